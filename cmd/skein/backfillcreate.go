@@ -198,7 +198,7 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 	})
 	var refused *skein.Error
 	switch {
-	case errors.As(err, &refused) && refused.Problem.Type == api.ProblemNothing: // this is no failure: a script may run this command every night
+	case errors.As(err, &refused) && refused.Problem.Type == api.ProblemNothing: // a refusal is no failure here, because a script may run this command every night
 		c.say("%s", refused.Problem.Detail)
 		err = nil
 	case err != nil:

@@ -186,7 +186,7 @@ const noSetting = "no-setting"
 
 func notSettings(f *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		_ = f.SetAnnotation(name, noSetting, []string{}) // there is such a flag
+		_ = f.SetAnnotation(name, noSetting, []string{}) // the flag exists, so there is no error
 	}
 }
 

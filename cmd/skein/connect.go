@@ -70,7 +70,7 @@ func (c *cli) servers() []string {
 	out := make([]string, len(c.cfg.Server))
 	for i, at := range c.cfg.Server {
 		out[i] = at
-		if k, err := skein.New(at); err == nil { // the place of use reports an invalid address
+		if k, err := skein.New(at); err == nil { // the command that uses the address reports an invalid one
 			out[i] = k.URL()
 		}
 	}
@@ -81,7 +81,7 @@ func (c *cli) servers() []string {
 func (c *cli) private(server string, secret bool) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
-		return nil // the place of use reports an invalid URL
+		return nil // the command that uses the URL reports an invalid one
 	}
 	return hint(usage("--server %s: your credential would pass in plain text to another machine, and anyone who reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
@@ -161,7 +161,7 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 		if errors.Is(err, skein.ErrNotAllowed) {
 			return nil, refused(c, err, h.Address)
 		}
-		if errors.Is(err, skein.ErrBusy) { // its calls are used up
+		if errors.Is(err, skein.ErrBusy) { // the quota of calls is used up
 			return nil, err
 		}
 		return nil, hint(&said{skein.ErrUnreachable, h.Error() + ", but it does not answer"}, "is it stopped? look: ps "+fmt.Sprint(h.PID))

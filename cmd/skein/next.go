@@ -80,7 +80,7 @@ type instant struct {
 	Time  api.Time `json:"time"`
 	Local string   `json:"local"`
 
-	at     time.Time // in its zone
+	at     time.Time // in the time zone of the event
 	remark string
 }
 

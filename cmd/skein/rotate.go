@@ -100,7 +100,7 @@ func put(file *atomicfile.Draft, token string) error {
 // madeWith counts the valid tokens that were made with a token, directly or through other tokens.
 func madeWith(all []api.Token, id int64) (n int) {
 	below := map[int64]bool{id: true}
-	for _, t := range all { // a token has a higher number than the one that made it
+	for _, t := range all { // a token has a higher number than its maker
 		if t.Parent != nil && below[*t.Parent] {
 			below[t.ID] = true
 			if t.State == "valid" {

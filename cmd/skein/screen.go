@@ -106,7 +106,7 @@ type runView struct {
 	failed  map[string]string // the tasks that have finally failed, with the reason; "" for tasks that are not shown
 	shown   []string          // the names of the shown tasks of failed, in the order in which they failed
 
-	decided map[string]time.Time // by task: the time at which it failed without an attempt; this was printed
+	decided map[string]time.Time // by task: the time at which it failed without an attempt, if that was printed
 	// message returns the message of an attempt, for the first asksMax of them. It is nil if there is no server
 	// to ask.
 	message func(task string, attempt int32) string
@@ -169,7 +169,7 @@ func (v *runView) withoutAttempt(ev *api.Event) string {
 
 // fails notes a task that has finally failed.
 func (v *runView) fails(task, why string) string {
-	v.absolve(task) // of a failure before
+	v.absolve(task) // of an earlier failure
 	if len(v.shown) == shownMax {
 		v.failed[task] = ""
 		return ""

@@ -340,7 +340,7 @@ func (w *waiter) interrupt(ctx context.Context, id string) error {
 	w.screen.print("%s", does)
 	_, err := verb(ctx, w.s, id, "Ctrl-C")
 	if errors.Is(err, skein.ErrConflict) {
-		return nil // it has ended meanwhile
+		return nil // the run has ended meanwhile
 	}
 	return err
 }

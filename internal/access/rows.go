@@ -155,7 +155,7 @@ var rows = []Row{
 	{"GET", "/api/v1/users", UserRead, OfCluster, ""},
 	{"POST", "/api/v1/users", UserWrite, OfCluster, ""},
 	{"GET", "/api/v1/users/{name}", UserRead, OfCluster, ""},
-	{"POST", "/api/v1/users/{name}:password", Self, OfSelf, ""}, // for the caller's own password; for another one the handler requires user.write
+	{"POST", "/api/v1/users/{name}:password", Self, OfSelf, ""}, // for the caller's own password; for another password the handler requires user.write
 	{"POST", "/api/v1/users/{name}:disable", UserWrite, OfCluster, ""},
 	{"POST", "/api/v1/users/{name}:enable", UserWrite, OfCluster, ""},
 	{"DELETE", "/api/v1/users/{name}", UserWrite, OfCluster, ""},

@@ -46,12 +46,12 @@ const (
 	WorkflowWrite
 	WorkflowDelete
 	QueueWrite
-	ConnectionRead // see and test
+	ConnectionRead // read and test connections
 
 	// Verbs of the admins of a namespace.
 	SecretList
 	SecretWrite
-	AlertChannel // see, change and test channels
+	AlertChannel // read, change and test channels
 	ConnectionWrite
 	MemberWrite
 	TokenNamespace
@@ -81,8 +81,8 @@ const (
 	Public     // every caller may; the row of the call in the table of calls says why
 	Self       // every known principal may, about itself
 	WorkerCall // the protocol of workers
-	NodeCall   // what nodes of a cluster call
-	WorkerJoin // what a worker with an invitation calls
+	NodeCall   // calls between the nodes of a cluster
+	WorkerJoin // calls of a worker with an invitation
 
 	verbsEnd
 )

@@ -26,7 +26,7 @@ const (
 	BackupOld       Event = "backup_old"           // the last backup is too old
 	ClockSkew       Event = "clock_skew"           // the clock of a node differs from that of the database
 	QueueOld        Event = "queue_old"            // the first run of a queue has waited for too long
-	AuditBehind     Event = "audit_behind"         // rows of the audit log have no place in it, so no checkpoint has them
+	AuditBehind     Event = "audit_behind"         // rows of the audit log have no index yet, so no checkpoint covers them
 	ChannelDown     Event = "channel_down"         // a channel does not take its messages
 )
 
@@ -202,7 +202,7 @@ func (r *ClusterRule) Bound(e Event) int64 {
 // Finding is something that was measured: a condition that may stand.
 type Finding struct {
 	Event   Event
-	Subject string // what it is about, such as the name of a node; "": the cluster
+	Subject string // the object, such as the name of a node; "": the cluster
 	// Value is what the bound of the event is compared with. It means nothing for events without a bound.
 	Value int64
 	// Cause tells one occurrence from the next one, if the event has such a mark. An occurrence opens one

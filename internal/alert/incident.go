@@ -20,13 +20,13 @@ type Happening struct {
 	Cause    string     `json:"cause,omitempty"`
 	Message  string     `json:"message,omitempty"`
 	At       dag.Micros `json:"at"`
-	Instants int64      `json:"instants,omitempty"` // of a trigger that it stands for, if there are several
+	Instants int64      `json:"instants,omitempty"` // the number of instants of the trigger, if the incident is about several
 	Due      dag.Micros `json:"due,omitempty"`      // the deadline that was passed, or will be
-	Success  bool       `json:"-"`                  // it resolves incidents
+	Success  bool       `json:"-"`                  // true: the event resolves incidents
 	Over     bool       `json:"-"`                  // the run has ended
-	Course   Course     `json:"-"`                  // of the run, or of the instant that has none
-	ID       uuid.UUID  `json:"-"`                  // for an incident that it opens
-	Subject  string     `json:"subject,omitempty"`  // of an event of the cluster: a node, a worker, a queue
+	Course   Course     `json:"-"`                  // the progress of the run, or of an instant without a run
+	ID       uuid.UUID  `json:"-"`                  // the id for an incident that the event opens
+	Subject  string     `json:"subject,omitempty"`  // the object of a cluster event: a node, a worker, a queue
 	Of       Subject    `json:"-"`
 }
 
@@ -48,7 +48,7 @@ type Incident struct {
 
 // Detail is the content of an incident.
 type Detail struct {
-	Name string `json:"name"` // of the workflow; "": the incident is about the cluster
+	Name string `json:"name"` // name of the workflow; "": the incident is about the cluster
 	// Of is the rule of an incident about the cluster. The rule of its row names the event and the subject as
 	// well.
 	Of           string     `json:"of,omitempty"`
@@ -62,7 +62,7 @@ type Detail struct {
 	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0: no channel was notified
 	Acknowledged *Word      `json:"acknowledged,omitempty"`
 	Resolved     *Word      `json:"resolved,omitempty"`
-	Late         *Lateness  `json:"late,omitempty"` // of a rule that watches the time of runs
+	Late         *Lateness  `json:"late,omitempty"` // for a rule about the times of runs
 	// Silenced is the silence in which it opened. While Seq is 0, no channel was notified.
 	Silenced *Silenced `json:"silenced,omitempty"`
 	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation; 0: there is none.
@@ -108,10 +108,10 @@ type Notice struct {
 	Rule       string     `json:"rule"`
 	Severity   string     `json:"severity"`
 	Text       string     `json:"text"`              // one line
-	Message    string     `json:"message,omitempty"` // of the rule
+	Message    string     `json:"message,omitempty"` // message of the rule
 	Event      Happening  `json:"event"`             // the newest one
 	Count      int64      `json:"count"`
-	At         dag.Micros `json:"at"` // of the transition
+	At         dag.Micros `json:"at"` // time of the transition
 	OpenedAt   dag.Micros `json:"opened_at,omitempty"`
 	ResolvedBy *Word      `json:"resolved,omitempty"`
 }

@@ -13,7 +13,7 @@ import (
 // Deadline says which point a run must reach, and by what time. A deadline belongs to an instant of a
 // trigger, or to a run without a trigger.
 type Deadline struct {
-	After    dag.Micros `json:"after,omitempty"`    // from From; 0: By counts
+	After    dag.Micros `json:"after,omitempty"`    // the time after From; 0: By is used
 	From     string     `json:"from,omitempty"`     // trigger (default) | queued | started
 	By       string     `json:"by,omitempty"`       // HH:MM, the first one after the instant; only of triggers
 	Timezone string     `json:"timezone,omitempty"` // of By
@@ -41,8 +41,8 @@ type clock struct {
 // Than says how long is too long.
 type Than struct {
 	Fixed      dag.Micros `json:"fixed,omitempty"`      // 0: Times counts
-	Times      float64    `json:"times,omitempty"`      // of the percentile
-	Percentile int        `json:"percentile,omitempty"` // of the durations of the last runs that succeeded
+	Times      float64    `json:"times,omitempty"`      // factor of the percentile
+	Percentile int        `json:"percentile,omitempty"` // percentile of the durations of the last runs that succeeded
 }
 
 // UsualOf is the number of successful runs of which a Usual knows the durations. UsualLeast is the number
@@ -55,7 +55,7 @@ type Usual func(percentile int) (d dag.Micros, ok bool)
 
 // Course is the progress of a run, or of an instant without a run.
 type Course struct {
-	Instant dag.Micros // of its trigger; 0: it has none
+	Instant dag.Micros // instant of its trigger; 0: none
 	Created dag.Micros
 	Started dag.Micros // 0: not yet
 	// Recovered is when it was recovered, or began after that: deadlines count from then. 0: it was not.

@@ -30,7 +30,7 @@ type Rule struct {
 	Severity string   `json:"severity"`         // info | warning | error | critical
 	After    int64    `json:"after,omitempty"`  // the incident opens at this event in a row; 0: at the first
 	Each     bool     `json:"each,omitempty"`   // every event is an incident of its own, which is over at once
-	Origin   []string `json:"origin,omitempty"` // of the runs; none: all but backfills
+	Origin   []string `json:"origin,omitempty"` // origins of the runs; none: all except backfills
 	Message  string   `json:"message,omitempty"`
 	// A rule with one of these watches the time of runs, and On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`

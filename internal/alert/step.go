@@ -11,7 +11,7 @@ import (
 
 // Change is the outcome of a step. Incident is nil if nothing changes.
 type Change struct {
-	Incident *Incident // in its new revision
+	Incident *Incident // the incident in its new revision
 	Notices  []store.Notice
 }
 
@@ -31,7 +31,7 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 		return n.told(KindEvent, store.IncidentResolved, h.At)
 	case is == nil:
 		return r.opened(begin(r, h), h)
-	case h.Run != "" && h.Run == is.Detail.Last.Run: // it was recovered, and ended like that again
+	case h.Run != "" && h.Run == is.Detail.Last.Run: // the run was recovered, and ended in the same way again
 		next := *is
 		next.Detail.Last = *h
 		next.put(is.State, h.At)

@@ -46,7 +46,7 @@ func (n *Node) secure() (err error) {
 	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, NodesCertified: n.cfg.NodesCertified, Rates: n.cfg.Rates, PerMinute: engine.NamespacesOf(n.engine.Engine).RequestsPerMinute, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
-	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all others
+	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all other requests
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	if n.http.TLSConfig = n.tls; n.tls != nil {
 		n.upkeep.certificate = n.tls.GetCertificate

@@ -150,33 +150,33 @@ type neighbours struct {
 	others   server.Neighbours
 	cluster  server.Cluster
 	gateway  func(own http.Handler) http.Handler // nil: there are no other nodes
-	logs     logs.Store                          // that they share
+	logs     logs.Store                          // the shared log store
 	tokens   store.Tokens
 	access   store.Access
-	sessions *auth.Sessions // nil: this process only looks on
+	sessions *auth.Sessions // nil: this process only reads the database
 	classes  store.Classes
 	secrets  store.Secrets
 	workers  func() []store.Member // the members that a node which is alone knows
 	metrics  []metric.Source
-	stuck    func() time.Duration // of the broker of slots
+	stuck    func() time.Duration // the time for which the slot broker is stuck
 	audits   store.AuditLog
-	auditor  *audit.Keeper // nil: this process only looks on
+	auditor  *audit.Keeper // nil: this process only reads the database
 	keeping  func() time.Duration
 	alerts   store.Alerts
-	monitor  *monitor.Monitor // nil: this process only looks on
-	notifier server.Notifier  // nil: this process only looks on
+	monitor  *monitor.Monitor // nil: this process only reads the database
+	notifier server.Notifier  // nil: this process only reads the database
 
-	authority   *authority.Authority // nil: this process only looks on
-	artifacts   nodes.Source         // those that this process can read itself
+	authority   *authority.Authority // nil: this process only reads the database
+	artifacts   nodes.Source         // the artifacts that this process can read itself
 	connections store.Connections
-	connector   server.Connector // nil: this process only looks on
+	connector   server.Connector // nil: this process only reads the database
 }
 
 // town is the cluster as a node's server sees it.
 type town struct {
 	store.Cluster
 	clock func(context.Context) (dag.Micros, error)
-	m     *membership // nil: it only looks on
+	m     *membership // nil: the process only reads the database
 }
 
 // neighboursOf returns the neighbours of a process that only looks on.
@@ -232,7 +232,7 @@ func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	}
 	calls := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), peer.OnlyJSON(mux))
 	return func(own http.Handler) http.Handler {
-		events := access.NewMux() // its calls have no body
+		events := access.NewMux() // calls of events have no body
 		events.HandleFunc("GET "+eventsPath, ofThisNode(own))
 		outer := peer.Gateway(own, m.node, m.rt, m.channel.Vouch, n.log)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

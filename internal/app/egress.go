@@ -41,7 +41,7 @@ func (n *Node) egressRules() egress.Rules {
 	add(n.cfg.Advertise)
 	members, _ := n.members.list()
 	for i := range members {
-		add(members[i].Address) // that of a worker is empty
+		add(members[i].Address) // the address of a worker is empty
 	}
 	return rules
 }

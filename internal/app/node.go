@@ -52,12 +52,12 @@ type Node struct {
 	log      *slog.Logger
 	lock     *datadir.Lock
 	listener net.Listener
-	life     string // of this process, as start triggers see it
+	life     string // the name of this process for triggers of kind start
 	services
 	declared   func() // called by the writer when triggers have changed
 	upkeep     upkeep
 	extensions *extension.Book
-	authority  *authority.Authority // has the roots of the certificates of workers and nodes
+	authority  *authority.Authority // the authority with the roots of the certificates of workers and nodes
 	joining    *joining.Node        // issues and verifies these certificates
 
 	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
@@ -65,7 +65,7 @@ type Node struct {
 	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 
-	leaving atomic.Bool // nothing new is accepted
+	leaving atomic.Bool // true: no new work is accepted
 	over    bool        // the engine has ended by itself
 	ready   chan struct{}
 	hurry   chan struct{} // closed: end the drain now
@@ -83,13 +83,13 @@ type Node struct {
 // keeper's link, the lease's renewal and the listener.
 type services struct {
 	store     store.Store
-	logs      logs.Store // in addition to the files of this node; nil: there is none
+	logs      logs.Store // the log store in addition to the files of this node; nil: none
 	worker    *worker.Link
 	adopted   *worker.Adopted
 	shipper   *logs.Shipper // nil if logs is nil
 	connector connector
 	secrets   *provider.Chain
-	depot     *depot.Depot // of artifacts and logs
+	depot     *depot.Depot // the stores of artifacts and logs
 	past      *past.Past   // the confirmed progress of the database
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
@@ -105,8 +105,8 @@ type services struct {
 	settings  *config.Live // the settings in force, except for those in Node.newer
 	sessions  *auth.Sessions
 	server    *server.Server
-	handler   http.Handler      // the server's, and what workers are answered, before the gate
-	own       *localtoken.Token // of this start
+	handler   http.Handler      // the handler of the server and of the worker protocol, before the gate
+	own       *localtoken.Token // the token of this process
 	gate      *auth.Gate
 	conns     *auth.Connections
 	http      *http.Server
@@ -350,7 +350,7 @@ func (n *Node) reap(_ context.Context, lost []dag.AttemptRow) error {
 func (n *Node) URL() string {
 	address := n.listener.Addr().String()
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		address = net.JoinHostPort("localhost", port) // what this machine calls it
+		address = net.JoinHostPort("localhost", port) // the address for calls from this machine
 	}
 	if n.cfg.TLSCert != "" {
 		return "https://" + address

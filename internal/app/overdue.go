@@ -68,7 +68,7 @@ func (d *deadline) overdue(took time.Duration) error {
 // and the next process finds everything as after a crash.
 func (n *Node) Run(ctx context.Context) error {
 	d := deadline{drain: n.cfg.Drain, most: n.stopMax, hurry: n.hurry, log: n.log, stuck: n.stuck}
-	if n.cfg.Hold { // it waits for attempts that end, and for two barriers
+	if n.cfg.Hold { // the call waits for attempts that end, and for two barriers
 		d.drain = obeyWait + 2*stopWait
 	}
 	return d.run(ctx, func() error { return n.work(ctx) })

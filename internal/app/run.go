@@ -63,7 +63,7 @@ func quiet(run func(context.Context)) func(context.Context) error {
 func (n *Node) work(ctx context.Context) error {
 	n.worker.Begin()
 	n.executor.Replay(n.adopted)
-	free := context.WithoutCancel(ctx) // these parts end when they are told
+	free := context.WithoutCancel(ctx) // the parts end when their stop functions are called
 	remembering := launch(free, n.past.Run)
 	acknowledging := launch(free, quiet(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.members.pending) }))
 	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
@@ -257,7 +257,7 @@ func (n *Node) release() error {
 	switch {
 	case n.worker == nil:
 	case n.executor != nil && n.executor.UnderWay() > 0 || n.engine.Engine == nil && len(n.adopted.Running)+len(n.adopted.Ended) > 0:
-		n.worker.Leave() // this process only looked: the next one continues with the attempts
+		n.worker.Leave() // this process only read the database; the next one continues with the attempts
 	default:
 		over, cancel := context.WithCancel(context.Background())
 		cancel()

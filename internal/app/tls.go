@@ -23,7 +23,7 @@ func serverTLS(cfg *config.Config, j *joining.Node, log *slog.Logger) (*tls.Conf
 		return nil, nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
 	reread := func(to *config.Config) error {
-		if to.TLSCert == "" { // that needs a restart, so until then the earlier pair stays in use
+		if to.TLSCert == "" { // a certificate needs a restart here, so the earlier pair stays in use until then
 			return nil
 		}
 		return c.Reread(to.TLSCert, to.TLSKey)

@@ -56,7 +56,7 @@ func plain(names ...string) error {
 type Info struct {
 	Name   string `json:"name"` // relative, with slashes
 	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"` // of the content, in hexadecimal
+	SHA256 string `json:"sha256"` // SHA-256 of the content, in hexadecimal
 }
 
 // Store keeps artifacts. Its methods may be called from any goroutine.

@@ -90,7 +90,7 @@ func (f Folder) Forget(ref Ref) error {
 		err = os.RemoveAll(at)
 	}
 	if err == nil {
-		_ = os.Remove(filepath.Dir(at)) // this fails if the folder has other files, as it mostly has
+		_ = os.Remove(filepath.Dir(at)) // the removal fails if the folder has other files, which is usual
 	}
 	return err
 }

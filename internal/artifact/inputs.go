@@ -15,7 +15,7 @@ import (
 // Source describes the artifacts that an attempt gets from another attempt, which has succeeded.
 type Source struct {
 	Ref  Ref
-	Name string // of the file, or a pattern
+	Name string // name of the file, or a pattern
 	At   func(name string) string
 	None string // why there is no file, for a person; "": there is one
 }
@@ -124,7 +124,7 @@ const (
 
 // Insist calls try until it succeeds. It retries ErrLater until ctx ends, and ErrAway for awayMax.
 func Insist(ctx context.Context, try func() error) error {
-	var since time.Time // it is away
+	var since time.Time // the time since which the store is away
 	for pause := againMin; ; pause = min(2*pause, againMax) {
 		err := try()
 		switch {

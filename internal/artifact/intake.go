@@ -29,7 +29,7 @@ type Intake struct {
 	k     *Keeper
 	ref   Ref
 	to    Deposit
-	taken Usage // of the run's bounds
+	taken Usage // the part of the run's bounds that is used
 	whole []Info
 	now   *coming // nil: the next file is to begin
 }
@@ -132,10 +132,10 @@ func (in *Intake) Commit(list []Info) error {
 	err := in.to.Commit()
 	switch {
 	case errors.Is(err, ErrKept):
-		in.Discard() // the room was counted when the files were kept
+		in.Discard() // the bytes were counted when the files were kept
 		return nil
 	case err == nil:
-		in.taken = Usage{} // it stays taken
+		in.taken = Usage{} // the used part of the bounds stays used
 	}
 	return err
 }

@@ -13,10 +13,10 @@ import (
 
 // Limits bounds the artifacts that are kept. All are positive.
 type Limits struct {
-	FileBytes    int64 // of one file
-	RunBytes     int64 // of a run
-	AttemptFiles int   // of one attempt
-	RunFiles     int   // of a run
+	FileBytes    int64 // bound of one file
+	RunBytes     int64 // bound of one run
+	AttemptFiles int   // bound of one attempt
+	RunFiles     int   // bound of one run
 }
 
 // LimitsDefault are the bounds of a node.
@@ -83,7 +83,7 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 	switch err := d.Commit(); {
 	case errors.Is(err, ErrKept):
 		d.Discard()
-		k.give(ref.Run, t.taken) // the room was counted when the files were kept
+		k.give(ref.Run, t.taken) // the bytes were counted when the files were kept
 	case err != nil:
 		return fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
@@ -100,7 +100,7 @@ type taking struct {
 	from  WorkDir
 	to    Deposit
 	stop  func() bool
-	taken Usage // of the run's bounds
+	taken Usage // the part of the run's bounds that is used
 }
 
 // file keeps one file.

@@ -10,7 +10,7 @@ import (
 
 // Draft is a file that has not got its name yet. Its owner writes to it and then calls Put, or Discard.
 type Draft struct {
-	file *os.File // of the mode 0600 until it gets its name
+	file *os.File // the temporary file, with mode 0600 until its rename
 	path string
 	mode os.FileMode
 }

@@ -27,7 +27,7 @@ type Fold struct {
 	kinds  map[foldKind]*store.Audit
 	others *store.Audit // calls beyond the bounds
 	room   int64        // rows that may be written now
-	filled dag.Micros   // the time at which room was counted
+	filled dag.Micros   // the time at which the free space was measured
 }
 
 // foldKind identifies the refused calls that one row counts.

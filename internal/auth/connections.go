@@ -46,10 +46,10 @@ type Connections struct {
 	mu      sync.Mutex // protects following fields
 	from    map[addressPrefix]*strangers
 	waiting int
-	open    int       // of all addresses
-	quiet   list.List // of *conn: connections without a request under way; the longest quiet first
-	active  list.List // of *conn: connections with a request under way; the oldest request first
-	ready   list.List // of *strangers: addresses with room and waiting connections; the longest ready first
+	open    int       // the open connections of all addresses
+	quiet   list.List // list of *conn without a request in progress; the longest quiet first
+	active  list.List // list of *conn with a request in progress; the oldest request first
+	ready   list.List // list of *strangers: addresses that may serve a waiting connection; the longest ready first
 }
 
 // strangers are the connections of one address that have shown no valid credential.
@@ -90,8 +90,8 @@ type conn struct {
 	trusted atomic.Bool
 	state   connState // protected by of.mu, as are the fields below
 	idle    bool
-	in      *list.List    // of.quiet or of.active; nil: neither
-	at      *list.Element // its element of the list in
+	in      *list.List    // the list of.quiet or of.active that contains the connection; nil: neither
+	at      *list.Element // the connection's element of the list in
 }
 
 // Accept implements net.Listener.

@@ -36,7 +36,7 @@ type rates struct {
 
 	mu     sync.Mutex // protects following fields
 	of     map[rated]*bucket
-	spaces map[string]*bucket // by namespace, of those with a quota
+	spaces map[string]*bucket // by namespace, for namespaces with a quota
 }
 
 type bucket struct {

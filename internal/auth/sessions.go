@@ -286,7 +286,7 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 	if err != nil {
 		return t, err
 	}
-	t, ended := s.gate.book.holderOf(&row)                      // this must come before the code is removed, because the next read drops the code
+	t, ended := s.gate.book.holderOf(&row)                      // this call must come before the code is removed, because the next read drops the code
 	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // part of the sign-in
 	if errors.Is(err, store.ErrNotFound) {
 		err = used

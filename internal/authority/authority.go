@@ -60,8 +60,8 @@ type Vault interface {
 // Config holds the settings of an authority.
 type Config struct {
 	Vault Vault
-	Rows  Rows             // of the certificates of nodes; nil: they have none
-	Life  time.Duration    // of a certificate; 0: LifeDefault
+	Rows  Rows             // the rows of the certificates of nodes; nil: nodes have none
+	Life  time.Duration    // life of a certificate; 0: LifeDefault
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger
 }
@@ -87,11 +87,11 @@ type Authority struct {
 	mu       sync.Mutex // protects following fields
 	is       state
 	pool     *x509.CertPool // the roots that count
-	version  int64          // of the secret
+	version  int64          // the version of the secret
 	err      error          // the error of the last read; it is used only if no roots are known
 	tried    time.Time
 	verified map[*x509.Certificate]verified
-	own      *tls.Certificate // of this node
+	own      *tls.Certificate // the certificate of this node
 	node     string
 	key      *ecdsa.PrivateKey // of own
 	renew    time.Time         // when own is renewed
@@ -322,7 +322,7 @@ func (a *Authority) Run(ctx context.Context) {
 	tick := time.NewTicker(lookEach)
 	defer tick.Stop()
 	for {
-		_ = a.Load(ctx) // it is logged
+		_ = a.Load(ctx) // Load logs the error
 		a.checkOwn(ctx)
 		select {
 		case <-ctx.Done():

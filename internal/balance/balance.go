@@ -51,10 +51,10 @@ type Rule struct {
 	Period   time.Duration // between two decisions
 	Patience int           // decisions in a row that must find the cluster uneven
 	Stay     time.Duration // a shard that has moved stays for this time
-	Back     time.Duration // for this time, it does not return to the node from which it came
+	Back     time.Duration // the time for which a shard does not return to the node from which it came
 	Gap      float64       // the least difference of the use of two nodes that counts as uneven
 	Part     float64       // the same, as a part of the greater use
-	Pay      float64       // what a move must gain at least
+	Pay      float64       // the smallest gain that justifies a move
 }
 
 // NewRule returns the rule of a period.
@@ -84,7 +84,7 @@ type Verdict string
 // The verdicts.
 const (
 	Moves    Verdict = "moves"
-	Unsteady Verdict = "unsteady" // shards have moved since the last decision, or are under way
+	Unsteady Verdict = "unsteady" // shards have moved since the last decision, or are moving
 	Unknown  Verdict = "unknown"  // a node has no new figures
 	Even     Verdict = "even"
 	Waits    Verdict = "waits"   // the cluster is uneven, but not for long enough

@@ -28,7 +28,7 @@ type Config struct {
 	History   int    // finished tasks in the database before the measurement
 	Cold      bool   // measure the first runs of a new process, without a warm-up
 	Dir       string // an empty folder on the disk to measure
-	At        Place  // the place of the database; nil: in Dir
+	At        Place  // the location of the database; nil: in Dir
 }
 
 func (c *Config) complete() {

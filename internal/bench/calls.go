@@ -18,7 +18,7 @@ import (
 
 // Calls says which HTTP calls a generator makes, and for how long. It goes to a process of its own as JSON.
 type Calls struct {
-	URL         string        `json:"url"` // of the node
+	URL         string        `json:"url"` // the URL of the node
 	Token       string        `json:"token"`
 	Method      string        `json:"method"`
 	Path        string        `json:"path"`

@@ -75,7 +75,7 @@ func fdatasyncs(path string) (float64, error) {
 
 const (
 	rawRowsPerTx = 4000 // the largest transaction of the product
-	rawTxs       = 100  // of each writer
+	rawTxs       = 100  // transactions of each writer
 )
 
 // rawWriter writes transactions of rawRowsPerTx rows: half inserts, half updates of the rows of the

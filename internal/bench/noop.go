@@ -19,7 +19,7 @@ type noop struct {
 	closed  bool
 	chain   bool            // the shape is a chain, so hops are measured
 	last    time.Time       // time of the newest report
-	samples []time.Duration // report of a task → start of the one that needed it
+	samples []time.Duration // times from the report of a task to the start of its dependent
 }
 
 // queueMax bounds the waiting assignments, because the writer must not wait.

@@ -16,7 +16,7 @@ import (
 // schema is a schema of its own in a given PostgreSQL database.
 type schema struct {
 	name    string
-	address string // with the name
+	address string // the address, including the name
 	options postgres.Options
 }
 

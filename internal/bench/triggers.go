@@ -24,7 +24,7 @@ type TriggersConfig struct {
 	Triggers int           // number of stored triggers, spread over 1,000 workflows
 	Due      int           // the number of these that are due within the span Within
 	Within   time.Duration // the span, at most an hour; below two seconds: all in the same second
-	At       Place         // the place of the database
+	At       Place         // the location of the database
 }
 
 // TriggersResult is one line of the table.
@@ -159,7 +159,7 @@ type filling struct {
 	st        store.Store
 	planner   *trigger.Planner
 	workflows []store.Workflow
-	fences    []store.Fence // of all shards
+	fences    []store.Fence // the fences of all shards
 	now       dag.Micros
 }
 
@@ -218,7 +218,7 @@ func (f *filling) insert(ctx context.Context, from, to int, declare func(int) wo
 func scheduledDef() []byte {
 	def, err := json.Marshal(workflow.Workflow{Namespace: "bench", Name: "scheduled"})
 	if err != nil {
-		panic(err) // it is made of texts
+		panic(err) // the value consists of texts, so it can always be encoded
 	}
 	return def
 }

@@ -25,7 +25,7 @@ const (
 // call is one request to the server.
 type call struct {
 	method string
-	key    string // with the prefix; "": the bucket
+	key    string // the key with the prefix; "": the bucket
 	query  map[string]string
 	header map[string]string
 	body   io.ReaderAt // nil: none

@@ -41,7 +41,7 @@ type chain struct {
 	mu    sync.Mutex // protects following fields
 	from  string     // the source of is; "": none yet
 	is    keys
-	until time.Time // of is: when it is read again
+	until time.Time // the time at which is must be read again
 	tried string    // why each source had none, for people
 }
 

@@ -15,11 +15,11 @@ const Scheme = "s3://"
 // Location says where objects are kept. ParseLocation makes it.
 type Location struct {
 	Bucket string
-	Prefix string // of all keys; "", or it ends with a slash
+	Prefix string // the prefix of all keys; "", or a text that ends in a slash
 	// Endpoint is HOST or HOST:PORT of the server; "": that of Amazon S3. Plain: without TLS.
 	Endpoint string
 	Plain    bool
-	Region   string // "": AWS_REGION, else what the server says
+	Region   string // the region; "": AWS_REGION, else the region that the server reports
 	// PathStyle says whether the bucket is a part of the path ("true") or of the host name ("false"). "": both
 	// are usual, and the endpoint decides.
 	PathStyle string

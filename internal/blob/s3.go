@@ -40,7 +40,7 @@ var _ Store = (*S3)(nil)
 
 // Options are the surroundings of a store.
 type Options struct {
-	Roots *x509.CertPool // nil: those of the machine
+	Roots *x509.CertPool // the trusted roots; nil: those of the machine
 	// Proxy is the proxy of calls; "": they go directly.
 	Proxy string
 	// Secret returns the value of a secret. nil: there are none.
@@ -66,7 +66,7 @@ func Open(at *Location, o Options) (*S3, error) {
 	transport.ResponseHeaderTimeout, transport.IdleConnTimeout = callMax/2, callMax
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleMax, idleMax
 	transport.DisableCompression = true // objects come as they are
-	transport.ForceAttemptHTTP2 = false // one stalled connection must not hold up the other requests
+	transport.ForceAttemptHTTP2 = false // one stalled connection must not block the other requests
 	s.http = &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // another host needs another signature
 	if s.region == "" {
@@ -260,7 +260,7 @@ func (s *S3) Open(ctx context.Context, key string, offset, n int64) (io.ReadClos
 		answer, err := s.send(life, &c)
 		stop()
 		var e *apiError
-		if errors.As(err, &e) && e.Status == http.StatusRequestedRangeNotSatisfiable { // it is shorter
+		if errors.As(err, &e) && e.Status == http.StatusRequestedRangeNotSatisfiable { // the object is shorter
 			body, err = io.NopCloser(strings.NewReader("")), nil
 			cancel()
 			return err
@@ -329,7 +329,7 @@ func (s *S3) Delete(ctx context.Context, keys ...string) error {
 			return err
 		}
 		if err != nil {
-			break // not every server deletes several at once
+			break // not every server can delete several objects in one request
 		}
 		keys = keys[n:]
 	}

@@ -54,9 +54,9 @@ type Config struct {
 	Containers container.Settings
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
-	NoWorker                   bool   // it runs no task itself
-	TasksMax                   int    // of one workflow
-	NoUI                       bool   // it serves no web page
+	NoWorker                   bool   // the node runs no task itself
+	TasksMax                   int    // bound on the tasks of one workflow
+	NoUI                       bool   // the node serves no web page
 	BasePath                   string // the path under which browsers reach the server; "": the root
 	// Logs is a folder that the nodes share, with the complete output of tasks; "": the database of a cluster
 	// keeps the end of each log, and each node has files of its own. LogObjects is the place of objects with
@@ -108,7 +108,7 @@ type Config struct {
 	// within the last RetentionAge (0: at any time) and are among the newest RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
-	Bounds        retention.Bounds // of everything else
+	Bounds        retention.Bounds // the bounds of all other records
 
 	// ListenChosen says that Listen was set explicitly, so that no other port will do.
 	ListenChosen bool
@@ -250,7 +250,7 @@ func setRetentionAge(c *Config, v string) error {
 }
 
 func setData(c *Config, v string) (err error) {
-	if v == "" { // an unset shell variable must not stand for the current folder
+	if v == "" { // an unset shell variable must not mean the current folder
 		return errors.New("it has no path of a folder")
 	}
 	c.Data, err = filepath.Abs(v)
@@ -427,7 +427,7 @@ func dataDefault() string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "skein-data" // there is no home folder, so the current folder is used
+		return "skein-data" // without a home folder, the current folder is used
 	}
 	return filepath.Join(home, ".local", "share", "skein")
 }

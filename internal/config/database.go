@@ -41,7 +41,7 @@ func shownDB(v string) string {
 	case strings.HasPrefix(v, sqliteScheme) || !strings.ContainsAny(v, "@="):
 		return v
 	}
-	return "…" // this may be a mistyped address with a password
+	return "…" // the text may be a mistyped address with a password
 }
 
 // DBPath is where the SQLite file is.

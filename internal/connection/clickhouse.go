@@ -19,7 +19,7 @@ const errorMax = 8 << 10
 
 // ClickHouseError is the answer of a server that refuses a statement.
 type ClickHouseError struct {
-	Code int // of ClickHouse; 0: unknown
+	Code int // error code of ClickHouse; 0: unknown
 	HTTP int // status
 	Text string
 }

@@ -88,8 +88,8 @@ type ClickHouse struct {
 
 // Uses of TLS by a connection to PostgreSQL or MySQL.
 const (
-	TLSVerify  = "verify"  // with a certificate for the host
-	TLSEncrypt = "encrypt" // with any certificate
+	TLSVerify  = "verify"  // TLS with a certificate for the host
+	TLSEncrypt = "encrypt" // TLS with any certificate
 	TLSDisable = "disable"
 )
 

@@ -25,7 +25,7 @@ import (
 
 // Uses of the rows that a statement returns.
 const (
-	ResultNone  = "" // they are counted
+	ResultNone  = "" // rows are only counted
 	ResultFirst = "first"
 	ResultRows  = "rows"
 )
@@ -459,7 +459,7 @@ func valueOf(oid uint32, value []byte) ([]byte, error) {
 	case oidBool:
 		return strconv.AppendBool(nil, string(value) == "t"), nil
 	case oidInt2, oidInt4, oidInt8, oidFloat4, oidFloat8, oidNumeric:
-		if json.Valid(value) { // not NaN and Infinity
+		if json.Valid(value) { // NaN and Infinity are not valid JSON
 			return bytes.Clone(value), nil
 		}
 	case oidJSON, oidJSONB:

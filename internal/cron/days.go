@@ -34,7 +34,7 @@ type dayRule struct {
 	lastWorkday bool   // the last Monday to Friday
 
 	dow     uint8    // days of the week, 0 is Sunday
-	nth     [7]uint8 // by weekday; bit k: its k-th occurrence in the month, 1…5
+	nth     [7]uint8 // by weekday; bit k: the k-th such weekday of the month, 1…5
 	lastDow uint8    // a set of weekdays: their last occurrence in the month
 
 	either bool // true: one match, of the day of the month or the day of the week, is enough

@@ -22,7 +22,7 @@ type Error struct {
 	Field  string // "minute", "day of month", "zone", …; "" for the whole
 	Pos    int    // offset in Expr, bytes, from 0
 	Reason string
-	Hint   string // what to do; may be empty
+	Hint   string // the remedy; may be empty
 
 	kind error
 }

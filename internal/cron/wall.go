@@ -6,7 +6,7 @@ type Gap uint8
 // The policies for a wall time that does not exist.
 const (
 	RunAfter  Gap = iota // run at the first instant after the change
-	SkipGap              // not at all
+	SkipGap              // the time is skipped
 	RunBefore            // run at the last whole minute before the change, or second if the form has seconds
 )
 

@@ -121,7 +121,7 @@ func (l *Lock) say(h holder) error {
 
 // Release empties the file and gives the lock back.
 func (l *Lock) Release() error {
-	_ = l.File.Truncate(0) // a stale address would only mislead people: the lock itself is what counts
+	_ = l.File.Truncate(0) // an outdated address would mislead people; only the lock decides
 	return l.File.Close()
 }
 

@@ -46,7 +46,7 @@ type Member struct {
 	Slots   int       `json:"slots"`
 	Busy    int       `json:"busy"`
 	Seen    time.Time `json:"seen_at"`
-	Shards  []int     `json:"shards"` // that it owns
+	Shards  []int     `json:"shards"` // the shards that the node owns
 }
 
 // lookAt looks at the database of the settings without making or changing anything.

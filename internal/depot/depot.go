@@ -256,7 +256,7 @@ func (d *Depot) Sweeper(owns func(dag.ShardID) bool, exists func(context.Context
 	gone := func(ctx context.Context, run string) (bool, error) {
 		id, err := dag.ParseRunID(run)
 		if err != nil {
-			return false, nil // it is not ours
+			return false, nil // the folder belongs to another program
 		}
 		if err = exists(ctx, id); errors.Is(err, errkind.ErrNotFound) {
 			return true, nil

@@ -25,7 +25,7 @@ type ExecutorConfig struct {
 	// Delivery brings the artifacts of attempts to where all nodes find them. nil: the keeper has done it.
 	Delivery Delivery
 	Slots    int
-	Hold     bool // nothing is started
+	Hold     bool // true: no attempt is started
 	Log      *slog.Logger
 }
 
@@ -43,7 +43,7 @@ type Executor struct {
 	over     func(dag.RunID, dag.TaskID, dag.Token) // may be nil
 	delivery Delivery                               // may be nil
 
-	wg     sync.WaitGroup          // of the goroutines that resolve and deliver
+	wg     sync.WaitGroup          // the goroutines that resolve and deliver
 	life   context.Context         // of deliveries
 	leaves context.CancelCauseFunc // ends life
 
@@ -72,7 +72,7 @@ type handed struct {
 	workflow string      // the name of the workflow, once it is resolved
 	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0: none
 	key      worker.Key
-	given    bool // to the worker
+	given    bool // the job was sent to the worker
 	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
 	// unwant ends the waiting for what the job needs, or the delivery of its artifacts; nil: there is neither.

@@ -339,7 +339,7 @@ type resolved struct {
 	origin  string // the folder of the workflow file; "": the attempt gets a fresh folder with the files
 	dir     string
 	kind    string          // "": a process
-	input   json.RawMessage // of a kind
+	input   json.RawMessage // the input of a task of a kind
 	instant time.Time       // the logical instant of the run
 }
 
@@ -409,7 +409,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 	if err := r.process(ctx, process, v, t, &envelope{job, res.Input, row, &used}); err != nil {
 		return nil, err
 	}
-	if size := job.Size() + len(res.Input); size > worker.SizeMax { // of a process, the input counts twice
+	if size := job.Size() + len(res.Input); size > worker.SizeMax { // for a process, the input counts twice
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}

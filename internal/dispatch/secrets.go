@@ -81,7 +81,7 @@ func (s *secretsOf) hide(err error) error {
 	switch {
 	case s.err != nil && (errors.Is(s.err, store.ErrUnavailable) || errors.Is(s.err, provider.ErrSlow) || s.ctx.Err() != nil):
 		return s.err
-	case s.err != nil: // this includes an unavailable provider, for which the function surely waits
+	case s.err != nil: // for example an unavailable provider, for which the function surely waits
 		return &notStarted{causeSecret, s.err}
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")

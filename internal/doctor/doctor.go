@@ -34,7 +34,7 @@ type Check struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Found  string `json:"found"`
-	Remedy string `json:"remedy"` // what to do; "": nothing
+	Remedy string `json:"remedy"` // the remedy; "": none
 }
 
 // Run checks whether a node can work here. It makes the data folder if it is missing, and the object by

@@ -31,8 +31,8 @@ const Environment = "environment"
 
 // Own is an address of Skein itself.
 type Own struct {
-	What    string // for people: node, database
-	Address string // HOST:PORT; on this machine it stands for that port of all addresses of the machine
+	What    string // description for people: node, database
+	Address string // HOST:PORT; on this machine it means that port of all addresses of the machine
 }
 
 // OwnURL returns the address in a URL of Skein itself. It returns false for a text that is no URL.

@@ -26,8 +26,8 @@ const filesMax = 10_000
 
 // House is a kind of this program.
 type House struct {
-	Kind       string // with the prefix of such kinds
-	Connection string // as in Kind
+	Kind       string // the kind, with the prefix of such kinds
+	Connection string // the connection, as in Kind
 	// Settings is what the settings of this machine say about the kind; nil: nothing.
 	Settings json.RawMessage
 	Boxed    bool // see worker.Kind
@@ -36,7 +36,7 @@ type House struct {
 // Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
 type Book struct {
 	folders []string
-	version string // of this program
+	version string // the version of this program
 	house   []House
 
 	mu    sync.RWMutex // protects following fields
@@ -103,8 +103,8 @@ func (b *Book) Found() []Found {
 // Command is how a kind is started.
 type Command struct {
 	Argv     []string
-	House    bool // this program runs it: see worker.Kind
-	Boxed    bool // see worker.Kind
+	House    bool // true: this program runs the kind itself; see worker.Kind
+	Boxed    bool // true: see worker.Kind
 	Name     string
 	Version  string
 	Digest   string

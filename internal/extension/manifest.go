@@ -28,15 +28,15 @@ type Manifest struct {
 	Name      string          `json:"name"`
 	Version   string          `json:"version"`
 	Kinds     map[string]Kind `json:"kinds,omitempty"`
-	Digest    string          `json:"-"` // of the file
+	Digest    string          `json:"-"` // the digest of the file
 }
 
 // Kind is a kind of task. The folder of its extension is where relative programs are.
 type Kind struct {
 	Run     []string `json:"run"`               // the program and its arguments
 	Release []string `json:"release,omitempty"` // ends the work that a handle names; empty: nothing outlives the process
-	Adopts  bool     `json:"adopts,omitempty"`  // an attempt goes on with the work of an earlier one
-	Input   *Schema  `json:"input,omitempty"`   // of with; nil: anything
+	Adopts  bool     `json:"adopts,omitempty"`  // an attempt continues the work of an earlier one
+	Input   *Schema  `json:"input,omitempty"`   // the shape of with; nil: anything
 	// Outputs are the types of outputs, for people and editors.
 	Outputs map[string]string `json:"outputs,omitempty"`
 	// Connection is the type of the connection that with.connection names; "": it names none.

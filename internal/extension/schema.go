@@ -20,7 +20,7 @@ type Schema struct {
 	Type        types              `json:"type,omitempty"`
 	Title       string             `json:"title,omitempty"`
 	Description string             `json:"description,omitempty"`
-	Default     json.RawMessage    `json:"default,omitempty"` // for people: it is not filled in
+	Default     json.RawMessage    `json:"default,omitempty"` // shown to people, and not filled in
 	Examples    json.RawMessage    `json:"examples,omitempty"`
 	Enum        []json.RawMessage  `json:"enum,omitempty"`
 	Const       json.RawMessage    `json:"const,omitempty"`
@@ -33,7 +33,7 @@ type Schema struct {
 	MaxItems   *int        `json:"maxItems,omitempty"`
 	MinLength  int         `json:"minLength,omitempty"` // in characters
 	MaxLength  *int        `json:"maxLength,omitempty"`
-	Pattern    string      `json:"pattern,omitempty"` // in the syntax of Go, found anywhere in the text
+	Pattern    string      `json:"pattern,omitempty"` // a pattern in the syntax of Go, which may match anywhere in the text
 	Minimum    json.Number `json:"minimum,omitempty"`
 	Maximum    json.Number `json:"maximum,omitempty"`
 	AnyOf      []*Schema   `json:"anyOf,omitempty"`

@@ -48,7 +48,7 @@ func (u *upload) endLocked() {
 func (w *worker) endUpload(k key) {
 	if u := w.uploads[k]; u != nil {
 		delete(w.uploads, k)
-		go u.end() // a piece may be on its way to the disk
+		go u.end() // a piece may still be written to the disk
 	}
 }
 

@@ -46,10 +46,10 @@ type worker struct {
 	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
 	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
-	deposits bool                      // it sends artifacts
-	fetches  bool                      // it fetches inputs
+	deposits bool                      // the worker sends artifacts
+	fetches  bool                      // the worker fetches inputs
 	proven   bool                      // true: the worker has registered with a certificate
-	masks    bool                      // it masks secrets
+	masks    bool                      // the worker masks secrets
 	reader   bool                      // true: the worker can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
@@ -65,7 +65,7 @@ type worker struct {
 	seq       int64 // number of the newest answer
 	polls     int64 // number of polls: only the newest waits
 	draining  bool
-	full      bool          // its disk is full
+	full      bool          // the worker's disk is full
 	wake      chan struct{} // cap 1
 }
 
@@ -73,7 +73,7 @@ type worker struct {
 type holding struct {
 	engine.Assignment
 	known bool // Assignment is complete, not only a name
-	asked bool // its job was requested
+	asked bool // the job was requested
 	// affirmed is the time at which the rows confirmed that the worker holds the attempt: see affirm. It is
 	// zero if they have not confirmed it, or if the attempt was cancelled afterwards.
 	// Invariant: a worker gets files and inputs only if the rows have confirmed it in the last affirmMax.
@@ -82,7 +82,7 @@ type holding struct {
 	confirmed bool      // the worker has confirmed that it holds it
 	sent      int64     // the first answer after the worker got it
 	missing   bool      // the worker no longer holds it
-	over      bool      // its end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
+	over      bool      // the end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
 	at        time.Time // latest start
 
 	// unwant cancels the making of the job, while a separate goroutine makes it. unwanted says that the job is no

@@ -99,10 +99,10 @@ type Config struct {
 	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
 	Executor  engine.Executor // the executor of this process, whose slots are lent, too
-	Slots     int             // of this process
+	Slots     int             // the slots of this process
 	// Boot is the time since the machine started, including sleep.
 	Boot   func() time.Duration
-	Traits store.Traits  // of this process
+	Traits store.Traits  // the traits of this process
 	Beat   time.Duration // interval between two renewals of a worker
 	Lag    time.Duration // silence after which a worker counts as dead
 	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0 means
@@ -114,7 +114,7 @@ type Config struct {
 	// ReadMax bounds the wait for a piece of a log: for its turn, for the worker, and for the home of a worker
 	// that moves. 0 means readDefault.
 	ReadMax  time.Duration
-	Proofs   Proofs // of the callers
+	Proofs   Proofs // the proofs of callers
 	Version  string
 	Format   int
 	Strategy string // least-loaded (default), round-robin, random
@@ -141,7 +141,7 @@ type Home struct {
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
-	local   *worker // the lender that stands for this process
+	local   *worker // the lender for this process
 	lenders roster[*worker]
 	owed    map[*worker]struct{} // workers with grants of which the owners of shards do not know yet
 	wants   map[dag.HandlerID]*want

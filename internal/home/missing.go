@@ -91,7 +91,7 @@ func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker has not taken it up"})
 			}
 			missing = append(missing, is)
-		case w.has(k) && !w.settled.has(k): // the attempt waits for a slot, or its report is on its way
+		case w.has(k) && !w.settled.has(k): // the attempt waits for a slot, or its report is in delivery
 		default:
 			missing = append(missing, is)
 		}

@@ -51,7 +51,7 @@ type credit struct {
 	lease    int64
 	granted  int64 // the total that the home has reported last
 	returned int64
-	told     int64 // the number of returned slots about which the home was told
+	told     int64 // the number of returned slots that the home knows
 	avail    int64
 }
 

@@ -49,7 +49,7 @@ func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, 
 		if err == nil {
 			return data, nil
 		}
-		select { // the worker may be on its way to another home
+		select { // the worker may be attaching to another home
 		case <-ctx.Done():
 			return nil, err
 		case <-time.After(readAgain):

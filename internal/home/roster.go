@@ -29,7 +29,7 @@ type roster[T any] struct {
 type seat[T any] struct {
 	class *class[T] // nil: it is not listed
 	name  string
-	at    int // its index in class.free; none: the lender has no free slot
+	at    int // the index in class.free; none: the lender has no free slot
 }
 
 const none = -1

@@ -173,7 +173,7 @@ func (d *Directory) person(c *ldap.Conn, name, password string) (who Person, err
 			because(fmt.Errorf("user_filter finds several entries for %.100q", name))
 	case err != nil:
 		return who, fmt.Errorf("search of people: %w", err)
-	case len(found.Entries) == 0: // this includes an answer that is only a referral, which is not followed
+	case len(found.Entries) == 0: // this includes a referral, which is not followed
 		return who, ErrNobody
 	}
 	entry := found.Entries[0]

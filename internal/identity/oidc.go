@@ -25,7 +25,7 @@ type Kind int
 const (
 	_            Kind = iota
 	Away              // the provider does not answer, or answers wrongly
-	Stale             // this browser has not begun the sign-in of the answer
+	Stale             // the sign-in of the answer was not begun in this browser
 	Denied            // the provider did not sign the person in
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
@@ -79,7 +79,7 @@ type Person struct {
 	Issuer, Subject string
 	Source          string // the name of the provider in the store: oidc:NAME
 	Names           []string
-	Grants          []Grant // of the person's groups
+	Grants          []Grant // the rights from the person's groups
 }
 
 const (
@@ -106,7 +106,7 @@ type Provider struct {
 	mu    sync.Mutex // protects following fields
 	is    *described // nil: the provider has not answered yet
 	asked time.Time  // the time of the last answer or failure
-	err   error      // of that call
+	err   error      // the error of the call
 }
 
 // described is the discovery document of a provider.
@@ -115,7 +115,7 @@ type described struct {
 	verifier *oidc.IDTokenVerifier
 	keys     string
 	style    oauth2.AuthStyle
-	named    bool // its answers name the issuer (RFC 9207)
+	named    bool // answers of the provider name the issuer (RFC 9207)
 	at       time.Time
 }
 

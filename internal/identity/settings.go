@@ -48,7 +48,7 @@ type Grant struct{ Role, Namespace string }
 // The bounds of the setting.
 const (
 	providersMax = 20
-	rolesMax     = 1000 // of one provider
+	rolesMax     = 1000 // the largest number of roles from one provider
 )
 
 var providerName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)

@@ -15,7 +15,7 @@ type Draft struct {
 	Description string
 	Params      []Param
 	Triggers    []Map
-	Settings    Map // of the workflow, such as timeout
+	Settings    Map // settings of the workflow, such as timeout
 	Env         []Var
 	Tasks       []*Task
 }

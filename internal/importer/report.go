@@ -12,9 +12,9 @@ const (
 
 // The kinds of lines that are reported.
 const (
-	KindEntry    = "entry"    // in a crontab: a line with a command
-	KindVariable = "variable" // in a crontab: NAME=value
-	KindDocument = "document" // in a YAML file: a document
+	KindEntry    = "entry"    // crontab: a line with a command
+	KindVariable = "variable" // crontab: NAME=value
+	KindDocument = "document" // YAML file: a document
 	KindTask     = "task"     // a task of a document
 	KindSetting  = "setting"  // any other setting; reported only if its meaning differs
 )

@@ -13,8 +13,8 @@ import (
 // Bounds of one file.
 const (
 	BytesMax  = 1 << 20
-	TasksMax  = 10_000   // of one workflow
-	outputMax = 16 << 20 // of all workflows
+	TasksMax  = 10_000   // bound on the tasks of one workflow
+	outputMax = 16 << 20 // bound on the bytes of all workflows
 	shownMax  = 100      // characters of a line in the report
 )
 

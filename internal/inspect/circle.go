@@ -33,7 +33,7 @@ import (
 type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
-	moves bool      // it may end without an event of another waiting run
+	moves bool      // the run may end without an event of another waiting run
 	past  bool      // true: the run has passed the gate of its workflow
 }
 

@@ -386,7 +386,7 @@ func (x *explaining) explainNeeds(ctx context.Context, t *TaskView) error {
 			continue
 		}
 		needs = true
-		if s == dag.Ready && x.Views[n].Token != 0 { // its next attempt may be due
+		if s == dag.Ready && x.Views[n].Token != 0 { // the next attempt may be due
 			need, err := x.viewOf(ctx, n)
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 // of the run with the same place.
 type wanting struct {
 	task  dag.TaskID // or the first of the tasks
-	place dag.Place  // of the task
+	place dag.Place  // the placement of the task
 	all   bool
 	what  string
 	since dag.Micros
@@ -62,7 +62,7 @@ func (x *explaining) roomReason(ctx context.Context, q wanting) (Reason, error) 
 	for i := range there {
 		m := &there[i]
 		used, room := m.Traits.Used, m.Traits.Room
-		if m.Busy >= m.Slots && need.Within(room.Minus(used)) { // only a slot is missing
+		if m.Busy >= m.Slots && need.Within(room.Minus(used)) { // only a free slot is missing
 			return x.slotReason(ctx, q)
 		}
 		holders = append(holders, fmt.Sprintf("%s (cpu %s of %s taken, memory %s of %s)", there[i].Name, dag.Cores(used.CPU), dag.Cores(room.CPU),

@@ -14,7 +14,7 @@ import (
 // 1,000 rows.
 type Ledger struct {
 	store  store.Store
-	shards []dag.ShardID // of all nodes
+	shards []dag.ShardID // the shards of all nodes
 	memory Memory        // nil: this process owns no shard
 }
 

@@ -90,7 +90,7 @@ func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
 // Unplaced describes tasks that no present member may run.
 type Unplaced struct {
 	Task string // the first
-	More int    // the number of other tasks with the same place
+	More int    // the number of other tasks with the same placement
 	Why  string
 }
 

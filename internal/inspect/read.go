@@ -175,7 +175,7 @@ func (rd *Reader) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []da
 		switch {
 		case gone != nil:
 			return nil, nil, nil, errkind.FromStore("run "+row.ID.String(), gone)
-		case n == rereads || reflect.DeepEqual(now, *row): // it is damaged
+		case n == rereads || reflect.DeepEqual(now, *row): // the run is damaged
 			return nil, nil, nil, fmt.Errorf("%w: %w", errkind.ErrDamaged, err)
 		}
 		*row = now

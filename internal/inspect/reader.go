@@ -25,7 +25,7 @@ type Config struct {
 	Roster Roster
 	// Shared reports whether other nodes may own shards.
 	Shared bool
-	Shards []dag.ShardID // of all nodes
+	Shards []dag.ShardID // the shards of all nodes
 	// Memory is the part of this process that owns shards. It is nil if the process owns none.
 	Memory Memory
 	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not

@@ -13,7 +13,7 @@ type Recovery struct {
 	Row     dag.RunRow
 	Graph   *dag.Graph      // nil if the recover is not allowed
 	States  []dag.TaskState // by task
-	Again   []bool          // by task: whether the recover would repeat it
+	Again   []bool          // by task: whether the recover would run it again
 	Refused string          // the reason why the recover is not allowed; "": it is allowed
 }
 

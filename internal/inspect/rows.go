@@ -32,7 +32,7 @@ type Rows struct {
 // StoredReason is one reason for the state of a run.
 type StoredReason struct {
 	Kind     string    `json:"kind"`
-	Code     string    `json:"code"` // as in docs/errors.md
+	Code     string    `json:"code"` // the code, as in docs/errors.md
 	What     string    `json:"what"`
 	Holder   string    `json:"holder,omitempty"`
 	Since    time.Time `json:"since,omitzero"`

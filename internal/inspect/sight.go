@@ -30,7 +30,7 @@ type Sight struct {
 	ended    bool             // true: the sight was made from the row of an ended run
 	rows     bool             // true: the sight was made from the rows of all attempts of the run
 	attempts []dag.AttemptRow // the rows of these attempts
-	at       []dag.Micros     // by task: the time at which it got its state; computed on first use
+	at       []dag.Micros     // by task: the time of its present state; computed on first use
 }
 
 // SightOpenMax bounds the open attempts in a Sight: an explanation names no more.

@@ -61,7 +61,7 @@ func glanceOf(row *dag.RunRow, g *dag.Graph, views []dag.TaskView) Glance {
 type Course struct {
 	Row      dag.RunRow
 	Graph    *dag.Graph
-	Attempts []dag.AttemptRow         // by task; without Leader work
+	Attempts []dag.AttemptRow         // sorted by task; without Leader work
 	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
 	Ready    []dag.Micros             // by task: the time at which the last task that it needs ended; 0: not yet
 	Path     []dag.TaskID             // the critical path, first to last

@@ -17,7 +17,7 @@ import (
 type NodeTransport struct {
 	base *http.Transport
 	a    *authority.Authority
-	name string // of this node
+	name string // the name of this node
 
 	mu    sync.Mutex // protects following fields
 	shows *tls.Certificate
@@ -29,7 +29,7 @@ type NodeTransport struct {
 const (
 	dialMax  = 3 * time.Second
 	pingIdle = 3 * time.Second // without a frame, a connection is tried
-	pingMax  = 2 * time.Second // for the answer to that
+	pingMax  = 2 * time.Second // the longest wait for the answer to a ping
 )
 
 // NewNodeTransport returns the transport of a node. It bounds the silence of other nodes in base. Until there

@@ -24,13 +24,13 @@ const callMax = 20 * time.Second
 // Invitation is what a worker joins with.
 type Invitation struct {
 	Secret      string
-	Fingerprint string // of the root; "": the certificate of the server is that which other clients know, too
+	Fingerprint string // fingerprint of the root; "": the server's certificate is verified as other clients do
 }
 
 // Candidate is a worker that is to join.
 type Candidate struct {
 	Name    string
-	Data    string   // its data folder, locked by the caller
+	Data    string   // the worker's data folder, locked by the caller
 	Servers []string // URLs of nodes, tried in turn
 	// Transport reaches the nodes. Join may change its TLS settings.
 	Transport *http.Transport

@@ -57,7 +57,7 @@ func Read(data string) (*Membership, error) {
 	m, err := readFile(fileIn(data))
 	if errors.Is(err, ErrNotJoined) {
 		if m, err = readFile(fileIn(data) + nextSuffix); err == nil {
-			m.Chain = nil // it is not in place
+			m.Chain = nil // the chain is not installed yet
 		}
 	}
 	if err == nil && len(m.Chain) == 0 {

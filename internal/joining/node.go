@@ -26,7 +26,7 @@ type Config struct {
 	Name      string
 	Authority *authority.Authority
 	Tokens    Tokens
-	Cluster   bool // it has other nodes
+	Cluster   bool // the server has other nodes
 	Log       *slog.Logger
 }
 
@@ -94,7 +94,7 @@ func (n *Node) Listen(base *tls.Config) *tls.Config {
 			return nil, nil // no certificate of the authority exists
 		}
 		own := base.Clone()
-		own.ClientAuth, own.ClientCAs = tls.RequestClientCert, pool // the gate verifies it, and says what is wrong with it
+		own.ClientAuth, own.ClientCAs = tls.RequestClientCert, pool // the gate verifies the certificate, and answers with a reason
 		if hello.ServerName == authority.ServerName {
 			is, err := a.Node(n.cfg.Name)
 			if err != nil {

@@ -22,7 +22,7 @@ const (
 
 const (
 	inputMax  = 4 << 20 // bytes of the file of an input, and of the earlier attempts
-	outputMax = 1 << 20 // bytes of all lines of outputs; the worker bounds what is kept
+	outputMax = 1 << 20 // bytes of all output lines; the worker bounds the kept bytes
 )
 
 // Run runs a kind in this process, which is the process of an attempt, and returns its exit code.
@@ -121,7 +121,7 @@ func (o *outputs) store(path string) error {
 	all := map[string]json.RawMessage{}
 	d := json.NewDecoder(&o.text)
 	for {
-		err := d.Decode(&all) // it adds to the map
+		err := d.Decode(&all) // Decode adds to the map
 		if errors.Is(err, io.EOF) {
 			break
 		}

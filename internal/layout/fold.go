@@ -23,7 +23,7 @@ func FoldKinds() []string { return []string{"chain", "alike", "named"} }
 // Folded is a graph whose nodes stand for one or more tasks.
 type Folded struct {
 	Graph
-	Members [][]int32 // by node: its tasks, in order
+	Members [][]int32 // by node: the tasks, in order
 	Kind    []FoldKind
 }
 

@@ -8,14 +8,14 @@ const (
 	Same Change = iota
 	Added
 	Removed
-	Changed // only of tasks
+	Changed // only tasks have this state
 )
 
 // Union has the tasks and edges of two graphs, joined by the names of the tasks. Those of the newer one come
 // first.
 type Union struct {
 	Graph
-	Newer  []int32 // by node: its task in the newer graph; -1: none
+	Newer  []int32 // by node: the task in the newer graph; -1: none
 	Older  []int32
 	Change []Change // by node: Same, Added or Removed
 	Edge   []Change // for each edge of Graph.Needs: Same, Added or Removed

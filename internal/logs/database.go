@@ -34,7 +34,7 @@ var _ Store = (*Database)(nil)
 func NewDatabase(rows store.Logs, keep int64) *Database {
 	d := &Database{rows: rows, keep: keep}
 	d.pack.New = func() any {
-		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // this level exists
+		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid, so there is no error
 		return z
 	}
 	return d
@@ -122,7 +122,7 @@ func (d *Database) Delete(ctx context.Context, runs []Run) error {
 
 // rowReader reads a log block by block, and keeps the last block.
 type rowReader struct {
-	ctx   context.Context // of the request that reads
+	ctx   context.Context // the context of the request that reads
 	rows  store.Logs
 	id    store.LogID
 	span  store.LogSpan

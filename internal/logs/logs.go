@@ -25,7 +25,7 @@ type Ref struct {
 	Namespace, Workflow string
 	Run                 dag.RunID
 	Task                dag.TaskID
-	Name                string // of the task
+	Name                string // the name of the task
 	Token               dag.Token
 }
 
@@ -35,7 +35,7 @@ func (r *Ref) ID() store.LogID { return store.LogID{Run: r.Run, Task: r.Task, To
 // Chunk is a stretch of a log, as it was printed.
 type Chunk struct {
 	Ref
-	Offset int64 // of its first byte
+	Offset int64 // the offset of the first byte
 	Data   []byte
 	Cut    bool // the bytes between the end of the stored log and Offset will never arrive
 }

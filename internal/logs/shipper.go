@@ -61,7 +61,7 @@ type Shipper struct {
 type tail struct {
 	ref  Ref
 	sent int64 // bytes that the store has
-	size int64 // of the file, when it was last looked at
+	size int64 // the size of the file at the last look
 	over bool  // the attempt has ended: the file does not grow any more
 }
 
@@ -299,7 +299,7 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	}
 	file, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil // nothing was printed so far
+		return c, nil // the task has printed nothing so far
 	}
 	if err != nil {
 		return c, err

@@ -22,7 +22,7 @@ func Whole(ctx context.Context, kept Reader, give Giver) Reader {
 }
 
 type whole struct {
-	Reader // of the kept part
+	Reader // reads the kept part
 	ctx    context.Context
 	give   Giver
 	at     int64 // of block

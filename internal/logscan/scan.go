@@ -36,8 +36,8 @@ type Query struct {
 
 // Hit is a line with the text that is looked for.
 type Hit struct {
-	Line   int64 // from 1; 0: unknown, since the first part of the log is not kept
-	Offset int64 // of the first byte of the line
+	Line   int64 // number of the line from 1; 0: unknown, because the first part of the log is not kept
+	Offset int64 // offset of the first byte of the line
 	Text   []byte
 	At     int // where the text begins in Text
 }
@@ -84,7 +84,7 @@ type scan struct {
 	want  int64  // the line whose offset is wanted; 0: none, or it is found
 	found int64
 
-	at     int64 // of the next byte to read
+	at     int64 // offset of the next byte to read
 	start  int64 // offset of the line at the beginning of the buffer
 	line   int64 // its number
 	gap    bool  // a part is not kept, so lines have no numbers

@@ -15,7 +15,7 @@ type Cache[K comparable, V any] struct {
 
 	mu    sync.Mutex // protects following fields
 	bytes int
-	order *list.List // of entry, the one used last in front
+	order *list.List // list of entries; the front was used last
 	at    map[K]*list.Element
 }
 

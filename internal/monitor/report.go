@@ -13,15 +13,15 @@ type Report struct {
 	Version string
 	Ready   bool
 	Why     string    // the node is not ready because of this
-	Clock   time.Time // of the node, at the answer
+	Clock   time.Time // the node's clock, at the answer
 	// Skew is the clock of the node minus the clock of the database. Skewed reports whether it is known.
 	Skew   time.Duration
 	Skewed bool
 	Stuck  time.Duration // the time for which a part has completed no turn although work waits
 	// DiskFree and DiskTotal are the bytes of the disk of the data folder; DiskTotal 0: unknown.
 	DiskFree, DiskTotal int64
-	Expires             time.Time // of the certificate; zero: the node has none
-	Backup              time.Time // of the last backup with the data folder of the node; zero: none
+	Expires             time.Time // end of the certificate; zero: the node has none
+	Backup              time.Time // time of the last backup with the data folder of the node; zero: none
 	Unserved            int64     // placements that ready tasks ask for and that no worker has
 	// Unreached are the peers that the node cannot reach, by name. It names up to unreachedMax.
 	Unreached []string
@@ -37,11 +37,11 @@ type Sight struct {
 	Version string
 	// Silent is the time since the counter of the peer moved in the database, on the clock of the observer.
 	Silent  time.Duration
-	Asked   time.Time     // of the last call; zero: there was none
+	Asked   time.Time     // time of the last call; zero: none
 	Reached bool          // the last call was answered
 	Fails   int           // calls in a row that failed
-	Error   string        // of the last call
-	Trip    time.Duration // of the last answer
+	Error   string        // error of the last call
+	Trip    time.Duration // round trip of the last answer
 	Skew    time.Duration // clock of the peer minus clock of the observer, by the last answer
 	Report  Report        // the last answer
 }
@@ -55,9 +55,9 @@ func (s *Sight) Unreachable() bool { return s.Fails >= failsMax }
 // The states of a peer, as metrics and callers see them.
 const (
 	StateReached     = "reached"
-	StateUnready     = "unready" // it answers, and says that it is not ready
+	StateUnready     = "unready" // the node answers that it is not ready
 	StateUnreachable = "unreachable"
-	StateUnknown     = "unknown" // it was not asked yet
+	StateUnknown     = "unknown" // the node was not called yet
 )
 
 // State is the state of the peer.

@@ -17,7 +17,7 @@ import (
 // HTTPConfig says how a node's HTTP interface is measured.
 type HTTPConfig struct {
 	bench.Config               // Runs is the number of rounds
-	Span         time.Duration // of each half of a round
+	Span         time.Duration // the duration of each half of a round
 	Make         bench.Make    // makes the calls; nil: this process does
 }
 

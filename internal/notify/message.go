@@ -29,15 +29,15 @@ type MessageData struct {
 	Rule       string     `json:"rule"`
 	Severity   string     `json:"severity"`
 	Text       string     `json:"text"`
-	Message    string     `json:"message"` // of the rule
+	Message    string     `json:"message"` // message of the rule
 	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded, late, slow
-	Subject    string     `json:"subject"` // of an alert about the cluster: a node, a worker, a queue
+	Subject    string     `json:"subject"` // object of an alert about the cluster: a node, a worker, a queue
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`
 	Cause      string     `json:"cause"`
 	Reason     string     `json:"reason"`
-	DueAt      *time.Time `json:"due_at"` // of late and slow: the deadline that was passed
+	DueAt      *time.Time `json:"due_at"` // for late and slow: the deadline that has passed
 	Count      int64      `json:"count"`
 	OpenedAt   *time.Time `json:"opened_at"`
 	ResolvedBy string     `json:"resolved_by"` // a person

@@ -48,9 +48,9 @@ type Store interface {
 // Options of a sender.
 type Options struct {
 	Store     Store
-	Shards    func() []dag.ShardID // that this node owns now
+	Shards    func() []dag.ShardID // the shards that this node owns now
 	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
-	Transport func() (http.RoundTripper, error) // of calls to addresses that people choose
+	Transport func() (http.RoundTripper, error) // the transport for calls to addresses that people choose
 	Commands  bool                              // channels of kind command may run programs
 	Mail      Mail
 	Jitter    func(time.Duration) time.Duration // a random duration below

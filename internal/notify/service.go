@@ -24,7 +24,7 @@ type service interface {
 // request is a call of a service.
 type request struct {
 	to     Text   // the address, or the part of it that is configured
-	append string // what follows it
+	append string // the text after it
 	hide   []string
 	body   any
 }

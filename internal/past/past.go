@@ -343,7 +343,7 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	}
 	is, err := s.Lineage(ctx)
 	if err != nil {
-		return false, nil // this check is an additional one: not every server tells its position
+		return false, nil // this is an additional check, because not every server reports its position
 	}
 	at := time.Now() // a commit covers the position that was read only if the commit is sent afterwards
 	p.mu.Lock()

@@ -29,8 +29,8 @@ type detour struct {
 	rt   http.RoundTripper
 	log  *slog.Logger
 
-	body  []byte // of the request
-	hops  int    // with this one
+	body  []byte // the body of the request
+	hops  int    // the number of hops, including this one
 	vouch Vouch
 }
 
@@ -194,7 +194,7 @@ func (b *resumed) rest() (body io.ReadCloser, end func()) {
 type pipeAnswer struct {
 	header http.Header
 	in     *io.PipeWriter
-	err    error // not nil if the answer is no log
+	err    error // the reason if the answer is no log; otherwise nil
 }
 
 // Header implements http.ResponseWriter.

@@ -17,7 +17,7 @@ type Arrival struct {
 	Issuer, Subject string   // the account at the provider
 	Source          string   // the names that a new user may get, the best first
 	Names           []string // candidates for the name of a new user, the best one first
-	Grants          []Grant  // of the person's groups
+	Grants          []Grant  // the rights from the person's groups
 }
 
 var (

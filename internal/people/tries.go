@@ -155,7 +155,7 @@ func network(a netip.Addr) netip.Addr {
 // recent keeps a bounded number of values that change. It forgets the value that was used longest ago.
 type recent[K comparable, V any] struct {
 	max   int
-	order *list.List // of *kept[K, V]; the one used last in front
+	order *list.List // list of *kept[K, V]; the front was used last
 	at    map[K]*list.Element
 }
 

@@ -22,7 +22,7 @@ var passed = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 type Call struct {
 	Argv           []string // the program and its arguments; at least one
 	Stdin          io.Reader
-	Env            []string // in addition to the passed variables
+	Env            []string // variables in addition to the passed ones
 	Stdout, Stderr io.Writer
 }
 

@@ -32,7 +32,7 @@ type Chain struct {
 type Options struct {
 	Book     *sealed.Book
 	Settings Settings
-	Roots    *x509.CertPool // the roots for certificates of servers; nil: those of the system
+	Roots    *x509.CertPool // trusted roots for certificates of servers; nil: those of the system
 	Log      *slog.Logger
 }
 

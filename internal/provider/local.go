@@ -81,7 +81,7 @@ func (v variables) check(context.Context) (string, error) {
 
 // The exit codes of programs that give secrets.
 const (
-	exitUnknown = 66 // there is no such secret
+	exitUnknown = 66 // the secret does not exist
 	exitAway    = 75 // try again
 )
 

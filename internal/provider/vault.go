@@ -33,7 +33,7 @@ type vault struct {
 	set    *Vault
 	client *http.Client
 
-	signing chan struct{} // cap 1: held while a sign-in is under way
+	signing chan struct{} // capacity 1: held during a sign-in
 	mu      sync.Mutex    // protects following fields
 	token   string
 	until   time.Time // the time at which the node signs in again; zero: never

@@ -31,7 +31,7 @@ type etcdSession struct {
 type etcdClient struct {
 	e     *etcd
 	http  *http.Client
-	token string // of the user; "": there is none
+	token string // the token of the user; "": none
 }
 
 // Announce implements Registry.

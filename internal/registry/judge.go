@@ -174,7 +174,7 @@ func (j *Judge) step(ctx context.Context, s Session, uuid string, renewed *time.
 	j.mu.Lock()
 	late := j.host.Now().Sub(j.viewed) > j.cfg.TTL/gapsPerTTL
 	j.mu.Unlock()
-	if late { // one call that failed is no outage
+	if late { // a single failed call is not an outage
 		j.told(err)
 	}
 	return nil

@@ -22,7 +22,7 @@ type Registry interface {
 // Life is one life of a node.
 type Life struct {
 	UUID string // unique among all clusters
-	Name string // of the node, for people who look into the registry
+	Name string // the name of the node, for people who read the registry
 }
 
 // Session is the entry of one life. Only one goroutine uses it.

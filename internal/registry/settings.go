@@ -44,7 +44,7 @@ type Settings struct {
 	Path         string   // under which the cluster has its entries, such as /skein
 	TTL          time.Duration
 	TLS          bool
-	CA           string // file with the authorities of the servers; "": those of the system
+	CA           string // file with the trusted authorities; "": those of the system
 	Cert, Key    string // files with the certificate that this node shows; "": none
 	User         string
 	PasswordFile string // "": User is ""

@@ -24,7 +24,7 @@ var _ Registry = (*zooKeeper)(nil)
 // server.
 type zooSession struct {
 	z        *zooKeeper
-	password string // of the user
+	password string // the password of the user
 
 	conn    net.Conn // nil: there is none
 	xid     int32
@@ -131,7 +131,7 @@ func (s *zooSession) create(ctx context.Context, path string, data []byte, ephem
 
 // call sends a request and returns the body of its answer.
 func (s *zooSession) call(ctx context.Context, what zooRequest, body []byte) ([]byte, error) {
-	if s.id != 0 && time.Since(s.heard) > s.granted { // it ended, or will end before a server takes it up again
+	if s.id != 0 && time.Since(s.heard) > s.granted { // the session has ended, or will end before a server continues it
 		s.drop()
 		return nil, ErrEnded
 	}

@@ -70,7 +70,7 @@ func (r *Worker) bring(ctx context.Context, a *entry, res worker.Result) {
 func (r *Worker) deliver(ctx context.Context, a *entry) error {
 	list, err := r.outgoing.List(ctx, artifactsOf(&a.Of.key))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // there are no files to keep
+		return nil // the attempt has no files to keep
 	}
 	if err != nil {
 		return fmt.Errorf("artifacts cannot be read: %w", err)
@@ -83,7 +83,7 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
-		case why == session.Malformed && len(list) == 0: // a home of an earlier version is not told that there are no files
+		case why == session.Malformed && len(list) == 0: // a home node of an earlier version is not told that there are no files
 			return nil
 		case errors.Is(err, errLocal), why == session.TooMuch, why == session.Final:
 			return err

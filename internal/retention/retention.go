@@ -73,7 +73,7 @@ type Bounds struct {
 	DaysAge       time.Duration // the counts by day of deleted lines
 	TallyAge      time.Duration // the age of counts by day; counts by hour are kept for at most tallyHours
 	BackfillsAge  time.Duration // ended backfills
-	Backfills     int           // of a workflow
+	Backfills     int           // number of kept backfills of a workflow
 	Versions      int           // the number of versions of a workflow that are kept in addition to those of runs
 	RecordsAge    time.Duration // ended tokens, former processes, orders to nodes
 	Records       int           // former processes
@@ -235,7 +235,7 @@ func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now da
 	if x.To, err = c.rows.FinishedBut(ctx, w.ID, int(r.Runs)); err != nil {
 		return x, err
 	}
-	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // there are not more runs than Keys protects
+	if x.To.IsZero() && int64(b.Keys) >= r.Runs { // the workflow has at most as many runs as Keys protects
 		return x, nil
 	}
 	x.KeyedTo, err = c.rows.FinishedBut(ctx, w.ID, b.Keys)

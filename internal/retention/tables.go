@@ -44,7 +44,7 @@ func before(now dag.Micros, age time.Duration) dag.Micros {
 // failures collects the failures of one pass.
 type failures struct {
 	all        int
-	unanswered int // in a row
+	unanswered int // the number of consecutive unanswered calls
 	shown      []error
 }
 

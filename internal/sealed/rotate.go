@@ -17,7 +17,7 @@ const rotateStep = 200
 type Rotation struct {
 	Key    string // the id of the present key
 	Sealed int    // secrets that this call has sealed again
-	Left   bool   // there are more: call again
+	Left   bool   // true: there are more, so call again
 }
 
 // Rotate changes the key of the secrets in steps. The first call makes the new key the present one: a

@@ -35,7 +35,7 @@ type Key struct {
 // NewKey returns the text of a new key.
 func NewKey() string {
 	var key [keyBytes]byte
-	_, _ = rand.Read(key[:]) // it never fails
+	_, _ = rand.Read(key[:]) // rand.Read never fails
 	return base64.StdEncoding.EncodeToString(key[:])
 }
 

@@ -41,7 +41,7 @@ const (
 type arrivals struct {
 	s        *Server
 	registry *people.Registry
-	places   map[string]places // by the provider's name
+	places   map[string]places // by the name of the provider
 	refusals *refusals
 }
 
@@ -154,7 +154,7 @@ type refusals struct {
 
 	mu      sync.Mutex // protects following fields
 	since   time.Time  // the minute began
-	n, left int        // in the present minute: the number of log lines, and of refusals without one
+	n, left int        // in the present minute: the log lines, and the refusals without one
 }
 
 // tell writes a line, unless the minute has enough of them. The next line says how many are missing.

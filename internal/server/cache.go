@@ -14,7 +14,7 @@ type versionKey struct {
 
 // Bounds of the caches. Cached values never change, so a full cache just starts over.
 const (
-	definitionTasksMax = 200_000 // of all decoded definitions together
+	definitionTasksMax = 200_000 // bound on the tasks of all decoded definitions together
 	runNamesMax        = 10_000
 )
 
@@ -51,7 +51,7 @@ func (d *definitions) put(k versionKey, w *workflow.Workflow) {
 
 // runName holds the fields of a run that never change, for the event stream.
 type runName struct {
-	row      dag.RunRow // only its ids and version
+	row      dag.RunRow // only its ids and version are used
 	workflow string
 }
 

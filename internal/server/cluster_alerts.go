@@ -112,7 +112,7 @@ func (a alerting) setClusterAlerts(ctx context.Context, in *setClusterAlertsIn) 
 	if err != nil {
 		return nil, err
 	}
-	if eras, ok := st.(store.Eras); ok { // a regress before now is no news
+	if eras, ok := st.(store.Eras); ok { // a regress before now is already known
 		marks, err := eras.Marks(ctx)
 		if err != nil {
 			return nil, unread(err)

@@ -94,7 +94,7 @@ func deadlineOf(r *alert.Rule, row *dag.RunRow, now dag.Micros, u *usual) (api.D
 	d := api.Deadline{Rule: r.Name, Event: string(r.Event()), Goal: r.Goal(), Channels: append([]string{}, r.To...), DueAt: instantOrNull(due)}
 	switch at, met := reached(r.Goal(), row, &c); {
 	case ahead && row.State.Terminal():
-		return d, false // it never began
+		return d, false // the run never began
 	case ahead:
 		d.State = "ahead"
 	case due == 0 && r.Than != nil:

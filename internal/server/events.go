@@ -245,7 +245,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 }
 
 func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost { // the notice stands for events that were dropped while the client waited
+	if n.Lost { // the notice replaces events that were dropped while the client waited
 		if err := st.reset(); err != nil {
 			return err
 		}

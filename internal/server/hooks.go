@@ -26,7 +26,7 @@ const hooksPath = api.Prefix + "/hooks/"
 const (
 	hookTaken    = "taken"
 	hookFiltered = "filtered" // the trigger refuses it
-	hookUnknown  = "unknown"  // there is no such webhook
+	hookUnknown  = "unknown"  // the webhook does not exist
 	hookNoSecret = "no_secret"
 	hookUnsigned = "unsigned"
 	hookStale    = "stale"

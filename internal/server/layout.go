@@ -65,8 +65,8 @@ type drawing struct {
 	layout  *layout.Layout
 	packed  []byte
 	task    func(n int) (name, kind string)
-	members [][]int32       // by node: the tasks for which it stands; nil: only its own task
-	changes []layout.Change // by node; nil: the graph is not compared
+	members [][]int32       // by node: the tasks that it represents; nil: only its own task
+	changes []layout.Change // by node; nil: the graphs are not compared
 	edges   []layout.Change // by edge
 }
 

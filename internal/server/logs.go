@@ -54,7 +54,7 @@ type logOf struct {
 	task    dag.TaskID
 	ended   bool       // the attempt has ended, so the file no longer grows
 	settled bool       // the attempt has never run, and will never run
-	end     dag.Micros // of the attempt
+	end     dag.Micros // the end of the attempt
 	reader  LogReader
 }
 
@@ -350,7 +350,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 				still = time.Now()
 			}
 		}
-		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // this was decided before the last read, so no bytes come after it
+		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // l was settled before the last read, so no bytes follow
 		was := at
 		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err

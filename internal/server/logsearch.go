@@ -58,7 +58,7 @@ func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 		r, w := humago.Unwrap(hc)
 		if err := l.search(r.Context(), newStreamWriter(w), in); err != nil {
 			s.log.Debug("log search", "run", in.ID, "task", in.Task, "err", err)
-			panic(http.ErrAbortHandler) // so that the client sees that this is not the end
+			panic(http.ErrAbortHandler) // so that the client sees that the stream is incomplete
 		}
 	}}, nil
 }

@@ -90,7 +90,7 @@ type Config struct {
 	Protected []string // files and folders of the node that no trigger may watch
 
 	TasksMax int    // the largest number of tasks of a workflow; 0: dag.TasksMax
-	Version  string // of the program
+	Version  string // the version of the program
 	Node     Node
 	Leaving  func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
@@ -138,7 +138,7 @@ type LogRef struct {
 	Namespace, Workflow string
 	Run                 dag.RunID
 	Task                string
-	Index               dag.TaskID // of the task
+	Index               dag.TaskID // the index of the task
 	Attempt             dag.Token
 	Handler             dag.HandlerID // the handler that has or had the attempt; 0: there is none yet, or it does not matter
 }
@@ -357,7 +357,7 @@ func (s *Server) recovered(rec *recorder, r *http.Request, p any) {
 type recorder struct {
 	http.ResponseWriter
 	status  int
-	header  http.Header // of the request
+	header  http.Header // the header of the request
 	user    string      // the caller
 	hidden  bool        // the caller may not know that the object exists
 	written func()      // if set, it is called when the answer is written

@@ -18,7 +18,7 @@ import (
 
 // Bounds of the input of a simulation.
 const (
-	measuredRunsMax      = 50   // of one workflow
+	measuredRunsMax      = 50   // bound on the measured runs of one workflow
 	measuredWorkflowsMax = 1000 // the durations of further workflows are unknown
 )
 

@@ -180,7 +180,7 @@ func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verifica
 		return nil, err
 	}
 	defer s.recounts.leave()
-	found, err := s.cfg.Verify(store.Within(ctx, 0)) // it reads everything
+	found, err := s.cfg.Verify(store.Within(ctx, 0)) // Verify reads every row
 	if err != nil {
 		return nil, err
 	}

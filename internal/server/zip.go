@@ -42,7 +42,7 @@ type zipped struct {
 	status int // the status that the handler has set; 0: not set yet
 	sent   bool
 	gz     *gzip.Writer // nil: the answer is sent as it is
-	buf    bytes.Buffer // what gz has written
+	buf    bytes.Buffer // the compressed bytes
 }
 
 // zipping returns an answer that is compressed if its client asks for it. Only the answers of reads, and of

@@ -36,7 +36,7 @@ type life struct {
 	later        []func() // calls that arrived while the process was frozen
 	asleep       int64    // nanoseconds for which its clock stood still
 	skew         int64    // offset of its clock, in nanoseconds
-	drift        float64  // its clock's speed
+	drift        float64  // the speed of the process's clock
 	cut          bool     // the process cannot reach the database
 	leaving      bool
 	renewed      int64 // time of the last renewal of its row

@@ -24,11 +24,11 @@ const (
 // burdens is the load of the shards of a world, and the shifts that its nodes have made.
 type burdens struct {
 	costs   map[dag.ShardID]float64 // the true ones
-	told    map[*life]*store.Load   // the last figures of each life
+	told    map[*life]*store.Load   // the last figures of each process
 	shifts  map[dag.ShardID]store.Shift
-	at      map[dag.ShardID]int64 // of the last shift, in the time of the world
-	last    int64                 // of the last shift of any shard; 0: none
-	jumps   int                   // of the database's clock, at the last shift
+	at      map[dag.ShardID]int64 // the time of the last shift by shard, in the time of the world
+	last    int64                 // the time of the last shift of any shard; 0: none
+	jumps   int                   // the jumps of the database's clock until the last shift
 	moves   int
 	resting int // moves at the beginning of the rest; -1: it has not begun
 }

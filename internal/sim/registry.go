@@ -25,7 +25,7 @@ type shelf struct {
 	hidden  map[string]bool  // living members that only they themselves see
 	undead  bool             // ended sessions are listed
 	ended   map[string]bool  // sessions that have ended, for undead
-	old     map[string]int64 // what every reader gets; nil: the truth
+	old     map[string]int64 // the shown values; nil: the true ones
 	// missing is since when answers to a life have lacked a member that they had before.
 	missing map[*life]map[string]int64
 	seen    map[*life]map[string]bool

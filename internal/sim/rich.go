@@ -122,7 +122,7 @@ func richPlan(r, queues *rand.Rand, calls bool) *plan {
 			}
 		}
 		if queues != nil && (t.Logic == nil || t.Logic.Kind == dag.Foreach) && queues.IntN(3) > 0 {
-			t.Policy.Queue = "tasks" // of the world, see drawRich
+			t.Policy.Queue = "tasks" // a queue of the world, see drawRich
 		}
 		if t.Logic == nil && r.IntN(6) == 0 {
 			t.Policy.StartDeadline = time.Duration(1+r.IntN(20)) * time.Second

@@ -149,7 +149,7 @@ func (w *World) resume(p *proc) {
 	defer func() {
 		w.cur = nil
 		if r := recover(); r != nil {
-			p.done = true // its coroutine has ended
+			p.done = true // the coroutine of the process has ended
 			w.violate("panic", "%s: %v\n%s", p.name, r, debug.Stack())
 		}
 	}()

@@ -126,7 +126,7 @@ func (w *World) draw() {
 	if w.stage.Load {
 		s.nodes, s.shards, s.runs = 3, 10+r.IntN(6), 2
 		s.triggers, s.limit, s.active = false, false, 20*time.Second+time.Duration(r.IntN(20))*time.Second
-		s.crash = min(s.crash, 0.5) // a node lives long enough to decide
+		s.crash = min(s.crash, 0.5) // a node must live long enough to decide
 		return
 	}
 	w.drawRich()
@@ -162,11 +162,11 @@ type World struct {
 	born      []int
 	byHandler map[dag.HandlerID]*life
 	workers   []*worker
-	unarrived int // reports on their way
+	unarrived int // reports in delivery
 	calm      bool
 	backAt    int64        // the time at which the store last went back
 	backs     int          // count of the times the store went back
-	pasts     []*past.Past // what each node remembers of confirmed states; nil: nodes remember nothing
+	pasts     []*past.Past // the confirmed states that each node remembers; nil: none
 
 	shelf   shelf
 	flows   []flow

@@ -219,7 +219,7 @@ func (r *reader) comment(c byte) bool {
 			r.at = len(r.text)
 		}
 	case c == '/' && r.peek(1) == '*' && r.d == MySQL && (r.peek(2) == '!' || r.peek(2) == 'M' && r.peek(3) == '!'):
-		r.at, r.some = r.at+3, true // the server executes what is in it
+		r.at, r.some = r.at+3, true // the server executes the content of such a comment
 		for r.at < len(r.text) && (r.text[r.at] == '!' || r.text[r.at] >= '0' && r.text[r.at] <= '9') {
 			r.at++
 		}

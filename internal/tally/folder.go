@@ -153,7 +153,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	}
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
-	if !f.cfg.Store.TallyStands() { // not every program knows the tally yet; these ends are found in the rows later
+	if !f.cfg.Store.TallyStands() { // not every program knows the tally yet; these ends are read from the rows later
 		f.drop(nil)
 		return nil
 	}

@@ -147,7 +147,7 @@ func (x *Exporter) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastMax)
-			_ = x.step(last) // the next owner finds in the rows what is left
+			_ = x.step(last) // the next owner finds the remaining work in the rows
 			cancel()
 			return
 		case <-x.wake:

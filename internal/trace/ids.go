@@ -16,14 +16,14 @@ import (
 
 // The modes of an exporter.
 const (
-	ModeRun    = "run"    // one trace of the run, its tasks and their attempts
+	ModeRun    = "run"    // one trace contains the run, its tasks and their attempts
 	ModeLinked = "linked" // each attempt is a trace of its own, with a link to the span of the run
 )
 
 // Settings say what is exported, and to where. Without a URL nothing is.
 type Settings struct {
 	URL         string
-	HeadersFile string // has headers of each call, one a line; "": there are none
+	HeadersFile string // file with headers of each call, one per line; "": none
 	Mode        string
 	Sample      float64 // the part of the runs without a caller's trace that is exported, from 0 to 1
 }

@@ -26,7 +26,7 @@ type tree struct {
 	trace    traceID
 	root     spanID
 	workflow string
-	tasks    map[dag.TaskID]bool // those that have spans
+	tasks    map[dag.TaskID]bool // the tasks that have spans
 	out      []span
 	left     int64 // attempts without a span
 }

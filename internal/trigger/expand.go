@@ -17,7 +17,7 @@ import (
 // Values of Only: the instants that a backfill takes.
 const (
 	OnlyFailed          = "failed"  // the newest run did not succeed
-	OnlyMissing         = "missing" // there is no run
+	OnlyMissing         = "missing" // only instants without a run
 	OnlyFailedOrMissing = "failed_or_missing"
 	onlyAll             = "all" // the same as ""
 )
@@ -31,7 +31,7 @@ type BackfillSpec struct {
 	// From and To are both included. Instants in the future are left to the trigger itself.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
-	Instants   []dag.Micros    `json:"-"`                // the instants, in place of a range; in the row they are packed
+	Instants   []dag.Micros    `json:"-"`                // a list of instants instead of a range; packed in the row
 	Listed     int             `json:"listed,omitempty"` // number of given instants
 	Descending bool            `json:"descending,omitempty"`
 	Only       string          `json:"only,omitempty"`
@@ -45,7 +45,7 @@ type Standing uint8
 
 // The standings.
 const (
-	StandingNone   Standing = iota // has no run
+	StandingNone   Standing = iota // the instant has no run
 	StandingActive                 // the newest run has not ended
 	StandingGood                   // the newest run succeeded
 	StandingFailed                 // the newest run ended without success

@@ -49,7 +49,7 @@ type Call struct {
 // Verified is an event made of a genuine call.
 type Verified struct {
 	engine.Occurrence
-	Form string // of its signature
+	Form string // the form of the signature
 }
 
 // VerifyHook checks that a call is genuine and meant, and makes an event of it. It takes

@@ -28,7 +28,7 @@ const (
 // proof is the result of a valid signature.
 type proof struct {
 	form   string
-	key    string // of the event
+	key    string // the key of the event
 	signed []byte // the bytes that the signature covers
 }
 

@@ -71,8 +71,8 @@ type TriggerReport struct {
 	First       dag.Micros    `json:"first"`    // 0: none
 	Last        dag.Micros    `json:"last"`
 	Overlaps    int64         `json:"overlaps"`  // fires at which the limit of active runs was reached
-	Skipped     int64         `json:"skipped"`   // of these, the skipped ones: by overlap: skip, or a full queue
-	Waiting     int64         `json:"waiting"`   // of these, the waiting ones
+	Skipped     int64         `json:"skipped"`   // the skipped ones among them: by overlap: skip, or a full queue
+	Waiting     int64         `json:"waiting"`   // the waiting ones among them
 	Cancelled   int64         `json:"cancelled"` // runs that a newer run stops
 	Median      time.Duration `json:"median"`
 	P95         time.Duration `json:"p95"`

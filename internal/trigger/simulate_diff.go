@@ -21,7 +21,7 @@ type ScheduleChange struct {
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Change   string       `json:"change"`
-	Before   string       `json:"before"` // as text; "": the trigger is new
+	Before   string       `json:"before"` // the earlier form as text; "": the trigger is new
 	After    string       `json:"after"`  // "": the edit removes the trigger
 	Fires    [2]int64     `json:"fires"`
 	Gained   []dag.Micros `json:"gained"` // the first new instants

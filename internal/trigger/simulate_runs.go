@@ -42,8 +42,8 @@ type gateSim struct {
 	active  int64
 	peak    int64
 	waiting []*simRun
-	held    int64     // for the limit of a trigger: the number of its active and waiting runs
-	members []*simRun // these runs, and some ended ones if overlap is cancel_running
+	held    int64     // for the limit of a trigger: its active and waiting runs
+	members []*simRun // the runs, and some ended ones if overlap is cancel_running
 	hits    hits
 }
 

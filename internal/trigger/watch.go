@@ -92,7 +92,7 @@ type folder struct {
 	look   *workflow.FileWatch
 	since  dag.Micros
 	past   dag.Micros // the bound when the watch began: older ledger lines may have been deleted, and files holds the later ones
-	sum    digest     // of the declaration
+	sum    digest     // the digest of the declaration
 	busy   bool       // whether a goroutine reads the folder; protected by Watch.mu
 	state  WatchState
 	files  map[string]*arrival

@@ -15,7 +15,7 @@ import (
 // chunk is a piece of the file: whole lines, from one entry of a mapping to another.
 type chunk struct {
 	text string
-	line int // of the file, from 1
+	line int // line of the file, from 1
 	// items are the pieces of the list of a top-level key triggers, if it begins here.
 	items []chunk
 }

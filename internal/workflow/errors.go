@@ -12,7 +12,7 @@ const errorsMax = 100
 // Error is one fault of a file, with its place and the remedy.
 type Error struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; 1:1 stands for the whole file
+	Line    int    `json:"line"`   // from 1; 1:1 means the whole file
 	Column  int    `json:"column"` // from 1, in characters
 	Key     string `json:"key"`    // dotted path: tasks.load.retry.max
 	Message string `json:"message"`

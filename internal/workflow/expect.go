@@ -44,7 +44,7 @@ func ParseExpectation(text string) (*Expectation, error) {
 		return nil, fmt.Errorf("it is of the type %s, and a condition is true or false", ast.OutputType())
 	}
 	x := &Expectation{reads: map[string]bool{}}
-	for _, word := range celWord.FindAllString(text, -1) { // one word too many costs nothing but memory
+	for _, word := range celWord.FindAllString(text, -1) { // an additional word only costs memory
 		x.reads[word] = true
 	}
 	x.program, err = env.Program(ast, cel.CostLimit(costMax[limitFull]))

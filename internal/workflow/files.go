@@ -124,7 +124,7 @@ func (m *matcher) match(folder string, parts []string) error {
 		return fmt.Errorf("folder %s: %w", folder, err)
 	}
 	if parts[0] == "**" && len(parts) > 1 {
-		if err := m.match(folder, parts[1:]); err != nil { // ** also stands for no folder
+		if err := m.match(folder, parts[1:]); err != nil { // ** also matches no folder
 			return err
 		}
 	}

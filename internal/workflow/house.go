@@ -10,7 +10,7 @@ import (
 // house is a kind of task that is part of this program. A task names it by a key of its own, such as
 // `name: {…}`. The value of the key is the input of the kind.
 type house struct {
-	name  string // of the key, and of the kind in package kind
+	name  string // name of the key, and of the kind in package kind
 	doc   string
 	shape func() *shape
 	// keys are those of notOfKinds that the task may have.

@@ -104,7 +104,7 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 			return
 		}
 		where := nodes[k]
-		if !takesInput(where) || v.kind == mapNode && !takesPlace(v.keys[k]) { // that was said
+		if !takesInput(where) || v.kind == mapNode && !takesPlace(v.keys[k]) { // an earlier error says so
 			continue
 		}
 		if fault, hint := c.input(i, &in); fault != "" {
@@ -143,7 +143,7 @@ func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 // keeps holds the artifacts of a task.
 type keeps struct {
 	artifacts []string
-	each      bool // it has instances
+	each      bool // the task has instances
 }
 
 func keepsOf(w *Workflow) map[string]keeps {

@@ -22,7 +22,7 @@ const batchWaitMax = Duration(3600e9)
 type Intake struct {
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every event
 	From   string `json:"from"`             // now | beginning: where a source without a cursor begins
-	Lost   string `json:"lost"`             // pause | skip: what happens if events are gone before they were read
+	Lost   string `json:"lost"`             // pause | skip: the action if events are gone before they were read
 	// BatchMax is the largest number of events for which one run is started; 0: each event starts a run of its
 	// own. The run is started once BatchMax events are there, or BatchWait after the first of them.
 	BatchMax  int32    `json:"batch_max,omitempty"`
@@ -37,7 +37,7 @@ func (i *Intake) Filtering() (passes func(event json.RawMessage) (bool, error), 
 
 // EventSource is the events that were sent to the events API.
 type EventSource struct {
-	Types  []string `json:"types,omitempty"`  // patterns of the attribute type, in which * stands for any text; none: all
+	Types  []string `json:"types,omitempty"`  // patterns of the attribute type, in which * matches any text; none: all
 	Source string   `json:"source,omitempty"` // such a pattern of the attribute source; "": any
 }
 

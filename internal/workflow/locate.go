@@ -13,7 +13,7 @@ func Locate(src []byte, place int, path ...string) (line, column int) {
 	s.tasksMax = dag.TasksMax
 	for _, d := range s.documents() {
 		n := s.parse(d)
-		if n == nil { // nothing but comments
+		if n == nil { // the file has only comments
 			continue
 		}
 		if place--; place >= 0 {

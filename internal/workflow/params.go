@@ -311,7 +311,7 @@ func writeObject(members []member) json.RawMessage {
 		}
 		name, err := marshal(m.name)
 		if err != nil {
-			panic(fmt.Sprintf("workflow: a text is not JSON: %v", err)) // it always is
+			panic(fmt.Sprintf("workflow: a text is not JSON: %v", err)) // a text can always be encoded
 		}
 		b = append(append(append(b, name...), ':'), m.value...)
 	}

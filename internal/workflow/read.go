@@ -19,7 +19,7 @@ type reader struct {
 	*checker
 	opt      Options
 	declared declarations
-	compiled map[exprKey]compiled // by text, because many tasks have equal conditions
+	compiled map[exprKey]compiled // by source text, because many tasks have equal conditions
 	self     string               // NAMESPACE/NAME
 	head     map[string]any       // the keys that apply to all tasks, including tasks that are made at run time
 	named    []Class              // the classes that are not built in

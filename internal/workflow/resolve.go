@@ -16,13 +16,13 @@ import (
 type Inputs struct {
 	RunID       string
 	Attempt     int
-	Version     int             // of the workflow
+	Version     int             // version of the workflow
 	Params      json.RawMessage // the parameters that CheckParams has returned
 	TriggerTime time.Time
 	// Outputs returns a task's outputs, a JSON object or nil, and its state. It is called only for the tasks of
 	// ReadsOutputs.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
-	Item    json.RawMessage // of an instance of foreach
+	Item    json.RawMessage // the item of an instance of foreach
 	Now     time.Time       // the value of now in the condition of a wait
 	// Secret returns the value of a secret. It is called only where secrets may be read.
 	Secret func(name string) (string, error)

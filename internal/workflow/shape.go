@@ -17,7 +17,7 @@ const (
 	anyShape    shapeKind = iota // any YAML value
 	scalarShape                  // text, number or boolean; check decides
 	listShape                    // of item
-	objectShape                  // with known keys
+	objectShape                  // an object with known keys
 	tableShape                   // names chosen by the author, each with an item
 	formsShape                   // one of several shapes; the kind of the node decides
 )
@@ -26,8 +26,8 @@ const (
 // are derived from it.
 type shape struct {
 	kind   shapeKind
-	is     string             // its description for people: "a duration such as 10s"
-	takes  func(n *node) bool // for a scalar: whether it is valid
+	is     string             // description for people: "a duration such as 10s"
+	takes  func(n *node) bool // for a scalar: reports whether it is valid
 	schema map[string]any     // the schema of a scalar; for other kinds it is added to their schema
 	item   *shape
 	name   *shape // for a table: the shape of the names of its entries
@@ -36,7 +36,7 @@ type shape struct {
 	forms  []*shape
 	least  int               // for a list: the least number of items
 	empty  string            // for a list: the hint if it has no items; "": is
-	means  map[string]string // for words: by another word, the word that was probably meant
+	means  map[string]string // for words: by a wrong word, the word that was probably meant
 }
 
 // key is one key of an object.

@@ -52,7 +52,7 @@ type Trigger struct {
 	Count  int64    `json:"count,omitempty"`  // for every: the largest number of fires; 0: no limit
 	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; for other kinds times of day, such as 06:00
 	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; for other kinds days of the month, -1 is the last
-	Months []int    `json:"months,omitempty"` // of annually: 1 to 12
+	Months []int    `json:"months,omitempty"` // for annually: 1 to 12
 
 	Timezone string `json:"timezone"`
 	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it does not apply
@@ -67,12 +67,12 @@ type Trigger struct {
 	Exclude   []string          `json:"exclude,omitempty"`
 	Calendars map[string]string `json:"calendars,omitempty"`
 
-	Paused         bool     `json:"paused,omitempty"`          // it begins paused
+	Paused         bool     `json:"paused,omitempty"`          // the trigger begins paused
 	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow | wait
 	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
-	QueueMax       int32    `json:"queue_max,omitempty"`       // of overlap queue
+	QueueMax       int32    `json:"queue_max,omitempty"`       // for overlap queue
 	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" for a trigger without instants
-	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // of catchup all
+	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // for catchup all
 	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: no limit
 	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
 

@@ -24,7 +24,7 @@ type Workflow struct {
 	Files       []string  `json:"files,omitempty"`      // globs
 	Defaults    Defaults  `json:"defaults,omitzero"`
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // the largest number of active runs; 0: any number
-	Retention   Retention `json:"retention,omitzero"`            // of finished runs
+	Retention   Retention `json:"retention,omitzero"`            // retention of finished runs
 	Queue       string    `json:"queue,omitempty"`               // named queue of the runs
 	Locks       []string  `json:"locks,omitempty"`               // names, which may contain ${{ }}
 	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
@@ -83,7 +83,7 @@ type Task struct {
 	Kind        string    `json:"kind,omitempty"`     // a kind that workers have; the task then has no Run
 	House       bool      `json:"house,omitempty"`    // Kind is a kind of this program
 	With        []Given   `json:"with,omitempty"`     // input of Kind
-	Patience    Duration  `json:"patience,omitempty"` // of Kind, if it runs as a process; 0: the default
+	Patience    Duration  `json:"patience,omitempty"` // for a Kind that runs as a process; 0: the default
 	Dir         string    `json:"dir,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Outputs     []Output  `json:"outputs,omitempty"`

@@ -89,7 +89,7 @@ func (c *checker) wrong(err error) {
 }
 
 func (c *checker) check(p *listed) {
-	if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") { // it has no file, or a generated one
+	if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") { // the package has no file, or only a generated one
 		return
 	}
 	var files []*ast.File

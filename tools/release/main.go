@@ -56,10 +56,10 @@ var timestampPattern = regexp.MustCompile(`"timestamp": "[^"]*"`)
 
 type release struct {
 	version   string
-	at        time.Time // of all files
+	at        time.Time // the time of all files
 	root, out string
 	stamp     string // the stamp of the sources of the web page
-	only      string // the one target, as linux/amd64; "": all
+	only      string // the only target, as linux/amd64; "": all
 	revision  string // the commit, for the labels of the image
 	base      string // the folder of base roots for the image; "": made for this release
 	made      []string

@@ -14,8 +14,8 @@ import (
 // question is the request to a node for artifacts.
 type question struct {
 	Ref    artifact.Ref
-	From   int    // of the list
-	Name   string // of a file
+	From   int    // first index of the list to return
+	Name   string // name of a file
 	Offset int64
 }
 

@@ -60,7 +60,7 @@ func (d *Delivery) Forget(ref artifact.Ref) {
 // Clean removes artifacts that wait for no delivery: those of runs without an attempt here. It is called
 // before attempts begin.
 func (d *Delivery) Clean(here map[string]bool) {
-	runs, _ := filepath.Glob(filepath.Join(d.from.Path, "artifacts", "*", "*", "*")) // its only error is a wrong pattern
+	runs, _ := filepath.Glob(filepath.Join(d.from.Path, "artifacts", "*", "*", "*")) // the only possible error is a wrong pattern
 	for _, at := range runs {
 		if here[filepath.Base(at)] {
 			continue

@@ -59,7 +59,7 @@ func (m *manifest) find(name string) (artifact.Info, bool) {
 // Store keeps artifacts in objects. With a folder it is an artifact.Store: see Spool.
 type Store struct {
 	blobs blob.Store
-	known *lru.Cache[string, *manifest] // by the place of the attempt; manifests never change
+	known *lru.Cache[string, *manifest] // by the name of the attempt; manifests never change
 
 	sweeping sweeping
 }

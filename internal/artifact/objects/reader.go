@@ -16,14 +16,14 @@ const rereadMax = 3
 
 // reader reads one object. A read that continues the last one continues its request, too.
 type reader struct {
-	ctx   context.Context // of the request that reads
+	ctx   context.Context // the context of the request that reads
 	blobs blob.Store
 	key   string
 	size  int64
 	ahead int64 // bytes of one request; 0: all that follow
 
 	body io.ReadCloser // nil: there is no request
-	at   int64         // of the next byte of body
+	at   int64         // the offset of the next byte of body
 }
 
 // ReadAt implements io.ReaderAt.

@@ -36,6 +36,6 @@ func (d *spooled) Commit() error {
 	if err == nil || err == artifact.ErrKept { //nolint:errorlint // Commit returns it as it is
 		err = d.s.Keep(context.Background(), d.ref, d.s.Folder)
 	}
-	_ = d.s.Folder.Forget(d.ref) // what stays is removed at the next start
+	_ = d.s.Folder.Forget(d.ref) // the next start removes the remaining files
 	return err
 }

@@ -23,7 +23,7 @@ const (
 
 // sweeping is where the next Sweep continues.
 type sweeping struct {
-	mu    sync.Mutex // held while a Sweep is under way
+	mu    sync.Mutex // held during a Sweep
 	after string
 }
 
@@ -43,7 +43,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time, gone func(ctx context.
 	}
 	after, pages := s.sweeping.after, 0
 	var of group
-	var errs []error // of attempts; the others are looked at nevertheless
+	var errs []error // errors of single attempts; all other attempts are still examined
 	for {
 		page, err := s.blobs.List(ctx, root, after, blob.PageMax)
 		if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) clean(ctx context.Context, g *group, now time.Time, gone func(co
 	if g.manifest && len(g.files) > 1 {
 		m, err := s.read(ctx, g.place)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it is being deleted
+			return nil // the manifest is being deleted
 		}
 		if err != nil {
 			return err

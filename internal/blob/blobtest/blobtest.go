@@ -158,7 +158,7 @@ func race(t *testing.T, s blob.Store) {
 // Random returns bytes that no compression makes smaller.
 func Random(n int) []byte {
 	b := make([]byte, n)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // rand.Read never fails
 	return b
 }
 

@@ -92,7 +92,7 @@ func Serve(t testing.TB) *Server {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed
 		_ = out.Close()
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), serverMax)

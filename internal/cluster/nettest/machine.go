@@ -25,7 +25,7 @@ const device = "skein0"
 // Machine is a network namespace with one device and one address.
 type Machine struct {
 	Addr  string // IPv4
-	name  string // of the namespace
+	name  string // the name of the network namespace
 	space *os.File
 	tun   *os.File
 }

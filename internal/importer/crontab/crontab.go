@@ -14,16 +14,16 @@ import (
 const (
 	BytesMax   = 1 << 20
 	EntriesMax = 10_000
-	outputMax  = 16 << 20 // of all workflows; each workflow repeats the variables above its line
+	outputMax  = 16 << 20 // bound on the bytes of all workflows; each workflow repeats the variables above its line
 )
 
 // Options holds settings that a crontab does not contain.
 type Options struct {
-	Path      string // name of the file in texts; its folder tells the format; "" or "-" is standard input
+	Path      string // name of the file in texts; its folder decides the format; "" or "-" is standard input
 	Format    Format // Auto, or the format to use
 	Zone      string // IANA name of cron's time zone; "" is UTC
 	Namespace string // the namespace of the workflows; "" is the default one
-	User      string // the user who will run the workflows; "" is unknown
+	User      string // the user who will run the workflows; "": unknown
 	Home      string // the folder in which cron starts commands of User, absolute; "" is unknown
 	// IsUser reports whether the machine has a user, to tell the formats apart; nil knows the
 	// accounts that every system has.
@@ -98,7 +98,7 @@ type converter struct {
 	opt    Options
 	file   string
 	vars   *variables
-	names  map[string]int // of the workflows so far: the next suffix to try for each
+	names  map[string]int // by name of a workflow: the next suffix to try
 	above  []string       // the comment lines directly above
 	output int            // number of bytes of YAML so far
 	result *importer.Result

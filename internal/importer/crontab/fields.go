@@ -12,7 +12,7 @@ import (
 type spec struct {
 	name      string
 	low, high int
-	names     []string // of the values from low upwards
+	names     []string // names of the values, from the lowest
 }
 
 // The indices of the fields.

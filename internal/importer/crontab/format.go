@@ -11,7 +11,7 @@ type Format string
 // The formats.
 const (
 	Auto    Format = "auto"    // determined from the path, else from the lines
-	User    Format = "user"    // time, command: what crontab -l prints
+	User    Format = "user"    // time, command: the output of crontab -l
 	System  Format = "system"  // time, user, command: /etc/crontab and /etc/cron.d
 	Anacron Format = "anacron" // period, delay, name, command: /etc/anacrontab
 )

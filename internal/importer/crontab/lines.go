@@ -131,8 +131,8 @@ type entry struct {
 	at      string   // the word after @; "": the line has time fields
 	fields  [5]field
 	period  string // of anacron
-	delay   int    // of anacron, minutes
-	id      string // of anacron: the name of the job
+	delay   int    // anacron: the delay in minutes
+	id      string // anacron: the name of the job
 	user    string // "": the owner of the crontab
 	command string // the command as written, with its %
 	begin   int    // offset of the command in the line

@@ -144,7 +144,7 @@ func (d *dag) fill(s *step) {
 		}
 	}
 	d.action(s)
-	if s.fields == f { // in other cases, the conversion of the foreach body has converted the fields
+	if s.fields == f { // otherwise the conversion of the foreach body has converted the fields
 		d.how(s)
 	}
 	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {

@@ -46,7 +46,7 @@ func (Kind) Missing(settings json.RawMessage) error {
 // With is the input of the kind.
 type With struct {
 	Image   string `json:"image"`
-	Run     *Run   `json:"run,omitempty"` // nil: what the image says
+	Run     *Run   `json:"run,omitempty"` // nil: the command of the image
 	Pull    string `json:"pull,omitempty"`
 	Network string `json:"network,omitempty"`
 	User    string `json:"user,omitempty"`

@@ -56,7 +56,7 @@ func (c *container) follow(ctx context.Context, first int) (int, error) {
 			return 0, errEnded
 		}
 		if ctx.Err() != nil && monitor != 0 && !told {
-			told = unix.Kill(monitor, unix.SIGTERM) == nil // it passes the signal on
+			told = unix.Kill(monitor, unix.SIGTERM) == nil // the monitor passes the signal on
 		}
 		w.wait()
 	}

@@ -79,7 +79,7 @@ type container struct {
 	*kind.Env
 	with   *With
 	binds  []bind
-	folder string // of this container, in the folder of the attempt
+	folder string // the folder of this container, inside the attempt's folder
 	output string // $SKEIN_OUTPUT of the attempt
 	image  image
 }
@@ -204,7 +204,7 @@ func inspect(ctx context.Context, name string) (image, error) {
 	found := image{id: fields[0], driver: fields[1]}
 	if at := stores.FindStringSubmatch(fields[2]); at != nil {
 		found.store = at[1]
-	} else { // not every driver tells its paths, and this question takes longer
+	} else { // not every storage driver reports its paths, and this call takes longer
 		text, err = child(ctx, "podman", "info", "--format", "{{.Store.GraphRoot}}").Output()
 		found.store = strings.TrimSpace(string(text))
 	}

@@ -19,13 +19,13 @@ import (
 
 // Files of a container in its folder.
 const (
-	startedFile = "started"      // it is there when the container runs
-	stopFile    = "stop"         // it is there when the attempt was told to end
-	idFile      = "id"           // of the container
+	startedFile = "started"      // the file exists when the container runs
+	stopFile    = "stop"         // the file exists when the attempt was told to end
+	idFile      = "id"           // the file with the id of the container
 	envFile     = "env"          // the environment of the container
 	storeFile   = "storage.conf" // the settings of its store
-	ownFolder   = "own"          // at ownAt in the container
-	outFile     = "output"       // in ownFolder: $SKEIN_OUTPUT of the container
+	ownFolder   = "own"          // the folder that the container sees at ownAt
+	outFile     = "output"       // $SKEIN_OUTPUT of the container, in ownFolder
 )
 
 // inside is what the first process of the namespaces does. Its arguments are the folder of the container and
@@ -55,7 +55,7 @@ while :; do sleep 86400; done
 // furnish makes the files of the container in its folder.
 func (c *container) furnish() error {
 	own := filepath.Join(c.folder, ownFolder)
-	if err := os.RemoveAll(c.folder); err != nil { // of an earlier start in the same attempt
+	if err := os.RemoveAll(c.folder); err != nil { // files of an earlier start in the same attempt
 		return err
 	}
 	if err := os.MkdirAll(own, 0o755); err != nil {

@@ -169,7 +169,7 @@ func (m *mariaDB) claim(_ context.Context, key string) (*kept, error) {
 	if !errors.As(err, &of) || of.Number != 1062 { // a duplicate
 		return nil, err
 	}
-	var raw *string // FOR UPDATE reads what is committed now
+	var raw *string // FOR UPDATE reads the latest committed row
 	if err := m.s.QueryRowContext(m.inner, "SELECT result FROM skein_done WHERE `key` = ? FOR UPDATE", key).Scan(&raw); err != nil {
 		return nil, err
 	}

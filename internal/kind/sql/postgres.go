@@ -21,7 +21,7 @@ type postgres struct {
 	conn  *pgx.Conn
 	tx    pgx.Tx
 	start int64  // when the session began, in microseconds
-	user  string // with its database and address, for people
+	user  string // the user with database and address, for people
 }
 
 // sessionSettings are set one by one, as far as the server knows them. The server ends a statement
@@ -76,7 +76,7 @@ func (p *postgres) handle() string {
 func (p *postgres) end(ctx context.Context, handle string) (there bool, err error) {
 	var s session
 	if json.Unmarshal([]byte(handle), &s) != nil || s.PID == 0 {
-		return false, nil // of another kind of database: the connection was changed
+		return false, nil // the connection now belongs to another kind of database
 	}
 	ctx, cancel := context.WithTimeout(ctx, earlierMax)
 	defer cancel()
@@ -296,7 +296,7 @@ func (p *postgres) judge(err error) verdict {
 	switch of.Code {
 	case "40001", "40P01":
 		return conflict
-	case "57P03", "53300", "53400": // it starts or ends, or has no session left
+	case "57P03", "53300", "53400": // the server is starting or ending, or has no free session
 		return away
 	case "28P01", "28000", "3D000": // password, user, database
 		return permanent

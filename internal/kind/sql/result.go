@@ -22,7 +22,7 @@ type cellKind uint8
 const (
 	null cellKind = iota
 	boolean
-	number // any number; what JSON does not know, such as NaN, becomes a text
+	number // any number; a value that JSON lacks, such as NaN, becomes a text
 	text
 	document // JSON
 	bytesOf  // becomes \x and hexadecimal digits

@@ -199,7 +199,7 @@ func (f *file) commit(context.Context) error {
 		f.open = false
 		return nil
 	}
-	if f.conn.AutocommitEnabled() { // it ended the transaction and says that it failed
+	if f.conn.AutocommitEnabled() { // the statement ended the transaction and reports an error
 		return fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return fmt.Errorf("the transaction was not committed: %w", err)

@@ -30,7 +30,7 @@ type left struct {
 
 // run looks at the files of all runs once. A look that failed is made again after the others.
 func (l *left) run(ctx context.Context) {
-	runs, _ := filepath.Glob(filepath.Join(l.s.files.Path, "logs", "*", "*", "*")) // its only error is a wrong pattern
+	runs, _ := filepath.Glob(filepath.Join(l.s.files.Path, "logs", "*", "*", "*")) // the only possible error is a wrong pattern
 	since := time.Now().Add(-leftMax)
 	for len(runs) > 0 && ctx.Err() == nil {
 		at := runs[0]
@@ -38,7 +38,7 @@ func (l *left) run(ctx context.Context) {
 			continue
 		}
 		runs = append(runs, at)
-		select { // seal tells of a store that is away
+		select { // seal reports that the store is away
 		case <-ctx.Done():
 		case <-time.After(l.pause):
 		}
@@ -77,7 +77,7 @@ func (l *left) look(ctx context.Context, at string, since time.Time) error {
 func logsIn(folder string, since time.Time) (all []*tail) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
-		return nil // it is being deleted
+		return nil // the log is being deleted
 	}
 	workflow := filepath.Dir(folder)
 	of := logs.Ref{Namespace: filepath.Base(filepath.Dir(workflow)), Workflow: filepath.Base(workflow)}

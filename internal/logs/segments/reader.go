@@ -46,7 +46,7 @@ func (s *Store) Open(ctx context.Context, ref logs.Ref) (logs.Reader, error) {
 
 // reader reads a log: its live end, and before it the segments.
 type reader struct {
-	ctx    context.Context // of the request that reads
+	ctx    context.Context // the context of the request that reads
 	blobs  blob.Store
 	live   logs.Reader // nil: there is no live end
 	prefix string

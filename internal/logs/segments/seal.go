@@ -28,7 +28,7 @@ func (s *Store) Run(ctx context.Context) {
 		case <-s.wake: // idle nodes are not woken every second
 		}
 		for ctx.Err() == nil && s.waiting() {
-			_ = s.seal(ctx, false) // seal logs the error, and what failed stays due
+			_ = s.seal(ctx, false) // seal logs the error, and the failed segments stay due
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
@@ -142,7 +142,7 @@ func (s *Store) write(ctx context.Context, t *tail) error {
 			if err != nil {
 				return err
 			}
-			s.sealedTo(t, max(last, at+1)) // it always moves on
+			s.sealedTo(t, max(last, at+1)) // the position always rises
 		case err != nil:
 			return err
 		default:
@@ -248,5 +248,5 @@ func (s *Store) content(ctx context.Context, t *tail, from, n int64) (content, i
 	if known && at > from && at < from+n {
 		return s.content(ctx, t, at, from+n-at)
 	}
-	return bytesOf{bytes.NewReader(nil)}, from + n, 0, nil // nobody has them
+	return bytesOf{bytes.NewReader(nil)}, from + n, 0, nil // no copy has these bytes
 }

@@ -53,7 +53,7 @@ const (
 type Store struct {
 	blobs blob.Store
 	live  logs.Store  // the live ends
-	files logs.Folder // of this node
+	files logs.Folder // the log files of this node
 	log   *slog.Logger
 	wake  chan struct{} // cap 1: there is a log to look after, or one that is due
 
@@ -71,12 +71,12 @@ var _ logs.Store = (*Store)(nil)
 // tail is the end of a log that has no segment yet.
 type tail struct {
 	ref    logs.Ref
-	here   bool  // its file is on this machine
-	end    int64 // of the log, as far as this node knows
+	here   bool  // the log's file is on this machine
+	end    int64 // the end of the log, as far as this node knows
 	sealed int64 // up to here there are segments; -1: it is not known
 	since  time.Time
 	over   bool   // the attempt has ended
-	data   []byte // of a log without a file here
+	data   []byte // bytes of a log without a file here
 	at     int64  // of data
 }
 

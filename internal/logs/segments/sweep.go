@@ -21,7 +21,7 @@ const (
 type Sweeper struct {
 	s *Store
 
-	mu    sync.Mutex // held while a Sweep is under way
+	mu    sync.Mutex // held during a Sweep
 	after string     // the next Sweep continues here
 }
 

@@ -16,7 +16,7 @@ import (
 // Server is a registry that a test has started.
 type Server struct {
 	t       testing.TB
-	Dir     string // of a test's files
+	Dir     string // the folder of a test's files
 	Address string // host:port for clients
 	data    string
 	command func() *exec.Cmd
@@ -115,7 +115,7 @@ func (s *Server) Start() {
 			return
 		}
 		if time.Since(began) > startMax {
-			text, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // what there is of it
+			text, _ := os.ReadFile(filepath.Join(s.Dir, "log")) // the log as far as it exists
 			s.t.Fatalf("%v: %s", err, text)
 		}
 	}

@@ -17,7 +17,7 @@ var _ store.Access = (*Store)(nil)
 type rights struct {
 	s         *Store
 	is        store.Rights
-	passwords map[int64]store.Password // never changed in place
+	passwords map[int64]store.Password // a value is never changed in place
 }
 
 // firstRights are the rights of every new database.

@@ -21,7 +21,7 @@ type alerts struct {
 	s         *Store
 	channels  named[store.AlertChannel]
 	incidents []store.Incident // by ID
-	notices   []store.Notice   // by incident, seq and channel
+	notices   []store.Notice   // sorted by incident, seq and channel
 	silences  []store.Silence
 	rules     []store.AlertRules // by namespace
 	lost      []store.LostMember // by name

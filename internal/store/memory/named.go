@@ -12,7 +12,7 @@ import (
 type named[T any] struct {
 	what string // the kind of row, for errors
 	of   func(*T) (namespace, name string)
-	rows []T // by namespace and name
+	rows []T // sorted by namespace and name
 }
 
 // at finds a row, or the position that it would have.

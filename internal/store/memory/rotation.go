@@ -53,7 +53,7 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 			return store.NotJoined(s.tokens, &j, now)
 		}
 		for i := range s.tokens {
-			if o := &s.tokens[i]; o.Name == j.Name && o.Revoked == 0 && o.Replaced == 0 { // it has expired
+			if o := &s.tokens[i]; o.Name == j.Name && o.Revoked == 0 && o.Replaced == 0 { // the token has expired
 				o.Revoked = now
 			}
 		}

@@ -42,7 +42,7 @@ type hand struct {
 	assigned   dag.Micros
 	plan       uint64 // the plan that assigned it
 	generation int32
-	at         int32 // its index among the inserts of that plan
+	at         int32 // the index in the inserts of the plan
 	row        bool  // the attempt has a row
 }
 
@@ -56,7 +56,7 @@ type HandPlan struct {
 	err     error      // the reason for which the batch is refused
 	missing []int      // updates of unknown attempts
 	runs    RunIndex   // runs with packed attempts
-	packed  []runHands // by their numbers
+	packed  []runHands // sorted by number
 	last    int        // the element that was packed into last
 	turn    int        // the next one to be taken, if all are taken in order
 }

@@ -125,7 +125,7 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 // unpackSection reports whether b was a section.
 func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
-	var v [handFields + 2]int64 // for an end, also its start and its duration
+	var v [handFields + 2]int64 // for an end, also the start and the duration
 	fields := handFields
 	if ends {
 		fields = len(v)
@@ -309,7 +309,7 @@ type StandingHands struct {
 }
 
 type standingHand struct {
-	at    int // in the page
+	at    int // the position in the page
 	task  dag.TaskID
 	token dag.Token
 }

@@ -23,7 +23,7 @@ const schemaParam = "schema"
 // ParseAddress reads an address such as postgres://user@host:5432/database?schema=skein.
 func ParseAddress(address string) (Options, error) {
 	u, err := url.Parse(address)
-	if err != nil { // its text may hold a password
+	if err != nil { // the error's text may contain a password
 		return Options{}, fmt.Errorf("the address of the database is not a URL such as postgres://user@host:5432/database: %w", store.ErrUnavailable)
 	}
 	q := u.Query()
@@ -37,7 +37,7 @@ func ParseAddress(address string) (Options, error) {
 // left out.
 func (o *Options) Addresses() ([]string, error) {
 	config, err := pgconn.ParseConfig(o.URL)
-	if err != nil { // its text may hold a password
+	if err != nil { // the error's text may contain a password
 		return nil, fmt.Errorf("the address of the database cannot be read: %w", store.ErrUnavailable)
 	}
 	var all []string

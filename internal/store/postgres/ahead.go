@@ -173,7 +173,7 @@ func (f *flight) apart(runs *packed.RunIndex) bool {
 		case <-f.ctx.Done():
 			return false
 		}
-		if o.runs == nil || o.runs.Meets(runs) { // that flight failed, or its runs are unknown
+		if o.runs == nil || o.runs.Meets(runs) { // the other transaction has failed, or its runs are unknown
 			return false
 		}
 	}
@@ -189,7 +189,7 @@ func (d *DB) writeAhead(f *flight) {
 	}
 	c, err := writerOf(f.ctx, d, d.writers.try)
 	if err != nil {
-		return // its commit will return the error
+		return // the commit will return the error
 	}
 	if err := c.prepareWrites(f.ctx); err != nil {
 		d.writers.give(c)

@@ -160,7 +160,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 		if see == nil {
 			continue
 		}
-		if one.values != nil && one.same == nil { // there are several rows
+		if one.values != nil && one.same == nil { // the statement has several rows
 			one.same = make([]string, len(one.values))
 		}
 		one.values, one.col, one.bad = result.Values(), 0, nil

@@ -291,7 +291,7 @@ func statements(text string) map[string]string {
 // Close waits for calls under way and closes every connection.
 func (d *DB) Close() error {
 	d.flights.close()
-	d.Unstage() // it has connections
+	d.Unstage() // the staged transaction holds connections
 	d.writers.close()
 	d.readers.close()
 	d.logs.close()

@@ -16,7 +16,7 @@ const hostMax = 2 * time.Second
 // hosts are the servers of an address, in its order. The driver gives the time of a connection to the servers
 // together, so one silent server would use all of it.
 type hosts struct {
-	all  []*pgconn.Config // one for each server
+	all  []*pgconn.Config // one per server
 	last atomic.Int32     // index of the server that took the last connection: it is tried first
 }
 

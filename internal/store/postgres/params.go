@@ -81,11 +81,11 @@ const arrayHead = 20
 
 // column is an array that is being built. As long as all of its values are the same, it holds only the first.
 type column struct {
-	buf   []byte // room for the head, then elements, each behind its length
+	buf   []byte // space for the head, then the elements, each after its length
 	first int    // end of the first element
 	n     int
 	same  bool
-	null  bool // there is a NULL
+	null  bool // a value is NULL
 	oid   uint32
 }
 

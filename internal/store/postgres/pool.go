@@ -29,7 +29,7 @@ const (
 // connection when the next one is asked for, so it works again as soon as the database answers.
 type pool struct {
 	open   func(ctx context.Context) (*conn, error)
-	places chan struct{} // one for each connection that is lent or being opened
+	places chan struct{} // capacity: one for each connection that is lent or being opened
 	closed chan struct{}
 	load   load
 

@@ -65,7 +65,7 @@ type listing struct {
 	names  store.Names
 	from   dag.RunID // the greatest id that the page reads
 	floor  dag.RunID // the least
-	cut    bool      // there may be more runs below the floor
+	cut    bool      // the store may have more runs below the floor
 }
 
 // Runs implements store.Store. A page ends when it has enough runs, or when it has read lookMax rows.
@@ -162,7 +162,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			return store.RunPage{}, err
 		}
 		if page.Runs == nil {
-			page.Runs = rows[:0] // the rows that match stay in place
+			page.Runs = rows[:0] // the matching rows stay in the array
 		}
 		for i := range rows {
 			if !l.q.Fits(&rows[i], l.states, &l.names) {

@@ -110,7 +110,7 @@ type IndexState int64
 // The states of an index, as indexState answers them.
 const (
 	IndexMissing IndexState = iota
-	IndexInvalid            // the build of the index has failed or is under way
+	IndexInvalid            // the build of the index has failed or is in progress
 	IndexValid
 )
 

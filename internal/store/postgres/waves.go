@@ -118,7 +118,7 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 func (w *waves) end(r *dag.RunUpdate) bool {
 	of := w.of[r.Shard]
 	if of == nil {
-		return false // it is refused
+		return false // the commit is refused
 	}
 	seq, in := of.seq[r.ID]
 	if in {

@@ -116,7 +116,7 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 			if err := scanClaimant(s, c); !errors.Is(err, store.ErrCorrupt) {
 				return err
 			}
-			*c = store.Claimant{} // its owner quarantines the run
+			*c = store.Claimant{} // the run's owner quarantines the run
 			return nil
 		})
 		found = append(found, slices.DeleteFunc(some, func(c store.Claimant) bool { return !c.Holds() })...)

@@ -374,7 +374,7 @@ func (d *DB) events(b *store.Batch) error {
 	for i := range b.Events {
 		id := b.Events[i].Run
 		if !d.past.Tells(id) {
-			continue // it is written
+			continue // the row is already written
 		}
 		n, err := d.number(id)
 		if err == nil {

@@ -92,12 +92,12 @@ type DB struct {
 	numbers numbers
 	rolls   rolls
 	moves   lineMoves
-	packed  []byte // room for a packed claim
+	packed  []byte // space for a packed claim
 	lists   lastLists
 	past    packed.Past
 	seq     int64 // the seq of the present transaction in its shard
 	handed  packed.Handed
-	hands   *packed.HandPlan // the plan of the transaction under way
+	hands   *packed.HandPlan // the plan of the present transaction
 
 	checkpoints checkpointer
 }
@@ -187,7 +187,7 @@ func (d *DB) reopenWriter() error {
 		return err
 	}
 	d.stmts.finalize()
-	_, _ = d.conn.Close(), d.log.close() // they have failed
+	_, _ = d.conn.Close(), d.log.close() // both have failed
 	return d.openWriter()
 }
 

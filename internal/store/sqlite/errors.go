@@ -90,7 +90,7 @@ func wasDatabase(path string) bool {
 			tables++
 		}
 	}
-	return pages > 0 && 2*tables > pages // other pages hold long values, or are free
+	return pages > 0 && 2*tables > pages // the other pages hold long values, or are free
 }
 
 // isTree reports whether a page can be a page of a table or an index, by its head.

@@ -20,7 +20,7 @@ type numbers struct{ known []knownRun }
 
 type knownRun struct {
 	id dag.RunID
-	n  int64 // 0: the place is free
+	n  int64 // 0: the entry is free
 }
 
 func (m *numbers) place(id dag.RunID) *knownRun {

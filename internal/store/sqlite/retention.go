@@ -22,7 +22,7 @@ type expired struct {
 	n         int64
 	key, user string
 	state     string
-	day       int32 // of its end
+	day       int32 // the day of the run's end
 	again     bool  // the run may have ended more than once
 }
 

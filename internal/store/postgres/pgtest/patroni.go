@@ -35,7 +35,7 @@ const (
 type PatroniOptions struct {
 	Synchronous bool          // a commit waits until one standby has it
 	TTL         time.Duration // the leader may be silent for so long; Patroni's default is 30 s
-	Etcd        Place         // of the registry
+	Etcd        Place         // the server of the registry
 	Servers     []Place
 }
 
@@ -44,14 +44,14 @@ type PatroniOptions struct {
 type Patroni struct {
 	Servers []*PatroniServer
 	options PatroniOptions
-	home    *Server // it owns the folder, and is no server
+	home    *Server // only the owner of the folder; no server runs in it
 	etcd    *exec.Cmd
 }
 
 // PatroniServer is a server of the cluster with the Patroni that controls it.
 type PatroniServer struct {
-	*Server        // its data and its socket; Patroni starts and ends it
-	Name    string // in the cluster
+	*Server        // data and socket; Patroni starts and ends the server
+	Name    string // the name in the cluster
 	patroni *exec.Cmd
 }
 

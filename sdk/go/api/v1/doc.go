@@ -21,7 +21,7 @@ const (
 	// HeaderClaimedBy names the user of a program that shows no token. It is shown with runs and events, and
 	// decides nothing.
 	HeaderClaimedBy      = "Skein-Claimed-By"
-	HeaderIdempotencyKey = "Idempotency-Key" // of a POST: the same key gets the same answer
+	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST: the same key gets the same answer
 	HeaderLogOffset      = "Skein-Log-Offset"
 	HeaderAttempt        = "Skein-Attempt"
 )

@@ -114,7 +114,7 @@ func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx co
 		return
 	}
 	defer l.remove(conn)
-	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // its caller may make no further calls
+	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // the caller may make no further calls
 	now := time.Now()
 	if errors.Join(conn.SetReadDeadline(now.Add(l.life)), conn.SetWriteDeadline(now.Add(l.life+2*replyTime))) != nil {
 		return
@@ -197,7 +197,7 @@ func framed(b, out []byte, err error) []byte {
 type Line struct {
 	conn io.ReadWriteCloser
 	from *bufio.Reader
-	end  time.Time // of its use
+	end  time.Time // the end of the line's use
 	call []byte
 }
 

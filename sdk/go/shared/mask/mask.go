@@ -20,7 +20,7 @@ const FormMin = 6
 
 // Set is the forms of some secrets. It does not change, and may be used by several goroutines.
 type Set struct {
-	forms  map[[FormMin]byte][]Form // by their first bytes
+	forms  map[[FormMin]byte][]Form // by the first bytes of the form
 	begins map[string]bool          // the first 1 to FormMin-1 bytes of forms
 	broken map[string]int           // the first 1 to FormMin-1 bytes of forms that break, and the least Breaks
 	pairs  [1 << 16 / 64]uint64     // the first two bytes of forms

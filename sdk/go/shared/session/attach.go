@@ -194,7 +194,7 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.hungUp && ctx.Err() == nil {
-			return nil // to say something
+			return nil // the caller has a reason to report
 		}
 		return err
 	}

@@ -187,7 +187,7 @@ func (s *Session[T]) Reports(ctx context.Context, every func()) {
 		select {
 		case <-ctx.Done():
 			for range reportsMax {
-				s.room <- struct{}{} // those under way
+				s.room <- struct{}{} // waits for the reports in progress
 			}
 			return
 		case <-s.kick:

@@ -28,7 +28,7 @@ type Config struct {
 	RefusedEnds bool
 	HTTP        *http.Client
 	Lines       http.RoundTripper    // carries frequent reports; nil: they are calls like others
-	Clock       func() time.Duration // of the instants of Keeper.Heard
+	Clock       func() time.Duration // the clock of Keeper.Heard
 	Log         *slog.Logger
 }
 
@@ -53,9 +53,9 @@ type Ending int
 
 // The reasons why an attempt must end.
 const (
-	Stopped   Ending = iota // its home says so; it may take its time
-	Killed                  // its home says so, and it has had its time
-	TakenAway               // it is another worker's by now
+	Stopped   Ending = iota // the home says so; the attempt has time to end
+	Killed                  // the home says so, and the time to end has passed
+	TakenAway               // another worker has the attempt now
 )
 
 // Refusal is an error of attaching.
@@ -111,7 +111,7 @@ type Session[T any] struct {
 	lines  *lines
 	kick   chan struct{} // cap 1: there is something to report
 	idle   chan struct{} // cap 1: an attempt has ended, or its end was acknowledged
-	room   chan struct{} // cap reportsMax: one for each report under way
+	room   chan struct{} // capacity reportsMax: one for each report in progress
 	said   string        // the reason of the last rejection since the worker was attached; only attaching uses it
 
 	mu         sync.Mutex // protects following fields
