@@ -107,19 +107,19 @@ tasks: {a: {sql: {connection: warehouse, query: "INSERT INTO late VALUES (1)"}, 
 	refused := w.write("refused.yaml", `name: refused
 tasks: {a: {sql: {connection: warehouse, query: "INSERT INTO refused VALUES (1) RETURNING repeat('x', 65510) AS a", result: first}, retry: {max: 1, delay: 1s}}}
 `)
-	w.expectFailed(t, refused, "refused@latest/a", `"output"`, "larger than")
+	w.expectFailed(t, refused, "refused@latest/a", `"permanent"`, "larger than")
 	if is := ask("SELECT count(*) FROM refused"); is != "0" {
 		t.Errorf("%s effects of a refused result", is)
 	}
 
 	secret("wrong-password")
-	w.expectFailed(t, file, "sales@latest/load", `"sql"`, "password authentication failed")
+	w.expectFailed(t, file, "sales@latest/load", `"permanent"`, "password authentication failed")
 	bad := w.write("bad.yaml", `name: bad
 tasks: {a: {sql: {connection: none, query: "SELECT 1"}}}
 `)
 	w.expectFailed(t, bad, "bad@latest/a", `"connection"`, "skein connection set default/none")
 	w.refused(exitInvalid, []string{"would paste values into it"}, "validate", w.write("paste.yaml", "name: paste\ntasks: {a: {sql: {connection: c, query: \"SELECT ${{ run.id }}\"}}}\n"))
-	w.refused(exitInvalid, []string{"no parameter @x"}, "validate", w.write("param.yaml", "name: param\ntasks: {a: {sql: {connection: c, query: \"SELECT 1\", params: {x: 1}}}}\n"))
+	w.refused(exitInvalid, []string{"no parameter :x"}, "validate", w.write("param.yaml", "name: param\ntasks: {a: {sql: {connection: c, query: \"SELECT 1\", params: {x: 1}}}}\n"))
 }
 
 // expectFailed runs a file whose task must fail with a cause and a message.

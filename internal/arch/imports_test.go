@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/suggest":               {},
 	"internal/dag":                   {"internal/suggest"},
 	"internal/cron":                  {"internal/suggest"},
-	"internal/workflow":              {"internal/kind/container", "internal/dag", "internal/cron", "internal/glob", "internal/suggest"},
+	"internal/workflow":              {"internal/kind/container", "internal/dag", "internal/cron", "internal/glob", "internal/sqltext", "internal/suggest"},
 	"internal/host":                  {},
 	"internal/layout":                {},
 	"internal/logscan":               {},

@@ -213,8 +213,8 @@ func TestHostilePostgres(t *testing.T) {
 	}
 }
 
-// TestUsed: a process that uses a connection gets the values of its secrets, and only them.
-func TestUsed(t *testing.T) {
+// TestParseResolved: a process that uses a connection gets the values of its secrets, and only them.
+func TestParseResolved(t *testing.T) {
 	known := values{"P": "the-password"}
 	for _, text := range []string{
 		`{"postgres":{"host":"db","port":5433,"user":"u","password":{"secret":"P"},"tls":"encrypt"}}`,
@@ -223,20 +223,20 @@ func TestUsed(t *testing.T) {
 		`{"http":{"url":"http://x","headers":{"secret":{"secret":"P"},"X":"plain"}}}`,
 	} {
 		c := parsed(t, text)
-		raw, err := c.Used(known.of)
+		raw, err := c.Resolved(known.of)
 		if err != nil || strings.Contains(string(raw), `{"secret"`) || !strings.Contains(string(raw), `"type":"`+c.Type()+`"`) {
 			t.Errorf("%s, %v", raw, err)
 		}
-		is, err := ParseUsed(raw)
+		is, err := ParseResolved(raw)
 		if err != nil || is.Type() != c.Type() || !slices.Contains(is.Secrets(), known["P"]) {
 			t.Errorf("%s: %+v, %v", raw, is, err)
 		}
 	}
-	if _, err := parsed(t, `{"mysql":{"host":"db","user":"u","password":{"secret":"NONE"}}}`).Used(known.of); err == nil {
+	if _, err := parsed(t, `{"mysql":{"host":"db","user":"u","password":{"secret":"NONE"}}}`).Resolved(known.of); err == nil {
 		t.Error("a secret that is unknown")
 	}
 	for _, text := range []string{``, `{}`, `{"type":"oracle","password":"the-password"}`, `{"type":"mysql","host":["the-password"]}`, `{"type":5}`} {
-		if _, err := ParseUsed([]byte(text)); err == nil || strings.Contains(err.Error(), "the-password") {
+		if _, err := ParseResolved([]byte(text)); err == nil || strings.Contains(err.Error(), "the-password") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -13,18 +13,13 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// request makes the request or the statement of a task that has one.
-func (r *Resolver) request(ctx context.Context, res *workflow.Resolved, job *worker.Job, used *secretsOf) (err error) {
-	switch {
-	case res.Request != nil:
-		job.HTTP = requestOf(res.Request)
-		err = r.connect(ctx, res.Request, job.HTTP, used)
-	case res.Statement != nil:
-		job.HTTP, err = r.query(ctx, res.Statement, used)
-	default:
+// request makes the request of a task that has one.
+func (r *Resolver) request(ctx context.Context, res *workflow.Resolved, job *worker.Job, used *secretsOf) error {
+	if res.Request == nil {
 		return nil
 	}
-	if err != nil {
+	job.HTTP = requestOf(res.Request)
+	if err := r.connect(ctx, res.Request, job.HTTP, used); err != nil {
 		return err
 	}
 	job.HTTP.Egress, job.Secrets = r.cfg.Egress(), used.values
@@ -79,25 +74,6 @@ func (r *Resolver) connection(ctx context.Context, namespace, name string) (conn
 		return c, &notStarted{causeConnection, fmt.Errorf("connection %s/%s: %w", namespace, name, err)}
 	}
 	return c, nil
-}
-
-// query makes a statement over a connection.
-func (r *Resolver) query(ctx context.Context, s *workflow.Statement, used *secretsOf) (*worker.Request, error) {
-	name := used.namespace + "/" + s.Connection
-	c, err := r.connection(ctx, used.namespace, s.Connection)
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Postgres == nil:
-		return nil, &notStarted{causeConnection, fmt.Errorf("connection %s has the type %s, and sql needs one of the type postgres", name, c.Type())}
-	}
-	q := &worker.Query{To: *c.Postgres, Text: s.Query, Params: s.Params, Result: s.Result, Isolation: s.Isolation, Once: s.Once}
-	if q.To.Password = nil; c.Postgres.Password != nil {
-		if q.Password, err = used.value(c.Postgres.Password.Secret); err != nil {
-			return nil, used.hide(err)
-		}
-	}
-	return &worker.Request{SQL: q}, nil
 }
 
 // requestOf converts a request of the definition to the one that the worker sends.

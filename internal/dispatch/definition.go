@@ -88,12 +88,12 @@ func kindOf(t *workflow.Task, instance bool) string {
 	switch {
 	case len(t.Foreach) > 0 && !instance:
 		return kindForeach
+	case t.House && t.Kind == kindSQL:
+		return kindSQL
 	case t.Kind != "":
 		return kindFunction
 	case t.HTTP != nil:
 		return kindHTTP
-	case t.SQL != nil:
-		return kindSQL
 	case t.Wait != nil:
 		return "wait"
 	case t.Approval != nil:
@@ -116,6 +116,19 @@ func kindOf(t *workflow.Task, instance bool) string {
 		return "builtin"
 	}
 	return "argv"
+}
+
+// describeSQL takes the statements and their parameters out of the input.
+func describeSQL(d *inspect.Definition) error {
+	var in struct {
+		Connection, Query, File string
+		Params                  json.RawMessage
+	}
+	if err := json.Unmarshal(d.Input, &in); err != nil {
+		return err
+	}
+	d.Function, d.Interpreter, d.Code, d.File, d.Input = "", "SQL over the connection "+in.Connection, in.Query, in.File, in.Params
+	return nil
 }
 
 // evaluateInto adds the parts with expressions. It reads no secret.
@@ -146,9 +159,8 @@ func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in work
 	for _, kv := range res.Env {
 		d.Env = append(d.Env, inspect.Pair{Name: kv.Name, Value: kv.Value})
 	}
-	if s := res.Statement; s != nil {
-		d.Interpreter, d.Code, d.Input = "SQL over the connection "+s.Connection, s.Query, s.Params
-		return nil
+	if d.Kind == kindSQL {
+		return describeSQL(d)
 	}
 	if job.HTTP != nil {
 		d.Connection = res.Request.Connection

@@ -50,6 +50,7 @@ const (
 	Failed    = 1
 	Away      = 75 // the other side cannot be reached: the attempt is repeated for the patience of the task
 	Permanent = 78 // failed, and a retry cannot help
+	Kept      = 79 // done although it was told to end: its effect is durable, and a retry would repeat it
 )
 
 // Env is what an attempt gets and gives.

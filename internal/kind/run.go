@@ -35,14 +35,14 @@ func Run(ctx context.Context, k Kind) int {
 	var given outputs
 	env.Output = &given
 	code := k.Main(ctx, env)
-	if code != Done {
+	if code != Done && code != Kept {
 		return code
 	}
 	if err := given.store(os.Getenv(OutputVar)); err != nil {
 		fmt.Fprintf(os.Stderr, "skein kind %s: %v\n", k.Name(), err)
 		return Failed
 	}
-	return Done
+	return code
 }
 
 // open reads the files of the attempt.

@@ -83,6 +83,9 @@ func (a *attempt) run() Result {
 	a.result = Result{Key: a.job.Key, ExitCode: -1}
 	a.masks = mask.NewSet(a.job.Secrets)
 	a.log = logFile{path: LogPath(a.w.data, a.job.Key), sizeMax: a.w.logMax.Load(), mask: a.masks.NewWriter()}
+	if a.job.Kind != nil && !a.job.boxed() {
+		a.log.lines = &lastLine{}
+	}
 	if a.job.HTTP != nil {
 		a.send()
 	} else if err := a.start(); err != nil {
@@ -492,6 +495,9 @@ func (a *attempt) judge() {
 	}
 	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
 	switch {
+	case a.kept(): // a retry would repeat the effect
+		r.TimedOut = false
+		a.succeed()
 	case a.cause == CauseTimeout:
 		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v; %s", a.job.Timeout, how))
 	case a.cause != "":

@@ -22,8 +22,8 @@ func ownProgram(fenced bool) (string, error) {
 	return os.Executable()
 }
 
-// furnish writes the input of a kind into the folder of the attempt, and completes the command of a kind of
-// this program.
+// furnish writes the input of a kind into the folder of the attempt, and completes the command of a
+// kind of this program.
 func (k *Kind) furnish(folder string, cmd *command, fenced bool) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -43,21 +43,23 @@ func (k *Kind) furnish(folder string, cmd *command, fenced bool) error {
 	return nil
 }
 
-// Pauses between two starts of a process whose other side is away. With a short patience they are shorter.
+// Pauses between two starts of a process whose other side is away. With a short patience they are
+// shorter.
 const (
 	awayFirst = time.Second
 	awayMax   = time.Minute
 	awayParts = 8
 )
 
-// away is the state of an attempt whose other side is away. Its zero value is right for every other attempt.
+// away is the state of an attempt whose other side is away. Its zero value is right for every other
+// attempt.
 type away struct {
 	since time.Time // the first end with ExitAway; zero: there was none
 	pause time.Duration
 }
 
-// patient reports whether the process of a kind has ended because the other side is away, and was started
-// again after a pause. The pauses count against the timeout of the attempt.
+// patient reports whether the process of a kind has ended because the other side is away, and was
+// started again after a pause. The pauses count against the timeout of the attempt.
 func (a *attempt) patient() bool {
 	k := a.job.Kind
 	if k == nil || a.cause != "" || !a.status.Exited() || a.status.ExitStatus() != ExitAway {
@@ -143,21 +145,41 @@ func (a *attempt) rest(until time.Time) bool {
 	}
 }
 
-// exitCause is the cause of an attempt whose process ended with another exit code than 0, and the sentence
-// about it.
+// kept reports whether the process of a kind says that its effect is durable although it was told to
+// end.
+func (a *attempt) kept() bool {
+	return a.job.Kind != nil && !a.job.boxed() && a.status.Exited() && a.status.ExitStatus() == ExitKept
+}
+
+// exitCause is the cause of an attempt whose process ended with another exit code than 0, and the
+// sentence about it. Unless the process of a kind is boxed, its last line is the reason.
 func (a *attempt) exitCause(how string) (cause, message string) {
 	k := a.job.Kind
-	why, own := a.ownEnd()
-	switch code := a.status.ExitStatus(); {
-	case k != nil && own && why != "":
-		cause = map[int]string{ExitPermanent: CausePermanent, ExitAway: CauseAway}[code]
-		return cmp.Or(cause, CauseExit), how + ": " + why
-	case k != nil && own && code == ExitPermanent:
-		return CausePermanent, how + ": " + k.Name + " says that a retry cannot help" + a.refused()
-	case k != nil && own && code == ExitAway:
-		return CauseAway, fmt.Sprintf("%s: the other side of %s was away for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
+	if k == nil {
+		return CauseExit, how + a.refused()
 	}
-	return CauseExit, how + a.refused()
+	why, own := a.ownEnd()
+	code := a.status.ExitStatus()
+	cause = CauseExit
+	if own {
+		cause = cmp.Or(map[int]string{ExitPermanent: CausePermanent, ExitAway: CauseAway}[code], CauseExit)
+	}
+	if why == "" {
+		why = a.log.lastLine()
+	}
+	switch {
+	case cause == CauseAway && !a.job.boxed():
+		message = fmt.Sprintf("%s: the other side of %s was away for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
+		if why != "" {
+			message += ": " + why
+		}
+		return cause, message
+	case why != "":
+		return cause, how + ": " + why
+	case cause == CausePermanent:
+		how += ": " + k.Name + " says that a retry cannot help"
+	}
+	return cause, how + a.refused()
 }
 
 // ownEnd reports whether the exit code of the process of a kind is its own, and why it ended, if it says so.

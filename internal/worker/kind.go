@@ -26,6 +26,7 @@ type Kind struct {
 const (
 	ExitAway      = 75 // the other side cannot be reached
 	ExitPermanent = 78 // failed, and a retry cannot help
+	ExitKept      = 79 // done although the attempt was told to end: its effect is durable
 )
 
 // PatienceDefault is the default of Kind.Patience.

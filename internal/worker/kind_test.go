@@ -46,10 +46,12 @@ func TestKindInput(t *testing.T) {
 func TestKindExits(t *testing.T) {
 	r := newRig(t)
 	for script, is := range map[string][2]string{
-		"exit 78": {CausePermanent, "mail says that a retry cannot help"},
-		"exit 75": {CauseAway, "exit code 75: the other side of mail was away"},
-		"exit 76": {CauseExit, "exit code 76"},
-		"exit 1":  {CauseExit, "exit code 1"},
+		"exit 78":                          {CausePermanent, "mail says that a retry cannot help"},
+		"exit 75":                          {CauseAway, "exit code 75: the other side of mail was away"},
+		"exit 76":                          {CauseExit, "exit code 76"},
+		"echo why; exit 78":                {CausePermanent, "exit code 78: why"},
+		"echo a; echo; echo b >&2; exit 1": {CauseExit, "exit code 1: b"},
+		"exit 1":                           {CauseExit, "exit code 1"},
 	} {
 		res := r.run(r.ofKind(script, "{}"))
 		want(t, res, Failed, is[0], is[1])
@@ -141,5 +143,17 @@ func TestKindBoxed(t *testing.T) {
 		if strings.Contains(is[1], ": ") == (res.Message == "exit code "+strconv.Itoa(res.ExitCode)) {
 			t.Errorf("%q", res.Message)
 		}
+	}
+}
+
+// TestKindKept: a process whose effect is durable has succeeded, although it was told to end.
+func TestKindKept(t *testing.T) {
+	r := newRig(t)
+	job := r.ofKind(`trap 'echo n=1 > $SKEIN_OUTPUT; exit 79' TERM; sleep 600 & wait`, "{}")
+	job.Timeout, job.KillGrace = time.Second, time.Minute
+	res := r.run(job)
+	want(t, res, Succeeded, "", "")
+	if string(res.Outputs) != `{"n":"1"}` || res.TimedOut {
+		t.Errorf("%+v", res)
 	}
 }

@@ -24,6 +24,7 @@ type logFile struct {
 	lost    int64
 	last    byte         // the last byte kept
 	err     error        // the first failure; no bytes are written after it
+	lines   *lastLine    // the last line; nil: nobody asks for it
 	mask    *mask.Writer // nil: the attempt has no secrets
 }
 
@@ -52,6 +53,7 @@ func (l *logFile) put(p []byte) {
 	n, err := l.file.Write(p[:keep])
 	l.size += int64(n)
 	if n > 0 {
+		l.lines.see(p[:n])
 		l.last = p[n-1]
 	}
 	if err != nil { // usually a full disk

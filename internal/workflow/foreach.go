@@ -23,7 +23,7 @@ type Level struct {
 const levelsMax = 5
 
 // repeatable are the keys of which a task with foreach has exactly one.
-var repeatable = []string{"run", "http", "sql", "kind", "workflow"}
+var repeatable = []string{"run", "http", "kind", "workflow"}
 
 // rangeKeys are the keys of a range. to is its last number.
 var rangeKeys = []string{"from", "to", "step"}
@@ -192,7 +192,7 @@ func (r *reader) foreach(t *Task, n *node, at string) {
 		t.Parallel = int32(p)
 	}
 	here := join(at, "foreach")
-	if !slices.ContainsFunc(repeatable, func(k string) bool { return n.get(k) != nil }) {
+	if houseOf(n) == nil && !slices.ContainsFunc(repeatable, func(k string) bool { return n.get(k) != nil }) {
 		r.failNode(v, here, "foreach belongs to a task with run, http, kind or workflow", "repeat a task that does the work, and let this task need it")
 		return
 	}

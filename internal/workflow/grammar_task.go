@@ -4,7 +4,7 @@ import "slices"
 
 // actions are the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
-	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "sql", "kind"}
+	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "kind"}
 	return slices.AppendSeq(all, HouseKinds())
 }
 
@@ -93,7 +93,6 @@ func taskActionsLater() []key {
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")})},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
-		{name: "sql", doc: "Executes a statement in a database; outputs are rows_affected, and row or rows.", shape: sqlShape()},
 		{name: "kind", doc: "A kind of task that workers register or extensions bring; with is its input.",
 			shape: pattern("the name of a kind, such as vm.create: letters, digits, _, . and -; behind @ a version, as in slurm@1", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
 		{name: "patience", doc: "How long a kind that runs as a process is started again while the other side is away; default: 10m.", shape: duration(false)},

@@ -21,6 +21,8 @@ type house struct {
 	plain []string
 	// outputs returns the outputs that every task with this input has; nil: those that the task declares.
 	outputs func(n *node) []Output
+	// artifacts returns the files that the kind makes, and that are kept; nil: none.
+	artifacts func(n *node) []string
 	// check reports faults that the shape does not find; nil: there are none.
 	check func(r *reader, n *node, at string)
 	// given returns the input; nil: it is the value of the key as it is written.
@@ -31,7 +33,7 @@ type house struct {
 }
 
 // houses are the kinds of this program.
-var houses = []house{containerHouse()}
+var houses = []house{containerHouse(), sqlHouse()}
 
 // HouseKinds yields the names of the kinds of this program.
 func HouseKinds() iter.Seq[string] {
@@ -92,6 +94,9 @@ func (r *reader) house(t *Task, n *node, at string) {
 	if h.outputs != nil {
 		t.Outputs = h.outputs(in)
 	}
+	if h.artifacts != nil {
+		t.Artifacts = append(t.Artifacts, h.artifacts(in)...)
+	}
 	if h.check != nil {
 		h.check(r, in, join(at, h.name))
 	}
@@ -101,6 +106,11 @@ func (r *reader) house(t *Task, n *node, at string) {
 // so, its folder is always a fresh one, and never a folder of the machine.
 func (t *Task) Boxed() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.boxed })
+}
+
+// decidesOutputs reports whether the kind of the task decides its outputs, and not the author.
+func (t *Task) decidesOutputs() bool {
+	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.outputs != nil })
 }
 
 // exits reports whether a task of a kind has exit codes for retry.on_exit.

@@ -224,11 +224,6 @@ func (t *Task) templates(add func(text string)) {
 	if t.Made != nil {
 		add(foreachText(t.Made.From))
 	}
-	if t.SQL != nil {
-		for _, g := range t.SQL.Params {
-			inputTexts(g.Value, add)
-		}
-	}
 	for _, g := range t.With {
 		inputTexts(g.Value, add)
 	}
@@ -261,5 +256,5 @@ func (t *Task) OutputTypes() (types map[string]string, promised bool) {
 	for _, out := range t.Outputs {
 		types[out.Name] = string(out.Type)
 	}
-	return types, t.HTTP == nil && t.SQL == nil && (!t.Logical() || t.Call != nil || t.Made != nil)
+	return types, t.HTTP == nil && !t.decidesOutputs() && (!t.Logical() || t.Call != nil || t.Made != nil)
 }

@@ -227,7 +227,6 @@ func (c *readCheck) check(i int, n *node, at string) {
 	c.checkEnv(n.get("env"), join(at, "env"), in|secretsToo, read)
 	c.checkLogic(i, n, at, in, read)
 	c.checkHTTP(n, at, in, read)
-	c.checkSQL(n, at, in, read)
 	c.checkInput(n, at, in, read)
 	c.checkHouse(n, at, in, read)
 	c.checkForeach(n, at, read)

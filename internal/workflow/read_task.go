@@ -34,7 +34,6 @@ func (r *reader) task(k, n *node) Task {
 	t.Run = r.run(n.get("run"), join(at, "run"))
 	r.action(k, n, at)
 	r.http(&t, n, at)
-	r.sql(&t, n, at)
 	r.logic(&t, n, at)
 	r.kind(&t, n, at)
 	r.house(&t, n, at)

@@ -39,8 +39,6 @@ type Resolved struct {
 	Env []KV   // the variables of the workflow and the task; each name once, in the order of the file
 	// Request is sent instead of Run. It is nil if there is none.
 	Request *Sent
-	// Statement is executed instead of Run. It is nil if there is none.
-	Statement *Statement
 	// Input is the input of a kind, a JSON object. It is nil if the task has no kind.
 	Input json.RawMessage
 }
@@ -60,9 +58,6 @@ func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 		}
 	case t.HTTP != nil:
 		out.Request, err = w.sent(t, &from)
-		return out, err
-	case t.SQL != nil:
-		out.Statement, err = w.statement(t, &from)
 		return out, err
 	}
 	if out.Dir, err = w.text(t.Dir, t.foreachScope(), &from); err != nil {

@@ -1,93 +1,62 @@
 package workflow
 
 import (
-	"encoding/json"
-	"regexp"
 	"slices"
+
+	"skein.dev/skein/internal/sqltext"
 )
 
-// SQL is a statement that a task executes in a database, over a connection of the namespace. The values of
-// Params may hold ${{ }}. They are bound, never put into the text.
-type SQL struct {
-	Connection string  `json:"connection"`
-	Query      string  `json:"query"` // the statement, with @NAME for each parameter
-	Params     []Given `json:"params,omitempty"`
-	Result     string  `json:"result,omitempty"` // first | rows; "": none
-	Isolation  string  `json:"isolation,omitempty"`
-	Once       bool    `json:"once,omitempty"`
-}
-
-// queryBytesMax bounds the text of a statement.
+// queryBytesMax bounds the text of statements.
 const queryBytesMax = 256 << 10
 
-// sqlParam matches the names of parameters, as the driver finds them in a statement.
+// sqlParam matches the names of parameters.
 const sqlParam = `^[A-Za-z_][A-Za-z0-9_]{0,62}$`
 
+// sqlHouse is the kind of tasks that execute statements in a database, over a connection of the
+// namespace.
+func sqlHouse() house {
+	return house{name: "sql", doc: "Executes statements in a database; outputs are rows_affected, and row or rows.", shape: sqlShape,
+		keys: []string{"access", "inputs"}, outputs: sqlOutputs, artifacts: sqlArtifacts, check: checkSQL}
+}
+
 func sqlShape() *shape {
-	return object("a mapping such as {connection: warehouse, query: \"DELETE FROM orders WHERE day = @day\", params: {day: …}}",
-		key{name: "connection", must: true, doc: "Name of a connection of the namespace, of the type postgres.",
+	file := insidePath("a file of the working folder, such as out.csv")
+	return object("a mapping such as {connection: warehouse, query: \"DELETE FROM orders WHERE day = :day\", params: {day: …}}",
+		key{name: "connection", must: true, doc: "Name of a connection of the namespace: postgres, mysql, sqlite or clickhouse.",
 			shape: pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)},
-		key{name: "query", must: true, doc: "One statement, with @NAME for each parameter. It may not hold ${{ }}.", shape: text("a statement of SQL")},
+		key{name: "query", doc: "Statements with :NAME for each parameter, and a semicolon after each. It may not hold ${{ }}.", shape: text("statements of SQL")},
+		key{name: "file", doc: "A file of the working folder with the statements, in place of query.", shape: insidePath("a file such as load.sql")},
 		key{name: "params", doc: "Values of the parameters by name. They are bound, never put into the text. Values may hold ${{ }}.",
 			shape: table("a mapping of parameters", pattern("the name of a parameter", sqlParam), &shape{kind: anyShape})},
-		key{name: "result", doc: "Which rows become outputs: none (default), first (row) or rows (rows).", shape: oneOf("none", "first", "rows")},
-		key{name: "isolation", doc: "Level of the transaction; default: that of the database.", shape: oneOf("read committed", "repeatable read", "serializable")},
-		key{name: "once", doc: "Commit once for all attempts, by a row in the table skein_done of the database.", shape: boolean()})
+		key{name: "result", doc: "Use of the rows of the last statement: none (default), first (output row), rows (output rows), csv or jsonl (an artifact).",
+			shape: forms("none, first, rows, csv, jsonl, or {csv: FILE} or {jsonl: FILE}", oneOf("none", "first", "rows", "csv", "jsonl"),
+				object("a mapping such as {csv: out.csv}", key{name: "csv", doc: "The file.", shape: file}, key{name: "jsonl", doc: "The file.", shape: file}))},
+		key{name: "expect", doc: "Condition on columns, row, rows and rows_affected, checked before the commit.", shape: text("an expression such as rows_affected > 0")},
+		key{name: "isolation", doc: "Level of the transaction; default: that of the database.",
+			shape: oneOf("read uncommitted", "read committed", "repeatable read", "serializable")},
+		key{name: "once", doc: "Commit once for all attempts, by a row in the table skein_done of the database.", shape: boolean()},
+		key{name: "transaction", doc: "false: each statement is committed by itself; default: true.", shape: boolean()})
 }
 
-// sqlMarks finds the parameters in a statement. It is a hint for people: the driver decides.
-var sqlMarks = regexp.MustCompile(`@([A-Za-z_][A-Za-z0-9_]*)`)
-
-// sql reads a task that executes a statement.
-func (r *reader) sql(t *Task, n *node, at string) {
-	s := n.get("sql")
-	if s == nil || s.kind != mapNode {
-		return
-	}
-	here := join(at, "sql")
-	q := &SQL{Connection: s.get("connection").str(), Query: s.get("query").str(), Params: given(s.get("params")), Isolation: s.get("isolation").str()}
-	if q.Result = s.get("result").str(); q.Result == "none" {
-		q.Result = ""
-	}
-	if once := s.get("once"); once != nil {
-		q.Once, _ = once.bool()
-	}
-	t.SQL = q
-	switch {
-	case hasTemplate(q.Query):
-		r.failNode(s.get("query"), join(here, "query"), "${{ }} in a statement would paste values into it", "write @NAME there, and the value under params")
-	case len(q.Query) > queryBytesMax:
-		r.failNode(s.get("query"), join(here, "query"), "the statement is larger than "+sizeText(queryBytesMax), "put its data into a table first")
-	}
-	if ps := s.get("params"); ps != nil && ps.kind == mapNode {
-		used := map[string]bool{}
-		for _, m := range sqlMarks.FindAllStringSubmatch(q.Query, -1) {
-			used[m[1]] = true
-		}
-		for _, k := range ps.keys {
-			if !used[k.text] {
-				r.failNode(k, join(join(here, "params"), k.text), "the statement has no parameter @"+k.text, "write @"+k.text+" into the query, or remove the parameter")
-			}
+// sqlFile returns the use of the rows, and the file for them; "": none.
+func sqlFile(n *node) (use, file string) {
+	is := n.get("result")
+	if is == nil || is.kind != mapNode {
+		use = is.str()
+	} else {
+		for i, k := range is.keys {
+			return k.text, is.vals[i].text
 		}
 	}
-	t.Outputs = q.outputs()
-	for _, k := range n.keys {
-		switch {
-		case slices.Contains(notOfKinds, k.text):
-			r.failNode(k, join(at, k.text), k.text+" does not belong to sql: a statement has no process", "remove it, or use run")
-		case k.text == "outputs":
-			r.failNode(k, join(at, k.text), "the outputs of sql are rows_affected, and row or rows", "remove it; result decides the outputs")
-		}
+	if use == "csv" || use == "jsonl" {
+		file = "result." + use
 	}
-	if on := n.get("retry").get("on_exit"); on != nil {
-		r.failNode(on, join(join(at, "retry"), "on_exit"), "a statement has no exit code", "remove on_exit; every failure is retried")
-	}
+	return use, file
 }
 
-// outputs returns the outputs that every statement has.
-func (q *SQL) outputs() []Output {
+func sqlOutputs(n *node) []Output {
 	out := []Output{{Name: "rows_affected", Type: Int}}
-	switch q.Result {
+	switch use, _ := sqlFile(n); use {
 	case "first":
 		out = append(out, Output{Name: "row", Type: JSON})
 	case "rows":
@@ -96,24 +65,85 @@ func (q *SQL) outputs() []Output {
 	return out
 }
 
-// checkSQL checks the expressions of the parameters of a statement.
-func (c *readCheck) checkSQL(n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
-	if ps := n.get("sql").get("params"); ps != nil {
-		c.checkTexts(ps, join(join(at, "sql"), "params"), in, read)
+func sqlArtifacts(n *node) []string {
+	if _, file := sqlFile(n); file != "" {
+		return []string{file}
+	}
+	return nil
+}
+
+// checkSQL finds the faults of a task with sql that do not depend on its database.
+func checkSQL(r *reader, n *node, at string) {
+	query, file, use := n.get("query"), n.get("file"), n.get("result")
+	switch {
+	case query == nil && file == nil:
+		r.failNode(n, at, "there are no statements", "write them under query, or their file under file")
+	case query != nil && file != nil:
+		r.failNode(file, join(at, "file"), "there are query and file", "remove one of them")
+	case query != nil && hasTemplate(query.text):
+		r.failNode(query, join(at, "query"), "${{ }} in a statement would paste values into it", "write :NAME there, and the value under params")
+	case query != nil && len(query.text) > queryBytesMax:
+		r.failNode(query, join(at, "query"), "the statements are larger than "+sizeText(queryBytesMax), "put their data into a table first")
+	case query != nil:
+		r.sqlParams(n, query.text, at)
+	}
+	if use != nil && use.kind == mapNode && len(use.keys) != 1 {
+		r.failNode(use, join(at, "result"), "the result goes to one file", "write {csv: FILE} or {jsonl: FILE}")
+	}
+	r.sqlOnce(n, at)
+	if x := n.get("expect"); x != nil && x.isText() {
+		is, err := ParseExpectation(x.text)
+		_, to := sqlFile(n)
+		switch {
+		case hasTemplate(x.text):
+			r.failNode(x, join(at, "expect"), "${{ }} in a condition would paste values into it", "write the condition alone, such as rows_affected > 0")
+		case err != nil:
+			r.failNode(x, join(at, "expect"), err.Error(), "the names are columns, row, rows and rows_affected")
+		case to != "" && is.Reads("rows"):
+			r.failNode(x, join(at, "expect"), "the rows go to a file, so expect cannot read them", "read row or rows_affected")
+		}
 	}
 }
 
-// Statement is a statement with the values of its parameters.
-type Statement struct {
-	*SQL
-	Params json.RawMessage // an object
+// sqlOnce finds keys that do not go together.
+func (r *reader) sqlOnce(n *node, at string) {
+	isTrue := func(name string) bool {
+		v := n.get(name)
+		if v == nil {
+			return name == "transaction"
+		}
+		is, _ := v.bool()
+		return is
+	}
+	_, file := sqlFile(n)
+	switch {
+	case isTrue("once") && !isTrue("transaction"):
+		r.failNode(n.get("once"), join(at, "once"), "once needs the transaction", "remove transaction: false")
+	case isTrue("once") && file != "":
+		r.failNode(n.get("once"), join(at, "once"), "once keeps its result in the database, and a file is not kept there", "use result: rows, or another task for the file")
+	case n.get("isolation") != nil && !isTrue("transaction"):
+		r.failNode(n.get("isolation"), join(at, "isolation"), "isolation needs the transaction", "remove transaction: false")
+	}
 }
 
-// statement evaluates the parameters of a statement.
-func (w *Workflow) statement(t *Task, from *values) (*Statement, error) {
-	raw, err := w.object("params", t.SQL.Params, "put large values into a table", t.foreachScope(), from)
-	if err != nil {
-		return nil, err
+// sqlParams compares the parameters with those in the text. The type of the connection is not known
+// here, so a parameter counts if one of the databases would find it.
+func (r *reader) sqlParams(n *node, query, at string) {
+	given := n.get("params")
+	if given == nil || given.kind != mapNode {
+		return
 	}
-	return &Statement{t.SQL, raw}, nil
+	known := func(name string) bool { return given.get(name) != nil }
+	var used []string
+	for _, d := range sqltext.Dialects {
+		for _, s := range sqltext.Split(query, d, known) {
+			used = append(used, s.Params()...)
+		}
+	}
+	for _, k := range given.keys {
+		if !slices.Contains(used, k.text) {
+			r.failNode(k, join(join(at, "params"), k.text), "the statements have no parameter :"+k.text,
+				"write :"+k.text+" into the query, or remove the parameter")
+		}
+	}
 }

@@ -78,7 +78,6 @@ type Task struct {
 	Call        *Call     `json:"call,omitempty"`
 	Made        *Made     `json:"made,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
-	SQL         *SQL      `json:"sql,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
 	Kind        string    `json:"kind,omitempty"`     // a kind that workers have; the task then has no Run
 	House       bool      `json:"house,omitempty"`    // Kind is a kind of this program

@@ -411,7 +411,7 @@ func TestHugeRow(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got := attempt(t, server{connection: connection}, With{Query: "SELECT 1", Result: ResultFirst})
+		got := attempt(t, server{connection: connection}, With{Query: "SELECT 1", Result: Result{Use: ResultFirst}})
 		runtime.ReadMemStats(&after)
 		if got.code == kind.Done || after.TotalAlloc-before.TotalAlloc > 200<<20 {
 			t.Errorf("%d MB, %+v", (after.TotalAlloc-before.TotalAlloc)>>20, got)
@@ -458,10 +458,10 @@ func mariaTransactions(t *testing.T, s server) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if got := attempt(t, s, With{Query: "CALL many()", Result: ResultRows}); string(got.out["rows"]) != `[{"a":1}]` {
+	if got := attempt(t, s, With{Query: "CALL many()", Result: Result{Use: ResultRows}}); string(got.out["rows"]) != `[{"a":1}]` {
 		t.Errorf("%+v", got)
 	}
-	if got := attempt(t, s, With{Query: "CREATE TEMPORARY TABLE v (n int); INSERT INTO v VALUES (:n); SELECT n FROM v", Params: params(t, `{"n":7}`), Result: ResultRows}); string(got.out["rows"]) != `[{"n":7}]` {
+	if got := attempt(t, s, With{Query: "CREATE TEMPORARY TABLE v (n int); INSERT INTO v VALUES (:n); SELECT n FROM v", Params: params(t, `{"n":7}`), Result: Result{Use: ResultRows}}); string(got.out["rows"]) != `[{"n":7}]` {
 		t.Errorf("%+v", got)
 	}
 	s.ask("DROP TABLE skein_done")
@@ -483,7 +483,7 @@ func TestClickHouse(t *testing.T) {
 	if got := attempt(t, s, With{Query: "INSERT INTO t VALUES (1, 'a\\t\\'b'), (2, NULL)"}); got.code != kind.Done {
 		t.Errorf("%+v", got)
 	}
-	if got := attempt(t, s, With{Query: "SELECT n, s FROM t ORDER BY n", Result: ResultRows, Expect: "rows_affected == 2"}); string(got.out["rows"]) != `[{"n":1,"s":"a\t'b"},{"n":2,"s":null}]` {
+	if got := attempt(t, s, With{Query: "SELECT n, s FROM t ORDER BY n", Result: Result{Use: ResultRows}, Expect: "rows_affected == 2"}); string(got.out["rows"]) != `[{"n":1,"s":"a\t'b"},{"n":2,"s":null}]` {
 		t.Errorf("%+v", got)
 	}
 	for text, code := range map[string]int{"SELEKT": kind.Permanent, "SELECT * FROM nowhere": kind.Failed, "SELECT 1; SELECT 2": kind.Permanent, "SELECT n FROM t FORMAT JSON": kind.Permanent} {
@@ -532,7 +532,7 @@ func TestClickHouseParameters(t *testing.T) {
 	}))
 	defer double.Close()
 	got := attempt(t, server{connection: fmt.Sprintf(`{"type":"clickhouse","url":%q}`, double.URL)},
-		With{Query: "SELECT :a, :n, :x, ':a'", Params: params(t, `{"a":"'\\\t;","n":1.5,"x":null}`), Result: ResultFirst})
+		With{Query: "SELECT :a, :n, :x, ':a'", Params: params(t, `{"a":"'\\\t;","n":1.5,"x":null}`), Result: Result{Use: ResultFirst}})
 	var row struct{ V string }
 	_ = json.Unmarshal(got.out["row"], &row)
 	if row.V != `{"a":"'\\\\\\t;","n":"1.5","text":"SELECT {a:String}, {n:Float64}, {x:Nullable(String)}, ':a'","x":"\\N"}` {
@@ -543,7 +543,7 @@ func TestClickHouseParameters(t *testing.T) {
 // works tests a connection as `skein connection test` does.
 func works(t *testing.T, s server, want string) {
 	t.Helper()
-	c, err := connection.ParseUsed([]byte(s.connection))
+	c, err := connection.ParseResolved([]byte(s.connection))
 	if err != nil {
 		t.Fatal(err)
 	}

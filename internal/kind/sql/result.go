@@ -86,7 +86,7 @@ type sink struct {
 
 // sink makes the sink of the last statement.
 func (t *task) sink() *sink {
-	s := &sink{result: t.with.Result}
+	s := &sink{result: t.with.Result.Use}
 	switch {
 	case s.result == ResultRows || t.expect != nil && t.expect.Reads("rows"):
 		s.keep = -1
@@ -94,7 +94,7 @@ func (t *task) sink() *sink {
 		s.keep = 1
 	}
 	if s.result == ResultCSV || s.result == ResultJSONL {
-		s.path = filepath.Join(t.env.Dir, t.with.To)
+		s.path = filepath.Join(t.env.Dir, t.with.Result.File)
 	}
 	return s
 }

@@ -34,6 +34,9 @@ type Kind struct{}
 // Name implements kind.Kind.
 func (Kind) Name() string { return "sql" }
 
+// Connections implements kind.Connector.
+func (Kind) Connections() []string { return []string{"postgres", "mysql", "sqlite", "clickhouse"} }
+
 // Results of a task.
 const (
 	ResultNone  = "none"
@@ -49,13 +52,41 @@ type With struct {
 	Query      string                     `json:"query,omitempty"`
 	File       string                     `json:"file,omitempty"` // a file with the statements, instead of Query
 	Params     map[string]json.RawMessage `json:"params,omitempty"`
-	Result     string                     `json:"result,omitempty"`
-	To         string                     `json:"to,omitempty"` // the file of csv and jsonl
+	Result     Result                     `json:"result,omitzero"`
 	Expect     string                     `json:"expect,omitempty"`
 	Isolation  string                     `json:"isolation,omitempty"`
 	Once       bool                       `json:"once,omitempty"`
 	// Transaction is false if each statement is committed by itself. nil is true.
 	Transaction *bool `json:"transaction,omitempty"`
+}
+
+// Result is the use of the rows of the last statement. In JSON it is a word, or {"csv": FILE} or
+// {"jsonl": FILE}.
+type Result struct{ Use, File string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &r.Use) == nil {
+		if r.Use == ResultCSV || r.Use == ResultJSONL {
+			r.File = "result." + r.Use
+		}
+		return nil
+	}
+	var file map[string]string
+	if json.Unmarshal(data, &file) != nil || len(file) != 1 {
+		return errors.New("the result is no word and no file")
+	}
+	for r.Use, r.File = range file {
+	}
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Result) MarshalJSON() ([]byte, error) {
+	if r.File != "" {
+		return json.Marshal(map[string]string{r.Use: r.File})
+	}
+	return json.Marshal(r.Use)
 }
 
 const (
@@ -124,7 +155,10 @@ func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
 	if err == nil {
 		err = t.run(ctx)
 	}
-	if err == nil {
+	switch {
+	case err == nil && ctx.Err() != nil:
+		return kind.Kept
+	case err == nil:
 		return kind.Done
 	}
 	code = kind.Failed
@@ -168,7 +202,7 @@ func (t *task) read() error {
 		return never("the input of the task cannot be read")
 	}
 	var err error
-	if t.to, err = connection.ParseUsed(t.env.Input.Connection); err != nil {
+	if t.to, err = connection.ParseResolved(t.env.Input.Connection); err != nil {
 		return never("%w", err)
 	}
 	for _, secret := range t.to.Secrets() {
@@ -178,8 +212,12 @@ func (t *task) read() error {
 	if raw := t.env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &t.egress) != nil {
 		return never("the rules of egress cannot be read")
 	}
-	if t.with.Result == "" {
-		t.with.Result = ResultNone
+	switch use := &t.with.Result.Use; *use {
+	case "":
+		*use = ResultNone
+	case ResultNone, ResultFirst, ResultRows, ResultCSV, ResultJSONL:
+	default:
+		return never("result: %.40q is none of none, first, rows, csv, jsonl", *use)
 	}
 	if err := t.statements(); err != nil {
 		return err
@@ -234,7 +272,7 @@ func (t *task) statements() error {
 // check refuses combinations that cannot hold.
 func (t *task) check() error {
 	w := &t.with
-	file := w.Result == ResultCSV || w.Result == ResultJSONL
+	file := w.Result.Use == ResultCSV || w.Result.Use == ResultJSONL
 	switch {
 	case w.Once && !t.whole():
 		return never("once needs the transaction: remove transaction: false")
@@ -244,8 +282,8 @@ func (t *task) check() error {
 		return never("the task has once, and the attempt has no key for it")
 	case w.Isolation != "" && !t.whole():
 		return never("isolation needs the transaction: remove transaction: false")
-	case file && !filepath.IsLocal(w.To):
-		return never("result: %.200q is not a path within the folder of the task", w.To)
+	case file && !filepath.IsLocal(w.Result.File):
+		return never("result: %.200q is not a path within the folder of the task", w.Result.File)
 	case file && t.expect != nil && t.expect.Reads("rows"):
 		return never("expect reads rows, and the rows go to a file: read row or rows_affected, or use result: rows")
 	}
@@ -262,7 +300,7 @@ func (t *task) attempt() int32 { return dag.Token(t.env.Input.Token).Number() }
 // result is refused whose effect is durable.
 func (t *task) give(k *kept) error {
 	values := map[string]any{"rows_affected": k.Affected}
-	switch t.with.Result {
+	switch t.with.Result.Use {
 	case ResultFirst:
 		values["row"] = k.Rows
 	case ResultRows:

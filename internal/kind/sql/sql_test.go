@@ -89,7 +89,7 @@ func sqliteServer(t *testing.T) server {
 	s := server{name: "sqlite", connection: fmt.Sprintf(`{"type":"sqlite","path":%q,"create":true}`, path),
 		done: "CREATE TABLE IF NOT EXISTS skein_done (key TEXT PRIMARY KEY, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, result TEXT)"}
 	s.ask = func(statement string) string {
-		got := attempt(t, s, With{Query: statement, Result: ResultRows})
+		got := attempt(t, s, With{Query: statement, Result: Result{Use: ResultRows}})
 		if got.code != kind.Done {
 			t.Fatal(got.log)
 		}
@@ -239,18 +239,18 @@ func results(t *testing.T, s server) {
 		rows, lines = strings.ReplaceAll(rows, `"paid":1`, `"paid":true`), strings.ReplaceAll(lines, `"paid":1`, `"paid":true`)
 		csv = strings.ReplaceAll(csv, ",1\n", ",true\n")
 	}
-	if got := attempt(t, s, With{Query: all, Result: ResultRows}); string(got.out["rows"]) != rows || string(got.out["rows_affected"]) != "2" {
+	if got := attempt(t, s, With{Query: all, Result: Result{Use: ResultRows}}); string(got.out["rows"]) != rows || string(got.out["rows_affected"]) != "2" {
 		t.Errorf("%+v", got)
 	}
-	if got := attempt(t, s, With{Query: all, Result: ResultFirst}); string(got.out["row"]) != rows[1:strings.Index(rows, "},")+1] {
+	if got := attempt(t, s, With{Query: all, Result: Result{Use: ResultFirst}}); string(got.out["row"]) != rows[1:strings.Index(rows, "},")+1] {
 		t.Errorf("%s", got.out["row"])
 	}
-	if got := attempt(t, s, With{Query: "SELECT n FROM sale WHERE 1 = 0", Result: ResultFirst}); string(got.out["row"]) != "null" {
+	if got := attempt(t, s, With{Query: "SELECT n FROM sale WHERE 1 = 0", Result: Result{Use: ResultFirst}}); string(got.out["row"]) != "null" {
 		t.Errorf("%+v", got)
 	}
 	for kind, want := range map[string]string{ResultCSV: csv, ResultJSONL: lines} {
 		dir := ""
-		got := attempt(t, s, With{Query: all, Result: kind, To: "out/all." + kind}, func(e *kindEnv) { dir = e.Dir })
+		got := attempt(t, s, With{Query: all, Result: Result{kind, "out/all." + kind}}, func(e *kindEnv) { dir = e.Dir })
 		raw, err := os.ReadFile(filepath.Join(dir, "out/all."+kind))
 		if err != nil || string(raw) != want {
 			t.Errorf("%+v %v\n%q, want\n%q", got, err, raw, want)
@@ -263,10 +263,10 @@ func results(t *testing.T, s server) {
 	if err := os.WriteFile(filepath.Join(dir, "load.sql"), []byte("SELECT :n + 1 AS n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := attempt(t, s, With{File: "load.sql", Params: params(t, `{"n":41}`), Result: ResultFirst}, func(e *kindEnv) { e.Dir = dir }); string(got.out["row"]) != `{"n":42}` {
+	if got := attempt(t, s, With{File: "load.sql", Params: params(t, `{"n":41}`), Result: Result{Use: ResultFirst}}, func(e *kindEnv) { e.Dir = dir }); string(got.out["row"]) != `{"n":42}` {
 		t.Errorf("%+v", got)
 	}
-	if got := attempt(t, s, With{Query: "SELECT 1 AS a, 2 AS a", Result: ResultRows}); got.code != kind.Permanent || !strings.Contains(got.log, "columns of the result") {
+	if got := attempt(t, s, With{Query: "SELECT 1 AS a, 2 AS a", Result: Result{Use: ResultRows}}); got.code != kind.Permanent || !strings.Contains(got.log, "columns of the result") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -284,7 +284,7 @@ func injection(t *testing.T, s server) {
 		if typed == "" {
 			typed = ":v"
 		}
-		got := attempt(t, s, With{Query: "SELECT " + typed + " AS v, '" + ":v" + "' AS w /* :v */ -- :v", Params: params(t, string(raw)), Result: ResultFirst})
+		got := attempt(t, s, With{Query: "SELECT " + typed + " AS v, '" + ":v" + "' AS w /* :v */ -- :v", Params: params(t, string(raw)), Result: Result{Use: ResultFirst}})
 		var row map[string]string
 		if err := json.Unmarshal(got.out["row"], &row); err != nil || row["v"] != evil || row["w"] != ":v" {
 			t.Errorf("%q: %+v", evil, got)
@@ -321,7 +321,7 @@ func whole(t *testing.T, s server) {
 
 func once(t *testing.T, s server) {
 	s.ask("DELETE FROM sale")
-	w := With{Query: "INSERT INTO sale (n) VALUES (1); SELECT count(*) AS n FROM sale", Once: true, Result: ResultFirst}
+	w := With{Query: "INSERT INTO sale (n) VALUES (1); SELECT count(*) AS n FROM sale", Once: true, Result: Result{Use: ResultFirst}}
 	for range 3 {
 		if got := attempt(t, s, w); string(got.out["row"]) != `{"n":1}` {
 			t.Errorf("%+v", got)
@@ -386,9 +386,9 @@ func refused(t *testing.T, s server) {
 		{With{Query: "SELECT :a"}, kind.Permanent, "params has no a"},
 		{With{File: "../x.sql"}, kind.Permanent, "not a path within"},
 		{With{File: "none.sql"}, kind.Permanent, "none.sql"},
-		{With{Query: "SELECT 1", Result: ResultCSV, To: "/etc/x"}, kind.Permanent, "not a path within"},
+		{With{Query: "SELECT 1", Result: Result{ResultCSV, "/etc/x"}}, kind.Permanent, "not a path within"},
 		{With{Query: "SELECT 1", Once: true, Transaction: &not}, kind.Permanent, "once needs the transaction"},
-		{With{Query: "SELECT 1", Once: true, Result: ResultCSV, To: "x"}, kind.Permanent, "once keeps"},
+		{With{Query: "SELECT 1", Once: true, Result: Result{ResultCSV, "x"}}, kind.Permanent, "once keeps"},
 		{With{Query: "SELECT 1", Isolation: "chaos"}, kind.Permanent, "isolation"},
 		{With{Query: "SELECT * FROM nowhere"}, kind.Failed, "nowhere"},
 	} {
@@ -432,12 +432,12 @@ var numbered = map[string]string{
 // million: rows are not collected in memory, and a result that is too large for the outputs is refused.
 func million(t *testing.T, s server) {
 	dir := ""
-	got := attempt(t, s, With{Query: numbered[s.name], Result: ResultJSONL, To: "all.jsonl"}, func(e *kindEnv) { dir = e.Dir })
+	got := attempt(t, s, With{Query: numbered[s.name], Result: Result{ResultJSONL, "all.jsonl"}}, func(e *kindEnv) { dir = e.Dir })
 	raw, err := os.ReadFile(filepath.Join(dir, "all.jsonl"))
 	if n := bytes.Count(raw, []byte("\n")); err != nil || n != 100000 || string(got.out["rows_affected"]) != "100000" {
 		t.Errorf("%d rows, %v, %+v", n, err, got)
 	}
-	if got := attempt(t, s, With{Query: numbered[s.name], Result: ResultRows}); got.code != kind.Permanent || !strings.Contains(got.log, "larger than") {
+	if got := attempt(t, s, With{Query: numbered[s.name], Result: Result{Use: ResultRows}}); got.code != kind.Permanent || !strings.Contains(got.log, "larger than") {
 		t.Errorf("%+v", got)
 	}
 }
