@@ -85,6 +85,8 @@ func Tables() []*Table {
 		table("connection", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
 		table("alert_silence", "id id, namespace t, workflow t, rule t, until i8, created i8, actor t, reason t"),
 		table("alert_rules", "namespace t, version i8, data b, actor t, created i8, modified i8"),
+		table("sent_event", "seq i8, received i8, namespace t, source t, id t, type t, data b"),
+		table("sent_head", "one i8, seq i8, received i8"),
 		table("line", "line t, level i4, asked i8, run id, kept i4"),
 	}
 }

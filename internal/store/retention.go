@@ -165,6 +165,7 @@ const CallScope = "hook/"
 //   - calls of webhooks (requests whose scope begins with CallScope) that came before Calls. If there are
 //     more than CallsKeep, the scope with the most calls loses its oldest. A scope with at most its share,
 //     CallsKeep divided by the number of scopes, loses none: a busy caller makes Skein forget no other call;
+//   - events of the log that came before Events, and all but the newest EventsKeep;
 //   - tokens that ended before Records, and orders to nodes that were given before Records;
 //   - processes that registered before Records, and processes that registered before RecordsMin and are not
 //     among the newest RecordsKeep. Members and owners of shards stay.
@@ -177,6 +178,8 @@ type RecordExpiry struct {
 	Records      dag.Micros
 	RecordsMin   dag.Micros // kept runs refer to later processes
 	RecordsKeep  int
+	Events       dag.Micros // sent events that came before, and all but the newest EventsKeep
+	EventsKeep   int
 	Limit        int // the largest number of rows of a table to delete
 }
 

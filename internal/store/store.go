@@ -388,5 +388,6 @@ type Store interface {
 	Tallies
 	Traces
 	Connections
+	SentEvents
 	Close() error
 }

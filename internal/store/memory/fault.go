@@ -45,6 +45,8 @@ const (
 	AlertsAfter
 	ConnectionsBefore // every operation of store.Connections that writes
 	ConnectionsAfter
+	EventsBefore // AddEvents
+	EventsAfter
 )
 
 var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "register", "register", "load", "scan", "read",
@@ -53,7 +55,8 @@ var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "registe
 	"change of classes", "change of classes",
 	"change of rights", "change of rights", "change of sessions", "change of sessions",
 	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log",
-	"change of alerts", "change of alerts", "change of connections", "change of connections"}
+	"change of alerts", "change of alerts", "change of connections", "change of connections",
+	"events", "events"}
 
 func (k OpKind) String() string { return opNames[k] }
 

@@ -176,7 +176,7 @@ func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limi
 // process.
 func (s *Store) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
-		n = expireRequests(s, x.Requests, x.RequestsKeep, x.Limit) + expireCalls(s, &x)
+		n = expireRequests(s, x.Requests, x.RequestsKeep, x.Limit) + expireCalls(s, &x) + expireEvents(s, &x)
 	})
 	return n, err
 }

@@ -15,7 +15,7 @@ import (
 // includes plans that were made on an empty table, because a session keeps its plans.
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
-	small := map[string]bool{"meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
+	small := map[string]bool{"sentLog": true, "sentUntil": true, "expireSent": true, "addSent": true, "meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
 		"missingUnsuccessful": true, "strayUnsuccessful": true,
 		"expireHandlers": true, "stocked": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
 		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true,
@@ -50,7 +50,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL, tracesSQL} {
+	for _, set := range []string{readSQL, writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL, tracesSQL, sentSQL} {
 		n += len(statements(set))
 	}
 	n += len(notedNames)

@@ -95,7 +95,8 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 	by := func(before dag.Micros, keep int) args {
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))
 	}
-	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep).int8(int64(x.RecordsMin))}, {name: "expireTokens", args: args{}.int8(int64(x.Records))}}
+	all := []query{{name: "expireHandlers", args: by(x.Records, x.RecordsKeep).int8(int64(x.RecordsMin))}, {name: "expireTokens", args: args{}.int8(int64(x.Records))},
+		{name: "expireSent", args: by(x.Events, x.EventsKeep)}}
 	state, err := indexState(ctx, d, requestIndex)
 	if err != nil {
 		return 0, err

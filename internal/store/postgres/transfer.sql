@@ -13,7 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
-  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules),
+  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules), (SELECT count(*) FROM sent_event), (SELECT count(*) FROM sent_head),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -244,6 +244,18 @@ SELECT namespace, version, data, actor, created, modified FROM alert_rules ORDER
 
 -- name: import alert_rules
 COPY alert_rules (namespace, version, data, actor, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export sent_event
+SELECT seq, received, namespace, source, id, type, data FROM sent_event ORDER BY seq;
+
+-- name: import sent_event
+COPY sent_event (seq, received, namespace, source, id, type, data) FROM STDIN (FORMAT binary);
+
+-- name: export sent_head
+SELECT one, seq, received FROM sent_head ORDER BY one;
+
+-- name: import sent_head
+COPY sent_head (one, seq, received) FROM STDIN (FORMAT binary);
 
 -- name: export line
 SELECT line, level, asked, run, kept FROM line ORDER BY line, level, asked, run;

@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 29
+	format = 30
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -73,6 +73,7 @@ type DB struct {
 	traces
 	alerts
 	connections
+	sentEvents
 	path    string
 	cluster string
 	read    map[string]string // statements by name
@@ -143,8 +144,9 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, tallySQL, tracesSQL), syncFile: syncData}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, tallySQL, tracesSQL, sentSQL), syncFile: syncData}
 	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies, d.traces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}, traces{d}
+	d.sentEvents = sentEvents{d}
 	d.members = members{d}
 	return d
 }

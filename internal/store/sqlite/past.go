@@ -234,12 +234,16 @@ func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.Rec
 		if err != nil {
 			return err
 		}
+		events, err := drop(d, "expireSent", int64(x.Events), max(x.EventsKeep, 1), x.Limit)
+		if err != nil {
+			return err
+		}
 		handlers, err := drop(d, "expireHandlers", int64(x.Records), max(x.RecordsKeep, 1), x.Limit, int64(x.RecordsMin))
 		if err != nil {
 			return err
 		}
 		tokens, err := drop(d, "expireTokens", int64(x.Records))
-		n = requests + calls + busy + handlers + tokens
+		n = requests + calls + busy + events + handlers + tokens
 		return err
 	})
 	return n, err
