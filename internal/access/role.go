@@ -18,7 +18,7 @@ var (
 	viewerVerbs = VerbsOf(WorkflowRead, RunRead, ScheduleRead, QueueRead, Graph, Explain, Events, AlertRead,
 		LogRead, ArtifactRead, RunValues, NamespaceRead)
 	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
-		WorkflowOperate, RunApprove, RunMark, AlertOperate)
+		WorkflowOperate, RunApprove, RunMark, AlertOperate, EventSend)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite, ConnectionRead)
 	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, MemberWrite, TokenNamespace, AuditRead)
 	// assignable holds the verbs that roles can hold: each verb before Public.

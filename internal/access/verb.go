@@ -40,6 +40,7 @@ const (
 	RunApprove
 	RunMark      // mark, skip
 	AlertOperate // acknowledge, resolve
+	EventSend    // send events, which start what waits for them
 
 	// Verbs of editors.
 	WorkflowSource
@@ -92,7 +93,7 @@ var verbNames = [verbsEnd]string{
 	Graph: "graph", Explain: "explain", Events: "events", AlertRead: "alert.read", LogRead: "log.read", ArtifactRead: "artifact.read",
 	RunValues: "run.values", NamespaceRead: "namespace.read",
 	RunStart: "run.start", RunControl: "run.control", RunRedo: "run.redo", ScheduleOperate: "schedule.operate",
-	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate",
+	BackfillWrite: "backfill.write", WorkflowOperate: "workflow.operate", RunApprove: "run.approve", RunMark: "run.mark", AlertOperate: "alert.operate", EventSend: "event.send",
 	WorkflowSource: "workflow.source", WorkflowWrite: "workflow.write", WorkflowDelete: "workflow.delete",
 	QueueWrite: "queue.write", ConnectionRead: "connection.read",
 	SecretList: "secret.list", SecretWrite: "secret.write", AlertChannel: "alert.channel", ConnectionWrite: "connection.write", MemberWrite: "member.write", TokenNamespace: "token.ns",

@@ -87,6 +87,7 @@ var allowed = map[string][]string{
 	"internal/depot":                 {"internal/artifact", "internal/artifact/nodes", "internal/artifact/objects", "internal/blob", "internal/config", "internal/dag", "internal/dbadmin", "internal/errkind", "internal/logs", "internal/logs/segments", "internal/store", "internal/worker"},
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
+	"internal/cloudevent":            {},
 	"internal/source":                {"internal/dag", "internal/engine"},
 	"internal/egress":                {},
 	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence"},
@@ -98,7 +99,7 @@ var allowed = map[string][]string{
 	"tools/protogen":                 {}, // a module of its own
 	"tools/release":                  {}, // likewise: it packs what make release builds
 	"tools/cross":                    {},
-	"internal/server":                {"internal/balance", "internal/monitor", "internal/home", "internal/authority", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "sdk/go/shared/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "sdk/go/api/v1"},
+	"internal/server":                {"internal/cloudevent", "internal/balance", "internal/monitor", "internal/home", "internal/authority", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "sdk/go/shared/output", "internal/layout", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "sdk/go/api/v1"},
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/oversee":               {"internal/alert", "internal/dag", "internal/monitor", "internal/store"},
 	"internal/monitor":               {"internal/dag", "internal/metric", "internal/store"},

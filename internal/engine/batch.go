@@ -79,7 +79,9 @@ type Hearing struct {
 type Position struct {
 	Cursor []byte // nil: no batch was taken since From was set
 	// From is now or beginning: where a source without a cursor begins.
-	From     string
+	From string
+	// Since is the instant that now means: when the trigger was declared for this source, or the cursor was moved.
+	Since    dag.Micros
 	Taken    dag.Micros // when the last batch with events was taken; 0: never
 	Filtered int64      // since the trigger was declared
 	Lost     int64      // since the trigger was declared
@@ -115,6 +117,9 @@ type Intake struct{ e *Engine }
 
 // IntakeOf returns the intake of an engine with a Planner.
 func IntakeOf(e *Engine) Intake { return Intake{e} }
+
+// Position returns how far a trigger that a source feeds has come, by its row.
+func (in Intake) Position(t *store.Trigger) (Position, error) { return in.e.cfg.Planner.Position(t) }
 
 // Take takes a batch of a trigger's source. One transaction has the runs, the lines of the ledger and the
 // moved cursor. So if the outcome of a call is not known, the batch can be given again: it is taken once, and
@@ -336,7 +341,7 @@ func (in Intake) Seek(ctx context.Context, k store.TriggerKey, to Seek, once *st
 		if err != nil {
 			return answer{err: err}
 		}
-		pos.Cursor, pos.From = to.Cursor, to.From
+		pos.Cursor, pos.From, pos.Since = to.Cursor, to.From, s.dueNow()
 		next := *t
 		if next.Data, err = s.planner.Placed(t, pos); err != nil {
 			return answer{err: err}

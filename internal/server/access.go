@@ -73,9 +73,9 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 	return may(ctx, row.Verb, access.Everywhere)
 }
 
-// bodyDecides lists the routes whose handlers decide about the workflow in the body.
+// bodyDecides lists the routes whose handlers decide about the workflow or the namespace that a call names.
 var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true,
-	api.Prefix + "/bindings": true}
+	api.Prefix + "/bindings": true, api.Prefix + "/events": true}
 
 // caller returns the arguments of access.Anywhere.
 func caller(ctx context.Context, v access.Verb) (*access.Principal, access.Verb, dag.Micros) {

@@ -32,6 +32,7 @@ func (s *Server) routes() {
 	secretRoutes(s, tag("secrets"))
 	authorityRoutes(s, tag("tokens"))
 	connectionRoutes(s, tag("connections"))
+	eventRoutes(s, tag("schedules"))
 	alertRoutes(s, tag("alerts"))
 	namespaceRoutes(s, tag("namespaces"))
 }

@@ -116,6 +116,8 @@ type Config struct {
 	// the process uses none.
 	Connections store.Connections
 	Connector   Connector
+	// Events takes the events that are sent. If it is nil, none are taken.
+	Events EventLog
 	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
 	Log     *slog.Logger

@@ -17,6 +17,7 @@ import (
 type intake struct {
 	Cursor   []byte     `json:"cursor,omitempty"`
 	From     string     `json:"from,omitempty"` // "": as the declaration says
+	Since    dag.Micros `json:"since"`
 	Taken    dag.Micros `json:"taken,omitempty"`
 	Filtered int64      `json:"filtered,omitempty"`
 	Lost     int64      `json:"lost,omitempty"`
@@ -35,9 +36,9 @@ func (d *declared) source() string {
 }
 
 // beginIntake keeps the cursor of an earlier declaration that read from the same source.
-func (d *declared) beginIntake(t *store.Trigger) {
+func (d *declared) beginIntake(t *store.Trigger, now dag.Micros) {
 	was, err := remembered(t)
-	m := memory{Intake: &intake{Of: d.source()}}
+	m := memory{Intake: &intake{Of: d.source(), Since: now}}
 	if err == nil && was.Intake != nil && was.Intake.Of == m.Intake.Of {
 		m.Intake = was.Intake
 	}
@@ -51,7 +52,7 @@ func (p *Planner) Position(t *store.Trigger) (engine.Position, error) {
 		return engine.Position{}, err
 	}
 	is := m.Intake
-	pos := engine.Position{Cursor: is.Cursor, From: is.From, Taken: is.Taken, Filtered: is.Filtered, Lost: is.Lost}
+	pos := engine.Position{Cursor: is.Cursor, From: is.From, Since: is.Since, Taken: is.Taken, Filtered: is.Filtered, Lost: is.Lost}
 	if pos.From == "" {
 		pos.From = d.Intake.From
 	}
@@ -64,7 +65,7 @@ func (p *Planner) Placed(t *store.Trigger, pos engine.Position) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	m.Intake = &intake{Cursor: pos.Cursor, From: pos.From, Taken: pos.Taken, Filtered: pos.Filtered, Lost: pos.Lost, Of: d.source()}
+	m.Intake = &intake{Cursor: pos.Cursor, From: pos.From, Since: pos.Since, Taken: pos.Taken, Filtered: pos.Filtered, Lost: pos.Lost, Of: d.source()}
 	if pos.From == d.Intake.From {
 		m.Intake.From = ""
 	}
@@ -82,7 +83,7 @@ func (p *Planner) fed(t *store.Trigger) (*declared, memory, error) {
 	}
 	m, err := remembered(t)
 	if err == nil && m.Intake == nil {
-		m.Intake = &intake{Of: d.source()}
+		m.Intake = &intake{Of: d.source(), Since: t.Since}
 	}
 	return d, m, err
 }

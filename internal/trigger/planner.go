@@ -161,7 +161,7 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 		return d.beginAbsent(t, now)
 	}
 	if d.Intake != nil {
-		d.beginIntake(t)
+		d.beginIntake(t, now)
 		return d.beginSensor(t, now)
 	}
 	if d.when == nil {

@@ -3,30 +3,61 @@ package api
 // Schedule is a trigger of a workflow's current version: a schedule, whose instants follow
 // from the clock, or a sensor, which waits for something to happen.
 type Schedule struct {
-	Workflow          string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
-	Namespace         string  `json:"namespace"`
-	Name              string  `json:"name" doc:"Unique in its workflow; its identity across edits."`
-	Kind              string  `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent" doc:"The key it was declared with; start: at each start of the scheduler."`
-	Expression        string  `json:"expression" doc:"What was declared, in short: a cron text, an interval, times of day."`
-	Timezone          string  `json:"timezone" doc:"IANA name."`
-	Description       string  `json:"description" doc:"In words."`
-	State             string  `json:"state" enum:"active,paused,ended"`
-	Reason            *string `json:"reason" doc:"Why it is paused or ended."`
-	PausedBy          *string `json:"paused_by" doc:"null: it was declared paused, or is not."`
-	Next              *Time   `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
-	Decided           Time    `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
-	LastFire          *Fire   `json:"last_fire" doc:"The line of its newest instant."`
-	Fired             int64   `json:"fired" doc:"Runs it has started since it was declared as it is."`
-	Overlap           string  `json:"overlap" enum:"skip,queue,cancel_running,allow"`
-	MaxConcurrentRuns *int32  `json:"max_concurrent_runs" doc:"null: any number."`
-	Catchup           *string `json:"catchup" enum:"none,latest,all" doc:"null: it has no instants."`
-	CatchupLimit      *int32  `json:"catchup_limit" doc:"null: catchup is not all."`
-	DelayTolerance    *string `json:"delay_tolerance" doc:"Such as 30m0s; null: whenever."`
-	Sensor            bool    `json:"sensor" doc:"It waits for something to happen."`
-	Version           int32   `json:"version" doc:"Of the workflow, that declared it as it is."`
-	Since             Time    `json:"since" format:"date-time" doc:"It is declared as it is since then."`
-	CreatedAt         Time    `json:"created_at" format:"date-time"`
-	ModifiedAt        Time    `json:"modified_at" format:"date-time"`
+	Workflow          string          `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
+	Namespace         string          `json:"namespace"`
+	Name              string          `json:"name" doc:"Unique in its workflow; its identity across edits."`
+	Kind              string          `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event" doc:"The key it was declared with; start: at each start of the scheduler."`
+	Expression        string          `json:"expression" doc:"What was declared, in short: a cron text, an interval, times of day."`
+	Timezone          string          `json:"timezone" doc:"IANA name."`
+	Description       string          `json:"description" doc:"In words."`
+	State             string          `json:"state" enum:"active,paused,ended"`
+	Reason            *string         `json:"reason" doc:"Why it is paused or ended."`
+	PausedBy          *string         `json:"paused_by" doc:"null: it was declared paused, or is not."`
+	Next              *Time           `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
+	Decided           Time            `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
+	LastFire          *Fire           `json:"last_fire" doc:"The line of its newest instant."`
+	Fired             int64           `json:"fired" doc:"Runs it has started since it was declared as it is."`
+	Overlap           string          `json:"overlap" enum:"skip,queue,cancel_running,allow,wait"`
+	MaxConcurrentRuns *int32          `json:"max_concurrent_runs" doc:"null: any number."`
+	Catchup           *string         `json:"catchup" enum:"none,latest,all" doc:"null: it has no instants."`
+	CatchupLimit      *int32          `json:"catchup_limit" doc:"null: catchup is not all."`
+	DelayTolerance    *string         `json:"delay_tolerance" doc:"Such as 30m0s; null: whenever."`
+	Sensor            bool            `json:"sensor" doc:"It waits for something to happen."`
+	Source            *ScheduleSource `json:"source,omitempty" doc:"Of a trigger with a cursor: how far its source has come."`
+	Version           int32           `json:"version" doc:"Of the workflow, that declared it as it is."`
+	Since             Time            `json:"since" format:"date-time" doc:"It is declared as it is since then."`
+	CreatedAt         Time            `json:"created_at" format:"date-time"`
+	ModifiedAt        Time            `json:"modified_at" format:"date-time"`
+}
+
+// ScheduleSource is how far the source of a trigger has come.
+type ScheduleSource struct {
+	Cursor   *string `json:"cursor" doc:"Position after the last event that was taken; null: none was."`
+	From     string  `json:"from" doc:"Where it begins without a cursor: now, or beginning."`
+	Lag      *int64  `json:"lag" doc:"Events that wait to be read; null: unknown. Events that the trigger does not want count, too."`
+	TakenAt  *Time   `json:"taken_at" format:"date-time" doc:"When events were taken last."`
+	Filtered int64   `json:"filtered" doc:"Events that its filter, start or end refused."`
+	Lost     int64   `json:"lost" doc:"Events that were gone before they were read."`
+}
+
+// SeekRequest says where a trigger reads on.
+type SeekRequest struct {
+	To string `json:"to" minLength:"1" maxLength:"16384" doc:"beginning, now, or a cursor. For a trigger of kind event also an instant."`
+}
+
+// EventsSent is what became of the events of a request, in their order.
+type EventsSent struct {
+	Namespace string      `json:"namespace"`
+	Events    []EventSent `json:"events" nullable:"false"`
+}
+
+// EventSent is an event that is durable.
+type EventSent struct {
+	Source     string `json:"source"`
+	ID         string `json:"id"`
+	Position   int64  `json:"position" doc:"In the log of events."`
+	ReceivedAt Time   `json:"received_at" format:"date-time"`
+	Existing   bool   `json:"existing" doc:"It came before; nothing was done."`
 }
 
 // Fire is one line of the ledger. Each instant of a schedule and each event is in one line;

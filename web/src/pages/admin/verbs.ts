@@ -32,6 +32,7 @@ export const verbGroups: readonly (readonly [title: string, verbs: Verbs])[] = [
       ['run.approve', 'answer approvals'],
       ['run.mark', 'mark and skip tasks'],
       ['alert.operate', 'acknowledge and resolve alerts'],
+      ['event.send', 'send events'],
     ],
   ],
   [

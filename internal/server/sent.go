@@ -1,0 +1,170 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/cloudevent"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// EventLog keeps events that were sent.
+type EventLog interface {
+	AddEvents(ctx context.Context, events []store.SentEvent) ([]store.EventAdded, error)
+	EventsUntil(ctx context.Context, at dag.Micros) (int64, error)
+	EventLog(ctx context.Context) (first, last int64, err error)
+}
+
+// eventing are the routes of events that are sent.
+type eventing struct{ s *Server }
+
+func eventRoutes(s *Server, schedules tag) {
+	e := eventing{s}
+	send := schedules.verb("/events", "send-events", "Send events of CloudEvents 1.0; when it answers, they are durable")
+	send.Description, send.MaxBodyBytes, send.RequestBody = sendDoc, cloudevent.BytesMax+1, &huma.RequestBody{}
+	route(s, send, e.send)
+	route(s, schedules.verb("/schedules/{ns}/{workflow}/{trigger}:seek", "seek-schedule", "Say where a trigger with a cursor reads on"), e.seek)
+}
+
+const sendDoc = "The body is one event (application/cloudevents+json), a list of up to 500 events (application/cloudevents-batch+json), or the data of an event whose attributes are in headers (ce-id, …). " +
+	"All events of a request are taken, or none. An event whose source and id came before is not taken again: the answer then has its earlier position. " +
+	"Each trigger of the namespace with the key event that wants an event starts a run for it, and each task that waits for it goes on, after the answer."
+
+type sendIn struct {
+	Namespace string `query:"namespace" maxLength:"63" doc:"Whose workflows get the events; absent: default."`
+	RawBody   []byte `contentType:"application/cloudevents+json"`
+	header    http.Header
+}
+
+// Resolve reads the headers, which may be attributes.
+func (in *sendIn) Resolve(ctx huma.Context) []error {
+	in.header = http.Header{}
+	ctx.EachHeader(in.header.Add)
+	return nil
+}
+
+func (e eventing) send(ctx context.Context, in *sendIn) (*jsonOut[api.EventsSent], error) {
+	namespace := cmp.Or(in.Namespace, "default")
+	if !namespaceOK.MatchString(namespace) {
+		return nil, invalid("%.63q cannot be the name of a namespace", namespace)
+	}
+	if err := may(ctx, access.EventSend, namespace); err != nil {
+		return nil, err
+	}
+	if e.s.cfg.Events == nil {
+		return nil, notFound("this process takes no events; ask a node")
+	}
+	if err := e.s.hooks.enter("calls to webhooks and of events are being taken"); err != nil {
+		return nil, err
+	}
+	defer e.s.hooks.leave()
+	var names []string
+	for name := range in.header {
+		names = append(names, strings.ToLower(name))
+	}
+	slices.Sort(names)
+	events, err := cloudevent.Read(in.header.Get, names, in.RawBody)
+	switch {
+	case errors.Is(err, cloudevent.ErrMediaType):
+		return nil, fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "%s", err.Error())
+	case err != nil:
+		return nil, invalid("%s", err.Error())
+	}
+	return e.add(ctx, namespace, events)
+}
+
+// add keeps events. An event that is there twice in a request is added once.
+func (e eventing) add(ctx context.Context, namespace string, events []cloudevent.Event) (*jsonOut[api.EventsSent], error) {
+	rows := make([]store.SentEvent, 0, len(events))
+	place := map[string]int{}
+	for i := range events {
+		ev := &events[i]
+		if _, twice := place[ev.Key()]; !twice {
+			place[ev.Key()] = len(rows)
+			rows = append(rows, store.SentEvent{Namespace: namespace, Source: ev.Source, ID: ev.ID, Type: ev.Type, Data: ev.JSON})
+		}
+	}
+	added, err := e.s.cfg.Events.AddEvents(ctx, rows)
+	if err != nil {
+		return nil, errkind.FromStore("keep the events", err)
+	}
+	out := &jsonOut[api.EventsSent]{Body: api.EventsSent{Namespace: namespace, Events: []api.EventSent{}}}
+	for i := range events {
+		a := &added[place[events[i].Key()]]
+		out.Body.Events = append(out.Body.Events, api.EventSent{Source: events[i].Source, ID: events[i].ID, Position: a.Seq,
+			ReceivedAt: instant(a.Received), Existing: a.Existing})
+		a.Existing = true
+	}
+	return out, nil
+}
+
+type seekIn struct {
+	TriggerPath
+	Idempotent
+	Body api.SeekRequest
+}
+
+func (e eventing) seek(ctx context.Context, in *seekIn) (*jsonOut[api.Schedule], error) {
+	s := e.s
+	_, t, err := s.trigger(ctx, &in.TriggerPath)
+	if err != nil {
+		return nil, err
+	}
+	to, err := e.target(ctx, &t, in.Body.To)
+	if err != nil {
+		return nil, err
+	}
+	scope := fmt.Sprintf("POST /schedules/%d/%s:seek", t.Workflow, t.Name)
+	err = s.keep(ctx, &in.Idempotent, scope, in.Body, func(once *store.Request) error {
+		_, err := engine.IntakeOf(s.engine).Seek(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, to, once)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.readSchedule(ctx, &in.TriggerPath)
+}
+
+// target reads where to seek. In the log of events, a position is a number, and an instant stands for one.
+func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engine.Seek, error) {
+	if to == workflow.FromBeginning || to == workflow.FromNow && t.Kind != workflow.KindEvent {
+		return engine.Seek{From: to}, nil
+	}
+	is := engine.Seek{Cursor: []byte(to), From: workflow.FromNow}
+	if t.Kind != workflow.KindEvent {
+		return is, nil
+	}
+	if e.s.cfg.Events == nil {
+		return is, notFound("this process has no log of events; ask a node")
+	}
+	var seq int64
+	var err error
+	at, notTime := time.Parse(time.RFC3339, to)
+	switch n, notNumber := strconv.ParseInt(to, 10, 64); {
+	case to == workflow.FromNow:
+		_, seq, err = e.s.cfg.Events.EventLog(ctx)
+	case notNumber == nil && n >= 0:
+		seq = n
+	case notTime == nil:
+		seq, err = e.s.cfg.Events.EventsUntil(ctx, dag.Micro(at)-1)
+	default:
+		return is, invalid("to is %.60q: want beginning, now, an instant such as 2027-01-01T06:00:00Z, or the position of an event", to)
+	}
+	is.Cursor = strconv.AppendInt(nil, seq, 10)
+	return is, errkind.FromStore("read the log of events", err)
+}

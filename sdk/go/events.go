@@ -1,0 +1,44 @@
+package skein
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// Events calls what is about events that are sent.
+type Events struct{ c *Client }
+
+// NewEvents returns the Events of a client's server.
+func NewEvents(c *Client) Events { return Events{c} }
+
+// Send sends events of CloudEvents 1.0 in the structured form to the workflows of a namespace; "": default.
+// When it returns without an error, the events are durable. An event that is sent again is not taken again.
+func (e Events) Send(ctx context.Context, namespace string, events ...json.RawMessage) (sent api.EventsSent, err error) {
+	body, err := json.Marshal(events)
+	if err != nil {
+		return sent, err
+	}
+	k := newCall(http.MethodPost, nil, "events")
+	k.query = url.Values{}
+	set(k.query, "namespace", namespace)
+	if k.header == nil {
+		k.header = http.Header{}
+	}
+	k.header.Set("Content-Type", "application/cloudevents-batch+json")
+	k.body = rawBody(body)
+	_, err = e.c.do(ctx, k, &sent)
+	return sent, err
+}
+
+// Seek says where a trigger of a workflow (NAME or NS/NAME) reads on: beginning, now or a cursor. For a
+// trigger of kind event, to may be an instant. Options: [Key].
+func (e Events) Seek(ctx context.Context, workflow, trigger, to string, opts ...CallOption) (s api.Schedule, err error) {
+	k := scheduleCall(http.MethodPost, workflow, trigger, opts)
+	k.verb, k.body = "seek", api.SeekRequest{To: to}
+	_, err = e.c.do(ctx, k, &s)
+	return s, err
+}
