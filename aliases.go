@@ -28,6 +28,7 @@ type (
 	Connections    = sdk.Connections
 	Enqueue        = sdk.Enqueue
 	Error          = sdk.Error
+	Events         = sdk.Events
 	FiresQuery     = sdk.FiresQuery
 	Log            = sdk.Log
 	LogQuery       = sdk.LogQuery
@@ -111,6 +112,9 @@ func NewAudit(c *Client) Audit { return sdk.NewAudit(c) }
 
 // NewConnections calls [sdk.NewConnections].
 func NewConnections(c *Client) Connections { return sdk.NewConnections(c) }
+
+// NewEvents calls [sdk.NewEvents].
+func NewEvents(c *Client) Events { return sdk.NewEvents(c) }
 
 // NewNamespaces calls [sdk.NewNamespaces].
 func NewNamespaces(c *Client) Namespaces { return sdk.NewNamespaces(c) }

@@ -57,6 +57,8 @@ type (
 	Deadline             = sdk.Deadline
 	EscalationStep       = sdk.EscalationStep
 	Event                = sdk.Event
+	EventSent            = sdk.EventSent
+	EventsSent           = sdk.EventsSent
 	Explanation          = sdk.Explanation
 	File                 = sdk.File
 	FileError            = sdk.FileError
@@ -124,9 +126,11 @@ type (
 	RunRequest           = sdk.RunRequest
 	Schedule             = sdk.Schedule
 	ScheduleChange       = sdk.ScheduleChange
+	ScheduleSource       = sdk.ScheduleSource
 	Scheduler            = sdk.Scheduler
 	Secret               = sdk.Secret
 	SecretRequest        = sdk.SecretRequest
+	SeekRequest          = sdk.SeekRequest
 	ServerVersion        = sdk.ServerVersion
 	Session              = sdk.Session
 	Shard                = sdk.Shard

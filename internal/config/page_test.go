@@ -91,6 +91,8 @@ var descriptions = map[string]described{
 	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
 	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
 	"retention_calls_age":      {meaning: "time for which a signed call of a webhook is remembered, so that it fires once", reread: true},
+	"retention_events_age":     {meaning: "time for which an event of the events API is kept: so long it is not taken again, and triggers and waits can read it", reread: true},
+	"retention_events":         {meaning: "number of kept events, in all", reread: true},
 	"retention_calls":          {meaning: "number of remembered calls of webhooks, in all; beyond it, the secret with the most calls loses its oldest", reread: true},
 	"retention_keys_age":       {meaning: "time for which an idempotency key protects its run, and for which answers to other requests are kept", reread: true},
 	"retention_keys":           {meaning: "number of the newest runs of a workflow that idempotency keys protect, and of the answers that are kept over all workflows", reread: true},
@@ -131,7 +133,7 @@ func TestConfigPage(t *testing.T) {
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
 	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life", "node_certificates_only",
-	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_fires_age", "retention_exceptions_age",
+	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_events_age", "retention_events", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",
 }

@@ -26,6 +26,8 @@ func boundSettings() []setting {
 		number("retention_keys", "100000", func(c *Config) *int { return &c.Bounds.Keys }),
 		age("retention_calls_age", "30d", func(c *Config) *time.Duration { return &c.Bounds.CallsAge }),
 		number("retention_calls", "1000000", func(c *Config) *int { return &c.Bounds.Calls }),
+		age("retention_events_age", "7d", func(c *Config) *time.Duration { return &c.Bounds.EventsAge }),
+		number("retention_events", "1000000", func(c *Config) *int { return &c.Bounds.Events }),
 		age("retention_fires_age", "90d", func(c *Config) *time.Duration { return &c.Bounds.FiresAge }),
 		age("retention_exceptions_age", "730d", func(c *Config) *time.Duration { return &c.Bounds.ExceptionsAge }),
 		number("retention_fires", "100000", func(c *Config) *int { return &c.Bounds.Fires }),

@@ -80,7 +80,7 @@ type Position struct {
 	Cursor []byte // nil: no batch was taken since From was set
 	// From is now or beginning: where a source without a cursor begins.
 	From string
-	// Since is the instant that now means: when the trigger was declared for this source, or the cursor was moved.
+	// Since is what now means: when the trigger was declared for this source, or its cursor was moved.
 	Since    dag.Micros
 	Taken    dag.Micros // when the last batch with events was taken; 0: never
 	Filtered int64      // since the trigger was declared

@@ -67,6 +67,8 @@ type Bounds struct {
 	Keys          int           // the number of finished runs of a workflow that keys protect, and of all stored answers
 	CallsAge      time.Duration // signed calls of webhooks
 	Calls         int           // in all
+	EventsAge     time.Duration // events of the log
+	Events        int           // in all
 	FiresAge      time.Duration // lines of the ledger for runs that started in time
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow

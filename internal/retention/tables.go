@@ -284,7 +284,7 @@ func (c *Cleaner) records(ctx context.Context, now dag.Micros) error {
 	}
 	b := c.cfg.Rules().Bounds
 	x := store.RecordExpiry{Shard: recordsShard, Requests: before(now, b.KeysAge), RequestsKeep: b.Keys,
-		Calls: before(now, b.CallsAge), CallsKeep: b.Calls, Records: before(now, b.RecordsAge),
+		Calls: before(now, b.CallsAge), CallsKeep: b.Calls, Events: before(now, b.EventsAge), EventsKeep: b.Events, Records: before(now, b.RecordsAge),
 		RecordsMin: before(now, c.cfg.Rules().Age), RecordsKeep: b.Records, Limit: pastRows}
 	n, _, err := c.steps(ctx, func() (n int, more bool, err error) {
 		n, err = c.rows.ExpireRecords(ctx, c.cfg.Owner(), x)

@@ -73,7 +73,7 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 	return may(ctx, row.Verb, access.Everywhere)
 }
 
-// bodyDecides lists the routes whose handlers decide about the workflow or the namespace that a call names.
+// bodyDecides lists the routes whose handlers decide about the workflow or namespace that a call names.
 var bodyDecides = map[string]bool{api.Prefix + "/runs": true, api.Prefix + "/runs:batch": true, api.Prefix + "/backfills": true,
 	api.Prefix + "/bindings": true, api.Prefix + "/events": true}
 

@@ -222,9 +222,11 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 		out.DelayTolerance = textOrNull(decl.DelayTolerance.String())
 	}
 	if decl.Intake != nil {
-		if out.Source, err = s.sourceOf(ctx, t); err != nil {
+		is, err := eventing{s}.sourceOf(ctx, t)
+		if err != nil {
 			return out, err
 		}
+		out.Source = is
 	}
 	last, err := s.engine.LastFire(ctx, store.TriggerKey{Workflow: t.Workflow, Name: t.Name})
 	switch {
@@ -236,46 +238,6 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 	f := fireOf(w, &last)
 	out.LastFire = &f
 	return out, nil
-}
-
-// sourceOf returns how far the source of a trigger has come.
-func (s *Server) sourceOf(ctx context.Context, t *store.Trigger) (*api.ScheduleSource, error) {
-	pos, err := engine.IntakeOf(s.engine).Position(t)
-	if err != nil {
-		return nil, err
-	}
-	out := &api.ScheduleSource{From: pos.From, TakenAt: instantOrNull(pos.Taken), Filtered: pos.Filtered, Lost: pos.Lost}
-	if pos.Cursor != nil {
-		out.Cursor = textOrNull(strings.ToValidUTF8(string(pos.Cursor), "\uFFFD"))
-	}
-	if t.Kind == workflow.KindEvent && s.cfg.Events != nil {
-		if out.Lag, err = s.eventLag(ctx, &pos); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// eventLag counts the events of the log that a trigger has not read.
-func (s *Server) eventLag(ctx context.Context, pos *engine.Position) (*int64, error) {
-	first, last, err := s.cfg.Events.EventLog(ctx)
-	if err != nil {
-		return nil, errkind.FromStore("read the log of events", err)
-	}
-	read := first - 1
-	switch {
-	case pos.Cursor != nil:
-		n, err := strconv.ParseInt(string(pos.Cursor), 10, 64)
-		if err != nil {
-			return nil, nil
-		}
-		read = max(read, n)
-	case pos.From == workflow.FromNow:
-		if read, err = s.cfg.Events.EventsUntil(ctx, pos.Since); err != nil {
-			return nil, errkind.FromStore("read the log of events", err)
-		}
-	}
-	return new(max(last-read, 0)), nil
 }
 
 // expression returns the declaration of a trigger in a short form.

@@ -168,3 +168,43 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 	is.Cursor = strconv.AppendInt(nil, seq, 10)
 	return is, errkind.FromStore("read the log of events", err)
 }
+
+// sourceOf returns how far the source of a trigger has come.
+func (e eventing) sourceOf(ctx context.Context, t *store.Trigger) (*api.ScheduleSource, error) {
+	pos, err := engine.IntakeOf(e.s.engine).Position(t)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ScheduleSource{From: pos.From, TakenAt: instantOrNull(pos.Taken), Filtered: pos.Filtered, Lost: pos.Lost}
+	if pos.Cursor != nil {
+		out.Cursor = textOrNull(strings.ToValidUTF8(string(pos.Cursor), "\uFFFD"))
+	}
+	if t.Kind == workflow.KindEvent && e.s.cfg.Events != nil {
+		if out.Lag, err = e.lag(ctx, &pos); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// lag counts the events of the log that a trigger has not read.
+func (e eventing) lag(ctx context.Context, pos *engine.Position) (*int64, error) {
+	first, last, err := e.s.cfg.Events.EventLog(ctx)
+	if err != nil {
+		return nil, errkind.FromStore("read the log of events", err)
+	}
+	read := first - 1
+	switch {
+	case pos.Cursor != nil:
+		n, err := strconv.ParseInt(string(pos.Cursor), 10, 64)
+		if err != nil {
+			return nil, nil
+		}
+		read = max(read, n)
+	case pos.From == workflow.FromNow:
+		if read, err = e.s.cfg.Events.EventsUntil(ctx, pos.Since); err != nil {
+			return nil, errkind.FromStore("read the log of events", err)
+		}
+	}
+	return new(max(last-read, 0)), nil
+}

@@ -268,6 +268,7 @@ func (b *Backfill) check() error {
 // Schedules is the part of a store that keeps triggers. Lists return at most 1,000 rows, except Due and
 // Listening, whose limit the caller sets. Unknown shards are ignored.
 type Schedules interface {
+	SentEvents
 	// Clock reads the clock of the store.
 	Clock(ctx context.Context) (dag.Micros, error)
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)

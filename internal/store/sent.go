@@ -6,9 +6,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// SentEvent is an event that was sent to the events API. (Namespace, Source, ID) is unique. The events of a database are
-// one log: Seq rises by one with each event, in the order of the commits. So whoever has read the log up to a
-// Seq has missed no event before it.
+// SentEvent is an event that was sent to the events API. (Namespace, Source, ID) is unique. The events of a
+// database are one log: Seq rises by one with each event, in the order of the commits. So whoever has read
+// the log up to a Seq has missed no event before it.
 type SentEvent struct {
 	Seq       int64
 	Namespace string // whose workflows get it

@@ -388,6 +388,5 @@ type Store interface {
 	Tallies
 	Traces
 	Connections
-	SentEvents
 	Close() error
 }
