@@ -7,8 +7,8 @@ import (
 )
 
 // SentEvent is an event that was sent to the events API. (Namespace, Source, ID) is unique. The events of a
-// database are one log: Seq rises by one with each event, in the order of the commits. So whoever has read
-// the log up to a Seq has missed no event before it.
+// database are one log: Seq rises by one with each event, in the order of the commits. So a reader
+// of the log up to a Seq has missed no event before it.
 type SentEvent struct {
 	Seq       int64
 	Namespace string // whose workflows get it
