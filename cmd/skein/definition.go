@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,13 +63,13 @@ func unreadable(path string, err error) error {
 	return &said{errNotFound, fmt.Sprintf("the file %s cannot be read: %v", path, err)}
 }
 
-// parseFile reads and checks a file.
-func parseFile(path string, tasksMax int) ([]byte, []*workflow.Workflow, error) {
+// parseFile reads and checks a file. input is that of workflow.Options.
+func parseFile(path string, tasksMax int, input func(kind string, with json.RawMessage) error) ([]byte, []*workflow.Workflow, error) {
 	src, err := readSource(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	opt := workflow.Options{File: path, TasksMax: tasksMax}
+	opt := workflow.Options{File: path, TasksMax: tasksMax, Input: input}
 	if path != "-" {
 		root, err := os.OpenRoot(filepath.Dir(path))
 		if err != nil {
@@ -99,7 +100,7 @@ func readDefinition(path string, tasksMax int) (*definition, error) {
 
 // readDefinitions reads every workflow of a file.
 func readDefinitions(path string, tasksMax int) ([]*definition, error) {
-	src, parsed, err := parseFile(path, tasksMax)
+	src, parsed, err := parseFile(path, tasksMax, nil) // the node that takes it checks the input
 	if err != nil {
 		return nil, err
 	}

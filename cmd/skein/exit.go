@@ -86,6 +86,7 @@ func exits() []struct {
 		{errNoData, exitNotFound},
 		{errConflict, exitConflict},
 		{errInvalid, exitInvalid},
+		{errKindFailed, exitRunFailed},
 		{errUnreachable, exitUnreachable},
 		{dbadmin.ErrUnreachable, exitUnreachable},
 		{skein.ErrNotFound, exitNotFound},

@@ -27,7 +27,7 @@ func (c *cli) validateCmd() *cobra.Command {
 			all := workflow.Errors{}
 			var missing error
 			for _, path := range args {
-				_, good, err := parseFile(path, c.cfg.TasksMax)
+				_, good, err := parseFile(path, c.cfg.TasksMax, bookOf(c).Check)
 				var found workflow.Errors
 				switch {
 				case errors.As(err, &found):

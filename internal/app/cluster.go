@@ -95,6 +95,8 @@ func (k keyStore) Clock(ctx context.Context) (dag.Micros, error) { return k.st.C
 
 func (m *membership) proofs() auth.Channel { return m.channel }
 
+func (m *membership) extend(all []dag.Extension) { m.node.Extend(all) }
+
 func (m *membership) slots() *home.Home { return m.home }
 
 func (m *membership) list() ([]store.Member, []store.ShardRow) { return m.node.View() }

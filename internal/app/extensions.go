@@ -5,9 +5,11 @@ import (
 	"log/slog"
 
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/kind/house"
+	"skein.dev/skein/internal/remote"
 )
 
 // openExtensions reads the kinds that this machine runs as processes.
@@ -30,5 +32,28 @@ func sayExtensions(found []extension.Found, log *slog.Logger) {
 			continue
 		}
 		log.Info("an extension is used", "code", "extension_used", "extension", f.Name, "version", f.Version, "folder", f.Folder, "kinds", len(f.Kinds))
+	}
+}
+
+// rereadOf returns a function that reads the extensions of a worker again, and registers with them.
+func rereadOf(b *extension.Book, w *remote.Worker, log *slog.Logger) func(*config.Config) error {
+	return func(*config.Config) error {
+		sayExtensions(b.Reload(), log)
+		w.Reoffer()
+		return nil
+	}
+}
+
+// rereads returns a function that reads the extensions again, and then calls files, which may be nil.
+func (n *Node) rereads(files func(*config.Config) error) func(*config.Config) error {
+	return func(to *config.Config) error {
+		sayExtensions(n.extensions.Reload(), n.log)
+		all := n.extensions.Extensions()
+		n.members.extend(all)
+		engine.Extend(n.engine.Engine, all)
+		if files == nil {
+			return nil
+		}
+		return files(to)
 	}
 }

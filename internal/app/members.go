@@ -22,6 +22,8 @@ type members interface {
 	list() ([]store.Member, []store.ShardRow)
 	// slots is the broker of the slots of workers.
 	slots() *home.Home
+	// extend shows to other members which kinds this node runs as processes.
+	extend(all []dag.Extension)
 	// forEngine and forServer add the parts that an engine and a server need.
 	forEngine(c *engine.Config)
 	forServer(near *neighbours)

@@ -205,7 +205,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.tls, reread, err = serverTLS(cfg, n.joining, log); err != nil {
 		return err
 	}
-	n.settings = config.NewLive(cfg, log, config.Rules{Read: reread, Apply: n.apply})
+	n.settings = config.NewLive(cfg, log, config.Rules{Read: n.rereads(reread), Apply: n.apply})
 	if err := n.answers(); err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (n *Node) answers() (err error) {
 	if near.gateway, err = n.members.gateway(); err != nil {
 		return err
 	}
-	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().Retention() }, n.settings, n.resolver}
+	own := face{n.listener.Addr().String(), n.leaving.Load, func() workflow.Retention { return n.keeping().Retention() }, n.settings, n.resolver, n.extensions.Check}
 	if n.server, err = newServer(n.cfg, n.engine.Engine, n.log, own, near); err != nil {
 		return err
 	}

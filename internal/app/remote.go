@@ -63,7 +63,8 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
-	w, err := remote.New(ctx, remote.Config{Extensions: openExtensions(cfg, log), Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
+	extensions := openExtensions(cfg, log)
+	w, err := remote.New(ctx, remote.Config{Extensions: extensions, Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, held.Release())
@@ -78,6 +79,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	}
 	defer door.Serve(w, Version(), log)()
 	live := config.NewLive(cfg, log, config.Rules{
+		Read:    rereadOf(extensions, w, log),
 		Apply:   func(name string, to *config.Config) bool { return name == "pass_env" && w.PassEnv(to.PassEnv) },
 		Ignored: []string{"api_token"}, // the worker reads the file again when a node refuses the token
 	})

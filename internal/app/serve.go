@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,8 @@ type face struct {
 	retention func() workflow.Retention
 	log       server.LogLevel // nil: the process has none
 	definer   server.Definer  // nil: the process runs no tasks
+	// input checks the input of a task with a kind; nil: it is not checked.
+	input func(kind string, with json.RawMessage) error
 }
 
 func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face, near neighbours) (*server.Server, error) {
@@ -70,6 +73,7 @@ func newServer(cfg *config.Config, e *engine.Engine, log *slog.Logger, own face,
 		Monitor:       near.monitor,
 		Secrets:       secret.Folder{Path: filepath.Join(cfg.Data, "secrets")},
 		TasksMax:      cfg.TasksMax,
+		Input:         own.input,
 		Protected:     cfg.Unwatched(),
 		Retention:     own.retention,
 		LogLevel:      own.log,

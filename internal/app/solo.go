@@ -86,6 +86,8 @@ func (l soloHolders) Missing(ctx context.Context, h dag.HandlerID, list []engine
 
 func (h *solo) slots() *home.Home { return h.home }
 
+func (h *solo) extend(all []dag.Extension) { h.workers.Extend(all) }
+
 func (h *solo) list() ([]store.Member, []store.ShardRow) { return h.workers.View() }
 
 func (h *solo) forEngine(c *engine.Config) {

@@ -115,7 +115,7 @@ var logRemedies = map[string]string{
 	"functions_running":          "let task functions return when their context is cancelled",
 	"health_listener":            "free the address of `health_listen`, and restart the worker",
 	"inputs_not_removed":         "make the folder writable",
-	"extension_refused":          "the line names the file and the reason; repair it, then restart the node or worker",
+	"extension_refused":          "the line names the file and the reason; repair it, then `skein extension reload`",
 	"inserted_runs_unreadable":   "look at the database; the node tries again",
 	"join_failing":               "look at the database and the network; the node tries again",
 	"journal_behind":             "look for a slow or full disk of the data folder",

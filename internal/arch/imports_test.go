@@ -120,7 +120,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
-	"cmd/skein":                 {"internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"cmd/skein":                 {"internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.

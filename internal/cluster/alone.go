@@ -125,6 +125,14 @@ func (a *Alone) update() {
 	a.show()
 }
 
+// Extend changes the kinds that the node runs as processes.
+func (a *Alone) Extend(all []dag.Extension) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.self.Traits.Extensions = all
+	a.show()
+}
+
 // workers returns the rows in the order of handlers.
 func (a *Alone) workers() []store.Member {
 	members, _ := a.View()

@@ -14,6 +14,13 @@ func (n *Node) Self() store.Member {
 	return n.self
 }
 
+// Extend changes the kinds that the node runs as processes. The other nodes see them after the next beat.
+func (n *Node) Extend(all []dag.Extension) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.self.Traits.Extensions = all
+}
+
 // View returns the cluster as it was last read.
 func (n *Node) View() ([]store.Member, []store.ShardRow) {
 	n.mu.Lock()

@@ -241,7 +241,8 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if e.holders = cfg.Holders; cfg.Peers != nil {
 		e.holders = cfg.Peers
 	}
-	e.slots.me, e.slots.node, e.slots.traits, e.slots.ageing = func() dag.HandlerID { return e.me().ID }, cfg.Node, &e.cfg.Traits, cfg.Ageing
+	e.slots.me, e.slots.node, e.slots.ageing = func() dag.HandlerID { return e.me().ID }, cfg.Node, cfg.Ageing
+	e.slots.traits.Store(&e.cfg.Traits)
 	e.slots.executor, e.slots.market, e.slots.holders = cfg.Executor, cfg.Market, e.holders
 	e.slots.begin(&cfg)
 	e.graphs = inspect.NewGraphs(e.store, cfg.Compile)

@@ -82,6 +82,15 @@ func (h *slots) demand(queue *dag.Board, now func() dag.Micros) {
 // Wake makes the writer look for slots again.
 func (e *Engine) Wake() { e.writer.inbox.poke() }
 
+// Extend changes the kinds that the process of an engine runs as processes of its own, and assigns the tasks
+// that waited for them.
+func Extend(e *Engine, all []dag.Extension) {
+	t := *e.slots.traits.Load()
+	t.Extensions = all
+	e.slots.traits.Store(&t)
+	e.Wake()
+}
+
 // Lend takes a slot and resources of this process for attempts of another owner. It returns false if no slot
 // is free. Regain returns them.
 func (e *Engine) Lend(n dag.Need) bool {

@@ -127,7 +127,7 @@ func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
 	best, at := (*dag.Run)(nil), dag.Anywhere
 	queue.Placed(func(p dag.Place, q *dag.Queue) {
 		n := p.Need()
-		if n.IsZero() || !n.Within(h.traits.Room) || !p.Fits(h.node, h.traits) {
+		if n.IsZero() || !n.Within(h.traits.Load().Room) || !p.Fits(h.node, h.traits.Load()) {
 			return
 		}
 		r := q.Head(now)

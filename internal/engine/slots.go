@@ -27,7 +27,7 @@ import (
 type slots struct {
 	me       func() dag.HandlerID
 	node     string
-	traits   *store.Traits
+	traits   atomic.Pointer[store.Traits]
 	executor Executor
 	market   Market  // nil: there are no other handlers
 	holders  Holders // nil: there are no other handlers
@@ -124,7 +124,7 @@ func (h *slots) open(p dag.Place) bool {
 
 // here reports whether a task with that placement would get a slot of this process.
 func (h *slots) here(p dag.Place) bool {
-	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits) && h.room.has(p))
+	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits.Load()) && h.room.has(p))
 }
 
 // take takes a slot for a task with a placement. It prefers a slot of this process, because that costs

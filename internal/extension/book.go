@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"skein.dev/skein/internal/dag"
 )
@@ -275,15 +274,13 @@ func owned(path string) error {
 	if err != nil {
 		return err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	self := os.Geteuid()
-	mode := info.Mode()
+	self, mode := os.Geteuid(), info.Mode()
+	owner, known := ownerOf(info)
 	switch {
-	case st.Uid != 0 && int(st.Uid) != self:
-		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown %d %s", path, st.Uid, self, path)
+	case !known: // a system without users of this kind runs no nodes
+		return nil
+	case owner != 0 && owner != self:
+		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown %d %s", path, owner, self, path)
 	case mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0:
 		return fmt.Errorf("%s can be written by others: take that away: chmod go-w %s", path, path)
 	}

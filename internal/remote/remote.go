@@ -138,6 +138,9 @@ func (r *Worker) closeWork() error {
 // PassEnv changes the variables of this process that tasks get: see worker.Link.PassEnv.
 func (r *Worker) PassEnv(names []string) bool { return r.work.PassEnv(names) }
 
+// Reoffer registers again, after the extensions have changed.
+func (r *Worker) Reoffer() { r.s.Reoffer(offer(&r.cfg)) }
+
 // Run works until ctx ends. Then it takes no further attempts, and lets running ones finish for
 // Config.Drain or until hurry is closed. It ends the others, and leaves.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {

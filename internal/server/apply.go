@@ -110,7 +110,7 @@ func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workfl
 		unread = err
 		return store.Needs(all)
 	}
-	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files), Classes: own})
+	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files), Classes: own, Input: s.cfg.Input})
 	if unread != nil {
 		return nil, nil, unreadClasses(unread)
 	}

@@ -7,6 +7,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -89,10 +90,12 @@ type Config struct {
 
 	Protected []string // files and folders of the node that no trigger may watch
 
-	TasksMax int    // the largest number of tasks of a workflow; 0: dag.TasksMax
-	Version  string // the version of the program
-	Node     Node
-	Leaving  func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
+	TasksMax int // the largest number of tasks of a workflow; 0: dag.TasksMax
+	// Input checks the input of a task with a kind; nil: it is not checked.
+	Input   func(kind string, with json.RawMessage) error
+	Version string // the version of the program
+	Node    Node
+	Leaving func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
 	// UI is the web page. It is nil if there is none.

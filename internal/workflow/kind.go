@@ -24,8 +24,30 @@ func (r *reader) kind(t *Task, n *node, at string) {
 		return
 	}
 	t.Kind, t.With = k.str(), given(n.get("with"))
+	r.suits(t, k, n.get("with"), at)
 	if codes := n.get("retry").get("on_exit"); codes != nil {
 		r.failNode(codes, join(at, "retry.on_exit"), "a task of a kind has no exit code", "remove on_exit; the task function decides which errors are not retried")
+	}
+}
+
+// suits checks the input of a kind that is known here.
+func (r *reader) suits(t *Task, k, with *node, at string) {
+	if r.opt.Input == nil || with != nil && with.kind != mapNode {
+		return
+	}
+	all := make(map[string]json.RawMessage, len(t.With))
+	for _, g := range t.With {
+		all[g.Name] = g.Value
+	}
+	raw, err := marshal(all)
+	if err != nil {
+		return
+	}
+	if err := r.opt.Input(t.Kind, raw); err != nil {
+		if with == nil {
+			with = k
+		}
+		r.failNode(with, join(at, "with"), "the input does not suit kind "+t.Kind+": "+err.Error(), "skein extension list shows the folder with the declaration of the kind")
 	}
 }
 

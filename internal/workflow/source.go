@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -21,6 +22,9 @@ type Options struct {
 	// Classes returns the resource classes that are not built in. It is called only if the file names one. nil:
 	// they are not known here, and any name passes; see [Workflow.Classes].
 	Classes func() map[string]dag.Need
+	// Input checks the input of a task with a kind, whose expressions are not evaluated. nil: it is not checked,
+	// as for a kind that is not known here.
+	Input func(kind string, with json.RawMessage) error
 }
 
 // FileBytesMax bounds a workflow file. 100,000 tasks need about 8 MiB.

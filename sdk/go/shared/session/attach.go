@@ -95,6 +95,15 @@ func (s *Session[T]) Detach() {
 	s.id.Lease = 0
 }
 
+// Reoffer changes what registrations say of the worker, and registers again. The attempts of the worker stay.
+func (s *Session[T]) Reoffer(offer *workerv1.RegisterRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cfg.Offer = offer
+	s.id.Lease = 0
+	s.pollAgain()
+}
+
 // Attach registers with the first node that accepts the worker, beginning with the previous home.
 func (s *Session[T]) Attach(ctx context.Context) error {
 	s.mu.Lock()

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/datadir"
+	"skein.dev/skein/internal/extension"
+	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/kind/house"
+	"skein.dev/skein/sdk/shared/output"
+)
+
+// extensionTemplate is what init writes.
+//
+//go:embed extension
+var extensionTemplate embed.FS
+
+func extensionCmd(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "extension", Short: "Extensions: kinds of tasks whose programs are in folders of this machine",
+		Long: `An extension is a folder with a file extension.yaml, which names kinds of tasks and the programs that run them. Nodes and workers read
+the folders of the setting extensions when they start, and on reload.`,
+		Example: "  skein extension init mail\n  skein extension test ./mail mail --with '{\"to\": \"ada@example.org\"}'\n  skein extension list",
+	}
+	needsVerb(cmd)
+	cmd.AddCommand(extensionInitCmd(c), extensionCheckCmd(c), extensionListCmd(c), extensionTestCmd(c), extensionReloadCmd(c))
+	return cmd
+}
+
+// bookOf reads the extensions of this machine.
+func bookOf(c *cli) *extension.Book {
+	own, _ := house.Extensions()
+	return extension.Open(c.cfg.ExtensionFolders(), app.Version(), own)
+}
+
+// kindRow is a kind in a list.
+type kindRow struct {
+	Kind       string   `json:"kind"`
+	Version    string   `json:"version"`
+	Extension  string   `json:"extension"` // "": part of Skein
+	Folder     string   `json:"folder"`
+	Connection []string `json:"connection"`
+	Digest     string   `json:"digest"`
+	Refused    *string  `json:"refused"`
+}
+
+func kindRows(b *extension.Book) (rows []kindRow) {
+	for _, x := range b.Extensions() {
+		row := kindRow{Kind: strings.TrimPrefix(x.Kind, dag.HousePrefix), Version: x.Version, Digest: x.Digest, Connection: []string{}}
+		if x.Connection != "" {
+			row.Connection = strings.Split(x.Connection, ",")
+		}
+		for _, f := range b.Found() {
+			if f.Err == nil && f.Digest == x.Digest && f.Version == x.Version {
+				row.Extension, row.Folder = f.Name, f.Folder
+			}
+		}
+		rows = append(rows, row)
+	}
+	for _, f := range b.Found() {
+		if f.Err != nil {
+			why := f.Err.Error()
+			rows = append(rows, kindRow{Extension: filepath.Base(f.Folder), Folder: f.Folder, Connection: []string{}, Refused: &why})
+		}
+	}
+	return rows
+}
+
+func extensionListCmd(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the kinds that nodes and workers of this machine can run, and the extensions that are refused",
+		Long:    "Lists the kinds of tasks that a node or worker with these settings runs as processes. It reads the folders; a node that runs may have read them before a change.",
+		Example: "  skein extension list\n  skein extension list -o json",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(context.Context, []string) error {
+			refused := func(r kindRow) string {
+				if r.Refused == nil {
+					return ""
+				}
+				return "refused: " + *r.Refused
+			}
+			return show(c, kindRows(bookOf(c)), func(r kindRow) string { return r.Kind }, []column[kindRow]{
+				{head: "KIND", get: func(r kindRow) string { return r.Kind }},
+				{head: "VERSION", get: func(r kindRow) string { return r.Version }},
+				{head: "EXTENSION", get: func(r kindRow) string { return r.Extension }},
+				{head: "FOLDER", get: func(r kindRow) string { return r.Folder }},
+				{head: "STATE", get: refused},
+			})
+		}),
+	}
+	extensionsFlag(cmd)
+	return cmd
+}
+
+// extensionsFlag is the setting of commands that read extensions.
+func extensionsFlag(cmd *cobra.Command) {
+	cmd.Flags().String("extensions", "", "folders of extensions, with colons, or none (default DATA/extensions:/etc/skein/extensions)")
+}
+
+func extensionCheckCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "check FOLDER…", Short: "Check extensions: the file, its schemas, the programs, owners and modes",
+		Long:    "Reads extensions as a node does. Exit code: 0 all good, 6 a fault.",
+		Example: "  skein extension check ./mail",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: c.do(func(_ context.Context, args []string) error {
+			var faults error
+			for _, folder := range args {
+				m, err := checkExtension(folder)
+				if err != nil {
+					faults = errors.Join(faults, err)
+					continue
+				}
+				fmt.Fprintf(c.out, "%s: %s %s is good, %s\n", folder, m.Name, m.Version, count(len(m.Kinds), "kind"))
+			}
+			if faults != nil {
+				return &said{errInvalid, faults.Error()}
+			}
+			return nil
+		}),
+	}
+}
+
+// checkExtension reads an extension, and looks for its programs.
+func checkExtension(folder string) (*extension.Manifest, error) {
+	at, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	m, err := extension.Read(at)
+	if err != nil {
+		return nil, err
+	}
+	for name, k := range m.Kinds {
+		for _, words := range [][]string{k.Run, k.Release} {
+			if len(words) == 0 || !strings.Contains(words[0], "/") {
+				continue
+			}
+			path := words[0]
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(at, path)
+			}
+			info, err := os.Stat(path)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("kind %s: the program cannot be found: %w", name, err)
+			case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+				return nil, fmt.Errorf("kind %s: %s is not a program: chmod +x %s", name, path, path)
+			}
+		}
+	}
+	return m, nil
+}
+
+func extensionInitCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "init NAME", Short: "Write a first extension: a folder NAME with extension.yaml and a program in Python",
+		Example: "  skein extension init mail",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(_ context.Context, args []string) error {
+			folder := args[0]
+			name := filepath.Base(filepath.Clean(folder))
+			if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+				return err
+			}
+			if err := os.Mkdir(folder, 0o755); errors.Is(err, fs.ErrExist) {
+				return &said{errConflict, folder + " exists already: choose another name"}
+			} else if err != nil {
+				return err
+			}
+			for _, file := range []string{extension.FileName, "run.py"} {
+				text, err := extensionTemplate.ReadFile("extension/" + file)
+				if err != nil {
+					return err
+				}
+				mode := fs.FileMode(0o644)
+				if file == "run.py" {
+					mode = 0o755
+				}
+				at := filepath.Join(folder, file)
+				if err := os.WriteFile(at, []byte(strings.ReplaceAll(string(text), "NAME", name)), mode); err != nil {
+					return err
+				}
+				if err := os.Chmod(at, mode); err != nil { // a umask such as 002 makes it writable by a group
+					return err
+				}
+			}
+			if err := os.Chmod(folder, 0o755); err != nil {
+				return err
+			}
+			if _, err := checkExtension(folder); err != nil {
+				return err
+			}
+			c.say("wrote %s\n  → skein extension test %s %s --with '{\"text\": \"hello\"}'\n  → move it to a folder of the setting extensions: %s", folder, folder, name, strings.Join(c.cfg.ExtensionFolders(), ", "))
+			fmt.Fprintln(c.out, folder)
+			return nil
+		}),
+	}
+}
+
+func extensionTestCmd(c *cli) *cobra.Command {
+	var with, connection string
+	cmd := &cobra.Command{
+		Use: "test FOLDER KIND", Short: "Run a kind of an extension once, here and without a node, and show its outputs",
+		Long: `Runs the program of a kind with the files and variables that an attempt gives it, in an empty working folder. The log goes to standard
+error, the outputs to standard output. Exit code: 0 succeeded, 10 failed.`,
+		Example: "  skein extension test ./mail mail --with '{\"to\": \"ada@example.org\"}'",
+		Args:    cobra.ExactArgs(2),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			t := kindTest{folder: args[0], kind: args[1], with: with, connection: connection}
+			return t.run(ctx, c)
+		}),
+	}
+	cmd.Flags().StringVar(&with, "with", "{}", "the input: a JSON object")
+	cmd.Flags().StringVar(&connection, "connection", "", "the connection, with the values of its secrets: a JSON object")
+	notSettings(cmd.Flags(), "with", "connection")
+	return cmd
+}
+
+// errKindFailed is the end of a test of a kind that failed.
+var errKindFailed = errors.New("the kind failed")
+
+// kindTest is one run of a kind without a node.
+type kindTest struct{ folder, kind, with, connection string }
+
+func (t *kindTest) run(ctx context.Context, c *cli) error {
+	m, err := checkExtension(t.folder)
+	if err != nil {
+		return &said{errInvalid, err.Error()}
+	}
+	k, ok := m.Kinds[t.kind]
+	if !ok {
+		return &said{errNotFound, fmt.Sprintf("extension %s has no kind %s", m.Name, t.kind)}
+	}
+	if err := k.Input.Check(json.RawMessage(t.with), "with", nil); err != nil {
+		return &said{errInvalid, err.Error()}
+	}
+	work, err := os.MkdirTemp("", "skein-extension-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	in := kind.Input{Kind: t.kind, With: json.RawMessage(t.with), Instant: time.Now().UTC().Truncate(time.Second), Namespace: "default", Workflow: "test",
+		Run: "test", Task: "test", Token: 1, Key: "test/test"}
+	if t.connection != "" {
+		in.Connection = json.RawMessage(t.connection)
+	}
+	raw, err := json.Marshal(&in)
+	if err != nil {
+		return usage("--with and --connection must be JSON: %v", err)
+	}
+	at := func(name string) string { return filepath.Join(work, name) }
+	if err := errors.Join(os.WriteFile(at("input"), raw, 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
+		return err
+	}
+	program := k.Run[0]
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		if program, err = filepath.Abs(filepath.Join(t.folder, program)); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, program, k.Run[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = at("dir"), c.err, c.err
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = append(os.Environ(), kind.InputVar+"="+at("input"), kind.OutputVar+"="+at("output"), kind.HandleVar+"="+at("handle"),
+		"SKEIN_RUN_ID=test", "SKEIN_TASK=test", "SKEIN_ATTEMPT=1", "SKEIN_TOKEN=1", "SKEIN_IDEMPOTENCY_KEY=test/test", "SKEIN_WORKFLOW=test", "SKEIN_NAMESPACE=default")
+	return t.ended(c, cmd.Run(), at, k.Outputs)
+}
+
+// ended says how the process ended, and shows its outputs.
+func (t *kindTest) ended(c *cli, err error, at func(string) string, types map[string]string) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		what := map[int]string{kind.Away: ": the other side is away; a node would start it again", kind.Permanent: ": a retry cannot help"}[exit.ExitCode()]
+		return &said{errKindFailed, fmt.Sprintf("kind %s failed: %v%s", t.kind, exit, what)}
+	}
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(at("output"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for name := range types { // the outputs of the manifest are for people: a task declares those that must be there
+		if !strings.Contains(string(data), name) {
+			delete(types, name)
+		}
+	}
+	all, err := output.Parse(data, types)
+	if err != nil {
+		return &said{errKindFailed, err.Error()}
+	}
+	if all == nil {
+		all = json.RawMessage("{}")
+	}
+	fmt.Fprintln(c.out, string(all))
+	return nil
+}
+
+func extensionReloadCmd(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", Short: "Make the node or worker of the data folder read its extensions again",
+		Long:    "Sends HUP to the process that holds the data folder, which also reads its settings again. Its log says which extensions it uses and which it refuses.",
+		Example: "  skein extension reload\n  skein extension reload --data /var/lib/skein",
+		Args:    cobra.NoArgs,
+		RunE: c.do(func(context.Context, []string) error {
+			held, err := datadir.Look(c.cfg.Data)
+			if err != nil {
+				return err
+			}
+			if held == nil || held.PID <= 0 {
+				return &said{errNotFound, "no node or worker holds the data folder " + c.cfg.Data + ": name another with --data DIR; a node reads its extensions when it starts"}
+			}
+			process, err := os.FindProcess(held.PID)
+			if err == nil {
+				err = process.Signal(syscall.SIGHUP)
+			}
+			if err != nil {
+				return fmt.Errorf("process %d, which holds the data folder %s, cannot be signalled: %w", held.PID, c.cfg.Data, err)
+			}
+			c.say("process %d reads its extensions again", held.PID)
+			return nil
+		}),
+	}
+}
