@@ -21,6 +21,7 @@ type Info struct {
 	Key      string
 	Size     int64
 	Modified time.Time
+	ETag     string // of the version of the object, without quotation marks; "": the store has none
 }
 
 // PutOptions belong to one Put.

@@ -43,6 +43,8 @@ type Options struct {
 	Roots *x509.CertPool // the trusted roots; nil: those of the machine
 	// Proxy is the proxy of calls; "": they go directly.
 	Proxy string
+	// Egress are the rules for a place that a user chooses. nil: an operator has chosen the place.
+	Egress *egress.Rules
 	// Secret returns the value of a secret. nil: there are none.
 	Secret func(ctx context.Context, namespace, name string) ([]byte, error)
 }
@@ -57,8 +59,12 @@ func Open(at *Location, o Options) (*S3, error) {
 	if s.chain, err = newChain(&s.at, o.Secret); err != nil {
 		return nil, err
 	}
-	// The endpoint is the operator's choice. Only the addresses at which clouds give credentials are refused.
-	transport, err := egress.Transport(egress.Rules{Policies: []string{egress.Any}, Proxy: o.Proxy})
+	// For an operator's choice, only the addresses at which clouds give credentials are refused.
+	rules := egress.Rules{Policies: []string{egress.Any}, Proxy: o.Proxy}
+	if o.Egress != nil {
+		rules = *o.Egress
+	}
+	transport, err := egress.Transport(rules)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +301,7 @@ func (s *S3) List(ctx context.Context, prefix, after string, limit int) (all []I
 				Key          string
 				Size         int64
 				LastModified time.Time
+				ETag         string
 			}
 			IsTruncated           bool
 			NextContinuationToken string
@@ -310,7 +317,7 @@ func (s *S3) List(ctx context.Context, prefix, after string, limit int) (all []I
 			return nil, err
 		}
 		for _, is := range page.Contents {
-			all = append(all, Info{Key: strings.TrimPrefix(is.Key, s.at.Prefix), Size: is.Size, Modified: is.LastModified})
+			all = append(all, Info{Key: strings.TrimPrefix(is.Key, s.at.Prefix), Size: is.Size, Modified: is.LastModified, ETag: strings.Trim(is.ETag, `"`)})
 		}
 		if !page.IsTruncated || page.NextContinuationToken == "" || len(all) >= limit {
 			return all[:min(len(all), limit)], nil
