@@ -69,7 +69,8 @@ var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}
 	triggerKinds = []string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
-		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent, workflow.KindEvent}
+		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent,
+		workflow.KindEvent, workflow.KindPoll, workflow.KindQuery, workflow.KindObject}
 	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "deferred", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 

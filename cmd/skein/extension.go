@@ -21,7 +21,6 @@ import (
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind"
-	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/sdk/shared/output"
 )
 
@@ -44,8 +43,8 @@ the folders of the setting extensions when they start, and on reload.`,
 
 // bookOf reads the extensions of this machine.
 func bookOf(c *cli) *extension.Book {
-	own, _ := house.Extensions()
-	return extension.Open(c.cfg.ExtensionFolders(), app.Version(), own)
+	b, _ := app.Extensions(c.cfg)
+	return b
 }
 
 // kindRow is a kind in a list.

@@ -12,14 +12,19 @@ import (
 	"skein.dev/skein/internal/remote"
 )
 
-// openExtensions reads the kinds that this machine runs as processes.
-func openExtensions(cfg *config.Config, log *slog.Logger) *extension.Book {
+// Extensions reads the kinds that this machine runs as processes, and why it cannot run some of Skein's own.
+func Extensions(cfg *config.Config) (b *extension.Book, missing map[string]error) {
 	containers, _ := json.Marshal(cfg.Containers) // texts cannot fail
 	own, missing := house.Extensions(map[string]json.RawMessage{container.Name: containers})
+	return extension.Open(cfg.ExtensionFolders(), Version(), own), missing
+}
+
+// openExtensions reads the kinds of this machine, and logs what it found.
+func openExtensions(cfg *config.Config, log *slog.Logger) *extension.Book {
+	b, missing := Extensions(cfg)
 	for name, err := range missing {
 		log.Info("this machine gets no tasks of a kind", "code", "kind_missing", "kind", name, "why", err)
 	}
-	b := extension.Open(cfg.ExtensionFolders(), Version(), own)
 	sayExtensions(b.Found(), log)
 	return b
 }

@@ -39,6 +39,7 @@ import (
 	"skein.dev/skein/internal/provider"
 	"skein.dev/skein/internal/recovery"
 	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/source"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/worker"
@@ -99,6 +100,7 @@ type services struct {
 	monitor   *monitor.Monitor
 	engine    inside
 	watch     *trigger.Watch
+	feeds     *source.Supervisor
 	auditor   *audit.Keeper
 	recovery  *recovery.Keeper
 	tls       *tls.Config  // nil: the node listens in plain text
@@ -128,7 +130,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 		return nil, err
 	}
 	n = &Node{upkeep: upkeep{began: time.Now()}, cfg: cfg, log: log, life: uuid.NewString(), ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
-	n.stopRenewals, n.declared = func() {}, func() { n.watch.Changed() }
+	n.stopRenewals, n.declared = func() {}, func() { n.watch.Changed(); n.feeds.Changed() }
 	if n.lock, err = datadir.Take(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -307,6 +309,7 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 	if n.cfg.Hold {
 		n.engine.Drain()
 	}
+	n.feeds = newSources(n)
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: n.log, Protected: n.cfg.Unwatched(),
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) {
 			return trigger.Forgotten(ctx, n.store, k)

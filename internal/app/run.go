@@ -148,6 +148,7 @@ func (n *Node) look(ctx context.Context) error {
 		if n.sweeps() && !n.cfg.Hold {
 			wg.Go(func() { n.recovery.Run(ctx) })
 		}
+		wg.Go(func() { n.feeds.Run(ctx) })
 		return n.watch.Run(ctx)
 	case <-ctx.Done():
 		return nil

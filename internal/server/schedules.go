@@ -264,6 +264,12 @@ func expression(t *workflow.Trigger) string {
 			return strings.Join(t.Absent.RunOf.Workflows, " ") + " by " + t.Absent.By
 		}
 		return filePattern(t.Absent.File) + " by " + t.Absent.By
+	case workflow.KindPoll:
+		return strings.TrimSpace(t.Poll.Connection + " " + t.Poll.URL)
+	case workflow.KindQuery:
+		return t.Query.Connection + " " + t.Query.Cursor
+	case workflow.KindObject:
+		return t.Object.Place()
 	}
 	var words []string
 	for _, m := range t.Months {

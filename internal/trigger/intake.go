@@ -27,9 +27,18 @@ type intake struct {
 
 // source returns a hash of the part of the declaration that says what the source reads.
 func (d *declared) source() string {
-	part := workflow.Trigger{Kind: d.Kind, Event: d.Event}
-	if d.Event != nil { // all events are in one log
-		part.Event = nil
+	part := workflow.Trigger{Kind: d.Kind} // all events of kind event are in one log
+	switch {
+	case d.Poll != nil:
+		is := *d.Poll
+		is.Every = 0
+		part.Poll = &is
+	case d.Query != nil: // an edit of the query goes on after the last row
+		part.Query = &workflow.Query{Connection: d.Query.Connection, Cursor: d.Query.Cursor}
+	case d.Object != nil:
+		is := *d.Object
+		is.Every, is.Secret = 0, ""
+		part.Object = &is
 	}
 	sum := sha256.Sum256(part.Encode())
 	return hex.EncodeToString(sum[:8])

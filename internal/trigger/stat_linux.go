@@ -7,10 +7,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// identity distinguishes the file from another file of its name. It also returns the time at which the file
+// Identity distinguishes the file from another file of its name. It also returns the time at which the file
 // got its name. A file that is moved into a folder keeps the time of its content, but not that of its
 // entry.
-func identity(info fs.FileInfo) (inode uint64, arrived dag.Micros) {
+func Identity(info fs.FileInfo) (inode uint64, arrived dag.Micros) {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Ino, dag.Micros(s.Ctim.Nano() / 1000)
 	}

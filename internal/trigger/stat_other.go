@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// identity returns the time of the content, because the time of the entry is not known here.
-func identity(info fs.FileInfo) (inode uint64, arrived dag.Micros) {
+// Identity returns the time of the content, because the time of the entry is not known here.
+func Identity(info fs.FileInfo) (inode uint64, arrived dag.Micros) {
 	return 0, dag.Micros(info.ModTime().UnixMicro())
 }

@@ -364,7 +364,7 @@ func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
 		}
 	}
 	for name, info := range seen {
-		inode, arrived := identity(info)
+		inode, arrived := Identity(info)
 		is := f.files[name]
 		if is != nil && is.size == info.Size() && is.modified.Equal(info.ModTime()) && is.inode == inode {
 			continue

@@ -161,7 +161,7 @@ func sensors() []key {
 		key{name: "by", must: true, doc: "When it must have come: a time of day (each day, since the one before), an instant (until then), or a duration (so long after the last one, or the last fire).",
 			shape: text("a time of day, an instant or a duration")})
 	absent.choose = []string{"run_of", "file"}
-	return []key{
+	return append(sourceKeys(), []key{
 		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping such as {secret: NAME}",
 			key{name: "secret", must: true, doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
 			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")},
@@ -173,7 +173,7 @@ func sensors() []key {
 			key{name: "max_per_hour", doc: "Most starts in an hour; default: 60.", shape: integer(1, 3600)})},
 		{name: "absent", doc: "Something expected that did not come.", shape: absent},
 		{name: "event", doc: "An event that was sent to the events API. A type alone is its type.", shape: eventShape()},
-	}
+	}...)
 }
 
 // requirePattern is a state, and all or any, in either order.

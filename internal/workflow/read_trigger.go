@@ -185,6 +185,8 @@ func (r *triggerReader) kind() {
 		r.absent(v, at)
 	case KindEvent:
 		r.event(v, at)
+	default:
+		r.sourceOf(v, at)
 	}
 }
 

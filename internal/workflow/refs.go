@@ -27,6 +27,8 @@ const (
 	inWait                   // condition of a wait: as inTask, and now
 	inEvent                  // filter of a source of events: event only, of any form
 	inWaitEvent              // filter of a wait for an event: as inTask, and event
+	inAnswer                 // items of a poll: answer only
+	inItem                   // id and newer of a poll: item only
 )
 
 // filters reports whether an expression sees an event and nothing else.
@@ -54,6 +56,7 @@ const (
 	eventRef                       // event.KEY, or event with an empty key
 	nowRef                         // now
 	secretRef                      // secrets.NAME
+	answerRef                      // answer
 )
 
 // ref is one value that an expression reads.
@@ -96,6 +99,8 @@ func (r ref) String() string {
 		return "failure()"
 	case itemRef:
 		return "item"
+	case answerRef:
+		return "answer"
 	case nowRef:
 		return "now"
 	case secretRef:
@@ -127,7 +132,7 @@ type declarations struct {
 }
 
 // roots are the variables of expressions.
-var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now", "secrets"}
+var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now", "secrets", "answer"}
 
 // eventKeys are the parts of a call to a webhook.
 var eventKeys = []string{"body", "headers", "query"}
@@ -153,7 +158,7 @@ func (c complaint) Error() string {
 // tasks.a.outputs.rows.
 func refLength(path []string) int {
 	switch {
-	case path[0] == "item" || path[0] == "now" || len(path) == 1 && (path[0] == "params" || path[0] == "event"):
+	case path[0] == "item" || path[0] == "now" || path[0] == "answer" || len(path) == 1 && (path[0] == "params" || path[0] == "event"):
 		return 1
 	case path[0] != "tasks":
 		return 2
@@ -172,6 +177,12 @@ func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *compla
 	in &^= secretsToo
 	if in == inClaim && path[0] != "params" && path[0] != "trigger" {
 		return ref{}, nil, &complaint{message: "locks and keys cannot see " + path[0] + ": they are asked for before the run begins", hint: "they can use params, trigger.time and date()"}
+	}
+	if in == inAnswer || in == inItem {
+		return resolveSource(path, in)
+	}
+	if path[0] == "answer" {
+		return ref{}, nil, &complaint{message: "answer is known only in the items of a poll"}
 	}
 	if fault := beforeRun(path[0], in); fault != nil {
 		return ref{}, nil, fault

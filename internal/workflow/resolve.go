@@ -154,6 +154,7 @@ type values struct {
 	now     time.Time
 	event   json.RawMessage
 	item    json.RawMessage
+	answer  json.RawMessage
 	run     map[string]any
 	secret  func(name string) (string, error)
 	unseal  func(name, sealed string) (string, error)
@@ -213,6 +214,11 @@ func (v *values) lookup(r ref) celref.Val {
 			return types.Bool(len(v.item) > 0)
 		}
 		return celValue(orNull(v.item))
+	case answerRef:
+		if r.has {
+			return types.Bool(len(v.answer) > 0)
+		}
+		return celValue(orNull(v.answer))
 	case runRef:
 		if r.has {
 			return types.True

@@ -38,6 +38,9 @@ const (
 	KindAgain    = "again"
 	KindAbsent   = "absent"
 	KindEvent    = "event"
+	KindPoll     = "poll"
+	KindQuery    = "query"
+	KindObject   = "object"
 )
 
 // Trigger is one checked entry of triggers, with its defaults filled in. A store keeps its JSON, which is all
@@ -85,6 +88,9 @@ type Trigger struct {
 	RunOf   *RunOf     `json:"run_of,omitempty"`
 	Again   *Again     `json:"again,omitempty"`
 	Absent  *Absent    `json:"absent,omitempty"`
+	Poll    *Poll      `json:"poll,omitempty"`
+	Query   *Query     `json:"query,omitempty"`
+	Object  *Objects   `json:"object,omitempty"`
 
 	// Intake belongs to the kinds that a source of events with a cursor feeds.
 	Intake *Intake      `json:"intake,omitempty"`
@@ -136,6 +142,9 @@ type Absent struct {
 func (t *Trigger) Sensor() bool {
 	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind) || t.Intake != nil
 }
+
+// Source reports whether the trigger reads its events from another system, and keeps a position there.
+func (t *Trigger) Source() bool { return t.Poll != nil || t.Query != nil || t.Object != nil }
 
 // On returns the workflows to whose ended runs the trigger listens, as namespace/name.
 func (t *Trigger) On() []string {

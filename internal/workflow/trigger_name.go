@@ -43,6 +43,8 @@ func (t *Trigger) defaultName() string {
 			t.Absent.File.nameWords(add)
 		}
 		add(strings.ReplaceAll(t.Absent.By, ":", "."))
+	case t.Source():
+		t.sourceWords(add)
 	default:
 		for _, m := range t.Months {
 			add(months[m-1][:3])
@@ -130,6 +132,8 @@ func (t *Trigger) Describe() string {
 		return t.Absent.describe(t.Timezone)
 	case KindEvent:
 		return t.Intake.describe(t.Event.describe())
+	case KindPoll, KindQuery, KindObject:
+		return t.Intake.describe(t.describeSource())
 	}
 	s, err := t.Schedule()
 	if err != nil {

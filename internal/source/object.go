@@ -1,0 +1,234 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/workflow"
+)
+
+// objectsMax bounds the objects of one look; see errObjects.
+const objectsMax = 100_000
+
+// Lister lists objects.
+type Lister interface {
+	// Each lists the objects whose keys begin with prefix and are greater than after, in the order of their keys,
+	// in parts, until see returns an error.
+	Each(ctx context.Context, prefix, after string, see func([]blob.Info) error) error
+	// Name names the place for people.
+	Name() string
+}
+
+// Bucket lists the objects of a store.
+type Bucket struct{ blob.Store }
+
+// Each implements Lister. Each part has the time of one look.
+func (b Bucket) Each(ctx context.Context, prefix, after string, see func([]blob.Info) error) error {
+	for {
+		page, err := within(ctx, func(ctx context.Context) ([]blob.Info, error) { return b.List(ctx, prefix, after, blob.PageMax) })
+		if err == nil && len(page) > 0 {
+			err = see(page)
+		}
+		if err != nil || len(page) < blob.PageMax {
+			return err
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+// Objects lists a place again and again. Objects that it has not listed before are events. An object whose
+// content changes is another one.
+type Objects struct {
+	pulse
+	Config *workflow.Objects
+	Start  Start
+	In     Lister
+}
+
+var _ Source = (*Objects)(nil)
+
+// Run implements Source.
+func (o *Objects) Run(ctx context.Context, from []byte, give func(context.Context, Batch) error) error {
+	look := o.inOrder
+	if !o.Config.Ordered {
+		m, known, begun, err := readMemory(from, keyOf("object", sumOf(o.Config.URL, o.Config.Prefix, o.Config.Pattern)))
+		if err != nil {
+			return err
+		}
+		turn := objectTurn{Objects: o, m: m, known: known, baseline: !begun && !o.Start.Beginning}
+		look = turn.look
+	}
+	for cursor := from; ; {
+		next, err := look(ctx, cursor, give)
+		if err != nil {
+			return err
+		}
+		cursor = next
+		o.answered(0)
+		if err := o.wait(ctx, time.Duration(o.Config.Every), nil); err != nil {
+			return err
+		}
+	}
+}
+
+// wanted reports whether an object can be an event. Programs write an empty object such as in/ for a folder.
+func (o *Objects) wanted(is *blob.Info) bool {
+	if strings.HasSuffix(is.Key, "/") && is.Size == 0 {
+		return false
+	}
+	if o.Config.Pattern == "" {
+		return true
+	}
+	ok, err := path.Match(o.Config.Pattern, strings.TrimPrefix(is.Key, o.Config.Prefix))
+	return ok && err == nil
+}
+
+// early reports whether an object was there before the trigger. Stores round times to seconds.
+func (o *Objects) early(is *blob.Info) bool {
+	return !o.Start.Beginning && is.Modified.Before(o.Start.Since.Truncate(time.Second))
+}
+
+func (o *Objects) event(is *blob.Info) Event {
+	place, _, _ := strings.Cut(o.Config.URL, "?")
+	value, err := json.Marshal(struct {
+		URL      string `json:"url"`
+		Key      string `json:"key"`
+		Name     string `json:"name"`
+		Size     int64  `json:"size"`
+		Modified string `json:"modified"`
+		ETag     string `json:"etag"`
+	}{strings.TrimRight(place, "/") + "/" + is.Key, is.Key, path.Base(is.Key), is.Size, is.Modified.UTC().Format(time.RFC3339Nano), is.ETag})
+	e := Event{Key: keyOf("object", sumOf(place, is.Key, is.ETag)), Value: value, Reason: "the object " + shortened(is.Key)}
+	if err != nil { // no value of texts and numbers gives one
+		e.Value, e.Reason = nil, e.Reason+" cannot be used: "+err.Error()
+	}
+	return e
+}
+
+// inOrder gives the objects after the last one. Its cursor is the key of that one.
+func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
+	if cursor == nil && !o.Start.Beginning {
+		last := ""
+		err := o.In.Each(ctx, o.Config.Prefix, "", func(page []blob.Info) error {
+			o.answered(0)
+			for i := range page {
+				if o.early(&page[i]) {
+					last = page[i].Key
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return cursor, err
+		}
+		if last != "" {
+			if err := give(ctx, Batch{Cursor: []byte(last)}); err != nil {
+				return cursor, err
+			}
+			cursor = []byte(last)
+		}
+	}
+	err := o.In.Each(ctx, o.Config.Prefix, string(cursor), func(page []blob.Info) error {
+		for part := range slices.Chunk(page, engine.BatchEventsMax) {
+			b := Batch{After: cursor, Cursor: []byte(part[len(part)-1].Key)}
+			for i := range part {
+				if o.wanted(&part[i]) {
+					b.Events = append(b.Events, o.event(&part[i]))
+				}
+			}
+			o.answered(int64(len(b.Events)))
+			if err := give(ctx, b); err != nil {
+				return err
+			}
+			cursor = b.Cursor
+		}
+		return nil
+	})
+	return cursor, err
+}
+
+// objectTurn is what a list without an order knows from one look to the next.
+type objectTurn struct {
+	*Objects
+	m        memory
+	known    seen
+	baseline bool // objects that were there before the trigger are no events
+}
+
+type listed struct {
+	is blob.Info
+	k  mark
+	at workflow.Position
+}
+
+// look lists all objects, and gives the new ones, the oldest first.
+func (t *objectTurn) look(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
+	now := seen{marks: map[mark]workflow.Position{}, floor: t.known.floor}
+	var fresh []listed
+	count := 0
+	err := t.In.Each(ctx, t.Config.Prefix, "", func(page []blob.Info) error {
+		t.answered(int64(len(fresh)))
+		if count += len(page); count > objectsMax {
+			return errObjects
+		}
+		for i := range page {
+			is := &page[i]
+			if !t.wanted(is) {
+				continue
+			}
+			sum := sumOf(is.Key, is.ETag)
+			k, at := mark(sum[:len(mark{})]), workflow.Position{Number: float64(is.Modified.UnixMicro()), Int: is.Modified.UnixMicro()}
+			switch _, marked := t.known.marks[k]; {
+			case marked, t.baseline && t.early(is):
+				now.marks[k] = at
+			case t.known.below(at):
+			default:
+				fresh = append(fresh, listed{*is, k, at})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return cursor, err
+	}
+	slices.SortFunc(fresh, func(a, b listed) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return strings.Compare(a.is.Key, b.is.Key)
+	})
+	return t.giveAll(ctx, cursor, &now, fresh, give)
+}
+
+func (t *objectTurn) giveAll(ctx context.Context, cursor []byte, now *seen, fresh []listed, give func(context.Context, Batch) error) ([]byte, error) {
+	for begin := 0; begin < len(fresh) || t.baseline; {
+		part := fresh[begin:min(begin+engine.BatchEventsMax, len(fresh))]
+		b := Batch{After: cursor}
+		for i := range part {
+			b.Events = append(b.Events, t.event(&part[i].is))
+			now.marks[part[i].k] = part[i].at
+		}
+		now.shrink()
+		packed := *now
+		if rest := begin + len(part); rest < len(fresh) {
+			packed.spare(fresh[rest].at)
+		}
+		var err error
+		if b.Cursor, err = t.m.pack(&packed); err != nil {
+			return cursor, err
+		}
+		t.answered(int64(len(fresh) - begin))
+		if err := give(ctx, b); err != nil {
+			return cursor, err
+		}
+		cursor, begin, t.baseline = b.Cursor, begin+len(part), false
+		t.known = *now
+	}
+	return cursor, nil
+}

@@ -1,0 +1,170 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Means are what sources need of their node.
+type Means struct {
+	Workflow   func(ctx context.Context, w dag.WorkflowID) (namespace, name string, err error)
+	Connection func(ctx context.Context, namespace, name string) (config []byte, err error)
+	Secret     func(ctx context.Context, namespace, name string) (string, error)
+	// Transport, Dial and Rules reach only the addresses that the rules of egress allow.
+	Transport func() (http.RoundTripper, error)
+	Dial      connection.Dial
+	Rules     func() egress.Rules
+	// Protected are files and folders of the node, which no source lists.
+	Protected []string
+	Shared    *Shared
+}
+
+// Stored returns the Cursor of a Config from what the planner reads in rows.
+func Stored(p interface {
+	Position(t *store.Trigger) (engine.Position, error)
+},
+) func(t *store.Trigger) (cursor []byte, start Start, err error) {
+	return func(t *store.Trigger) ([]byte, Start, error) {
+		pos, err := p.Position(t)
+		return pos.Cursor, Start{Beginning: pos.From == workflow.FromBeginning, Since: pos.Since.Time()}, err
+	}
+}
+
+// Name returns the name of a workflow; "": it cannot be read.
+func (m *Means) Name(ctx context.Context, w dag.WorkflowID) string {
+	namespace, name, err := m.Workflow(ctx, w)
+	if err != nil {
+		return ""
+	}
+	return namespace + "/" + name
+}
+
+// Open makes the source of a trigger. Connections and secrets are read when they are used.
+func (m *Means) Open(ctx context.Context, t *store.Trigger, decl *workflow.Trigger, start Start) (Source, error) {
+	namespace, _, err := m.Workflow(ctx, t.Workflow)
+	if err != nil {
+		return nil, fmt.Errorf("the workflow cannot be read: %w", err)
+	}
+	switch {
+	case decl.Poll != nil:
+		return m.poll(namespace, decl.Poll, start), nil
+	case decl.Query != nil:
+		return m.query(namespace, decl.Query, start), nil
+	case decl.Object != nil:
+		return m.objects(namespace, decl.Object, start)
+	}
+	return nil, fmt.Errorf("this node does not know sources of the kind %s", decl.Kind)
+}
+
+// connection reads a connection.
+func (m *Means) connection(ctx context.Context, namespace, name string) (connection.Config, error) {
+	data, err := m.Connection(ctx, namespace, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, errkind.ErrNotFound):
+		return connection.Config{}, fmt.Errorf("there is no connection %s/%s: make it with: skein connection set %s/%s", namespace, name, namespace, name)
+	case err != nil:
+		return connection.Config{}, fmt.Errorf("the connection %s/%s cannot be read: %w", namespace, name, err)
+	}
+	c, err := connection.Parse(data)
+	if err != nil {
+		return c, fmt.Errorf("connection %s/%s: %w", namespace, name, err)
+	}
+	return c, nil
+}
+
+func otherType(namespace, name, is, want string) error {
+	return fmt.Errorf("connection %s/%s has the type %s, and this source needs one of the type %s", namespace, name, is, want)
+}
+
+func (m *Means) poll(namespace string, p *workflow.Poll, start Start) Source {
+	request := func(ctx context.Context) (string, []connection.Header, error) {
+		if p.Connection == "" {
+			return p.URL, nil, nil
+		}
+		c, err := m.connection(ctx, namespace, p.Connection)
+		if err != nil {
+			return "", nil, err
+		}
+		if c.HTTP == nil {
+			return "", nil, otherType(namespace, p.Connection, c.Type(), "http")
+		}
+		return c.HTTP.Request(p.URL, func(name string) (string, error) { return m.Secret(ctx, namespace, name) })
+	}
+	return &Poll{Config: p, Start: start, Request: request, Transport: m.Transport, Shared: m.Shared}
+}
+
+func (m *Means) query(namespace string, q *workflow.Query, start Start) Source {
+	database := func(ctx context.Context) (*connection.Postgres, string, error) {
+		c, err := m.connection(ctx, namespace, q.Connection)
+		if err != nil {
+			return nil, "", err
+		}
+		if c.Postgres == nil {
+			return nil, "", otherType(namespace, q.Connection, c.Type(), "postgres")
+		}
+		if c.Postgres.Password == nil {
+			return c.Postgres, "", nil
+		}
+		password, err := m.Secret(ctx, namespace, c.Postgres.Password.Secret)
+		return c.Postgres, password, err
+	}
+	is := &Query{Config: q, Start: start}
+	is.Open = func(ctx context.Context) (Table, error) {
+		p, password, err := database(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f, err := p.Follow(ctx, password, m.Dial, q.Statement("$1"), q.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	is.Listen = func(ctx context.Context, wake func()) error {
+		p, password, err := database(ctx)
+		if err != nil {
+			return err
+		}
+		return p.Listen(ctx, password, m.Dial, q.Listen, wake)
+	}
+	return is
+}
+
+func (m *Means) objects(namespace string, o *workflow.Objects, start Start) (Source, error) {
+	is := &Objects{Config: o, Start: start}
+	if u, err := url.Parse(o.URL); err == nil && u.Scheme == "file" {
+		is.In = &Folder{Path: u.Path, Protected: m.Protected, Ordered: o.Ordered}
+		return is, nil
+	}
+	at, err := blob.ParseLocation(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
+	if strings.Contains(o.Secret, "/") || o.Secret == "" || at.Secret != "" { // a trigger uses neither the node's credentials nor those of other namespaces
+		return nil, errors.New("the secret must be the name of one of the namespace")
+	}
+	at.Secret = namespace + "/" + o.Secret
+	rules := m.Rules()
+	bucket, err := blob.Open(&at, blob.Options{Egress: &rules, Secret: func(ctx context.Context, namespace, name string) ([]byte, error) {
+		value, err := m.Secret(ctx, namespace, name)
+		return []byte(value), err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	is.In = Bucket{bucket}
+	return is, nil
+}

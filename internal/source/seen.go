@@ -1,0 +1,152 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// mark is the short hash of what identifies an event. With seenMax known ones, a new event has the mark of a
+// known one once in 10^11 events.
+type mark [6]byte
+
+// seenMax bounds the events that a cursor knows one by one, so that it keeps the bound of a cursor.
+const seenMax = 1800
+
+// seen are the events that a source has given, among those that the other side still has. If it has more
+// than seenMax, those with the smallest positions are forgotten. Events that are not above their positions
+// count as given.
+type seen struct {
+	marks map[mark]workflow.Position
+	floor *floor // nil: none is forgotten
+}
+
+// floor is the largest forgotten position.
+type floor struct {
+	At workflow.Position `json:"at"`
+	// Part says that only a part of the events at this position are forgotten, because there are more than
+	// seenMax. The source gives them again, and their keys tell that they have fired.
+	Part bool `json:"part,omitempty"`
+}
+
+// memory is the cursor of a source that knows its events one by one.
+type memory struct {
+	// Of names what is read. If an edit changes it, the source begins without a cursor.
+	Of    string `json:"of"`
+	Seen  string `json:"seen,omitempty"` // marks, in base64
+	Floor *floor `json:"floor,omitempty"`
+}
+
+// errMemory says that a cursor is not one that the source has made.
+var errMemory = errors.New("the stored cursor is not one of this source; move it: skein trigger seek NAME --to now")
+
+// readMemory reads a cursor. known is false if it is one of something else that was read before.
+func readMemory(cursor []byte, of string) (m memory, s seen, known bool, err error) {
+	s.marks = map[mark]workflow.Position{}
+	if len(cursor) == 0 {
+		return memory{Of: of}, s, false, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(cursor))
+	if err := d.Decode(&m); err != nil || m.Of == "" {
+		return m, s, false, errMemory
+	}
+	if m.Of != of {
+		return memory{Of: of}, s, false, nil
+	}
+	raw, err := base64.RawStdEncoding.DecodeString(m.Seen)
+	if err != nil || len(raw)%len(mark{}) != 0 {
+		return m, s, false, errMemory
+	}
+	for part := range slices.Chunk(raw, len(mark{})) {
+		s.marks[mark(part)] = workflow.Position{}
+	}
+	s.floor = m.Floor
+	return m, s, true, nil
+}
+
+// pack returns the cursor.
+func (m memory) pack(s *seen) ([]byte, error) {
+	all := make([]mark, 0, len(s.marks))
+	for k := range s.marks {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b mark) int { return bytes.Compare(a[:], b[:]) })
+	raw := make([]byte, 0, len(all)*len(mark{}))
+	for i := range all {
+		raw = append(raw, all[i][:]...)
+	}
+	m.Seen, m.Floor = base64.RawStdEncoding.EncodeToString(raw), s.floor
+	return json.Marshal(m)
+}
+
+// below reports whether an event counts as given because of its position.
+func (s *seen) below(at workflow.Position) bool {
+	if s.floor == nil {
+		return false
+	}
+	c := at.Compare(s.floor.At)
+	return c < 0 || c == 0 && !s.floor.Part
+}
+
+// spare lowers the floor to the position of an event that was not given yet. Forgotten events that are not
+// below it are found again, and their keys tell that they have fired.
+func (s *seen) spare(at workflow.Position) {
+	if s.below(at) {
+		s.floor = &floor{at, true}
+	}
+}
+
+// shrink forgets the events with the smallest positions, until at most seenMax are left.
+func (s *seen) shrink() {
+	if len(s.marks) <= seenMax {
+		return
+	}
+	type one struct {
+		k  mark
+		at workflow.Position
+	}
+	all := make([]one, 0, len(s.marks))
+	for k, at := range s.marks {
+		all = append(all, one{k, at})
+	}
+	slices.SortFunc(all, func(a, b one) int {
+		if c := a.at.Compare(b.at); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.k[:], b.k[:])
+	})
+	n := len(all) - seenMax
+	is := floor{At: all[n-1].at}
+	if is.Part = all[len(all)-1].at == is.At; !is.Part {
+		for all[n].at == is.At {
+			n++
+		}
+	}
+	for i := range all[:n] {
+		delete(s.marks, all[i].k)
+	}
+	if s.floor == nil || is.At.Compare(s.floor.At) > 0 {
+		s.floor = &is
+	}
+}
+
+// sumOf hashes what identifies an event.
+func sumOf(parts ...string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// keyOf is the key of an event in the ledger.
+func keyOf(kind string, sum [sha256.Size]byte) string {
+	return kind + "/" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,253 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Kinds are the kinds of triggers that have a source.
+var Kinds = []string{workflow.KindPoll, workflow.KindQuery, workflow.KindObject}
+
+// Bounds of the sources of a node.
+const (
+	// runningMax bounds the sources that run. Others wait, and say so.
+	runningMax = 1000
+	// abandonedMax bounds the sources that did not end when their context ended. Beyond, none is started.
+	abandonedMax = 100
+	// rereadEvery is the time after which the triggers are read again without a call of Changed.
+	rereadEvery = 10 * time.Second
+	sensorsPage = 1000
+)
+
+// Config holds the surroundings of a supervisor. Open, Triggers, Trigger, Owns and Hear are needed.
+type Config struct {
+	// Triggers lists the active triggers of some kinds in the shards that this node owns: engine.Sensors.
+	Triggers func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
+	// Trigger reads the row of a trigger.
+	Trigger func(ctx context.Context, w dag.WorkflowID, name string) (store.Trigger, error)
+	// Owns reports whether this node owns a shard. It looks into memory only.
+	Owns func(dag.ShardID) bool
+	// Open makes the source of a trigger. It does not call the other side.
+	Open func(ctx context.Context, t *store.Trigger, decl *workflow.Trigger, start Start) (Source, error)
+	// Cursor returns the stored cursor of a trigger, nil if there is none, and where to begin in that case.
+	Cursor func(t *store.Trigger) (cursor []byte, start Start, err error)
+	// Hear writes what follows from a batch: engine.Hear.
+	Hear func(ctx context.Context, k store.TriggerKey, b Batch) (engine.Taken, error)
+	// Name returns the name of a workflow, for logs.
+	Name func(ctx context.Context, w dag.WorkflowID) string
+	Log  *slog.Logger
+
+	// The tests shorten these; 0 is the usual time.
+	BackoffMin, BackoffMax, Silent, Leave, Tick time.Duration
+}
+
+func (c *Config) defaults() {
+	for _, d := range []struct {
+		is    *time.Duration
+		usual time.Duration
+	}{{&c.BackoffMin, time.Second}, {&c.BackoffMax, time.Minute}, {&c.Silent, 90 * time.Second}, {&c.Leave, 10 * time.Second}, {&c.Tick, time.Second}} {
+		if *d.is == 0 {
+			*d.is = d.usual
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Name == nil {
+		c.Name = func(context.Context, dag.WorkflowID) string { return "" }
+	}
+}
+
+// Supervisor runs the sources of the triggers in the shards that its node owns. Each has a goroutine, so one
+// that hangs delays no other.
+type Supervisor struct {
+	cfg     Config
+	changed chan struct{}
+	room    chan struct{} // runningMax
+
+	mu        sync.Mutex // protects following fields
+	runners   map[store.TriggerKey]*runner
+	abandoned int
+}
+
+// Status describes the source of a trigger, for people.
+type Status struct {
+	Key      store.TriggerKey
+	Workflow string // namespace/name, if it is known
+	Kind     string
+	State
+	Restarts int64 // how often it was started again
+}
+
+// New returns a supervisor. Run starts it.
+func New(cfg Config) *Supervisor {
+	cfg.defaults()
+	return &Supervisor{cfg: cfg, changed: make(chan struct{}, 1), room: make(chan struct{}, runningMax), runners: map[store.TriggerKey]*runner{}}
+}
+
+// Changed tells the supervisor that triggers may have changed. It never blocks.
+func (s *Supervisor) Changed() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs sources until ctx ends. It returns when all of them have ended, except for those that do not end.
+func (s *Supervisor) Run(ctx context.Context) {
+	defer s.endAll()
+	tick := time.NewTicker(s.cfg.Tick)
+	defer tick.Stop()
+	read := time.Now()
+	s.reread(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+			read = time.Now()
+			s.reread(ctx)
+		case <-tick.C:
+			s.endMoved()
+			if time.Since(read) >= rereadEvery {
+				read = time.Now()
+				s.reread(ctx)
+			}
+		}
+	}
+}
+
+// reread reads the present triggers, ends the sources of others, and starts those that do not run yet.
+func (s *Supervisor) reread(ctx context.Context) {
+	found := map[store.TriggerKey]*store.Trigger{}
+	for after := (store.TriggerKey{}); ; {
+		page, err := s.cfg.Triggers(ctx, Kinds, after, sensorsPage)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.cfg.Log.Warn("the triggers with sources cannot be read", "code", "sources_unread", "err", err)
+			}
+			return // the known ones go on
+		}
+		for i := range page {
+			after = store.TriggerKey{Workflow: page[i].Workflow, Name: page[i].Name}
+			found[after] = &page[i]
+		}
+		if len(page) < sensorsPage {
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, r := range s.runners {
+		if t := found[k]; t == nil || r.declared != s.declaredAs(t) {
+			r.end()
+			delete(s.runners, k)
+		}
+	}
+	for k, t := range found {
+		if s.runners[k] == nil {
+			s.runners[k] = s.start(ctx, t)
+		}
+	}
+}
+
+// declaration identifies a declaration of a trigger, and the last move of its cursor by a person.
+type declaration struct {
+	sum   [sha256.Size]byte
+	since dag.Micros
+	start Start
+}
+
+// declaredAs returns the declaration in a row. One that cannot be read is a declaration, too: its runner says
+// why.
+func (s *Supervisor) declaredAs(t *store.Trigger) declaration {
+	is := declaration{sum: sha256.Sum256(t.Spec), since: t.Since}
+	if _, start, err := s.cfg.Cursor(t); err == nil {
+		is.start = start
+	}
+	return is
+}
+
+// endMoved ends the sources of shards that this node does not own any more. What they still give is refused
+// by the engine.
+func (s *Supervisor) endMoved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, r := range s.runners {
+		if !s.cfg.Owns(r.shard) {
+			r.end()
+			delete(s.runners, k)
+		}
+	}
+}
+
+// endAll ends all sources, and waits for them.
+func (s *Supervisor) endAll() {
+	s.mu.Lock()
+	all := make([]*runner, 0, len(s.runners))
+	for k, r := range s.runners {
+		r.end()
+		all = append(all, r)
+		delete(s.runners, k)
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		<-r.ended
+	}
+}
+
+// State returns the state of a source. It returns false if this node does not run it.
+func (s *Supervisor) State(k store.TriggerKey) (Status, bool) {
+	s.mu.Lock()
+	r := s.runners[k]
+	s.mu.Unlock()
+	if r == nil {
+		return Status{}, false
+	}
+	return r.status(), true
+}
+
+// All returns the states of the sources of this node. Those that are away come first, the longest first.
+func (s *Supervisor) All() []Status {
+	s.mu.Lock()
+	runners := make([]*runner, 0, len(s.runners))
+	for _, r := range s.runners {
+		runners = append(runners, r)
+	}
+	s.mu.Unlock()
+	all := make([]Status, 0, len(runners))
+	for _, r := range runners {
+		all = append(all, r.status())
+	}
+	slices.SortFunc(all, func(a, b Status) int {
+		switch {
+		case a.Away != b.Away && (a.Away == 0 || b.Away != 0 && a.Away > b.Away):
+			return 1
+		case a.Away != b.Away:
+			return -1
+		case a.Key.Workflow != b.Key.Workflow:
+			return int(max(-1, min(1, a.Key.Workflow-b.Key.Workflow)))
+		}
+		return compareText(a.Key.Name, b.Key.Name)
+	})
+	return all
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
