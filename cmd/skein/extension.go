@@ -21,6 +21,7 @@ import (
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind"
+	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/sdk/shared/output"
 )
 
@@ -43,7 +44,7 @@ the folders of the setting extensions when they start, and on reload.`,
 
 // bookOf reads the extensions of this machine.
 func bookOf(c *cli) *extension.Book {
-	b, _ := app.Extensions(c.cfg)
+	b, _ := house.Book(c.cfg, app.Version())
 	return b
 }
 

@@ -31,6 +31,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/joining"
+	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/localtoken"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/monitor"
@@ -142,7 +143,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	if n.listener, err = listen(cfg); err != nil {
 		return n, err
 	}
-	n.extensions = openExtensions(cfg, log)
+	n.extensions = house.Open(cfg, Version(), log)
 	connecting := n.connect(ctx)
 	n.store, err = dbadmin.Open(ctx, cfg, n.patient())
 	if err == nil {

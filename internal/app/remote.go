@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/joining"
+	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/remote/health"
 	"skein.dev/skein/internal/worker"
@@ -63,7 +64,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
-	extensions := openExtensions(cfg, log)
+	extensions := house.Open(cfg, Version(), log)
 	w, err := remote.New(ctx, remote.Config{Extensions: extensions, Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
 		Labels: cfg.Labels, Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {

@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/kind":                  {},
 	"internal/kind/boxtest":          {},
 	"internal/kind/container":        {"internal/kind"},
-	"internal/kind/house":            {"internal/kind", "internal/kind/container", "internal/kind/sql", "internal/dag", "internal/extension"},
+	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/sql", "internal/dag", "internal/extension"},
 	"internal/kind/sql":              {"internal/connection", "internal/dag", "internal/egress", "internal/kind", "internal/sqltext", "internal/workflow", "sdk/go/shared/mask", "sdk/go/shared/output"},
 	"internal/kind/sql/sqltest":      {},
 	"internal/sqltext":               {},
