@@ -30,7 +30,7 @@ A channel says how people are notified: by a webhook, Slack, mail, a program or 
 
 func alertID(a api.Alert) string { return a.ID }
 
-// alertOf is what an alert is about.
+// alertOf returns the text that names the subject of an alert, such as its workflow.
 func alertOf(a api.Alert) string {
 	switch {
 	case a.Workflow != "":
@@ -41,7 +41,7 @@ func alertOf(a api.Alert) string {
 	return "cluster"
 }
 
-// alertWhat says what happened last.
+// alertWhat returns the text of the last event of an alert.
 func alertWhat(a api.Alert) string {
 	what := a.Event
 	if a.Count > 1 {

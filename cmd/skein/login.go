@@ -275,7 +275,7 @@ func sessionsAt(servers []string) (all []local.Session) {
 	return all
 }
 
-// leave ends sessions on their servers, and deletes the records of those that have ended.
+// leave ends the sessions on their servers, and deletes the local records of the sessions that have ended.
 func leave(ctx context.Context, c *cli, all []local.Session) error {
 	ended, err := endSessions(ctx, c, all)
 	for i := range all {

@@ -26,10 +26,12 @@ func momentsIn(zone string) (moments, error) {
 	return moments{now: time.Now(), zone: loc}, nil
 }
 
-// from reads the beginning of a range; a date stands for its first moment, and "" for no bound.
+// from parses the beginning of a range of time. A date stands for its first moment. "" means that there is
+// no bound.
 func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
 
-// until reads the end of a range; a date stands for its last moment, so that the range includes the day.
+// until parses the end of a range of time. A date stands for its last moment, so the range includes that
+// day. "" means that there is no bound.
 func (m moments) until(flag, text string) (time.Time, error) { return m.read(flag, text, true) }
 
 func (m moments) read(flag, text string, end bool) (time.Time, error) {

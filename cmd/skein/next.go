@@ -57,7 +57,7 @@ fires.`,
 			}
 			for _, name := range []string{"dst-gap", "dst-repeat", "seed"} {
 				if cmd.Flags().Changed(name) {
-					return usage("--%s works only with --cron; a trigger has its own", name)
+					return usage("--%s works only with --cron; the declaration of a trigger has its own value", name)
 				}
 			}
 			return c.reading(func(ctx context.Context, s *session, args []string) error { return c.nextOfTriggers(ctx, s, args, f) })(ctx, args)

@@ -12,9 +12,8 @@ import (
 const (
 	// contactWait bounds the time for which a server may be away.
 	contactWait = 30 * time.Second
-	// takeOverAfter bounds the time in which a server that holds the data folder may come back. After it this
-	// process takes its place. Within this time, a supervisor can restart the server without finding the folder
-	// taken.
+	// takeOverAfter is how long this process waits for a lost server to come back, before it opens the data
+	// folder itself. The wait lets a supervisor restart the server, which would otherwise find the folder in use.
 	takeOverAfter = 10 * time.Second
 	// contactPoll is the first pause between two tries to reach the server. Each pause is twice as long as the
 	// previous one, up to contactPollMax.

@@ -43,7 +43,7 @@ func (s *screen) draw(lines []string) {
 	s.drawLocked(lines)
 }
 
-// clear removes the moving part.
+// clear erases the lines that the screen redraws.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// interruptible ends the context at the first Ctrl-C or TERM. stop gives the signals back.
+// interruptible returns a context that ends at the first Ctrl-C or TERM. Its cancel function restores the
+// default handling of both signals.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }

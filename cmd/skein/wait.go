@@ -11,8 +11,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// waiter waits for the end of a run. The server may go away and come back on another port. If it was found
-// by the data folder and does not come back, this process takes its place.
+// waiter waits for the end of a run. The server may stop and come back on another port. If waiter found the
+// server by the data folder, and it does not come back, this process opens the data folder itself.
 type waiter struct {
 	c           *cli
 	s           *session // nil: not connected
@@ -165,7 +165,8 @@ func (w *waiter) await(ctx context.Context, id string) error {
 const (
 	// drawEvery bounds how often the server is asked for counts, and the screen is drawn.
 	drawEvery = 200 * time.Millisecond
-	// drawAnyway is the interval at which the screen is drawn without news, because it shows running clocks.
+	// drawAnyway is the interval at which the screen is drawn again without any event, because it shows
+	// running times.
 	drawAnyway = time.Second
 	// askShare bounds the time that a server spends on counting a large run: at most 1/askShare of the time.
 	askShare = 10

@@ -9,7 +9,8 @@ import (
 
 // Refusal is the reason for which a call is refused.
 type Refusal struct {
-	// Verb is the one that is missing, in Namespace (Everywhere: for the cluster).
+	// Verb is the verb that the caller lacks in Namespace. If Namespace is Everywhere, the verb is about the
+	// cluster.
 	Verb      Verb
 	Namespace string
 	// Hidden: the caller may not know that the object exists. The answer is the same as for an object that does
@@ -41,9 +42,9 @@ type Need struct {
 	Namespace string
 }
 
-// Check returns a *Refusal for a call, unless the principal has the verb that it needs. The refusal is
-// hidden if the principal may not see the object. custom are the roles beyond the built-in ones that the
-// refusal names.
+// Check returns nil if the principal has the verb that the call needs, and otherwise a *Refusal. If the
+// principal may not see the object, the refusal hides whether it exists. The refusal names the roles in
+// custom in addition to the built-in ones.
 func Check(p *Principal, need Need, now dag.Micros, custom ...Role) error {
 	if Decide(p, need.Verb, need.Namespace, now) {
 		return nil

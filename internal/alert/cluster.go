@@ -104,7 +104,8 @@ func ReadClusterRules(data []byte) (*ClusterRules, error) {
 	return &r, nil
 }
 
-// Check says what is wrong with the rules, and completes them. Its error names the rule.
+// Check returns what is wrong with the rules, as an error that names the rule. If nothing is wrong, it fills
+// in the defaults.
 func (c *ClusterRules) Check() error {
 	names, told := map[string]bool{}, 0
 	if len(c.Rules) > clusterRulesMax {
@@ -203,7 +204,7 @@ func (r *ClusterRule) Bound(e Event) int64 {
 type Finding struct {
 	Event   Event
 	Subject string // the object, such as the name of a node; "": the cluster
-	// Value is what the bound of the event is compared with. It means nothing for events without a bound.
+	// Value is the number that is compared with the bound of the event. Events without a bound ignore it.
 	Value int64
 	// Cause tells one occurrence from the next one, if the event has such a mark. An occurrence opens one
 	// incident, whatever happens to it.
@@ -214,7 +215,7 @@ type Finding struct {
 	Ages bool
 }
 
-// Findings are what was found at one moment.
+// Findings holds what one measurement of the cluster found.
 type Findings struct {
 	All []Finding
 	// Unknown are events that could not be measured. Blind are subjects of which nothing is known now. Their
@@ -257,8 +258,8 @@ type ClusterIncident struct {
 	Finding *Finding
 }
 
-// Standing lists the incidents that should be open, by key. It also returns the keys of those that stay open
-// if they are.
+// Standing lists the incidents that should be open, by key. stays holds the keys of conditions that open no
+// incident, but that keep an open incident open.
 func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[string]bool) {
 	stays = map[string]bool{}
 	if c == nil {
@@ -305,7 +306,7 @@ func (c *ClusterRules) Named(name string) *ClusterRule {
 	return nil
 }
 
-// Room reports whether a rule may open a further incident about an event.
+// Room reports whether a rule may open one more incident about an event.
 func Room(open map[string]*Incident, rule string, e Event) bool {
 	n := 0
 	for _, is := range open {

@@ -27,8 +27,9 @@ type Escalated struct {
 	To  []string `json:"to"`
 }
 
-// Silence takes the notices from a change that opens an incident, or that tells of an event, if a silence is
-// about it. Other changes stay as they are: channels that know of the beginning hear of the end.
+// Silence removes the notices of a change that opens an incident or reports an event, if a silence covers
+// the incident. It leaves other changes as they are: channels that were told of the beginning are also told
+// of the end.
 func (c *Change) Silence(all []store.Silence, now dag.Micros) {
 	if c.Incident == nil || len(c.Notices) == 0 || c.Incident.Detail.Seq != 1 {
 		return
@@ -115,7 +116,8 @@ func (n *Incident) Climbs() dag.Micros {
 	return n.Detail.EscalateAt
 }
 
-// channels are those that are notified of a transition. An escalation has its own, and the end goes to all.
+// channels returns the names of the channels that the transition seq notifies. An escalation has channels of
+// its own. Every other transition goes to the channels of the rule and of all earlier escalations.
 func (d *Detail) channels(seq int32) []string {
 	all := d.To
 	for i := range d.Escalated {

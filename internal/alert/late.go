@@ -49,8 +49,8 @@ type Than struct {
 // from which they count.
 const UsualOf, UsualLeast = 50, 5
 
-// Usual is what is known of the durations of a workflow's runs: it returns a percentile. ok is false while
-// too few runs have succeeded.
+// Usual returns a percentile of the durations of a workflow's runs. ok is false while too few runs have
+// succeeded.
 type Usual func(percentile int) (d dag.Micros, ok bool)
 
 // Course is the progress of a run, or of an instant without a run.
@@ -173,7 +173,7 @@ func (r *Rule) ready() error {
 // Lateness is the content of an incident of a rule that watches the time of runs.
 type Lateness struct {
 	Until dag.Micros `json:"until,omitempty"` // the newest deadline that was counted
-	// Unmet: an instant has passed its deadline, and no success is under way.
+	// Unmet is true if an instant has passed its deadline, and no active run can still succeed for it.
 	Unmet bool `json:"unmet,omitempty"`
 	// Due is the earliest deadline to come of instants that have ended without success; 0: there is none.
 	Due dag.Micros `json:"due,omitempty"`

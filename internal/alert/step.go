@@ -83,7 +83,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.ruleName(), Severity: d.Severity,
 		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
 	body.Text = body.line()
-	data, _ := json.Marshal(&body) // texts and numbers have a form
+	data, _ := json.Marshal(&body) // cannot fail: the fields are texts and numbers
 	c := Change{Incident: n}
 	to := d.channels(d.Seq)
 	for i, name := range to {
@@ -96,7 +96,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	return c
 }
 
-// line says in one line what a notice is about.
+// line returns a line of text that names the subject of a notice.
 func (b *Notice) line() string {
 	name := b.Namespace + "/" + b.Workflow
 	if b.Workflow == "" {
@@ -146,7 +146,7 @@ func (b *Notice) line() string {
 	return text
 }
 
-// counted says what the count of an incident counts.
+// counted returns the unit of an incident's count.
 func (b *Notice) counted() string {
 	if b.Event.Event == Late || b.Event.Event == Slow {
 		return " (%d since then)"

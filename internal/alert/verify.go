@@ -61,7 +61,7 @@ func again(ctx context.Context, st store.Alerts, n *store.Incident) (string, err
 	return verified(ctx, st, n)
 }
 
-// verified says what is wrong with an incident. It returns "" if nothing is.
+// verified returns what is wrong with an incident, or "" if nothing is wrong.
 func verified(ctx context.Context, st store.Alerts, row *store.Incident) (string, error) {
 	n, err := Read(*row)
 	if err != nil {

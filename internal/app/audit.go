@@ -34,8 +34,8 @@ func newAuditor(n *Node, cluster string) (*audit.Keeper, error) {
 	return k, nil
 }
 
-// keepAudit lets the keeper of the audit log work, and the authority that it records. A command leaves its
-// rows to the next server.
+// keepAudit starts the keeper of the audit log, and lets it record what the authority does. A short-lived
+// command does not call it: the next server takes up the rows that the command wrote.
 func keepAudit(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}

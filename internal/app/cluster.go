@@ -182,7 +182,7 @@ type town struct {
 	m     *membership // nil: the process only reads the database
 }
 
-// neighboursOf returns the neighbours of a process that only looks on.
+// neighboursOf returns the other members of the cluster, for a process that only reads.
 func neighboursOf(st store.Store, shared logs.Store, d *depot.Depot) neighbours {
 	near := neighbours{logs: shared, artifacts: d.Source(), tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	if c := store.Can(st).Cluster; c != nil {
@@ -315,7 +315,7 @@ func (m *membership) alone() bool {
 	return !slices.ContainsFunc(members, func(o store.Member) bool { return !o.Worker && o.Handler != self.Handler && o.Seen > self.Started })
 }
 
-// leave gives the shards back at once: what still runs here reports to their next owners.
+// leave gives the shards back at once. Attempts that still run here report to the next owners of the shards.
 func (m *membership) leave() { m.node.Cordon(true) }
 
 // sweeps reports whether this node looks after the recovery sweep.

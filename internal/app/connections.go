@@ -15,7 +15,7 @@ type connector struct {
 	database []egress.Own
 }
 
-// rules are those of calls that this node makes to addresses that people choose.
+// rules returns the rules for calls that this node makes to addresses that users choose.
 func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules()) }
 
 // transport makes a transport for one call: the next call may have other rules.

@@ -29,7 +29,7 @@ func (n *Node) traits() store.Traits {
 	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.Labels, Room: n.cfg.Room, Extensions: n.extensions.Extensions()}
 }
 
-// slotless gives a node without the role worker no slots.
+// slotless returns cfg, or for a node without the role worker a copy of cfg with no slots.
 func slotless(cfg *config.Config) *config.Config {
 	if !cfg.NoWorker {
 		return cfg

@@ -15,7 +15,7 @@ import (
 // KeeperMain is the main of a keeper: see worker.KeeperMain.
 func KeeperMain(args []string) int { return worker.KeeperMain(args) }
 
-// beside runs f in a goroutine until stop is called. stop waits for its end.
+// beside runs f in a goroutine until stop is called. stop returns after f has returned.
 func (n *Node) beside(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// members are what a node shares its store with: the nodes and workers of a cluster (membership), or only its
-// own workers (solo).
+// members is the set of nodes and workers that share the store with a node: those of a cluster (membership),
+// or only its own workers (solo).
 type members interface {
 	// list returns the members that this node knows now, and the owners of the shards.
 	list() ([]store.Member, []store.ShardRow)
@@ -41,7 +41,7 @@ type members interface {
 	takes(r *http.Request) bool
 	// ended is called when an attempt of this process has ended.
 	ended(run dag.RunID, task dag.TaskID, token dag.Token)
-	// pending reports whether the end of an attempt is on its way to another node.
+	// pending reports whether a report about the end of the attempt is on its way to another node.
 	pending(id engine.AttemptID) bool
 	// submit starts a run of a shard that another node owns.
 	submit(ctx context.Context, s dag.ShardID, sub engine.Submission) error

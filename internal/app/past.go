@@ -59,7 +59,8 @@ func (n *Node) sureOf() time.Time {
 	return n.members.beaten()
 }
 
-// ofDatabase adds the name of the database to an error that says that it cannot be used now.
+// ofDatabase adds the name of the database to an error which says that the database cannot be used at
+// present.
 func ofDatabase(cfg *config.Config, err error) error {
 	if errors.Is(err, errkind.ErrUnavailable) {
 		return fmt.Errorf("database %s: %w", cfg.DBName(), err)

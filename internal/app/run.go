@@ -17,7 +17,7 @@ const stopWait = 5 * time.Second
 // grace.
 const obeyWait = 15 * time.Second
 
-// service is a part that runs beside the others.
+// service is a part of a node that runs in a goroutine of its own.
 type service struct {
 	cancel context.CancelFunc
 	ended  chan error // cap 1
@@ -251,7 +251,7 @@ func (n *Node) stopHTTP() error {
 	return nil
 }
 
-// release gives back what Open took, last taken first.
+// release closes what Open opened, in the reverse order.
 func (n *Node) release() error {
 	var errs []error
 	n.stopRenewals()

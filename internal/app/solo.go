@@ -164,7 +164,7 @@ func workerLogs(n *Node) logs.Sink {
 	return nil
 }
 
-// homeMetrics shows what the home of workers counts.
+// homeMetrics exports the counts that the home of the workers keeps.
 func homeMetrics(h *home.Home) metric.Source {
 	return func(p *metric.Page) {
 		st := &h.Stats

@@ -23,8 +23,8 @@ type Run struct {
 	ID                  string
 }
 
-// Path returns the place of a run in a store, with slashes. It returns fs.ErrNotExist for names that no run
-// can have.
+// Path returns the path of a run's artifacts in a store, with slashes. It returns fs.ErrNotExist for names
+// that no run can have.
 func (r Run) Path() (string, error) {
 	if err := plain(r.Namespace, r.Workflow, r.ID); err != nil {
 		return "", err
@@ -32,8 +32,8 @@ func (r Run) Path() (string, error) {
 	return r.Namespace + "/" + r.Workflow + "/" + r.ID, nil
 }
 
-// Path returns the place of an attempt in a store, with slashes. It returns fs.ErrNotExist for names that no
-// attempt can have.
+// Path returns the path of an attempt's artifacts in a store, with slashes. It returns fs.ErrNotExist for
+// names that no attempt can have.
 func (ref Ref) Path() (string, error) {
 	run, err := ref.Run.Path()
 	if err == nil {

@@ -38,7 +38,8 @@ const (
 
 // Reasons for which a file is not available now.
 var (
-	// ErrAway says that no node that answers has the file. A node that is down may have it and come back.
+	// ErrAway says that no node that answered has the file. A node that is down may have it, and may come
+	// back.
 	ErrAway = errors.New("no listed node has it")
 	// ErrLater says that the node that would know does not answer. The file itself may be fine.
 	ErrLater = errors.New("nobody answers now")

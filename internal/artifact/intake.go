@@ -140,7 +140,8 @@ func (in *Intake) Commit(list []Info) error {
 	return err
 }
 
-// Discard leaves nothing behind, and gives the run its room back. After Commit it does nothing.
+// Discard deletes all files of the deposit and frees the room that they took of the run's limit. After
+// Commit, Discard does nothing.
 func (in *Intake) Discard() {
 	if in.now != nil {
 		_ = in.now.into.CloseWithError(ErrStopped)

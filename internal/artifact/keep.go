@@ -230,7 +230,7 @@ func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	return nil
 }
 
-// give returns room that was reserved and not used.
+// give frees room that was reserved and not used.
 func (k *Keeper) give(run Run, taken Usage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

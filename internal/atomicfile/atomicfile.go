@@ -29,8 +29,8 @@ import (
 // leftMin is the time since the last write from which a temporary file is one that a crash has left.
 const leftMin = time.Hour
 
-// Write puts a file in the place of another one, or makes it. The file has exactly the given mode, and
-// belongs to the user of this process.
+// Write replaces a file, or makes it. The new file has exactly the given mode, and belongs to the user of
+// this process.
 func Write(path string, data []byte, mode os.FileMode) error { return put(path, data, mode, os.Rename) }
 
 // Create makes a file. It returns fs.ErrExist if the name is taken, also if another process took it

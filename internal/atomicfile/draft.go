@@ -25,8 +25,9 @@ func Begin(path string, mode os.FileMode) (*Draft, error) {
 	return &Draft{file, path, mode}, nil
 }
 
-// Replace begins the successor of a file that people or another user look after: it belongs to the owner of
-// the old file, and it takes the place of the file behind links. If there is none, Replace is Begin.
+// Replace begins a new version of a file that people or another user maintain. The new file belongs to the
+// owner of the old file. If the name is a link, the target is replaced. If there is no old file, Replace
+// does the same as Begin.
 func Replace(path string, mode os.FileMode) (*Draft, error) {
 	to, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

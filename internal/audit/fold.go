@@ -66,8 +66,8 @@ func (f *Fold) other(now dag.Micros) *store.Audit {
 	return f.others
 }
 
-// Take returns the rows to write, and begins to count again. Kinds without room for a row are counted
-// together, and that row waits until there is room.
+// Take returns the rows to write, and starts to count again. Events of kinds that have no room for a row are
+// counted together in one row, which is held back until there is room.
 func (f *Fold) Take(now dag.Micros) []store.Audit {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -96,7 +96,8 @@ func NewVerifier(tree store.AuditTree, checkpoints []Checkpoint, keep time.Durat
 
 func (v *Verifier) find(f Finding) { v.out.Findings = append(v.out.Findings, f) }
 
-// sort sets aside the checkpoints of rows that a regress lost, and notes the regresses.
+// sort separates the checkpoints of rows that were lost when the database went back, and records each such
+// loss.
 func (v *Verifier) sort(checkpoints []Checkpoint) {
 	all := slices.Clone(checkpoints)
 	slices.SortStableFunc(all, func(a, b Checkpoint) int {

@@ -234,7 +234,7 @@ func (b *book) session(id int64) store.Session {
 }
 
 // holderOf returns the token that stands for the holder of a session or code. It returns an error if the
-// token that opened it has ended, or the person may no longer call.
+// token that opened the session has ended, or if the person may no longer make calls.
 func (b *book) holderOf(row *store.Token) (store.Token, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,7 @@ type Certificates interface {
 	Verify(ctx context.Context, chain []*x509.Certificate) (is Proven, refused string, err error)
 }
 
-// Proven is what a certificate proves. One of Worker and Node is set.
+// Proven holds what a certificate proves. Exactly one of Worker and Node is set.
 type Proven struct {
 	Worker, Node string
 	Key          []byte // SHA-256 of the public key
@@ -104,7 +104,8 @@ const workerPrefix = "worker "
 
 type provenKey struct{}
 
-// ByCertificate returns what the certificate of a call proves. ok is false if the call has shown a token.
+// ByCertificate returns what the certificate of a call proves. ok is false if the call was authenticated by
+// a token instead.
 func ByCertificate(ctx context.Context) (is Proven, ok bool) {
 	if p, _ := ctx.Value(provenKey{}).(*Proven); p != nil {
 		return *p, true

@@ -110,8 +110,8 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
-// arrived counts a new connection, or lets it wait for its turn. It returns false if there is room for
-// neither.
+// arrived counts a new connection. If there is no room for it, the connection waits for its turn. arrived
+// returns false if no further connection can wait, either.
 func (c *Connections) arrived(k *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,8 +171,8 @@ func (c *Connections) of(a addressPrefix) *strangers {
 	return s
 }
 
-// settle notes whether an address has room and waiting connections. It must be called after a change of
-// either. The caller holds the mutex.
+// settle updates, for an address, whether it has both room and waiting connections. It must be called after
+// each change of either. The caller holds the mutex.
 func (c *Connections) settle(s *strangers) {
 	switch is := s.open < c.max && len(s.turns) > 0; {
 	case is && s.ready == nil:
@@ -262,7 +262,8 @@ func (c *Connections) leave(k *conn, to connState) {
 	c.tidy(k.address)
 }
 
-// next lets the next waiting connection of an address in, if there is room. The caller holds the mutex.
+// next lets in the connection of an address that has waited longest, if there is room. The caller holds the
+// mutex.
 func (c *Connections) next(s *strangers) {
 	if s.open >= c.max || c.open >= c.all || len(s.turns) == 0 {
 		return
@@ -277,7 +278,7 @@ func (c *Connections) next(s *strangers) {
 	close(k.turn)
 }
 
-// State is for http.Server.ConnState. It notes which connections have a request under way.
+// State is the function for http.Server.ConnState. It records which connections have a request under way.
 func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	k := connOf(nc)
 	if k == nil || k.trusted.Load() {

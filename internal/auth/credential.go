@@ -18,7 +18,7 @@ type credential struct {
 	again func(context.Context) (store.Token, error)
 }
 
-// in adds the session, or what a certificate proves, to the context of its call.
+// in adds to the context of a call its session, or what its certificate proves.
 func (c *credential) in(ctx context.Context) context.Context {
 	if c.proven != nil {
 		return context.WithValue(ctx, provenKey{}, c.proven)

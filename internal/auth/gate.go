@@ -29,7 +29,7 @@ type Store interface {
 	SessionList(ctx context.Context) ([]store.Session, error)
 }
 
-// Route is what the path of a request determines, before any of its body is read.
+// Route holds what the path of a request determines, before any of its body is read.
 type Route struct {
 	// Verb is the verb that a caller needs. If it is zero, every call is refused.
 	Verb access.Verb
@@ -40,8 +40,8 @@ type Route struct {
 // Config holds the settings of a gate.
 type Config struct {
 	Store Store
-	// Required: every call must show a token. Otherwise a call may come without one, but a token that it shows
-	// counts.
+	// Required is true if every call must show a token. If it is false, a call may come without a token, but
+	// a token that a call shows must still be valid.
 	Required bool
 	// Local is the hash of the local token, which the node makes at its start for programs of its user. nil: the
 	// node has no local token.

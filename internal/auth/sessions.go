@@ -21,7 +21,7 @@ type SessionStore interface {
 	Clock(ctx context.Context) (dag.Micros, error)
 }
 
-// Session is the session of a person who has signed in.
+// Session is a session of a person who has signed in.
 type Session struct {
 	store.Session
 	// Local: the session is valid at this node only, until the node ends. It has the rights of the local token.
@@ -77,7 +77,7 @@ func NewSessions(st SessionStore) *Sessions {
 	return &Sessions{store: st, local: map[string]*store.Session{}, codes: map[string]time.Time{}, noted: map[int64]dag.Micros{}}
 }
 
-// Place is the origin of a sign-in.
+// Place describes where a sign-in came from.
 type Place struct {
 	Remote string // address and port
 	Agent  string // name of the client program
@@ -116,12 +116,12 @@ func (s *Sessions) ByUser(ctx context.Context, who *store.Principal, p Place) (s
 	return s.open(ctx, userToken(who.ID, who.Name), p)
 }
 
-// userToken returns the token that stands for a person who calls with a session of their own.
+// userToken returns the token that stands for a person whose call shows a session of that person.
 func userToken(id int64, name string) *store.Token {
 	return &store.Token{Kind: kindUser, ID: id, Name: name, Principal: id}
 }
 
-// refused counts a failed sign-in, as the gate counts calls that it refuses.
+// refused counts a failed sign-in in the same way as the gate counts refused calls.
 func (s *Sessions) refused(from addressPrefix, err error) {
 	if errors.Is(err, errRefused) || errors.Is(err, ErrSignIn) {
 		s.gate.refused.Add(1)
@@ -297,7 +297,7 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 	return t, nil
 }
 
-// find returns the session of a secret, and the token that stands for its calls.
+// find returns the session with a given secret, and the token that stands for its calls.
 func (s *Sessions) find(ctx context.Context, secret string, over func() bool) (is Session, t store.Token, err error) {
 	gone := fmt.Errorf("%w: the session has ended; sign in again on the page, or by skein login", errRefused)
 	hash, err := HashSecret(secret)
@@ -431,8 +431,8 @@ func (s *Sessions) CookieOf(ctx context.Context, header http.Header, secure bool
 	return is, err == nil
 }
 
-// sessionable reports whether a session counts for a verb. It counts for verbs of people and programs, and
-// never for those of workers, nodes or a monitoring system.
+// sessionable reports whether a session can give a verb. A session gives the verbs of people and programs,
+// and never those of workers, nodes or a monitoring system.
 func sessionable(v access.Verb) bool {
 	return v != access.WorkerCall && v != access.NodeCall && v != access.WorkerJoin && v != access.Metrics && v != access.Public && v != 0
 }

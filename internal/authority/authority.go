@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// namespace and name are those of the secret that holds the roots. No workflow can have that namespace.
+	// namespace and name identify the secret that holds the roots. No workflow can have that namespace.
 	namespace = "~skein"
 	name      = "authority"
 	// LifeDefault is the time for which a certificate is valid.
@@ -120,7 +120,7 @@ type root struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Root is what people see of a root.
+// Root holds the fields of a root that are shown to people.
 type Root struct {
 	Fingerprint     string
 	Made, Expires   time.Time

@@ -150,7 +150,7 @@ func (a *Authority) present(name string) (own *tls.Certificate, done bool, err e
 }
 
 // makeOwn makes a certificate of this node and its row. If the row of the key was revoked, it makes another
-// key. version is that of the roots before.
+// key. version is the version that the roots had before.
 func (a *Authority) makeOwn(name string) (own *tls.Certificate, key *ecdsa.PrivateKey, version int64, err error) {
 	a.mu.Lock()
 	key, version = a.key, a.version

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Proven is what a certificate proves. One of Worker and Node is set.
+// Proven holds what a certificate proves. Exactly one of Worker and Node is set.
 type Proven struct {
 	Worker, Node string
 	Key          []byte // SHA-256 of the public key
@@ -144,7 +144,7 @@ func (s *state) until(chains [][]*x509.Certificate) (end time.Time) {
 	return end
 }
 
-// read returns what the name in a certificate says.
+// read parses the name in a certificate.
 func (s *state) read(c *x509.Certificate) (is Proven, err error) {
 	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host != s.Cluster {
 		return is, refused("the certificate has no name that belongs to this cluster")

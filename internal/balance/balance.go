@@ -70,7 +70,7 @@ type State struct {
 	Steady bool
 }
 
-// Memory is what a decision remembers of the ones before. The zero value remembers nothing.
+// Memory holds what a decision needs to know of earlier decisions. Its zero value is an empty memory.
 type Memory struct {
 	from   dag.HandlerID // the busiest node of the last decision, if the cluster was uneven
 	times  int           // the number of decisions in a row that found it so

@@ -16,7 +16,7 @@ type Limits struct {
 	RawRowsPerS  float64
 }
 
-// Measure finds the limits of the disk under a folder and of the database at a place.
+// Measure finds the limits of the disk under a folder, and of the database at a location.
 func Measure(ctx context.Context, dir string, at Place) (Limits, error) {
 	sync, err := fdatasyncs(filepath.Join(dir, "fdatasync"))
 	if err != nil {

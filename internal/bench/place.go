@@ -12,7 +12,7 @@ import (
 type Place interface {
 	// Engine is its name in results.
 	Engine() string
-	// Database is the place in the form of the setting db.
+	// Database is the location in the form of the setting db.
 	Database() string
 	// Open opens the database; the first time it is empty.
 	Open(ctx context.Context) (store.Store, error)

@@ -61,7 +61,7 @@ func (s *schema) Close() error {
 	return nil
 }
 
-// connect makes a connection that is bound to the schema and settled like those of the store.
+// connect makes a connection that uses the schema and has the same settings as connections of the store.
 func (s *schema) connect(ctx context.Context) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(s.options.URL)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// TriggersConfig says what to measure of schedules.
+// TriggersConfig is the configuration of a measurement of schedules.
 type TriggersConfig struct {
 	Triggers int           // number of stored triggers, spread over 1,000 workflows
 	Due      int           // the number of these that are due within the span Within

@@ -68,7 +68,7 @@ var (
 	// ErrRefused says that the store refuses the call: the credentials, their rights, the bucket or the region
 	// are wrong. It does not pass without a change of the settings.
 	ErrRefused = errors.New("the object store refuses the call")
-	// ErrCorrupt says that the content is not the one that was announced.
+	// ErrCorrupt says that the content does not have the announced size or checksum.
 	ErrCorrupt = errors.New("the content does not match its size and digest")
 	// ErrKey says that a key cannot be used.
 	ErrKey = errors.New("the name cannot be a part of the key of an object")

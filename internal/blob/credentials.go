@@ -45,7 +45,7 @@ type chain struct {
 	tried string    // why each source had none, for people
 }
 
-// source is one place in which credentials may be.
+// source is one source of credentials.
 type source struct {
 	name string
 	get  func(ctx context.Context) (keys, error)
@@ -54,7 +54,8 @@ type source struct {
 // errNone says that a source has no credentials, because it is not used here.
 var errNone = errors.New("there are none")
 
-// newChain returns the sources of a location: the secret that it names, else the surroundings of the process.
+// newChain returns the sources of credentials for a location: the secret that the location names, and
+// otherwise the environment of the process.
 func newChain(l *Location, secret func(ctx context.Context, namespace, name string) ([]byte, error)) (*chain, error) {
 	c := &chain{asking: make(chan struct{}, 1)}
 	if l.Secret == "" {

@@ -40,11 +40,11 @@ var locationKeys = []string{"encryption", "endpoint", "path_style", "region", "s
 func ParseLocation(text string) (l Location, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return l, errors.New("it is no URL such as s3://BUCKET/PREFIX")
+		return l, errors.New("the value is not a URL such as s3://BUCKET/PREFIX")
 	}
 	switch {
 	case u.Scheme != "s3" || u.Host == "":
-		return l, errors.New("it is no URL such as s3://BUCKET/PREFIX")
+		return l, errors.New("the value is not a URL such as s3://BUCKET/PREFIX")
 	case u.User != nil:
 		return l, errors.New("credentials cannot be a part of the URL: give them in the environment, a profile, or a secret (?secret=NAMESPACE/NAME)")
 	case u.Port() != "" || u.Fragment != "":
@@ -104,7 +104,7 @@ func (l *Location) check() error {
 	return nil
 }
 
-// String returns the place as people know it.
+// String returns the location in the form that people write.
 func (l *Location) String() string {
 	s := Scheme + l.Bucket + "/" + l.Prefix
 	if l.Endpoint != "" {

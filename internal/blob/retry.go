@@ -23,8 +23,8 @@ const (
 	stallMax = 30 * time.Second
 )
 
-// try makes a request until it succeeds or it is useless to repeat it. Each request has a context of its
-// own; size is the content that it carries.
+// try makes a request, and repeats it until it succeeds or a repetition would be useless. Each request has a
+// context of its own. size is the size of the content that the request carries.
 func (s *S3) try(ctx context.Context, what, key string, size int64, request func(context.Context) error) error {
 	for i, pause := 1, pauseMin; ; i, pause = i+1, min(2*pause, pauseMax) {
 		within, cancel := context.WithTimeout(ctx, callMax+time.Duration(size/rateMin)*time.Second)
@@ -48,7 +48,7 @@ var refusals = map[string]bool{
 	"RequestTimeTooSkewed": true, "SignatureDoesNotMatch": true,
 }
 
-// wrong converts an error of a call. The result names the place.
+// wrong converts an error of a call. The result names the location.
 func (s *S3) wrong(what, key string, err error) error {
 	var e *apiError
 	switch {

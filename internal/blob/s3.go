@@ -24,7 +24,7 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// S3 keeps objects in a bucket. It speaks the part of the protocol that it needs.
+// S3 keeps objects in a bucket. It implements only the part of the protocol that it needs.
 type S3 struct {
 	at     Location
 	http   *http.Client

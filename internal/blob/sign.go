@@ -57,7 +57,8 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// escape encodes a text as signatures want it: all bytes but letters, digits, and - . _ ~ and those of keep.
+// escape encodes a text in the form that signatures require: it encodes all bytes except letters, digits, -
+// . _ ~ and the bytes in keep.
 func escape(text, keep string) string {
 	const hexDigits = "0123456789ABCDEF"
 	var b strings.Builder

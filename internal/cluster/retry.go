@@ -42,11 +42,11 @@ func (n *Node) retry(failures int) time.Duration {
 // entries at growing intervals while they last, and an entry at their end. Only one goroutine uses a
 // trouble.
 type trouble struct {
-	code       string // of its log lines
+	code       string // the code of the log lines
 	what, over string
 	tries      int // failed tries in a row
 	began      time.Time
-	tell       time.Time // of the next log line
+	tell       time.Time // the time of the next log line
 	gap        time.Duration
 }
 

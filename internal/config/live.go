@@ -101,7 +101,7 @@ func (s *Live) Reload(load func() (*Config, error)) {
 	}()
 }
 
-// put puts the changed settings into force, and names those that need a restart.
+// put applies the changed settings, and names those that need a restart.
 func (s *Live) put(to *Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ func storeSettings() []setting {
 	}
 }
 
-// setStore reads the path of a folder, also as file:///PATH, or the place of objects.
+// setStore parses the path of a folder (also as file:///PATH) or the location of objects.
 func setStore(folder *string, objects **blob.Location, v string) error {
 	*folder, *objects = "", nil
 	switch {
@@ -29,11 +29,11 @@ func setStore(folder *string, objects **blob.Location, v string) error {
 	case strings.HasPrefix(v, "file:"):
 		u, err := url.Parse(v)
 		if err != nil || u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-			return errors.New("it is no URL such as file:///shared/skein")
+			return errors.New("the value is not a URL such as file:///shared/skein")
 		}
 		v = u.Path
 	case strings.Contains(v, "://"):
-		return errors.New("it is neither a folder nor s3://BUCKET/PREFIX")
+		return errors.New("the value is neither a folder nor s3://BUCKET/PREFIX")
 	}
 	return setPath(folder, v)
 }

@@ -65,7 +65,8 @@ func (c *Config) Protected() (paths []string) {
 	return paths
 }
 
-// Unwatched returns the absolute paths that no trigger may watch: those that no isolated task may reach.
+// Unwatched returns the absolute paths that no trigger may watch: they are the paths that no isolated task
+// may reach.
 func (c *Config) Unwatched() []string {
 	paths := append(c.Protected(), "/etc/skein")
 	if data, err := filepath.Abs(c.Data); c.Data != "" && err == nil {

@@ -2,7 +2,7 @@ package config
 
 import "skein.dev/skein/internal/trace"
 
-// traceSettings say what is exported as traces, and to where.
+// traceSettings determine which traces are exported, and where.
 func traceSettings() []setting {
 	return []setting{
 		{name: "traces", def: text(""), set: setTraces},

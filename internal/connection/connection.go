@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// Config is what a connection says. Exactly one of its types is set.
+// Config is the content of a connection. Exactly one of its types is set.
 type Config struct {
 	HTTP       *HTTP       `json:"http,omitempty"`
 	Postgres   *Postgres   `json:"postgres,omitempty"`
@@ -56,7 +56,7 @@ type Postgres struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// MySQL is a database of MySQL or MariaDB. Its fields mean what those of Postgres mean.
+// MySQL is a database of MySQL or MariaDB. Its fields have the same meaning as those of Postgres.
 type MySQL struct {
 	Host     string       `json:"host"`
 	Port     int          `json:"port,omitempty"` // 0: 3306
@@ -93,7 +93,7 @@ const (
 	TLSDisable = "disable"
 )
 
-// ConfigMax bounds what a connection says, in bytes.
+// ConfigMax bounds the content of a connection, in bytes.
 const ConfigMax = 32 << 10
 
 const (
@@ -112,7 +112,7 @@ func IsName(name string) bool { return nameOK.MatchString(name) }
 // Types are the names of the types.
 var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse"}
 
-// Parse reads and checks a connection. Its errors say what is wrong, and what would be right.
+// Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
 	var c Config
 	if len(data) > ConfigMax {
@@ -141,7 +141,7 @@ func typesText() string {
 	return strings.Join(Types[:last], ", ") + " or " + Types[last]
 }
 
-// checked is what a connection of a type says.
+// checked is the content of a connection of one type.
 type checked interface {
 	check() error
 	// use uses the connection once, see Config.Test.
@@ -300,7 +300,7 @@ func (c *ClickHouse) check() error {
 	return errors.Join(checkCA(c.CA), isSecret("password", c.Password))
 }
 
-// Means are what the use of a connection needs of its node.
+// Means holds what the use of a connection needs from its node.
 type Means struct {
 	// Secret returns the value of a secret of the connection's namespace.
 	Secret func(ctx context.Context, name string) (string, error)

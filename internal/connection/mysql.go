@@ -14,7 +14,7 @@ import (
 
 const mysqlPort = 3306
 
-// quiet drops what the driver logs: its errors are returned, too.
+// quiet discards the log of the driver, which also returns its errors.
 type quiet struct{}
 
 func (quiet) Print(...any) {}
@@ -51,7 +51,7 @@ func (s *MySQLSession) Took() { s.left.Store(meterMax) }
 // Overflowed reports whether the session was ended because of a message that is too large.
 func (s *MySQLSession) Overflowed() bool { return s.left.Load() < 0 }
 
-// meterMax bounds the bytes of a row with what the driver has read ahead.
+// meterMax bounds the bytes of a row, together with the bytes that the driver has read ahead.
 const meterMax = 2 * messageMax
 
 // Close ends the session.

@@ -49,7 +49,7 @@ type Statement struct {
 	Wanted func() error
 }
 
-// Done is what a statement did.
+// Done is the result of a statement.
 type Done struct {
 	Affected int64           // rows
 	Rows     json.RawMessage // the first row, an object or null; or all of them, a list; nil: not asked for
@@ -120,10 +120,10 @@ func (f *framed) Read(p []byte) (int, error) {
 }
 
 // ErrSilent is in the error of a session that a server has not opened in time.
-var ErrSilent = errors.New("it has opened no session")
+var ErrSilent = errors.New("has opened no session")
 
 func silent(host string) error {
-	return fmt.Errorf("the server at %s has said nothing: %w within %v", host, ErrSilent, openMax)
+	return fmt.Errorf("the server at %s %w within %v", host, ErrSilent, openMax)
 }
 
 // Dial connects to an address, as egress allows it.

@@ -16,7 +16,7 @@ var (
 	ErrReboot = errors.New("@reboot is not a time")
 )
 
-// Error says what is wrong with a schedule, where it is wrong, and how to correct it.
+// Error describes a mistake in a schedule: what is wrong, its position, and the correction.
 type Error struct {
 	Expr   string // the given text
 	Field  string // "minute", "day of month", "zone", …; "" for the whole

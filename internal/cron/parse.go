@@ -18,7 +18,7 @@ type Options struct {
 	Seed     string // the text from which H is hashed: namespace, workflow and trigger
 }
 
-// place is the zone that the options name.
+// place returns the time zone that the options name.
 func (o *Options) place() (*time.Location, error) {
 	switch o.Location {
 	case nil:
@@ -111,7 +111,7 @@ type parser struct {
 	star, stepped [fields]bool
 }
 
-// fail puts an error at its place in the text.
+// fail records an error with its position in the text.
 func (p *parser) fail(err error, pos int) error {
 	if e, ok := err.(*Error); ok {
 		e.Expr, e.Pos = p.expr, pos

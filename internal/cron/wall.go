@@ -100,7 +100,8 @@ func (w *wall) pieces(s span) []piece {
 	return all
 }
 
-// addPoint adds an instant that stands for missing times, unless it fires anyway.
+// addPoint adds an instant in place of instants that do not exist on that day, unless the schedule fires at
+// that instant anyway.
 func (w *wall) addPoint(all []piece, walls []interval, at, off int64) []piece {
 	for _, iv := range walls {
 		if here := at + off; here >= iv.lo && here < iv.hi && w.times.has(here) {

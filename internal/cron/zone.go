@@ -11,7 +11,8 @@ import (
 // offset from UTC is below 16 h, and the longest day that was left out has 24 h.
 const reach = 2 * daySeconds
 
-// never and always stand for the ends of time; they leave room for adding offsets.
+// never and always are the two ends of time. They are far enough from the limits of the type that an offset
+// can be added.
 const (
 	always int64 = -1 << 60
 	never  int64 = 1 << 60

@@ -40,7 +40,7 @@ type Event struct {
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
-	Graph   *Graph // EvSubmit, EvAdmit (nil: Leader work splits), EvSplit
+	Graph   *Graph // EvSubmit, EvSplit; EvAdmit, where nil means that Leader work splits the run
 	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not wait
 	Cause   Cause  // EvDeny
 	Queue   string // EvRefuse

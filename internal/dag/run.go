@@ -80,7 +80,7 @@ type Run struct {
 	placed []*line   // ready tasks with a placement
 	shares []*share  // ready tasks that name queues, with any placement
 	turns  []int32   // by task: the order in which it became ready, if there was more than one list
-	turn   int32     // the last number given
+	turn   int32     // the last value that turns received
 	slots  []attempt // live attempts, and attempts changed since the last flush
 	free   []int32
 

@@ -45,8 +45,8 @@ func (h holder) error(data string) *LockedError {
 	return &LockedError{Data: data, Address: h.Address, PID: h.PID, Worker: h.Worker}
 }
 
-// Lock is the held lock of a data folder. The kernel gives it back when the process ends, however it ends,
-// so what the file says counts only while the lock is held.
+// Lock is the held lock of a data folder. The kernel releases the lock when the process ends, in whatever
+// way. So the content of the file counts only while the lock is held.
 type Lock struct {
 	File *os.File // the lock is held while it is open, in this process or in one that inherited it
 }
@@ -119,7 +119,7 @@ func (l *Lock) say(h holder) error {
 	return err
 }
 
-// Release empties the file and gives the lock back.
+// Release empties the file and releases the lock.
 func (l *Lock) Release() error {
 	_ = l.File.Truncate(0) // an outdated address would mislead people; only the lock decides
 	return l.File.Close()

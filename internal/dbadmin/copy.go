@@ -115,7 +115,7 @@ func openSource(ctx context.Context, cfg *config.Config) (store.Store, error) {
 	return OpenReadOnly(ctx, cfg)
 }
 
-// openTarget opens or makes the target of the copy. discard removes a file that it made.
+// openTarget opens or makes the target of the copy. discard removes the file that openTarget made.
 func openTarget(ctx context.Context, cfg *config.Config) (st store.Store, discard func(), err error) {
 	discard = func() {}
 	if cfg.Postgres == "" {

@@ -15,7 +15,7 @@ func Secrets(cfg *config.Config, st store.Secrets) *sealed.Book {
 	return &sealed.Book{Store: st, File: file, Own: made}
 }
 
-// Providers returns the secrets of a database, and those of the providers of the settings.
+// Providers returns the secrets of a database, together with those of the providers in the settings.
 func Providers(cfg *config.Config, st store.Secrets, log *slog.Logger) (*provider.Chain, error) {
 	roots, err := cfg.Roots()
 	if err != nil {

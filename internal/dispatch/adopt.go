@@ -70,8 +70,8 @@ func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptI
 	}
 }
 
-// take tells the keeper which ends it may drop. These are the durable ones: their reports came before a
-// barrier of the engine that has succeeded, and are not on their way to another node.
+// take tells the keeper which ends of attempts it may delete. These are the ends whose reports are durable:
+// they came before a barrier of the engine that has succeeded, and are not on their way to another node.
 func (x *Executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
 	x.mu.Lock()
 	list := x.taken

@@ -76,7 +76,7 @@ func (r *Resolver) connection(ctx context.Context, namespace, name string) (conn
 	return c, nil
 }
 
-// requestOf converts a request of the definition to the one that the worker sends.
+// requestOf converts a request of the definition to the form that the worker sends.
 func requestOf(s *workflow.Sent) *worker.Request {
 	q := &worker.Request{Method: s.Method, URL: s.URL, Body: s.Body, Timeout: time.Duration(s.Timeout), Status: s.Status,
 		Contains: s.Contains, Answer: s.Answer, Keep: s.Keep}

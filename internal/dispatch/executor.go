@@ -75,7 +75,8 @@ type handed struct {
 	given    bool // the job was sent to the worker
 	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
-	// unwant ends the waiting for what the job needs, or the delivery of its artifacts; nil: there is neither.
+	// unwant cancels what the job waits for: a value that it needs, or the delivery of its artifacts. It is
+	// nil if the job waits for nothing.
 	unwant context.CancelFunc
 }
 
@@ -244,7 +245,8 @@ func result(r *worker.Result) dag.Result {
 	return out
 }
 
-// Room handles reports of the worker that the data folder has no room for attempts, or has room again.
+// Room handles reports of the worker that the data folder has too little space for attempts, or has enough
+// again.
 func (x *Executor) Room(why string) { x.engine().Shut(why) }
 
 // report gives the report to the engine and forgets the attempt.
@@ -411,7 +413,7 @@ func (x *Executor) settle() {
 	close(x.quiet)
 }
 
-// UnderWay returns how many attempts are under way.
+// UnderWay returns the number of attempts under way.
 func (x *Executor) UnderWay() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -104,7 +104,7 @@ func (i *inputsOf) Read(ctx context.Context, in *worker.Input, offset int64) ([]
 	return i.kept.Read(ctx, of.Ref, of.Name, offset)
 }
 
-// choose selects the files that a task gets from those that the attempts of other tasks have kept.
+// choose selects the files that a task gets from the artifacts of other tasks' attempts.
 func choose(ctx context.Context, kept Kept, sources []artifact.Source) ([]artifact.Input, error) {
 	return artifact.Choose(sources, func(ref artifact.Ref) ([]artifact.Info, error) { return kept.List(ctx, ref) })
 }

@@ -31,7 +31,7 @@ func (v *version) processOf(task int, traits *dag.Traits) (*dag.Extension, error
 	return nil, nil
 }
 
-// envelope is what the input of a process is made of.
+// envelope holds the parts of the input of a process.
 type envelope struct {
 	job  *worker.Job
 	with json.RawMessage

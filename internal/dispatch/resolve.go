@@ -453,7 +453,7 @@ func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.
 	return nil
 }
 
-// position finds a task in its definition: at its place in the graph, which is made in the order of the file.
+// position finds a task in its definition. The task has the same index in the graph and in the file.
 func (v *version) position(a *engine.Assignment) (int, bool) {
 	if t := int(a.Task); t < len(v.Tasks) && v.Tasks[t].Name == a.Name {
 		return t, true

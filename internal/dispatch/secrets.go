@@ -51,7 +51,7 @@ func (s *secretsOf) value(name string) (string, error) {
 	return s.hidden(value), nil
 }
 
-// hidden remembers a value, so that it is masked.
+// hidden records a value that is to be masked.
 func (s *secretsOf) hidden(value []byte) string {
 	text := string(value)
 	if !slices.Contains(s.values, text) {

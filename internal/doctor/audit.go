@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// auditLate is the age at which a row without a place in the audit log is a warning.
+// auditLate is the age from which a row without an index in the audit log causes a warning.
 const auditLate = time.Minute
 
 // checkAudit looks how far the audit log is, and what this node has signed last.

@@ -213,8 +213,8 @@ func refusedOwn(shown, what string) error {
 	return &RefusedError{CodeOwn, shown, "it is the address of a " + what + " of Skein, and no setting allows it"}
 }
 
-// own refuses the addresses of Skein itself. A node may listen on all addresses of its machine, also on
-// ones that it does not advertise. So on this machine its port is refused on all addresses.
+// own refuses the addresses of Skein itself. A node may listen on all addresses of its machine, also on ones
+// that it does not advertise. So on this machine the node's port is refused on all addresses.
 func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string) error {
 	forms := []netip.Addr{a}
 	if inner, ok := embedded(a); ok {

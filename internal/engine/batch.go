@@ -68,14 +68,14 @@ type Taken struct {
 
 // Hearing is the reaction of a trigger to the events of a batch.
 type Hearing struct {
-	Starts   []Start // with the keys of their events
+	Starts   []Start // the runs to start, with the keys of their events
 	Missed   []Start // events that cannot be evaluated, with their keys and reasons
 	Filtered int
 	// PauseLost says that the trigger is paused if events were lost.
 	PauseLost bool
 }
 
-// Position is how far a trigger that a source feeds has come.
+// Position is the position of a trigger in the source that it reads.
 type Position struct {
 	Cursor []byte // nil: no batch was taken since From was set
 	// From is now or beginning: where a source without a cursor begins.

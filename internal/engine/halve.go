@@ -143,8 +143,8 @@ func (w *writer) putBack(ctx context.Context) error {
 }
 
 // quarantine ends a run whose rows or events are invalid, in a transaction of its own, so that the other runs
-// continue. If even that is refused, the run is left alone until an operator looks at it. After an error the
-// shards must first be taken again.
+// continue. If the store refuses that transaction, too, the engine no longer changes the run until an
+// operator repairs it. After an error, this node must first claim its shards again.
 func (w *writer) quarantine(id dag.RunID, cause error) error {
 	ctx := context.Background()
 	row, err := w.e.store.Run(ctx, id)

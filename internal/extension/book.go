@@ -27,7 +27,8 @@ const filesMax = 10_000
 type House struct {
 	Kind       string // the kind, with the prefix of such kinds
 	Connection string // the connection, as in Kind
-	// Settings is what the settings of this machine say about the kind; nil: nothing.
+	// Settings holds what the settings of this machine contain for the kind. It is nil if they contain
+	// nothing.
 	Settings json.RawMessage
 	Boxed    bool // see worker.Kind
 }
@@ -57,7 +58,7 @@ func Open(folders []string, version string, house []House) *Book {
 	return b
 }
 
-// Reload reads the folders again, and returns what it found.
+// Reload reads the folders again, and returns the extensions that it found.
 func (b *Book) Reload() []Found {
 	found := Scan(b.folders, b.house)
 	var all []dag.Extension
@@ -92,7 +93,7 @@ func (b *Book) Extensions() []dag.Extension {
 	return b.all
 }
 
-// Found returns what the last reading has found.
+// Found returns the extensions that the last reading found.
 func (b *Book) Found() []Found {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -22,7 +22,7 @@ const FileName = "extension.yaml"
 // protocol is the version of the protocol between Skein and extensions.
 const protocol = 1
 
-// Manifest is what a file extension.yaml says.
+// Manifest is the content of a file extension.yaml.
 type Manifest struct {
 	Extension int             `json:"extension"` // the version of the protocol
 	Name      string          `json:"name"`

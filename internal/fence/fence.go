@@ -250,5 +250,5 @@ func (e *EnterError) Error() string { return "enter the fence: " + e.Err.Error()
 // Unwrap returns the kernel's error.
 func (e *EnterError) Unwrap() error { return e.Err }
 
-// Close gives the fence back. Processes that have entered it stay behind it.
+// Close frees the fence. Processes that have entered it stay behind it.
 func (f *Fence) Close() { _ = unix.Close(f.ruleset) }

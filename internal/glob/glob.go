@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Wild reports whether a glob can name other files than the one that it spells.
+// Wild reports whether a glob can match a name other than its own text.
 func Wild(glob string) bool { return strings.ContainsAny(glob, `*?[\`) }
 
 // Names reports whether a glob names a file.

@@ -79,9 +79,9 @@ type holding struct {
 	// Invariant: a worker gets files and inputs only if the rows have confirmed it in the last affirmMax.
 	affirmed time.Time
 
-	confirmed bool      // the worker has confirmed that it holds it
-	sent      int64     // the first answer after the worker got it
-	missing   bool      // the worker no longer holds it
+	confirmed bool      // the worker has confirmed that it holds the attempt
+	sent      int64     // the number of the first answer after the worker got the attempt
+	missing   bool      // the worker no longer holds the attempt
 	over      bool      // the end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
 	at        time.Time // latest start
 
@@ -146,8 +146,8 @@ func newWorker(m store.Member) *worker {
 		ended: newRing(endedMax), settled: newRing(endedMax), echoes: map[key]*delivery{}, names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
-// epoch distinguishes the totals of one attachment from those of another. A node may come back under its
-// handler, and counts from 0 in each process.
+// epoch distinguishes the totals of one attachment from those of another: a node may come back under its
+// handler, and each of its processes counts from 0.
 func (w *worker) epoch() int64 {
 	if w.local {
 		return w.since.UnixNano()
@@ -194,7 +194,7 @@ func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
 	return a
 }
 
-// claim takes a free slot of a worker and its resources. release gives them back.
+// claim takes a free slot of a worker, and the resources of a task. release gives both back.
 func (h *Home) claim(w *worker, n dag.Need) bool {
 	switch {
 	case w.local:
@@ -275,7 +275,7 @@ func (h *Home) detach(w *worker) {
 	}
 }
 
-// delivery holds attempts on their way to a worker.
+// delivery holds the attempts that are on their way to a worker.
 type delivery struct {
 	Owner   dag.HandlerID
 	Handler dag.HandlerID

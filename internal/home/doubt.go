@@ -68,7 +68,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	w.poke()
 }
 
-// answerFor reports a result in place of a worker, until the owner accepts it, and returns the verdict.
+// answerFor reports a result on behalf of a worker until the owner accepts it, and returns the verdict.
 func (h *Home) answerFor(w *worker, r engine.Report) workerv1.Verdict {
 	k := key{r.Run, r.Task, r.Token}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

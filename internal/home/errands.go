@@ -13,7 +13,8 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// errand is the job of an attempt on its way to its worker, until the worker has confirmed it.
+// errand is the job of an attempt while it is on its way to its worker. It ends when the worker has
+// confirmed the attempt.
 type errand struct {
 	job *workerv1.Job
 	// beside says that the errand was given in an answer to a report. The next poll may have been sent before

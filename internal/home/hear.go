@@ -141,8 +141,8 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	return takes && !gone
 }
 
-// listen gives reports of a worker to this node's engine. The engine calls heard for each report, then over
-// once, while h.mu is held. Afterwards the engine returns slots that it does not need.
+// listen gives reports of a worker to this node's engine. For each report the engine calls heard and then
+// over, while h.mu is held. Afterwards the engine returns the slots that it does not need.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
 	h.purse.expect(id, len(reports))
@@ -234,7 +234,7 @@ func (w *worker) told(l *lent) {
 	}
 }
 
-// hear brings a report to the owner of its run and waits until it is durable.
+// hear forwards a report to the owner of its run, and waits until the report is durable.
 func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) workerv1.Verdict {
 	owner, known, err := h.owner(ctx, w, k)
 	switch {

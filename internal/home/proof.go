@@ -12,14 +12,14 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// Proof is what a worker has proven with its certificate: its name, and the bounds of its invitation.
+// Proof holds what a worker has proven with its certificate: its name, and the bounds of its invitation.
 type Proof struct {
 	Worker             string
 	Groups, Namespaces []string // no namespaces: all
 	Slots              int32    // 0: no bound
 }
 
-// Proofs tells what callers have proven. A nil func says that no caller shows a certificate.
+// Proofs returns what the callers have proven. A nil func means that no caller shows a certificate.
 type Proofs struct {
 	// Of returns the proof of a call. ok is false if the call has shown a token.
 	Of func(ctx context.Context) (is Proof, ok bool)

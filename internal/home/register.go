@@ -103,7 +103,7 @@ func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	return nil, err
 }
 
-// welcome adds a worker whose row says that it is attached here.
+// welcome adds a worker whose row says that it is attached to this node.
 func (h *Home) welcome(ctx context.Context, w *worker) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,8 +17,8 @@ type roster[T any] struct {
 	seat func(T) *seat[T]
 	// before is the order. If it is nil, the order is random.
 	before func(a, b T) bool
-	// exact reports whether a slot comes with exactly the resources that a place needs. Otherwise the caller of
-	// pick counts the resources.
+	// exact reports whether a slot comes with exactly the resources that a placement needs. If it does not,
+	// the caller of pick counts the resources.
 	exact   bool
 	classes map[string]*class[T]
 	named   map[string][]T // by the name of the lender
@@ -45,7 +45,7 @@ type class[T any] struct {
 	fits   map[*site[T]]int // by site: the index of the class in the site's heap
 }
 
-// site is a requested place, and the classes that fit it.
+// site holds a requested placement and the classes that fit it.
 type site[T any] struct {
 	place   dag.Place
 	node    string // the only lender that fits; "": the lenders of classes fit
@@ -53,14 +53,14 @@ type site[T any] struct {
 	classes []*class[T] // a heap, by the first lender of each class
 }
 
-// sitesMax bounds the places that are remembered.
+// sitesMax bounds the number of placements that are cached.
 const sitesMax = 1024
 
 func newRoster[T any](exact bool, seatOf func(T) *seat[T], before func(a, b T) bool) roster[T] {
 	return roster[T]{seat: seatOf, before: before, exact: exact, classes: map[string]*class[T]{}, named: map[string][]T{}, sites: map[dag.Place]*site[T]{}}
 }
 
-// classKey is equal for equal traits. Room and its used part do not belong to them.
+// classKey is a key that is equal for equal traits. It leaves out Room and its used part.
 func classKey(t *dag.Traits, of string, n dag.Need) string {
 	var b strings.Builder
 	part := func(kind byte, text string) {
@@ -134,7 +134,7 @@ func (r *roster[T]) leave(x T) {
 	s.class = nil
 }
 
-// update notes that the free slots of a lender, or its place in the order, have changed.
+// update must be called when the free slots of a lender, or its position in the order, have changed.
 func (r *roster[T]) update(x T, free bool) {
 	s, first := r.seat(x), false
 	c := s.class
@@ -160,7 +160,7 @@ func (r *roster[T]) update(x T, free bool) {
 	}
 }
 
-// site holds the classes of a place.
+// site returns the classes that fit a placement.
 func (r *roster[T]) site(p dag.Place) *site[T] {
 	s := r.sites[p]
 	if s != nil {
@@ -180,17 +180,17 @@ func (r *roster[T]) site(p dag.Place) *site[T] {
 	return s
 }
 
-// meet notes whether a class fits the place.
+// meet records whether a class fits the placement.
 func (s *site[T]) meet(c *class[T]) {
 	if s.node == "" && c.takes(s) && s.place.Fits("", &c.traits) {
 		heap.Push(s, c)
 	}
 }
 
-// takes reports whether a slot of the class has the resources that a place needs.
+// takes reports whether a slot of the class has the resources that a placement needs.
 func (c *class[T]) takes(s *site[T]) bool { return !c.of.exact || c.need == s.need }
 
-// fits reports whether a lender that is listed fits a place.
+// fits reports whether a listed lender fits a placement.
 func (r *roster[T]) fits(x T, p dag.Place) bool {
 	at, s := r.seat(x), r.site(p)
 	if s.node != "" {
@@ -199,14 +199,14 @@ func (r *roster[T]) fits(x T, p dag.Place) bool {
 	return at.class != nil && at.class.meets(s)
 }
 
-// meets reports whether a class fits a place that asks for no lender by its name.
+// meets reports whether a class fits a placement that names no lender.
 func (c *class[T]) meets(s *site[T]) bool {
 	_, fits := c.fits[s]
 	return fits
 }
 
-// pick finds the lender that lends next for a place, among those for which suits is true. If suits is nil,
-// all lenders qualify.
+// pick returns the lender that lends next for a placement, among those for which suits is true. If suits is
+// nil, all lenders qualify.
 func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 	s := r.site(p)
 	if s.node != "" {
@@ -236,7 +236,7 @@ func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 
 func (r *roster[T]) sooner(a, b T) bool { return r.before != nil && r.before(a, b) }
 
-// first returns the lender of a class that lends next, among those that suit.
+// first returns the lender of a class that lends next, among those for which suits is true.
 func (c *class[T]) first(suits func(T) bool) (best T, found bool) {
 	if len(c.free) == 0 {
 		return best, false

@@ -114,7 +114,7 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 // was still on its way.
 const earlyAgain = 50 * time.Millisecond
 
-// news returns an answer if there is news. A poll that is not the newest one ends.
+// news returns an answer if there is news. It ends a poll that is not the newest one of its worker.
 func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
 	h := d.h
 	h.mu.Lock()

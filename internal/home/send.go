@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// mail holds attempts on their way, by their handlers. Home.mu protects it.
+// mail holds the attempts that are on their way, by handler. Home.mu protects it.
 type mail struct {
 	open map[dag.HandlerID]*parcel
 	// seen holds the lease of each member. When a worker attached again, messages to its earlier home may be

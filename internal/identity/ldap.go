@@ -48,7 +48,8 @@ func (d *Directory) Source() string { return "ldap:" + d.of.Name }
 // URL is the address of the directory.
 func (d *Directory) URL() string { return d.of.URL }
 
-// SignIn returns the person who has a name and a password. The error is ErrNobody, or a *Refusal.
+// SignIn returns the person who has the given name and password. If there is none, the error is ErrNobody or
+// a *Refusal.
 func (d *Directory) SignIn(ctx context.Context, name, password string) (who Person, err error) {
 	if name == "" || password == "" { // a directory accepts a bind with an empty password (RFC 4513, 5.1.2)
 		return who, ErrNobody

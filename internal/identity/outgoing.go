@@ -36,8 +36,8 @@ func NewClient(roots *x509.CertPool) *http.Client {
 	}
 }
 
-// bounded bounds the bytes of answers, and refuses an address where others on the way could answer in place
-// of the provider.
+// bounded limits the size of answers. It also refuses an address over which a third party on the network
+// could answer in place of the provider.
 type bounded struct{ next *http.Transport }
 
 // RoundTrip implements http.RoundTripper.

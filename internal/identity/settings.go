@@ -169,8 +169,8 @@ func grantOf(text string) Grant {
 	return Grant{Role: text}
 }
 
-// grants returns the roles that some groups give, each one once, and refuses a person who is not in the
-// required group.
+// grants returns the roles that the groups of a person give, without duplicates. It refuses a person who is
+// not in the required group.
 func (m *Mapping) grants(groups []string) ([]Grant, error) {
 	if m.RequireGroup != "" && !slices.Contains(groups, m.RequireGroup) {
 		return nil, refuse(OutsideGroup, "the account is not in the group %s, which this server requires; ask the administrators of the identity provider", m.RequireGroup)

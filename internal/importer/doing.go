@@ -124,7 +124,7 @@ func (e *Each) file() any {
 	return Raw(raw)
 }
 
-// same reports whether a task that was read back is the one that was written.
+// same reports whether the task that was read back equals the task that was written.
 func (d *Doing) same(is *workflow.Task) bool {
 	switch {
 	case d.Call != nil:

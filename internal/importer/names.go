@@ -11,7 +11,7 @@ const (
 	taskNameMax     = 100
 )
 
-// mapped keeps the allowed characters, and puts sep in place of each run of other characters.
+// mapped keeps the allowed characters, and replaces each run of other characters with sep.
 func mapped(text string, sep byte, allowed func(r rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {

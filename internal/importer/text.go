@@ -33,7 +33,7 @@ func (t Text) Const() (string, bool) {
 	return b.String(), true
 }
 
-// Template returns the text in the form for a place where ${{ }} is evaluated.
+// Template returns the text in the form that it needs in a field in which ${{ }} is evaluated.
 func (t Text) Template() string {
 	var b strings.Builder
 	for _, p := range t {

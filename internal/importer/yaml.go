@@ -129,7 +129,8 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// Literal returns a text for a place where ${{ }} is evaluated, so that it stays as it is.
+// Literal escapes a text for a field in which ${{ }} is evaluated, so that the result of the evaluation is
+// the text itself.
 func Literal(text string) string { return strings.ReplaceAll(text, "${{", `${{ "${{" }}`) }
 
 // Clip shortens a text to n characters.

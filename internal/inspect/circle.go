@@ -126,7 +126,8 @@ func (g *Waits) See(s *store.Standing) {
 	}
 }
 
-// Settle finds the runs that wait in vain: each waiter counts as stuck until a run that it waits for moves.
+// Settle finds the runs that wait in vain. It first counts each waiting run as stuck, and then clears those
+// that wait for a run that can continue, until nothing changes.
 func (g *Waits) Settle() {
 	for _, w := range g.all {
 		if up := g.of[w.Parent]; up != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Definition is what a task was given, with its expressions evaluated. It has no value of a secret.
+// Definition is the definition of a task with its expressions evaluated. It contains no value of a secret.
 type Definition struct {
 	Kind        string // shell, argv, code, file, builtin, http, sql, foreach, call, made, wait, approval, switch, dependent, or kind
 	Description string

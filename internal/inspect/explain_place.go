@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// wanting describes the tasks of an explanation: one ready task that some worker could run, or all such tasks
-// of the run with the same place.
+// wanting describes a group of tasks in an explanation: one ready task that some worker could run, or all
+// such tasks of the run that have the same placement.
 type wanting struct {
 	task  dag.TaskID // or the first of the tasks
 	place dag.Place  // the placement of the task

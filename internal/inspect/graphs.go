@@ -194,5 +194,5 @@ func (c *Graphs) load(key versionKey) (*dag.Graph, error) {
 	return g, nil
 }
 
-// RunGraph gives the graph of a run, with the instances that it has by now.
+// RunGraph returns the graph of a run, with the instances that exist at present.
 func (rd *Reader) RunGraph(row *dag.RunRow) (*dag.Graph, error) { return rd.graphs.Of(row) }

@@ -13,7 +13,8 @@ import (
 // noRoom explains why tasks cannot run on workers whose disk is full.
 const noRoom = "has no room on its disk"
 
-// Misfit says why none of the given members can run tasks of a place. It returns "" if a member can.
+// Misfit returns the reason why none of the given members can run tasks with a placement. It returns "" if a
+// member can.
 func Misfit(p dag.Place, there []store.Member) string {
 	var cordoned, full, bound []string
 	for i := range there {
@@ -68,7 +69,7 @@ func had(p dag.Place, there []store.Member) bool {
 	return false
 }
 
-// fits reports whether a member could run tasks of a place if it had nothing else to do.
+// fits reports whether a member with no other work could run tasks with the given placement.
 func fits(p dag.Place, m *store.Member) bool {
 	return p.Fits(m.Name, &m.Traits) && p.Need().Within(m.Traits.Room)
 }
@@ -181,7 +182,7 @@ func (x *explaining) unblocked(p dag.Place) string {
 	return "a worker for it: skein worker" + startedWith(p)
 }
 
-// startedWith returns the settings of a worker that fits a place.
+// startedWith returns the settings with which a worker must be started so that it fits a placement.
 func startedWith(p dag.Place) string {
 	var b strings.Builder
 	for _, part := range p.Parts() {

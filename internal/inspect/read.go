@@ -305,7 +305,7 @@ func (rd *Reader) addAttempts(ctx context.Context, v *TaskView, attempts []dag.A
 	return nil
 }
 
-// addOutputs adds outputs to tasks, and leaves out those for which there is no room.
+// addOutputs adds outputs to tasks. It omits outputs for which the answer has no room.
 func (rd *Reader) addOutputs(ctx context.Context, id dag.RunID, views []TaskView) ([]TaskView, error) {
 	bytes := 0
 	for i := range views {

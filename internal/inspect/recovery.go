@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// Recovery says what a recover of a run would do now.
+// Recovery describes what a recover of a run would do now.
 type Recovery struct {
 	Row     dag.RunRow
 	Graph   *dag.Graph      // nil if the recover is not allowed

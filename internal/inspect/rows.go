@@ -60,9 +60,10 @@ type StoredRun struct {
 	Split      time.Time   `json:"split,omitzero"`
 	Started    time.Time   `json:"started,omitzero"`
 	Finished   time.Time   `json:"finished,omitzero"`
-	Leader     string      `json:"leader,omitempty"` // the handler that split it
+	Leader     string      `json:"leader,omitempty"` // the handler that split the run
 	Params     string      `json:"params,omitempty"` // JSON
-	// Fire is the trigger or run that started it, if a person did not, and the trace of its caller.
+	// Fire is the trigger or the other run that started this run, with the trace of the caller. Without Fire, a
+	// person started it.
 	Fire   *StoredFire   `json:"fire,omitempty"`
 	Claim  *StoredClaim  `json:"claim,omitempty"`
 	Shares []StoredShare `json:"shares,omitempty"` // one for each queue that its tasks name
@@ -169,7 +170,7 @@ const (
 	eventsPage    = 1000
 	// keptLooksMax bounds the plain attempts that are looked up one by one.
 	keptLooksMax = 1000
-	// The places where an attempt is kept.
+	// These words say where an attempt is stored: in the row of its task, in the history, or in either.
 	ownRow, inHistory, either = "row", "history", "either"
 )
 

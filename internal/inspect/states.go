@@ -68,7 +68,7 @@ type Course struct {
 	Now      dag.Micros
 }
 
-// Course reads when the attempts of a run took place. It returns errkind.ErrNotFound if there is no such run.
+// Course returns the times of the attempts of a run. It returns errkind.ErrNotFound if there is no such run.
 func (rd *Reader) Course(ctx context.Context, id dag.RunID) (Course, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {

@@ -81,7 +81,7 @@ type verifier struct {
 	tally  *tally.Check
 }
 
-// recount shows a run to the check of the tally.
+// recount passes a run to the check of the tally, which counts the run again.
 func (v *verifier) recount(rec *store.RunRecord, events []dag.EventRow) {
 	g, err := v.graphs.Get(rec.Run.Workflow, rec.Run.Version)
 	if rec.Bad != nil || err != nil || g.Len() > tally.GraphMax {

@@ -21,7 +21,7 @@ var errNotHTTPS = errors.New("certificates need TLS: name the nodes by https://"
 // callMax bounds one call for a certificate.
 const callMax = 20 * time.Second
 
-// Invitation is what a worker joins with.
+// Invitation holds what a worker needs in order to join.
 type Invitation struct {
 	Secret      string
 	Fingerprint string // fingerprint of the root; "": the server's certificate is verified as other clients do
@@ -89,7 +89,7 @@ func (c *Candidate) membership(from string) (*Membership, error) {
 	return m, nil
 }
 
-// join gets the certificate of an invitation, and puts it in place.
+// join requests the certificate for an invitation and stores it.
 func (m *Membership) join(ctx context.Context, via http.RoundTripper, by Invitation) error {
 	if err := m.ask(ctx, call{via, m.Servers, JoinPath, by.Secret}); err != nil {
 		return err

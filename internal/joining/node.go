@@ -30,8 +30,8 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// Node is a node's end: it issues certificates to workers, and verifies those of workers and nodes. What it
-// knows is in the authority and in the store.
+// Node is the node's side of joining: it issues certificates to workers, and verifies the certificates of
+// workers and nodes. All that it knows is in the authority and in the store.
 type Node struct{ cfg Config }
 
 var _ auth.Certificates = (*Node)(nil)

@@ -22,7 +22,7 @@ type WorkerTransport struct {
 	log  *slog.Logger
 }
 
-// showing is a transport, and the end of the certificate that it shows.
+// showing is a transport together with the end of validity of the certificate that it shows.
 type showing struct {
 	*http.Transport
 	name        string

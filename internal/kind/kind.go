@@ -28,8 +28,9 @@ type Connector interface {
 // Needy is a kind that needs something of the machine, such as a program.
 type Needy interface {
 	Kind
-	// Missing returns what the machine lacks, with the remedy. Then the machine gets no tasks of the kind. nil:
-	// nothing. settings are those of the machine for the kind, as in Input.
+	// Missing returns what the machine lacks for this kind, and the remedy. The machine then gets no tasks
+	// of the kind. nil means that nothing is missing. settings are the machine's settings for the kind, as
+	// in Input.
 	Missing(settings json.RawMessage) error
 }
 
@@ -53,7 +54,7 @@ const (
 	Kept      = 79 // done although it was told to end: its effect is durable, and a retry would repeat it
 )
 
-// Env is what an attempt gets and gives.
+// Env holds the inputs of an attempt, and the functions by which it returns results.
 type Env struct {
 	Input Input
 	// Output takes the outputs of the task: JSON objects, one a line. Of equal names the last counts. They are
@@ -82,7 +83,8 @@ type Input struct {
 	// Egress holds the rules of egress of the machine, as package egress writes them. Kinds of the house obey
 	// them.
 	Egress json.RawMessage `json:"egress,omitempty"`
-	// Settings is what the settings of the machine say about a kind of this program; nil: nothing.
+	// Settings holds what the settings of the machine contain for this kind. It is nil if they contain
+	// nothing.
 	Settings json.RawMessage `json:"settings,omitempty"`
 	// Instant is the logical instant of the run.
 	Instant   time.Time `json:"instant"`

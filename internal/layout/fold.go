@@ -20,7 +20,7 @@ const (
 // FoldKinds names the kinds of groups.
 func FoldKinds() []string { return []string{"chain", "alike", "named"} }
 
-// Folded is a graph whose nodes stand for one or more tasks.
+// Folded is a graph in which each node stands for one or more tasks.
 type Folded struct {
 	Graph
 	Members [][]int32 // by node: the tasks, in order
@@ -174,7 +174,8 @@ func (f *Folded) apart() []int32 {
 	return into
 }
 
-// places numbers the nodes that remain after a join. into has, by node, the first node of its group.
+// places gives new numbers to the nodes that remain after a join. into holds, by node, the first node of its
+// group.
 func (f *Folded) places(into []int32) []int32 {
 	at, next := make([]int32, len(into)), int32(0)
 	for n, head := range into {

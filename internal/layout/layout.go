@@ -36,7 +36,7 @@ const (
 )
 
 const (
-	// jumpColumns is the length up to which an edge reserves places in the columns that it passes.
+	// jumpColumns is the greatest length of an edge that reserves places in the columns that it passes.
 	jumpColumns = 8
 	// orderPasses and placePasses are the numbers of passes that improve the order and the heights.
 	orderPasses = 8

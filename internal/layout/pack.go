@@ -5,7 +5,7 @@ import "encoding/binary"
 // MediaType names the packed form of a drawing.
 const MediaType = "application/vnd.skein.layout"
 
-// Task describes a task of a drawing, other than its place.
+// Task holds what a drawing shows of a task, except for its position.
 type Task struct {
 	Name string
 	Kind uint8 // an index into the names of kinds

@@ -38,8 +38,8 @@ type Token struct {
 // File returns the path at which a node writes its token.
 func File(data string) string { return filepath.Join(data, "access", "local.token") }
 
-// New makes the token and writes it into the data folder, in place of an earlier one. If exposed is set,
-// there is no token, and New removes an earlier one.
+// New makes a token and writes it into the data folder, where it replaces an earlier one. If exposed is set,
+// New makes no token, and only removes an earlier one.
 func New(data string, exposed bool) (*Token, error) {
 	t := &Token{file: File(data), forget: func() {}}
 	if exposed { // a node on loopback that was killed may have left it

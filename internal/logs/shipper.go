@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// every is the interval between two looks at the files. About as much output is lost with a machine.
+	// every is the interval between two reads of the log files. If a machine is lost, the output of about one
+	// interval is lost with it.
 	every = time.Second
-	// soon is the time for which the end of a log waits, so that several ends are sent together.
+	// soon is how long the end of a log is held back, so that the ends of several logs are sent together.
 	soon = 100 * time.Millisecond
-	// chunkMax bounds the bytes that are read of a file at once. batchMax bounds the bytes that are sent at once.
-	// roundMax bounds the bytes that are sent until every file has had its turn again.
+	// chunkMax bounds the bytes of one read of a file. batchMax bounds the bytes of one request. roundMax bounds
+	// the bytes of one round, in which every file has its turn.
 	chunkMax = 256 << 10
 	batchMax = 1 << 20
 	roundMax = 16 << 20
@@ -197,7 +198,7 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	return s.flush(ctx, false)
 }
 
-// flush sends the present content of all logs, or of those that have ended.
+// flush sends the present content of all logs, or only of the logs of ended attempts.
 func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -220,7 +221,7 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	return err
 }
 
-// send reads all files once, and then again those that had more than a chunk.
+// send reads all files once, and then reads the files again that had more than one chunk.
 func (s *Shipper) send(ctx context.Context, ended bool) error {
 	turn := s.tails(ended)
 	var batch []Chunk

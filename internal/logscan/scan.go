@@ -30,7 +30,7 @@ const (
 // Query describes a search: a text within one line.
 type Query struct {
 	Text []byte
-	// Case reports whether the case of the letters A to Z matters.
+	// Case is true if the search distinguishes A to Z from a to z.
 	Case bool
 }
 

@@ -23,7 +23,7 @@ const (
 	roundEvery = 10 * time.Second
 	// callMax bounds a call of a peer.
 	callMax = 3 * time.Second
-	// callsMax bounds the calls under way.
+	// callsMax bounds the number of calls under way.
 	callsMax = 8
 	// peersMax bounds the peers that a round asks. If there are more, the rounds take turns.
 	peersMax = 64
@@ -42,7 +42,8 @@ type Config struct {
 	Call func(ctx context.Context, m store.Member, path string, body, answer any) error
 	// Clock reads the clock of the database.
 	Clock func(context.Context) (dag.Micros, error)
-	// Look adds to the report what the node knows of itself. It reads memory and files, never the database.
+	// Look adds what the node knows of itself to the report. It reads memory and files, and never the
+	// database.
 	Look   func(*Report)
 	Jitter func(time.Duration) time.Duration // a random duration below
 	Log    *slog.Logger
@@ -206,7 +207,7 @@ func (m *Monitor) answersEarlier(p *store.Member, err error) bool {
 	return errors.As(err, &refused) && refused.Status() == http.StatusNotFound && p.Version != m.cfg.Self().Version
 }
 
-// bounded drops what a report has too much of.
+// bounded shortens the lists of a report that are too long.
 func (r Report) bounded() Report {
 	r.Unreached = r.Unreached[:min(len(r.Unreached), unreachedMax)]
 	r.Why = r.Why[:min(len(r.Why), errorMax)]

@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Report is what a node says of itself to its peers.
+// Report is what a node tells its peers about itself.
 type Report struct {
 	Node    string
 	Handler dag.HandlerID
@@ -30,7 +30,7 @@ type Report struct {
 // unreachedMax bounds the names of Report.Unreached.
 const unreachedMax = 20
 
-// Sight is what a node sees of one peer.
+// Sight is what a node knows about one peer from its own calls.
 type Sight struct {
 	Node    string
 	Handler dag.HandlerID

@@ -60,7 +60,7 @@ func HTTP(ctx context.Context, cfg *config.Config, c HTTPConfig) (bench.Door, er
 	return door, err
 }
 
-// doorLines measures each kind of call.
+// doorLines measures each kind of HTTP call, and returns one line of the report for each kind.
 func doorLines(ctx context.Context, c *HTTPConfig, of bench.Calls) (lines []bench.DoorLine, err error) {
 	for _, k := range []struct {
 		call        string

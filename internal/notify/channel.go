@@ -59,8 +59,7 @@ type Text = secret.Text
 // ConfigMax bounds the configuration of a channel, in bytes: a sender reads all channels at each look.
 const ConfigMax = 8 << 10
 
-// Parse reads and checks the configuration of a channel. Its errors say what is wrong, and what would be
-// right.
+// Parse reads and checks the configuration of a channel. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
 	var c Config
 	if len(data) > ConfigMax {

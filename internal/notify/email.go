@@ -132,7 +132,7 @@ func (e *Email) send(ctx context.Context, m *means, msg *Message) error {
 	return hand(c, letter, m)
 }
 
-// letter writes the mail. The mails of an incident are one thread.
+// letter writes the mail. All mails of an incident form one thread.
 func (e *Email) letter(from string, msg *Message) (*mail.Msg, error) {
 	letter := mail.NewMsg()
 	if err := errors.Join(letter.From(from), letter.To(e.To...)); err != nil {

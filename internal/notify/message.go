@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Message is what a receiver gets of a notice.
+// Message is the content of a notice that a receiver gets.
 type Message struct {
 	Type      string      `json:"type"` // incident.opened, incident.escalated, incident.resolved, incident.event, test
 	Timestamp time.Time   `json:"timestamp"`
@@ -82,7 +82,7 @@ func timeOf(at dag.Micros) *time.Time {
 // resolved reports whether the message tells of the end of an incident.
 func (m *Message) resolved() bool { return m.Type == "incident."+alert.KindResolved }
 
-// source is what the message is about.
+// source returns the subject of the message.
 func (d *MessageData) source() string {
 	if d.Workflow == "" {
 		return d.Namespace

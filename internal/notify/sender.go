@@ -31,7 +31,8 @@ const (
 	lookMax = time.Minute
 	// lookMin is the least time between two looks of which the first one began no call.
 	lookMin = time.Second
-	// duePage is how many notices a look reads at once, besides those on their way.
+	// duePage is the number of notices that one read returns at most, in addition to those that are being
+	// sent.
 	duePage = 500
 	// errorMax bounds an error that a row keeps, in bytes.
 	errorMax = 500
@@ -39,7 +40,7 @@ const (
 	noteMax = 30 * time.Second
 )
 
-// Store is what a sender needs of the store.
+// Store is the part of the store that a sender uses.
 type Store interface {
 	store.Alerts
 	Clock(ctx context.Context) (dag.Micros, error)
@@ -214,7 +215,7 @@ func (s *Sender) busy() (full []store.ChannelKey, going int) {
 	return full, len(s.going)
 }
 
-// take reserves a call for notices of one channel. It returns those that are not on their way.
+// take reserves one call for notices of one channel. It returns the notices that are not already being sent.
 func (s *Sender) take(all []store.Notice) (taken []store.Notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +285,7 @@ func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, all []
 	}
 }
 
-// judge decides what the end of a call means.
+// judge decides what follows from the result of a call.
 func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros) {
 	var final *PermanentError
 	switch {
@@ -332,8 +333,8 @@ func shortened(text string) string {
 	return text
 }
 
-// record writes the outcome of a call. Until the store takes it, the notice is on its way, so that it is not
-// sent in a loop.
+// record writes the outcome of a call to the store. Until that succeeds, the notice counts as being sent, so
+// that it is not sent again and again.
 func (s *Sender) record(ctx context.Context, n store.Notice) {
 	for wait := time.Second; ; wait = min(2*wait, noteMax) {
 		err := s.o.Store.NoteNotice(ctx, n)

@@ -128,7 +128,7 @@ func code(err error) int {
 
 func isFinal(err error) bool { return code(err) >= 500 }
 
-// refusal tells refusals that are final from those that are not.
+// refusal marks err as permanent if the refusal of the SMTP server is final.
 func refusal(err error) error {
 	if isFinal(err) {
 		return permanent("the SMTP server refused the mail: %v", err)

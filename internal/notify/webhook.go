@@ -204,7 +204,7 @@ func partsOf(address string, u *url.URL) []string {
 	return slices.DeleteFunc(all, func(text string) bool { return len(text) < mask.FormMin })
 }
 
-// answered judges an answer. 4xx is final, but for those that ask to try again.
+// answered classifies an answer. 4xx is final, except for the codes that ask for another try.
 func answered(resp *http.Response, said string) error {
 	code := resp.StatusCode
 	why := fmt.Sprintf("the receiver answered %d %s", code, http.StatusText(code))

@@ -27,11 +27,11 @@ const (
 	lookMax = 30 * time.Second
 	// troubleFor is the time for which a lost message shows that a channel is down.
 	troubleFor = time.Hour
-	// workerLostFor is the time for which a worker that does not come back counts as lost.
+	// workerLostFor is how long a worker that does not come back counts as lost.
 	workerLostFor = 24 * time.Hour
 )
 
-// Store is what a look reads.
+// Store is the part of the store that a measurement reads.
 type Store interface {
 	store.Alerts
 	store.Eras
@@ -120,7 +120,7 @@ func (o *Overseer) rules(ctx context.Context) (*alert.ClusterRules, error) {
 	return nil, nil
 }
 
-// measure finds what the rules watch. What cannot be measured is unknown.
+// measure measures all conditions that the rules watch. A condition that cannot be measured is unknown.
 func (o *Overseer) measure(ctx context.Context, rules *alert.ClusterRules, f *alert.Findings) {
 	var watched []alert.Event
 	for i := range rules.Rules {
@@ -309,7 +309,7 @@ func notReachedBy(s *monitor.Sight, self *monitor.Report, sights []monitor.Sight
 	return by
 }
 
-// ofNode finds what a node says of itself.
+// ofNode evaluates what a node reports about itself.
 func ofNode(r *monitor.Report, f *alert.Findings) {
 	add := func(e alert.Event, value int64, message string) {
 		f.All = append(f.All, alert.Finding{Event: e, Subject: r.Node, Value: value, Message: message})

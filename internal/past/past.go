@@ -33,7 +33,7 @@ type Config struct {
 	Cluster string
 	Node    string // the node that compares
 	File    string // the file that keeps the memory across restarts; "": there is none
-	// Letter makes the message to each shard about a regress. If it is nil, there is no message.
+	// Letter makes the message that each shard gets about a loss. If it is nil, there is no message.
 	Letter func(Regress) []byte
 	// Back is called when the floor of the era has risen, even if another node has raised it. It must not block.
 	Back func(floor dag.Era)
@@ -239,7 +239,7 @@ func (p *Past) raise(ctx context.Context, known state, why string, lacks func(re
 			}
 		}
 		if try == raiseTries {
-			return true, fmt.Errorf("the database went back (%s), and its era is raised by other transactions all the time", why)
+			return true, fmt.Errorf("the database went back (%s), and other transactions keep raising its era", why)
 		}
 		to := from
 		if from <= known.era {

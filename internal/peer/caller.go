@@ -24,8 +24,8 @@ type Caller struct {
 	vouch Vouch // nil: calls carry no proof
 }
 
-// NewCaller returns a caller. rt carries the calls. Each shows the token, if there is one, or else the proof
-// of vouch that it comes from a node. vouch may be nil.
+// NewCaller returns a caller, which sends its calls by rt. Each call shows the token, if there is one, and
+// otherwise the proof from vouch that it comes from a node. vouch may be nil.
 func NewCaller(rt http.RoundTripper, token string, vouch Vouch) *Caller {
 	return &Caller{http: &http.Client{Transport: rt, Timeout: callTimeout, CheckRedirect: never}, token: token, vouch: vouch}
 }

@@ -17,8 +17,8 @@ import (
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = 2 * time.Second
-	// sendersMax bounds the calls under way; reports beyond wait in memory, one per slot at
-	// most.
+	// sendersMax bounds the number of calls under way. Further reports wait in memory; there is at most one
+	// per slot.
 	sendersMax = 16
 	checksMax  = 64   // the largest number of waiting checks; a dropped check is made again
 	cancelsMax = 1024 // the cancels that may wait; a reload of the owner sends dropped ones again

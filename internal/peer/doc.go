@@ -43,7 +43,7 @@ const hopsMax = 3
 // BodyMax bounds a call between nodes, in bytes.
 const BodyMax = 4 << 20
 
-// Directory knows who is in the cluster: the node's membership.
+// Directory returns the members of the cluster. It is implemented by the node's membership.
 type Directory interface {
 	Self() store.Member
 	Alive(h dag.HandlerID) bool
@@ -54,7 +54,7 @@ type Directory interface {
 	Blind() bool
 }
 
-// report is a report of an attempt on its way to the owner of its run.
+// report is a report of an attempt while it is sent to the owner of its run.
 type report struct {
 	Handler dag.HandlerID `json:"handler"`
 	Report  engine.Report `json:"report"`

@@ -50,7 +50,8 @@ func matches(password, phc string) (same bool, c cost, err error) {
 	return subtle.ConstantTimeCompare(sumOf(password, salt, c, len(sum)), sum) == 1, c, nil
 }
 
-// sumOf hashes a password in the normal form of RFC 8265, so that it does not depend on the keyboard.
+// sumOf returns the hash of a password. It first brings the password into the normal form of RFC 8265, so
+// that the hash does not depend on the keyboard.
 func sumOf(password string, salt []byte, c cost, size int) []byte {
 	return argon2.IDKey(norm.NFC.Bytes([]byte(password)), salt, c.rounds, c.memoryKiB, c.lanes, uint32(size))
 }

@@ -135,10 +135,10 @@ func (r *Registry) change(ctx context.Context, by Caller, need access.Need, deci
 	return refuse(ErrConflict, "other callers keep changing the rights; try again")
 }
 
-// anywhere is the need of a verb for the cluster.
+// anywhere returns the need for a verb in the whole cluster.
 func anywhere(v access.Verb) access.Need { return access.Need{Verb: v, Namespace: access.Everywhere} }
 
-// membersOf is the need of the verb that gives and takes roles in the namespace of a grant.
+// membersOf returns the need for the verb that gives and takes roles in the namespace of a grant.
 func membersOf(g Grant) access.Need {
 	return access.Need{Verb: access.MemberWrite, Namespace: cmp.Or(g.Namespace, access.Everywhere)}
 }
@@ -299,7 +299,7 @@ func reserved(name string) bool {
 	return slices.Contains([]string{"local", "skein", "nobody", "system", "node", "worker"}, name)
 }
 
-// of changes a principal that it finds by its name.
+// of finds a principal by its name, and changes it as decide says.
 func (r *Registry) of(ctx context.Context, c Caller, name string, decide func(p store.Principal) (store.RightsChange, error)) error {
 	return r.change(ctx, c, anywhere(access.UserWrite), func(c *Caller, all *store.Rights) (store.RightsChange, error) {
 		p, err := Find(all, name)

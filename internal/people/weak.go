@@ -48,10 +48,10 @@ func Check(name, password string) error {
 	return fmt.Errorf("%w: %s; choose another one", ErrWeak, why)
 }
 
-// leet replaces the usual signs by the letters for which they stand.
+// leet replaces digits and signs by the letters that people write them for.
 var leet = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "@", "a", "5", "s", "$", "s", "7", "t", "!", "i")
 
-// known reports whether a text is a frequent password, or one with other characters around its letters.
+// known reports whether a text is a frequent password, also if other characters surround its letters.
 func known(text string) bool {
 	for _, one := range [...]string{text, letters(text), letters(leet.Replace(letters(text)))} {
 		if _, found := slices.BinarySearch(worst(), one); found && one != "" {
@@ -64,7 +64,7 @@ func known(text string) bool {
 	return found && tail != ""
 }
 
-// letters removes the characters at both ends of a text that are no letters.
+// letters removes the characters at both ends of a text that are not letters.
 func letters(text string) string {
 	return strings.TrimFunc(text, func(c rune) bool { return !unicode.IsLetter(c) })
 }

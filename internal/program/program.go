@@ -26,8 +26,9 @@ type Call struct {
 	Stdout, Stderr io.Writer
 }
 
-// Run runs a program to its end, and kills what it leaves in its group. The error of a program that ended
-// badly is an *exec.ExitError, unless ctx has ended. A process that holds the output open is no error.
+// Run runs a program to its end, and kills the processes that are left in its process group. If the program
+// failed, the error is an *exec.ExitError, unless ctx has ended. It is no error if a process keeps the
+// output open.
 func Run(ctx context.Context, c *Call) error {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr

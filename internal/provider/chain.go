@@ -22,7 +22,7 @@ var (
 	ErrRefused = errors.New("the value cannot be used")
 )
 
-// Chain reads secrets: the sealed ones first, then those of the providers in their order.
+// Chain reads secrets. It first asks for a sealed secret, and then asks the providers in their order.
 type Chain struct {
 	book    *sealed.Book
 	sources []*source

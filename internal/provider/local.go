@@ -16,8 +16,8 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// unknown returns the error of a secret that a provider does not have. what is the place where the provider
-// searched.
+// unknown returns the error for a secret that a provider does not have. what is the location in which the
+// provider searched.
 func unknown(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", secret.ErrUnknown, fmt.Sprintf(format, args...))
 }

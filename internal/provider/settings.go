@@ -80,7 +80,7 @@ const (
 	everyone = "*"
 )
 
-// The parts of a pattern that stand for the secret.
+// These parts of a pattern are replaced by the namespace and the name of the secret.
 const (
 	nameMark      = "{name}"
 	namespaceMark = "{namespace}"

@@ -15,7 +15,7 @@ import (
 const (
 	// callMax bounds one call of a provider.
 	callMax = 10 * time.Second
-	// callsMax bounds the calls of one provider at a time, including those that hang.
+	// callsMax bounds the number of concurrent calls of one provider, including calls that hang.
 	callsMax = 8
 	// awayMin is the time after a failed call in which further calls fail without being made.
 	awayMin = time.Second

@@ -250,7 +250,7 @@ func (v *vault) signIn(ctx context.Context) (string, error) {
 // leaseMax bounds the life of a token as this node sees it, in seconds.
 const leaseMax = 30 * 24 * 3600
 
-// credentials are what a node shows to sign in.
+// credentials are the credentials with which a node signs in.
 func (v *vault) credentials() (mount string, in any, err error) {
 	if r := v.set.AppRole; r != nil {
 		id, err := secret.File(r.SecretIDFile)

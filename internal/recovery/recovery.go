@@ -89,7 +89,7 @@ func New(cfg Config) *Keeper { return &Keeper{cfg} }
 const lookEvery = 10 * time.Second
 
 // Run makes sure, until ctx ends, that the workflow of the sweeps exists. The owner of its shard applies it.
-// The other nodes get the answer that it is elsewhere.
+// On every other node, the call fails because another node owns the shard.
 func (k *Keeper) Run(ctx context.Context) {
 	d, err := definition()
 	if err != nil {

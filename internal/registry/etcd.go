@@ -69,7 +69,7 @@ func (e *etcd) Probe(ctx context.Context) (int, error) {
 	return len(lives), err
 }
 
-// members is what the keys of all lives begin with.
+// members is the prefix of the keys of all lives.
 func (e *etcd) members() string { return e.of.Path + "/members/" }
 
 // client makes the connections of a session, and signs in.
@@ -196,7 +196,7 @@ func (c *etcdClient) ask(ctx context.Context, server, what string, in, out any) 
 	return nil
 }
 
-// reason is what an answer of the gateway says about an error.
+// reason returns the error text in an answer of the gateway.
 func reason(text []byte) string {
 	var told struct{ Message, Error string }
 	if json.Unmarshal(text, &told) == nil && told.Message+told.Error != "" {

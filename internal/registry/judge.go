@@ -32,7 +32,7 @@ func QuickOf(ttl time.Duration) time.Duration { return ttl * quickNum / quickDen
 // database has decided about the member.
 const knownFor = 10 * time.Minute
 
-// Config holds what a judge needs. Registry and TTL are required.
+// Config is the configuration of a judge. Registry and TTL are required.
 type Config struct {
 	Registry Registry
 	Where    string        // the address, for log lines, without secrets
@@ -109,7 +109,7 @@ func (j *Judge) Run(ctx context.Context, self func() (uuid, name string)) {
 	}
 }
 
-// session is one session: it ends with ctx, with the life that it was made for, or with an error.
+// session is one session. It ends when ctx ends, when the life that it was made for ends, or at an error.
 func (j *Judge) session(ctx context.Context, self func() (uuid, name string)) error {
 	uuid, name := self()
 	calling, over := j.bound(ctx)

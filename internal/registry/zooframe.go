@@ -44,7 +44,8 @@ const (
 // zooError is an error that a server answers with.
 type zooError int32
 
-// The errors that matter here. errExpired is also what a server without the session answers.
+// These codes are the errors that this package distinguishes. errExpired is also the answer of a server that
+// does not know the session.
 const (
 	errNoNode     zooError = -101
 	errNoAuth     zooError = -102

@@ -79,7 +79,7 @@ func (z *zooKeeper) session() (*zooSession, error) {
 	return &zooSession{z: z, password: password, secret: make([]byte, zooSecretLen), heard: time.Now()}, err
 }
 
-// members is the node that holds those of all lives.
+// members is the node below which the nodes of all lives are.
 func (s *zooSession) members() string { return s.z.of.Path + "/members" }
 
 // Renew implements Session.
@@ -166,7 +166,7 @@ func (s *zooSession) ask(ctx context.Context, server string, what zooRequest, bo
 	return answer, err
 }
 
-// connect begins the session, or goes on with it over another connection.
+// connect begins the session, or continues it over another connection.
 func (s *zooSession) connect(ctx context.Context, server string) error {
 	secure, err := s.z.of.tlsConfig()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// keeping tells the keeper of this worker what its session hears: which handler its attempts have, how long
-// they may run, and which ends it may drop.
+// keeping tells the keeper of this worker what its session learns: the handler of its attempts, how long
+// they may run, and which ends the keeper may delete.
 type keeping struct{ *Worker }
 
 var _ session.Keeper[*attempt] = keeping{}

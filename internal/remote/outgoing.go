@@ -92,7 +92,7 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 				return fmt.Errorf("its home node received other artifacts than were sent: %w", err)
 			}
 		case time.Since(began) > bringMax:
-			return fmt.Errorf("no home node accepts its artifacts: %w", err)
+			return fmt.Errorf("no home node accepts the artifacts of this attempt: %w", err)
 		}
 		r.log.Debug("artifacts are not with the home yet", "run", a.Wire.Run, "task", a.Task, "err", err)
 		limit := session.PauseMax
@@ -107,8 +107,8 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 // errLocal says that the worker has lost an artifact itself.
 var errLocal = errors.New("an artifact cannot be read")
 
-// offer uploads all files to the present home node, each from the offset that it asks for, and makes it keep
-// them.
+// offer uploads all files to the present home node, each from the offset that the home asks for, and lets
+// the home store them.
 func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) error {
 	c, err := r.s.Caller()
 	if err != nil {

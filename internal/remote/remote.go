@@ -30,7 +30,7 @@ type Config struct {
 	Token   string   // the bearer token of calls; "": none
 	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
 	Renewed func() (string, error)
-	// Certified reports whether Transport shows a certificate, in place of a token.
+	// Certified reports whether Transport shows a certificate instead of a token.
 	Certified bool
 	// Transport reaches the nodes. If it is nil, it trusts the authorities that this machine trusts.
 	Transport http.RoundTripper
@@ -53,7 +53,7 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// attempt is what the worker keeps for an attempt, until its result is acknowledged.
+// attempt holds the data of an attempt until its result is acknowledged.
 type attempt struct {
 	key   worker.Key
 	job   *worker.Job // until it starts
@@ -126,7 +126,8 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	return r, nil
 }
 
-// Nodes returns the known addresses of nodes: those of the settings, and those that the home has named last.
+// Nodes returns the known addresses of nodes: those in the settings, and those in the last list from the
+// home.
 func (r *Worker) Nodes() []string { return r.s.Nodes() }
 
 func (r *Worker) closeWork() error {
@@ -189,7 +190,7 @@ func (r *Worker) forget() {
 	r.work.Taken(kept) // the results of these attempts are no longer delivered
 }
 
-// offer returns what the worker says of itself when it registers.
+// offer returns the properties that the worker registers with.
 func offer(cfg *Config) *workerv1.RegisterRequest {
 	var kinds []*workerv1.Extension
 	for _, x := range cfg.Extensions.Extensions() {

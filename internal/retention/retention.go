@@ -169,8 +169,8 @@ func (c *Cleaner) upgrade(ctx context.Context) {
 	}
 }
 
-// upgrades lets the store upgrade itself until ctx ends. A step can take long and must not hold up retention,
-// and the last steps become possible when the last older node has left.
+// upgrades lets the store upgrade itself until ctx ends. It runs apart from retention because a step can
+// take long. The last steps become possible only when the last older node has left.
 func (c *Cleaner) upgrades(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.upgrade(ctx)

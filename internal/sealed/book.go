@@ -25,7 +25,7 @@ var (
 	ErrInvalid = errors.New("not valid")
 	// ErrKey says that this node lacks the key of the secrets.
 	ErrKey = errors.New("the key of the secrets is missing")
-	// ErrFull says that there are as many secrets as there may be.
+	// ErrFull says that the maximum number of secrets is reached.
 	ErrFull = errors.New("there are too many secrets")
 	// ErrBusy: other callers changed the same secret, or the key, at the same time.
 	ErrBusy = errors.New("it is being changed by another caller")
@@ -90,9 +90,9 @@ func (b *Book) Set(ctx context.Context, namespace, name string, value []byte, by
 // Name is the name of a secret.
 type Name struct{ Namespace, Name string }
 
-// Change replaces the value of a secret by the one that change makes of it; old is nil if there is no secret.
-// If another caller changes the secret at the same time, change is called again with that value. It writes
-// nothing if the value stays the same.
+// Change replaces the value of a secret by the result of change. old is nil if there is no secret. If
+// another caller changes the secret at the same time, change is called again with the new value. Change
+// writes nothing if the value stays the same.
 func (b *Book) Change(ctx context.Context, at Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for range triesMax {
 		old, version, err := b.Value(ctx, at.Namespace, at.Name)
@@ -293,7 +293,7 @@ func (b *Book) write(text string) error {
 	return nil
 }
 
-// replace puts other keys in the place of the file.
+// replace writes other keys into the file.
 func (b *Book) replace(text string) error {
 	err := os.MkdirAll(filepath.Dir(b.File), 0o700)
 	if err == nil {

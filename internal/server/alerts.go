@@ -339,8 +339,8 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	return nil, fmt.Errorf("%w: channel %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// channelsMax bounds the channels of a namespace, so that one namespace leaves room for the others. Changes
-// at the same time may exceed it by a few.
+// channelsMax bounds the channels of a namespace, so that no namespace can use all room. Concurrent changes
+// may exceed the bound by a few.
 const channelsMax = 100
 
 func channelsIn(all []store.AlertChannel, namespace string) (n int) {

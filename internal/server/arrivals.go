@@ -23,7 +23,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// The routes by which people go to an identity provider, and come back.
+// These are the routes on which people go to an identity provider and come back.
 const (
 	loginPath    = "/auth/{name}/login"
 	callbackPath = "/auth/{name}/callback"
@@ -73,7 +73,7 @@ func basePathOf(s *Server) string {
 	return s.cfg.UI.BasePath
 }
 
-// arriving is a request of a person, and the provider that it is about.
+// arriving is a request of a person who signs in, with the provider that the request names.
 type arriving struct {
 	*http.Request
 	provider *identity.Provider

@@ -437,7 +437,7 @@ func (s *Server) readBackfill(ctx context.Context, p *BackfillPath) (*jsonOut[ap
 	return &jsonOut[api.Backfill]{Body: out}, err
 }
 
-// rooms are the quotas without room, by namespace, as one answer has read them.
+// rooms lists the quotas that are used up, by namespace, as of one answer.
 type rooms struct {
 	s  *Server
 	of map[string]*string

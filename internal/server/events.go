@@ -38,8 +38,8 @@ type watchIn struct {
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
-// topics selects the events of a stream. If it is empty, the stream has all events, without those of the
-// built-in runs unless system is set.
+// topics selects the events of a stream. If it is empty, the stream has all events, except that it has those
+// of the built-in runs only if system is set.
 type topics struct {
 	runs      map[dag.RunID]bool
 	workflows map[dag.WorkflowID]bool

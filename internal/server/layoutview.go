@@ -21,7 +21,7 @@ type View struct {
 	Against int32    `query:"against" minimum:"1" maximum:"2147483647" doc:"Also draw the tasks and edges that this version has and the drawn one lacks, and say what differs. Not with fold."`
 }
 
-// drawn is a graph that is to be drawn, and what the drawing depends on.
+// drawn is a graph to draw, together with what its drawing depends on.
 type drawn struct {
 	graph    *dag.Graph
 	workflow *store.Workflow
@@ -177,7 +177,7 @@ func needsOf(g *dag.Graph) *layout.Graph {
 	return out
 }
 
-// drawingOf places a graph, and packs the drawing.
+// drawingOf computes the layout of a graph, and packs the drawing.
 func drawingOf(g *layout.Graph, kinds []string, task func(n int) layout.Task) *drawing {
 	d := &drawing{graph: *g, layout: layout.Place(g)}
 	d.packed = layout.Pack(g, d.layout, kinds, task)

@@ -174,7 +174,7 @@ func (l *logOf) over(ctx context.Context) (bool, error) {
 	return err == nil && row.State.Terminal(), err
 }
 
-// comes reports whether a part of an ended attempt's log may be under way from another machine.
+// comes reports whether a part of an ended attempt's log may still arrive from another machine.
 func (l *logOf) comes() bool {
 	return l.ended && l.ref.Handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
 }

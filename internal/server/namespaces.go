@@ -92,7 +92,7 @@ type namespaceUse struct {
 	now    dag.Micros
 }
 
-// used reads what namespaces use.
+// used reads how many runs, tokens and bytes the namespaces of rows use at present.
 func (n spaces) used(ctx context.Context, rows []store.Namespace) (use namespaceUse, err error) {
 	of := engine.NamespacesOf(n.s.engine)
 	if use.runs, err = of.Uses(ctx); err != nil {

@@ -148,7 +148,7 @@ func resources(total, used dag.Need) api.Resources {
 		Memory: api.Bytes{Total: total.Memory, Used: used.Memory}}
 }
 
-// stateFull is the state of a node or worker whose disk has no room for attempts.
+// stateFull is the state of a node or worker whose disk is too full for attempts.
 const stateFull = "full"
 
 // state is the state of this node: leaving while it waits for running attempts, otherwise the state of the

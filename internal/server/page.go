@@ -51,8 +51,9 @@ func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 	return items, false
 }
 
-// cut shortens a page that was read with one row more than its limit. There may be a next page, which more
-// reports, if the store returned more rows than the limit, or pageMax rows, the most that it ever returns.
+// cut shortens a page that was read with one row more than its limit. more reports whether there may be a
+// next page. That is so if the store returned more rows than the limit, or pageMax rows, which is the most
+// that it returns.
 func cut[T any](rows []T, limit int) (page []T, more bool) {
 	if len(rows) > limit {
 		return rows[:limit], true

@@ -105,7 +105,8 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(f.Problem) // an error means that the client has gone
 }
 
-// headerElsewhere names the node that can answer a request in place of this one: see package peer.
+// headerElsewhere is the header that names a node which can answer the request instead of this one: see
+// package peer.
 const headerElsewhere = "X-Skein-Elsewhere"
 
 // elsewhere marks an answer that must come from the owner of a shard.
@@ -252,11 +253,11 @@ func brief(text string) string {
 	return text
 }
 
-// places bounds the concurrent requests of a kind.
+// places bounds the number of concurrent requests of one kind.
 type places chan struct{}
 
-// enter takes a place, or returns an error if none is free. doing describes the work of the requests that
-// have one.
+// enter counts a request in, or returns an error if the maximum number is reached. doing describes the work
+// of the counted requests, for the error.
 func (p places) enter(doing string) error {
 	select {
 	case p <- struct{}{}:

@@ -88,8 +88,8 @@ func quickHeaders(r *http.Request) bool {
 	return len(r.Header.Get(api.HeaderIdempotencyKey)) <= quickKeyMax
 }
 
-// quickRead reads the body of a request into room, which is longer than the body. It returns the bytes, and
-// the input of the handler if the start is plain.
+// quickRead reads the body of a request into room, which is longer than the body. It returns the bytes of
+// the body and, if the start is plain, the input of the handler.
 func quickRead(w http.ResponseWriter, r *http.Request, room []byte) (body []byte, in *startRunIn, plain bool) {
 	if !auth.Bounded(r.Body) { // otherwise the gate sets the deadlines
 		rc := http.NewResponseController(w)

@@ -17,7 +17,7 @@ type recoveryIn struct {
 	Dependents bool   `query:"dependents" doc:"Only the task and all that needs it."`
 }
 
-// planned answers what a recover of a run would do, without doing it.
+// planned returns what a recover of a run would do, and does not do it.
 func planned(s *Server) func(context.Context, *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 	return func(ctx context.Context, in *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 		id, err := in.run()
@@ -36,7 +36,7 @@ func planned(s *Server) func(context.Context, *recoveryIn) (*jsonOut[api.Recover
 	}
 }
 
-// Bounds of what a plan names.
+// Bounds of the lists in a plan.
 const (
 	plannedTasksMax  = 200
 	plannedQueuesMax = 20

@@ -197,7 +197,7 @@ type runOut struct {
 	Location   string `header:"Location"`
 	Preference string `header:"Preference-Applied"`
 	RetryAfter string `header:"Retry-After" hidden:"true"`
-	// Of a start only: the room for submissions, in the form of the IETF draft.
+	// The headers of a start: the room for further submissions, in the form of the IETF draft.
 	RateLimit       string `header:"RateLimit" doc:"r: how many more submissions may wait for the writer now; past that, 429."`
 	RateLimitPolicy string `header:"RateLimit-Policy" doc:"q: how many submissions may wait."`
 	Body            api.Run

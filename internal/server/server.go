@@ -78,8 +78,8 @@ type Config struct {
 	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
 	// Neighbours are the other nodes, for streams of events. It is nil if there are none.
 	Neighbours Neighbours
-	// Workers lists the members that a node which is alone knows: itself and its workers. It is nil in a
-	// cluster, and if the process only looks on.
+	// Workers lists the members that a node without a cluster knows: itself and its workers. It is nil in a
+	// cluster, and in a process that only reads.
 	Workers func() []store.Member
 	// Cluster is the cluster of the node. It is nil if the node is alone.
 	Cluster Cluster

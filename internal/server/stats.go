@@ -65,7 +65,7 @@ func (in *statsIn) bounds(now time.Time) (span store.TallySpan, first, last int3
 	return span, first, last, err
 }
 
-// statsKey is what a row of an answer is about.
+// statsKey identifies the subject of a row of an answer.
 type statsKey struct {
 	at   int32
 	task string

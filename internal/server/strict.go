@@ -51,7 +51,8 @@ func (e *errAmbiguous) Error() string {
 	return fmt.Sprintf("the key %.100q is there twice in one object; leave one of them out", e.key)
 }
 
-// errEncoding is JSON in another encoding: the decoder would replace the bytes that it cannot read.
+// errEncoding is the error for JSON that is not UTF-8. The decoder would silently replace the bytes that it
+// cannot read.
 var errEncoding = errors.New("the body is not UTF-8; send JSON in UTF-8")
 
 // errHalf is text with one half of a surrogate pair. The decoder would replace it.

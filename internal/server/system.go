@@ -18,8 +18,8 @@ type SystemFilter struct {
 	System bool `query:"system" doc:"Include the program's own workflows (namespace system). Lists leave them out, unless you name that namespace or a workflow of it."`
 }
 
-// hides reports whether a list leaves the namespace system out; namespace and workflow are those that it
-// names, if any.
+// hides reports whether a list omits the namespace system. namespace and workflow are those that the request
+// names, or "".
 func (f *SystemFilter) hides(namespace, workflow string) bool {
 	return !f.System && namespace == "" && workflow == ""
 }

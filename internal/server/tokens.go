@@ -248,9 +248,9 @@ func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *s
 	return nil
 }
 
-// within keeps a token for another principal as narrow as its maker's token: it has the same verbs unless the
-// request names some of them. A token that is narrowed to namespaces makes none, because token.all is a verb
-// of the cluster. The session of a person is not narrowed.
+// within gives the token t, which by makes for another principal, no verb that by lacks. If the request names
+// no verbs, t gets the verbs of by. A token that is limited to some namespaces cannot come here: making t
+// needs the verb token.all, which is a verb of the cluster. A session of a person limits no token.
 func within(t, by *store.Token, asked access.Verbs) error {
 	own := strings.Fields(by.Verbs)
 	if by.Kind != store.TokenAPI || slices.Contains(own, store.All) {

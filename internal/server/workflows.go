@@ -111,8 +111,8 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 	return out, nil
 }
 
-// retention is the retention of a workflow: its own values, and those of the node's settings for values that
-// it leaves out.
+// retention is the retention of a workflow: its own values, and the values of the node's settings where it
+// has none.
 func (s *Server) retention(def *workflow.Workflow) *api.Retention {
 	keep, own := def.Retention, s.cfg.Retention()
 	out := &api.Retention{Default: keep == workflow.Retention{}}

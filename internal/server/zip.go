@@ -102,7 +102,7 @@ func (z *zipped) Write(p []byte) (int, error) {
 	})
 }
 
-// compress takes a place while f compresses, and frees it before the client reads the bytes.
+// compress counts as a compression while f runs, and no longer when the client reads the bytes.
 func (z *zipped) compress(f func() error) error {
 	z.places <- struct{}{}
 	err := f()
@@ -151,7 +151,7 @@ func (z *zipped) end() {
 // tagOf returns the ETag of content with a hash.
 func tagOf(hash [sha256.Size]byte) string { return strconv.Quote(hex.EncodeToString(hash[:12])) }
 
-// holds reports whether a client has an answer, by the ETags that it names.
+// holds reports whether the client already has an answer, according to the ETags in its request.
 func holds(ifNoneMatch, tag string) bool {
 	for one := range strings.SplitSeq(ifNoneMatch, ",") {
 		if one = strings.TrimSpace(one); strings.TrimPrefix(one, "W/") == tag {

@@ -13,7 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// audits is the audit log of a world: what people have ordered, and what the tree has held.
+// audits models the audit log of a world: the changes that people have made, and the rows that the tree has
+// held.
 type audits struct {
 	calls  int
 	acked  map[string]order          // by the number of the acknowledged call

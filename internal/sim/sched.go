@@ -47,7 +47,8 @@ type Stage struct {
 	Audit bool
 	// Quotas bounds the unfinished runs of all workflows together.
 	Quotas bool
-	// Registry gives the nodes a registry that judges who lives, fails and lies.
+	// Registry gives the nodes a registry of living nodes. The registry sometimes fails, and sometimes gives
+	// false answers.
 	Registry bool
 	// Alerts gives every workflow an alert rule.
 	Alerts bool

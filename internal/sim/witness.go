@@ -302,7 +302,7 @@ func (v *witness) fast() dag.Micros {
 	return 0
 }
 
-// fires judges that an outcome comes with its run, and never early.
+// fires checks that each fire of a batch has its run, and that no trigger fires before its instant.
 func (v *witness) fires(b *store.Batch) {
 	w := v.w
 	lined := map[dag.RunID]bool{}

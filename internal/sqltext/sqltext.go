@@ -108,7 +108,7 @@ func (r *reader) end() {
 	r.now, r.some = Statement{}, false
 }
 
-// flush makes a part of the text before a byte.
+// flush adds the text up to the byte until, as a part, to the present statement.
 func (r *reader) flush(until int) {
 	if until > r.from {
 		r.now.Parts = append(r.now.Parts, Part{Text: r.text[r.from:until]})

@@ -18,7 +18,7 @@ const (
 	outcomes
 )
 
-// Cell is what a row of the tally counts.
+// Cell holds the counts of one row of the tally.
 type Cell struct {
 	Ends [outcomes]int64
 	// Took has the durations from the start to the end, by outcome. Skipped runs, and runs that ended before

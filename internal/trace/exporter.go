@@ -68,7 +68,7 @@ type Exporter struct {
 	stats stats
 }
 
-// stats are what the exporter counts.
+// stats are the counts of the exporter.
 type stats struct {
 	runs                    [outcomes]atomic.Int64
 	sent, rejected, leftOut atomic.Int64 // spans
@@ -213,7 +213,7 @@ func (x *Exporter) step(ctx context.Context) (failed error) {
 	return failed
 }
 
-// forget drops what is known of a shard of another node.
+// forget deletes what the exporter knows of a shard that another node owns now.
 func (x *Exporter) forget(s dag.ShardID) {
 	delete(x.shards, s)
 	x.mu.Lock()
@@ -331,7 +331,7 @@ func (x *Exporter) export(ctx context.Context, ends []store.Ended) error {
 	return out.flush(ctx)
 }
 
-// load shows runs with their attempts. It counts those that cannot be read any more.
+// load reads runs with their attempts. It counts the runs that cannot be read any more.
 func (x *Exporter) load(ctx context.Context, ids []dag.RunID, see func(*store.RunRecord) error) error {
 	if len(ids) == 0 {
 		return nil

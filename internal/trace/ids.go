@@ -20,7 +20,7 @@ const (
 	ModeLinked = "linked" // each attempt is a trace of its own, with a link to the span of the run
 )
 
-// Settings say what is exported, and to where. Without a URL nothing is.
+// Settings determine what is exported, and where. Without a URL, nothing is exported.
 type Settings struct {
 	URL         string
 	HeadersFile string // file with headers of each call, one per line; "": none

@@ -25,7 +25,7 @@ const (
 	spansPerCall = 1000
 	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax.
 	backoffMin, backoffMax = time.Second, time.Minute
-	// answerMax bounds what is read of an answer, in bytes.
+	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
 	// headersMax bounds the headers of the settings.
 	headersMax = 32
@@ -45,7 +45,7 @@ type batch struct {
 	runs  int64
 }
 
-// add adds the spans of an end of a run, and sends what is enough for a call.
+// add adds the spans of a run that has ended. When there are enough spans for a call, add sends them.
 func (b *batch) add(ctx context.Context, rec *store.RunRecord, end *tally.End) error {
 	t, err := b.x.spans(ctx, rec, end)
 	if err != nil {

@@ -194,7 +194,7 @@ func (m *mover) rehome(values []store.Value) {
 	}
 }
 
-// forward sends a message after the workflows that it is about.
+// forward sends a message after the workflows that the message concerns.
 func (m *mover) forward(values []store.Value) error {
 	if m.o.Forward == nil {
 		return fmt.Errorf("messages between shards are waiting, and the target has other shards: %w", store.ErrFormat)

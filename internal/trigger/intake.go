@@ -25,7 +25,7 @@ type intake struct {
 	Of string `json:"of"`
 }
 
-// source returns a hash of the part of the declaration that says what the source reads.
+// source returns a hash of the part of the declaration that determines what the source reads.
 func (d *declared) source() string {
 	part := workflow.Trigger{Kind: d.Kind} // all events of kind event are in one log
 	switch {

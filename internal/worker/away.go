@@ -43,23 +43,23 @@ func (k *Kind) furnish(folder string, cmd *command, fenced bool) error {
 	return nil
 }
 
-// Pauses between two starts of a process whose other side is away. With a short patience they are
-// shorter.
+// Pauses between two starts of a process that cannot reach the system it works on, such as a database. With a
+// short patience the pauses are shorter.
 const (
 	awayFirst = time.Second
 	awayMax   = time.Minute
 	awayParts = 8
 )
 
-// away is the state of an attempt whose other side is away. Its zero value is right for every other
-// attempt.
+// away is the state of an attempt that cannot reach the system it works on. The zero value is the state of
+// every other attempt.
 type away struct {
 	since time.Time // the first end with ExitAway; zero: there was none
 	pause time.Duration
 }
 
-// patient reports whether the process of a kind has ended because the other side is away, and was
-// started again after a pause. The pauses count against the timeout of the attempt.
+// patient reports whether the process of a kind has ended because the system it works on cannot be reached,
+// and was started again after a pause. The pauses count against the timeout of the attempt.
 func (a *attempt) patient() bool {
 	k := a.job.Kind
 	if k == nil || a.cause != "" || !a.status.Exited() || a.status.ExitStatus() != ExitAway {

@@ -336,7 +336,7 @@ func (k *keeper) rouse() {
 		return
 	}
 	if k.gathering && k.gathers() {
-		return // tell checks again in time
+		return // tell checks k.gathering again when it is due
 	}
 	select {
 	case k.wake <- struct{}{}:

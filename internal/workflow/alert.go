@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Alert is a rule about who is notified of what. Package alert reads its JSON.
+// Alert is a rule that decides who is notified of which events. Package alert reads its JSON.
 type Alert struct {
 	Name     string   `json:"name"` // unique in the workflow
 	On       []string `json:"on"`
@@ -32,7 +32,7 @@ const (
 	alertMessageMax = 1000 // bytes
 )
 
-// The events that rules can watch, and those that are known but not watched yet.
+// These are the events that rules can watch, and the events that are known but cannot be watched yet.
 var (
 	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded", "late", "slow"}
 	alertEventsLater = []string{"approval", "lost", "poison", "quarantined", "recovered", "retrying", "started", "task_failed", "waiting"}

@@ -51,7 +51,7 @@ func thanShape() *shape {
 	})
 }
 
-// alertTimes reads and checks what a rule says about the time of runs.
+// alertTimes reads and checks the conditions of a rule about the times of runs.
 func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint string)) {
 	deadline, than := n.get("deadline"), n.get("than")
 	late, slow := slices.Contains(a.On, "late"), slices.Contains(a.On, "slow")

@@ -91,7 +91,7 @@ func (r *triggerReader) concerns() {
 	}
 }
 
-// span reads start and end.
+// span reads the settings start and end of a trigger.
 func (r *triggerReader) span() {
 	if r.zone == nil {
 		return

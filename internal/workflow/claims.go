@@ -115,7 +115,7 @@ func (r *reader) locks(n *node) []string {
 	for i, v := range n.vals {
 		at := fmt.Sprintf("locks[%d]", i)
 		if i == locksMax {
-			r.failNode(v, at, fmt.Sprintf("the workflow names %d locks, the limit is %d", len(n.vals), locksMax), "one lock can stand for several things")
+			r.failNode(v, at, fmt.Sprintf("the workflow names %d locks, the limit is %d", len(n.vals), locksMax), "let one lock protect several things")
 			return names
 		}
 		if !v.isText() {

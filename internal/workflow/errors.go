@@ -9,7 +9,7 @@ import (
 // errorsMax bounds the errors that an invalid file can cause.
 const errorsMax = 100
 
-// Error is one fault of a file, with its place and the remedy.
+// Error is one mistake in a file, with its position and the remedy.
 type Error struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1; 1:1 means the whole file

@@ -41,7 +41,7 @@ func ParseExpectation(text string) (*Expectation, error) {
 		return nil, errors.New(issues.Errors()[0].Message)
 	}
 	if !isBoolean(ast.OutputType()) {
-		return nil, fmt.Errorf("it is of the type %s, and a condition is true or false", ast.OutputType())
+		return nil, fmt.Errorf("a condition must be true or false, and this one has the type %s", ast.OutputType())
 	}
 	x := &Expectation{reads: map[string]bool{}}
 	for _, word := range celWord.FindAllString(text, -1) { // an additional word only costs memory
@@ -67,7 +67,7 @@ func (x *Expectation) Holds(values map[string]any) (bool, error) {
 	}
 	is, ok := out.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("it is %v, and a condition is true or false", out.Type())
+		return false, fmt.Errorf("a condition must be true or false, and this one has the type %v", out.Type())
 	}
 	return is, nil
 }

@@ -13,13 +13,14 @@ type house struct {
 	name  string // name of the key, and of the kind in package kind
 	doc   string
 	shape func() *shape
-	// keys are those of notOfKinds that the task may have.
+	// keys are the keys in notOfKinds that the task may have nevertheless.
 	keys []string
 	// exits reports whether the exit codes of the kind mean something to retry.on_exit.
 	exits bool
 	// plain are the keys of the input that may not hold ${{ }}, because their values are code.
 	plain []string
-	// outputs returns the outputs that every task with this input has; nil: those that the task declares.
+	// outputs returns the outputs that every task with this input has. If it is nil, the task declares its
+	// outputs.
 	outputs func(n *node) []Output
 	// artifacts returns the files that the kind makes, and that are kept; nil: none.
 	artifacts func(n *node) []string
@@ -118,7 +119,7 @@ func (t *Task) exits() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.exits })
 }
 
-// PlaceKind returns the kind of the task's place; "": the task has no kind.
+// PlaceKind returns the kind in the placement of the task, or "" if the task has no kind.
 func (t *Task) PlaceKind() string {
 	if t.House {
 		return dag.HousePrefix + t.Kind

@@ -82,8 +82,8 @@ func (w *Workflow) input(t *Task, from *values) (json.RawMessage, error) {
 	return w.object("with", t.With, "pass large values by reference", t.foreachScope()|secretsToo, from)
 }
 
-// object evaluates the values of a key of a task, and returns them as one JSON object. remedy says what to
-// do if it is too large.
+// object evaluates the values of a key of a task, and returns them as one JSON object. If the object is too
+// large, the error contains remedy.
 func (w *Workflow) object(key string, given []Given, remedy string, in scope, from *values) (json.RawMessage, error) {
 	all := make(map[string]any, len(given))
 	for _, g := range given {

@@ -135,7 +135,7 @@ func (w *Workflow) isSecret(name string) bool {
 	return slices.ContainsFunc(w.Params, func(p Param) bool { return p.Name == name && p.Type == Secret })
 }
 
-// CallParams evaluates the parameters that a call gives to the workflow that it calls.
+// CallParams evaluates the parameters that a call passes to the called workflow.
 func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMessage, error) {
 	t := &w.Tasks[task]
 	if t.Call == nil {

@@ -258,7 +258,7 @@ func (r *reader) defaultOf(p *Param, n *node, at string) json.RawMessage {
 	return raw
 }
 
-// gives reports whether a template has a value of the type, and returns the type that it has.
+// gives reports whether the value of a template has the type. It returns the type that the value has.
 func gives(t *template, typ Type) (string, bool) {
 	if len(t.parts) != 1 || t.parts[0].expr == nil {
 		return "text", typ == String || typ == JSON

@@ -196,7 +196,7 @@ func needNode(k, v *node, name string, nth int) *node {
 	return needs
 }
 
-// readCheck checks what the expressions of tasks read.
+// readCheck checks which tasks and values the expressions of tasks read.
 type readCheck struct {
 	*reader
 	graph  *dag.Graph // nil if the graph is wrong

@@ -134,7 +134,7 @@ func given(n *node) []Given {
 	return all
 }
 
-// checkLogic checks what the expressions of a logical task read, and where a switch leads.
+// checkLogic checks what the expressions of a logical task read, and the targets of a switch.
 func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n *node, at string, refs []ref)) {
 	text := func(v *node, key string) {
 		if v != nil && v.isText() && hasTemplate(v.text) {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// scope is the place of an expression; it decides which values the expression may read.
+// scope is the position of an expression. It determines which values the expression may read.
 type scope uint8
 
 const (
@@ -228,7 +228,7 @@ func resolveSecret(path []string, in scope) (ref, *cel.Type, *complaint) {
 // paramsKey is the secret that holds the key of parameters of type secret.
 const paramsKey = "__params"
 
-// secretName is what can be the name of a secret.
+// secretName matches the names that a secret can have.
 var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 // beforeRun refuses what no run has yet: where a trigger decides what to start.

@@ -31,7 +31,7 @@ func BuiltinClasses() []Class {
 	return all
 }
 
-// Class is a resource class: what a task takes that names it.
+// Class is a resource class: the resources that a task takes if it names the class.
 type Class struct {
 	Name string   `json:"name"`
 	Need dag.Need `json:"need,omitzero"`

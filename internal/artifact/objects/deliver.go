@@ -57,8 +57,8 @@ func (d *Delivery) Forget(ref artifact.Ref) {
 	}
 }
 
-// Clean removes artifacts that wait for no delivery: those of runs without an attempt here. It is called
-// before attempts begin.
+// Clean removes the local artifacts of runs without an attempt on this node. No delivery needs them any
+// more. It is called before attempts begin.
 func (d *Delivery) Clean(here map[string]bool) {
 	runs, _ := filepath.Glob(filepath.Join(d.from.Path, "artifacts", "*", "*", "*")) // the only possible error is a wrong pattern
 	for _, at := range runs {

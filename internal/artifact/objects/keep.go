@@ -181,7 +181,7 @@ func (d *deposit) commit(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes the files of the deposit. What it leaves, Sweep deletes.
+// discard deletes the files of the deposit. Sweep deletes those that discard could not delete.
 func (d *deposit) discard(ctx context.Context) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardMax)
 	defer cancel()

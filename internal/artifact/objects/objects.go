@@ -164,7 +164,7 @@ func (s *Store) Used(ctx context.Context, run artifact.Run) (u artifact.Usage, e
 	return u, err
 }
 
-// placeSlashes is the number of slashes in the place of an attempt.
+// placeSlashes is the number of slashes in the path of an attempt.
 const placeSlashes = 3
 
 // Delete is that of an artifact.Store.
@@ -215,7 +215,7 @@ func (s *Store) deleteRun(ctx context.Context, place string) error {
 	})
 }
 
-// manifestOf returns the place of the attempt whose manifest has this key.
+// manifestOf returns the path of the attempt whose manifest has this key.
 func manifestOf(key string) (string, bool) {
 	place, is := strings.CutSuffix(strings.TrimPrefix(key, root), "/"+manifestName)
 	return place, is && strings.Count(place, "/") == placeSlashes

@@ -73,7 +73,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time, gone func(ctx context.
 	}
 }
 
-// placeOf returns the place of the attempt that a key belongs to.
+// placeOf returns the path of the attempt to which a key belongs.
 func placeOf(key string) (string, bool) {
 	parts := strings.SplitN(strings.TrimPrefix(key, root), "/", placeSlashes+2)
 	if len(parts) < placeSlashes+2 {

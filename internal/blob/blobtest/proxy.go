@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Fault is what a Proxy does to one request.
+// Fault is a fault that a Proxy injects into one request.
 type Fault int
 
 // Faults of a Proxy.
@@ -28,14 +28,14 @@ const (
 	faults
 )
 
-// Proxy passes requests on to a server, and fails as it is told.
+// Proxy forwards requests to a server, and injects the planned faults.
 type Proxy struct {
 	Address string
 
 	plan atomic.Pointer[plan]
 }
 
-// plan says what happens to requests.
+// plan chooses the fault of each request.
 type plan struct {
 	choose func(n int, r *http.Request) Fault // nil: nothing
 
@@ -43,7 +43,8 @@ type plan struct {
 	seen int
 }
 
-// NewProxy starts a proxy in front of a server. choose says what happens to the nth request; nil: nothing.
+// NewProxy starts a proxy in front of a server. choose returns the fault of the nth request. If choose is
+// nil, there are no faults.
 func NewProxy(t testing.TB, to *Server, choose func(n int, r *http.Request) Fault) *Proxy {
 	p := new(Proxy)
 	p.Choose(choose)

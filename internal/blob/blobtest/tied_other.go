@@ -4,5 +4,5 @@ package blobtest
 
 import "os/exec"
 
-// tie does nothing: only Linux ends a process with the one that started it.
+// tie does nothing here: only on Linux can a process end together with the process that started it.
 func tie(*exec.Cmd) {}

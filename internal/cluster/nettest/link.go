@@ -17,7 +17,7 @@ const (
 	waitingMax = 4096
 )
 
-// Link says what happens to packets on their way. The zero value carries everything at once.
+// Link describes how packets are carried over a link. The zero value carries every packet without delay.
 type Link struct {
 	Cut   bool          // nothing arrives
 	Loss  float64       // share of the packets that do not arrive, from 0 to 1

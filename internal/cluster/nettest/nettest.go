@@ -139,7 +139,8 @@ func (n *Network) Add(t testing.TB) *Machine {
 	return m
 }
 
-// carry reads what a machine sends and puts it on the way to its receiver, until the machine is gone.
+// carry reads the packets that a machine sends and forwards them to their receivers, until the machine is
+// removed.
 func (n *Network) carry(from *Machine) {
 	packet := make([]byte, packetMax)
 	for {

@@ -103,8 +103,8 @@ var comparison = regexp.MustCompile(`^(.+?)\s*(==|!=|<=|>=|<|>)\s*(.+)$`)
 // bracketsMax bounds how deep the brackets of a condition are.
 const bracketsMax = 50
 
-// split cuts a condition at the places of an operator that are in no brackets. It returns nil if brackets
-// are not closed, or too deep.
+// split cuts a condition at each occurrence of an operator outside of brackets. It returns nil if brackets
+// are not closed, or are nested too deeply.
 func split(text, sign string) (parts []string) {
 	depth, from := 0, 0
 	for i := 0; i < len(text); i++ {

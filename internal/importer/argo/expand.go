@@ -26,7 +26,7 @@ type call struct {
 	each     *importer.Each // the foreach of the one task that the template becomes
 }
 
-// failed returns a task in place of a call that cannot be converted.
+// failed returns a task that takes the place of a call that cannot be converted.
 func (d *sheet) failed(c call, reason, remedy string) *node {
 	t := d.Task(c.at, c.name)
 	t.Need(c.needs...)
@@ -199,7 +199,8 @@ func (d *sheet) dag(c call, inner *scope, f *importer.Fields) *node {
 	return n
 }
 
-// inOrder sorts tasks so that each comes after the tasks that it names. Tasks of a cycle keep their order.
+// inOrder sorts tasks so that each comes after the tasks that it names. Tasks that form a cycle keep their
+// order.
 func inOrder(list []*workflow.Value) []*workflow.Value {
 	byName, done := map[string]*workflow.Value{}, map[string]bool{}
 	for _, v := range list {

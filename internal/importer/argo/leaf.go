@@ -135,7 +135,7 @@ func (s *scope) program(t *importer.Task, program []string, source string) error
 	case err != nil:
 		return err
 	case strings.TrimSpace(source) == "":
-		return fmt.Errorf("it has nothing to run; give it a source")
+		return fmt.Errorf("the script has no source; give it one")
 	case strings.Contains(source, "${{"):
 		return fmt.Errorf("it holds ${{, which is not allowed in run; move it into a script of its own")
 	}

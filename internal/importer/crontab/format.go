@@ -21,7 +21,7 @@ func Formats() []string {
 	return []string{string(Auto), string(User), string(System), string(Anacron)}
 }
 
-// format determines the format, and returns the reason.
+// format determines the format of a crontab, and returns it with the reason for the choice.
 func (c *converter) format(lines []line) (Format, string, error) {
 	switch f := c.opt.Format; f {
 	case User, System, Anacron:

@@ -251,7 +251,7 @@ func base(path string) string {
 	return name
 }
 
-// slugMax leaves room for a number after the name.
+// slugMax bounds the length of a slug. It leaves room for a number after the name.
 const slugMax = 50
 
 // slug makes a valid name of words. It returns "" if no character is left.

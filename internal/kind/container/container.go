@@ -78,7 +78,7 @@ const (
 	NetworkNone = "none"
 )
 
-// Settings are what a machine decides about containers.
+// Settings are the settings of a machine for containers.
 type Settings struct {
 	Engine string  `json:"engine,omitempty"` // EngineAuto ("" is the same) | EnginePodman | EngineNone
 	Mounts []Mount `json:"mounts,omitempty"`
@@ -213,7 +213,7 @@ func read(raw json.RawMessage) (*With, error) {
 	return &w, err
 }
 
-// bind is a folder of the machine at a place in the container.
+// bind is a folder of the machine that is mounted at a path in the container.
 type bind struct {
 	from, at string
 	write    bool

@@ -23,7 +23,8 @@ import (
 // versionMin is the first version of podman that lets a container write to the log of the attempt itself.
 const versionMin = 4
 
-// Engine describes what makes containers on this machine. It returns an error that names what is missing.
+// Engine returns a description of the program that makes containers on this machine. If something is
+// missing, it returns an error that names it.
 func Engine(of Settings) (string, error) {
 	if err := lacks(of); err != nil {
 		return "", err

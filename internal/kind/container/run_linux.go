@@ -225,8 +225,8 @@ func (c *container) run(ctx context.Context) int {
 // outputsMax bounds the outputs that are taken; the worker has a lower bound for what it keeps.
 const outputsMax = 1 << 20
 
-// take gives the outputs of the container to the attempt, as they are. A container could have put anything in
-// place of the file.
+// take copies the outputs of the container to the attempt, unchanged. It is careful with the file, because a
+// container could have replaced it with anything.
 func (c *container) take() error {
 	from, err := os.OpenFile(filepath.Join(c.folder, ownFolder, outFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

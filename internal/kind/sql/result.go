@@ -99,7 +99,7 @@ func (t *task) sink() *sink {
 	return s
 }
 
-// open begins a new result, and drops what a try before has written.
+// open begins a new result, and deletes what an earlier try has written.
 func (s *sink) open() error {
 	s.discard()
 	s.names, s.plain, s.n, s.list, s.size = nil, nil, 0, nil, 0

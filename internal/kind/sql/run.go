@@ -39,7 +39,7 @@ type database interface {
 	// rollback takes everything back. It works after the end of the context, too.
 	rollback()
 	close()
-	// judge says what an error of the database means.
+	// judge classifies an error of the database.
 	judge(err error) verdict
 }
 

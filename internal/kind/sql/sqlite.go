@@ -37,7 +37,7 @@ func (*file) handle() string { return "" }
 
 func (*file) end(context.Context, string) (bool, error) { return false, nil }
 
-// do executes a statement with values by place, and returns the first value of its first row.
+// do executes a statement with positional values, and returns the first value of the first row.
 func (f *file) do(text string, values ...string) (first *string, err error) {
 	stmt, _, err := f.conn.PrepareTransient(text)
 	if err != nil {

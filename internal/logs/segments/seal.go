@@ -91,7 +91,7 @@ func (s *Store) seal(ctx context.Context, all bool) error {
 	return err
 }
 
-// choose returns the logs with a segment that is due, and forgets those that rest.
+// choose returns the logs that have a segment to write, and forgets the logs that no longer grow.
 func (s *Store) choose(all bool) (list []*tail) {
 	now := time.Now()
 	s.mu.Lock()
@@ -108,7 +108,8 @@ func (s *Store) choose(all bool) (list []*tail) {
 	return list
 }
 
-// write writes segments up to the present end of a log. Only one goroutine at a time writes those of one log.
+// write writes segments up to the present end of a log. At any time, only one goroutine writes the segments
+// of a given log.
 func (s *Store) write(ctx context.Context, t *tail) error {
 	prefix, err := folder(&t.ref)
 	if err != nil {

@@ -76,7 +76,7 @@ func ZooKeeper(t testing.TB, lines ...string) *Server {
 	return s
 }
 
-// needs skips a test for which something is missing, or fails it if CI is set.
+// needs skips the test if the tool name is not installed as file. In CI, the test fails instead.
 func needs(t testing.TB, file, name string) {
 	t.Helper()
 	if _, err := os.Stat(file); err != nil {

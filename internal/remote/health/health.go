@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// connectionsMax bounds the connections of one address to the health listener of a worker,
-	// connectionsAllMax those of all addresses.
+	// connectionsMax bounds the connections of one address to the health listener of a worker.
+	// connectionsAllMax bounds the connections of all addresses.
 	connectionsMax, connectionsAllMax = 32, 256
 	// timeout bounds each request and each answer there, headerBytesMax the header of a request in bytes.
 	timeout        = 10 * time.Second

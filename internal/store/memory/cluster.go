@@ -90,7 +90,7 @@ func cloneTraits(t store.Traits) store.Traits {
 
 func checkMemberState(state string) error {
 	if state != store.MemberActive && state != store.MemberLeaving && state != store.MemberDrained {
-		return refused("a member cannot be %q", state)
+		return refused("a member cannot have the state %q", state)
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ func PackHears(names []string, check func(string) error) (string, error) {
 	return string(text), err
 }
 
-// UnpackHears returns the names in the column trigger.hears. It returns ErrCorrupt if it cannot be read.
+// UnpackHears returns the names in the column trigger.hears. It returns ErrCorrupt for a column that it
+// cannot read.
 func UnpackHears[T string | []byte](text T) (names []string, err error) {
 	if len(text) == 0 {
 		return nil, nil

@@ -20,7 +20,7 @@ type RunIndex struct {
 // placesMin is the least number of positions.
 const placesMin = 64
 
-// Reset empties the index and makes room for a number of runs.
+// Reset empties the index and reserves memory for a number of runs.
 func (x *RunIndex) Reset(runs int) {
 	x.ids = x.ids[:0]
 	size := placesMin
@@ -65,7 +65,7 @@ func (x *RunIndex) Has(id dag.RunID) bool { return x.Find(id) >= 0 }
 // Meets reports whether the two indexes have a run in common.
 func (x *RunIndex) Meets(o *RunIndex) bool { return slices.ContainsFunc(o.ids, x.Has) }
 
-// place is the position of a run, or the free position for it.
+// place is the position of a run in the index, or the free position where the run would be put.
 func (x *RunIndex) place(id dag.RunID) *int32 {
 	last := uint32(len(x.places) - 1)
 	for i := binary.BigEndian.Uint32(id[len(id)-4:]) & last; ; i = (i + 1) & last {

@@ -106,7 +106,8 @@ func changeAt(sql string) int {
 	return 0
 }
 
-// notedQuery makes a statement that returns the rows that it changes write the audit row of the call.
+// notedQuery extends q so that the same statement also writes the audit row of the call. q must return the
+// rows that it changes. Without an audit row in ctx, notedQuery returns q unchanged.
 func notedQuery(ctx context.Context, q query) query {
 	if row, ok := store.AuditOf(ctx); ok {
 		q.name += notedSuffix

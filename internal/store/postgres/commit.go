@@ -152,7 +152,7 @@ func (x *tx) end() (dag.Micros, error) {
 		x.send("clock", nil)
 	}
 	if x.fail != nil {
-		// The Sync was not sent: the database cannot commit the parts that it has.
+		// The Sync was not sent, so the database cannot commit the part of the transaction that it received.
 		hangUp(x.conn)
 		_ = x.p.Close()
 		return 0, translate("send", x.fail)

@@ -173,7 +173,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 	return err
 }
 
-// room returns the empty parameters of a statement.
+// room returns the parameters of a statement, without values.
 func (c *conn) room(name string) *rows {
 	r := c.rows[name]
 	if r == nil {

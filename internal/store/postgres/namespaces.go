@@ -117,7 +117,7 @@ func (x *tx) uses(b *store.Batch) {
 	}
 }
 
-// counts refuses to count what a namespace has in a shard without a fence.
+// counts refuses, without a fence, to count what a namespace has in a shard.
 func (x *tx) counts(namespace string, shard dag.ShardID) bool {
 	if _, fenced := x.seq(shard); !fenced {
 		x.fail = fmt.Errorf("the use of namespace %s is of shard %d, which has no fence: %w", namespace, shard, store.ErrFenced)
@@ -154,7 +154,7 @@ func overQuota(message string, hour dag.Micros) *store.QuotaError {
 	return q.Exceeded(parts[2], n+1, n+1, hour)
 }
 
-// hourOf is the hour of the use of namespaces in a batch.
+// hourOf returns the start of the hour for which a batch counts the use of namespaces; 0: it counts none.
 func hourOf(b *store.Batch) dag.Micros {
 	if len(b.Uses) == 0 {
 		return 0

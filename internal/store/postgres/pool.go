@@ -196,8 +196,8 @@ func connectError(config *pgconn.Config, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, &inOneLine{err})
 }
 
-// inOneLine is an error of the driver whose text has one line. The driver writes a line for each address that
-// it tried, also if two of them say the same.
+// inOneLine is an error of the driver, with its text in one line. The driver writes one line for each
+// address that it tried, even if two lines are equal.
 type inOneLine struct{ error }
 
 func (e *inOneLine) Error() string {

@@ -17,8 +17,8 @@ const (
 	lookStep = 500
 )
 
-// rowsRoom is the number of runs for which an answer has room before it grows: a page of the web UI, and the
-// run after it.
+// rowsRoom is the number of runs for which an answer has memory before it grows: a page of the web UI, and
+// one more run.
 const rowsRoom = 51
 
 // runList is the index that a query for runs uses.
@@ -175,7 +175,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			}
 			page.Runs = append(page.Runs, rows[i])
 		}
-		others = l.q.Not != 0 // many such rows may be next to each other
+		others = l.q.Not != 0 // many rows that the query excludes may be next to each other
 		if looked += read; read < step {
 			if l.cut {
 				page.Next = l.floor

@@ -63,7 +63,7 @@ func (x *tx) triggerState(rows *rows, t *store.Trigger) {
 		int8(int64(t.Modified)).blob(t.Data).blob(t.Spec)
 }
 
-// hears adds the names that a trigger listens to. They are texts in a table of their own, so that the
+// hears stores the names that a trigger listens to. They are also texts in a table of their own, so that the
 // database checks their content. In the trigger's row they are JSON.
 func hears(rows *rows, t *store.Trigger) {
 	if t.State != store.TriggerActive {

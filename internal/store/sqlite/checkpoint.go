@@ -73,7 +73,8 @@ func (c *checkpointer) run() {
 	}
 }
 
-// commitRows is added to the rows of each transaction: a few rows change as many pages.
+// commitRows is added to the number of rows of each transaction, because even a transaction of a few rows
+// changes as many pages.
 const commitRows = 8
 
 // wrote counts the rows of a transaction of the writer.

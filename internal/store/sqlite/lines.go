@@ -44,8 +44,8 @@ func (s *stander) keeps() int64 {
 	return 0
 }
 
-// lineMoves holds the runs that join and leave lines in the transaction under way. Most runs join at the
-// end of a line and leave at its head. So a transaction changes few rows for many moves in a line.
+// lineMoves holds the runs that join or leave lines in the transaction under way. Most runs join at the end
+// of a line and leave at its head. So many moves in a line change only a few rows.
 type lineMoves struct {
 	come, leave []stander
 	packed      []byte

@@ -22,7 +22,7 @@ func (e members) Join(ctx context.Context, m store.Member) error {
 	case !m.Worker:
 		return fmt.Errorf("join as %s: a store for one node lists only workers: %w", m.Name, store.ErrRefused)
 	case m.State != store.MemberActive && m.State != store.MemberLeaving && m.State != store.MemberDrained:
-		return fmt.Errorf("join as %s: a member cannot be %q: %w", m.Name, m.State, store.ErrRefused)
+		return fmt.Errorf("join as %s: a member cannot have the state %q: %w", m.Name, m.State, store.ErrRefused)
 	}
 	d := e.d
 	return d.changeBeside(ctx, "change of members", func() error {

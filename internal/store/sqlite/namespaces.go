@@ -165,7 +165,7 @@ func writeStocks(d *DB, b *store.Batch) error {
 	return nil
 }
 
-// tokenFits returns a QuotaError if a namespace of a new token has no room for it.
+// tokenFits returns a QuotaError if the quota of the namespace does not allow a new token.
 func tokenFits(d *DB, t *store.Token) error {
 	rows, err := listOn(d, d.conn, "namespaces", nil, scanNamespace)
 	if err != nil || !slices.ContainsFunc(rows, func(n store.Namespace) bool { return n.Tokens > 0 }) {

@@ -288,7 +288,7 @@ func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
 	return low, err
 }
 
-// pageRoom is the number of runs that a page has room for before it grows: a page of the web UI.
+// pageRoom is the number of runs for which a page has memory before it grows: a page of the web UI.
 const pageRoom = 50
 
 func (l *listing) page() (page store.RunPage, err error) {

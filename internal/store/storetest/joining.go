@@ -100,7 +100,8 @@ func tokenNotJoined(b *bed, s store.Tokens) {
 	b.same(tokenOf(b, s, old.ID).Revoked > 0, true, "the expired row gave its name up")
 }
 
-// tokenJoinedAtOnce: of several workers that use an invitation at once, as many join as it allows.
+// tokenJoinedAtOnce: if several workers use an invitation at once, only as many join as the invitation
+// allows.
 func tokenJoinedAtOnce(b *bed, s store.Tokens) {
 	inv := invitation(b, s, 1, 3, 0)
 	var wg sync.WaitGroup

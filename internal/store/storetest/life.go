@@ -142,7 +142,7 @@ func closedInUse(b *bed) {
 	wg.Wait()
 }
 
-// reopen closes the store, and opens the data that it kept.
+// reopen closes the store, and opens it again with the same data.
 func (b *bed) reopen() {
 	b.Helper()
 	inner := b.s

@@ -56,13 +56,13 @@ type Options struct {
 	On Place
 }
 
-// Place is where a process of a test runs. The zero value is this machine.
+// Place describes where a process of a test runs. The zero value is this machine.
 type Place struct {
 	Address string                         // IP address at which the process listens; "": 127.0.0.1
 	Within  func(start func() error) error // calls start on the machine that has the address; nil: on this one
 }
 
-// start starts a process in the place.
+// start starts a process at the place.
 func (p *Place) start(cmd *exec.Cmd) error { return p.within(cmd.Start) }
 
 func (p *Place) within(do func() error) error {

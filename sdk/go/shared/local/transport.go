@@ -77,7 +77,9 @@ func (t *transport) find(u *url.URL, refused string) found {
 	return is
 }
 
-// added returns the request with the token, to the address of the record.
+// added returns a copy of r that carries the token. Over plain HTTP, the copy goes to the address in the
+// record.
+// Without a token, added returns r.
 func (f found) added(r *http.Request) *http.Request {
 	if f.token == "" {
 		return r
