@@ -24,7 +24,7 @@ type logFile struct {
 	lost    int64
 	last    byte         // the last byte kept
 	err     error        // the first failure; no bytes are written after it
-	lines   *lastLine    // the last line; nil: nobody asks for it
+	lines   *lastLine    // the last line; nil: it is not wanted
 	mask    *mask.Writer // nil: the attempt has no secrets
 }
 

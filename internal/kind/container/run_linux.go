@@ -20,7 +20,7 @@ import (
 // Files of a container in its folder.
 const (
 	startedFile = "started"      // the file exists when the container runs
-	stopFile    = "stop"         // the file exists when the attempt was told to end
+	stopFile    = "stop"         // the file exists when the attempt has to end
 	idFile      = "id"           // the file with the id of the container
 	envFile     = "env"          // the environment of the container
 	storeFile   = "storage.conf" // the settings of its store
@@ -64,7 +64,7 @@ func (c *container) furnish() error {
 	if err := os.Chmod(c.folder, 0o700); err != nil {
 		return err
 	}
-	// Any user of the container writes the outputs. Nobody else reaches the folder above.
+	// Any user of the container writes the outputs. Other users of the machine cannot reach the folder above.
 	out := filepath.Join(own, outFile)
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		return err
