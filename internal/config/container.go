@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"skein.dev/skein/internal/kind/container"
@@ -38,4 +39,28 @@ func setContainerMounts(c *Config, v string) error {
 		return fmt.Errorf("%d mounts are too many: at most %d", n, containerMountsMax)
 	}
 	return nil
+}
+
+// checkContainerMounts refuses a mount through which a container would reach a protected path.
+func (c *Config) checkContainerMounts() error {
+	for _, m := range c.Containers.Mounts {
+		real, err := filepath.EvalSymlinks(m.Path)
+		if err != nil {
+			real = m.Path // it may come later
+		}
+		for _, shut := range c.Unwatched() {
+			for _, at := range []string{m.Path, real} {
+				if inside(shut, at) || inside(at, shut) {
+					return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// inside reports whether a path is a folder or in it.
+func inside(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
 }

@@ -120,6 +120,9 @@ func load(flags map[string]string, path string, text *configText) (*Config, erro
 	if err := c.checkSpans(); err != nil {
 		return c, err
 	}
+	if err := c.checkContainerMounts(); err != nil {
+		return c, err
+	}
 	return c, c.checkRegistry()
 }
 

@@ -167,7 +167,7 @@ func (c *container) bring(ctx context.Context) int {
 			return c.fail(kind.Failed, "image %s cannot be looked at: %v", name, err)
 		case found.id != "":
 			c.image = found
-			c.say("image %s is %.19s", name, found.id)
+			c.say("image %s is sha256:%.12s", name, found.id)
 			return kind.Done
 		case c.with.Pull == PullNever:
 			return c.fail(kind.Failed, "image %s is not on this machine, and pull is never: pull it here with podman pull %s, or set pull to missing", name, name)

@@ -1,0 +1,30 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+)
+
+// TestContainerMounts: no setting lets containers reach the data folder or another protected path.
+func TestContainerMounts(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SKEIN_DATA", filepath.Join(dir, "data"))
+	t.Setenv("SKEIN_CONTAINER_MOUNTS", "data="+dir+"/srv, out="+dir+"/out:rw")
+	c, err := Load(nil, "")
+	if err != nil || len(c.Containers.Mounts) != 2 || !c.Containers.Mounts[1].Write || c.Containers.Mounts[0].Path != dir+"/srv" {
+		t.Fatal(c, err)
+	}
+	for _, bad := range []string{"a=" + dir, "a=" + dir + "/data", "a=" + dir + "/data/work", "a=/etc", "a=/srv,a=/opt", "a=srv", "/srv"} {
+		t.Setenv("SKEIN_CONTAINER_MOUNTS", bad)
+		var setting *SettingError
+		if _, err := Load(nil, ""); !errors.As(err, &setting) || setting.Name != "container_mounts" {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	t.Setenv("SKEIN_CONTAINER_MOUNTS", "")
+	t.Setenv("SKEIN_CONTAINER_ENGINE", "docker")
+	if _, err := Load(nil, ""); err == nil {
+		t.Error("docker is taken")
+	}
+}
