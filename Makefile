@@ -201,6 +201,7 @@ KILLS ?= 1000
 .PHONY: kills
 kills: tools ## kill attempts, servers, workers and keepers KILLS times (default 1000: some ten minutes), count what is left
 	SKEIN_KILLS=$(KILLS) $(GO) test ./cmd/skein -run 'TestNoOrphans$$' -timeout 0 -v -count 1
+	SKEIN_EVENTS=10000 $(GO) test ./cmd/skein -run 'TestEventsThroughKills$$' -timeout 0 -v -count 1
 
 YEAR ?= 1000x365
 .PHONY: year

@@ -102,6 +102,7 @@ type services struct {
 	engine    inside
 	watch     *trigger.Watch
 	feeds     *source.Supervisor
+	feeder    *source.Feeder
 	auditor   *audit.Keeper
 	recovery  *recovery.Keeper
 	tls       *tls.Config  // nil: the node listens in plain text
@@ -131,7 +132,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 		return nil, err
 	}
 	n = &Node{upkeep: upkeep{began: time.Now()}, cfg: cfg, log: log, life: uuid.NewString(), ready: make(chan struct{}), hurry: make(chan struct{}), stopMax: stopMax, rekept: make(chan struct{}, 1)}
-	n.stopRenewals, n.declared = func() {}, func() { n.watch.Changed(); n.feeds.Changed() }
+	n.stopRenewals, n.declared = func() {}, func() { n.watch.Changed(); n.feeds.Changed(); n.feeder.Wake() }
 	if n.lock, err = datadir.Take(cfg.Data); err != nil {
 		return nil, err
 	}
@@ -311,6 +312,11 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 		n.engine.Drain()
 	}
 	n.feeds = newSources(n)
+	n.feeder = source.NewFeeder(source.FeederConfig{Log: n.store, Triggers: n.sensors, Intake: engine.IntakeOf(n.engine.Engine), Messages: n.log,
+		Namespace: func(ctx context.Context, id dag.WorkflowID) (string, error) {
+			w, err := n.store.WorkflowByID(ctx, id)
+			return w.Namespace, err
+		}})
 	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: n.log, Protected: n.cfg.Unwatched(),
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) {
 			return trigger.Forgotten(ctx, n.store, k)

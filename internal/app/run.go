@@ -149,6 +149,7 @@ func (n *Node) look(ctx context.Context) error {
 			wg.Go(func() { n.recovery.Run(ctx) })
 		}
 		wg.Go(func() { n.feeds.Run(ctx) })
+		wg.Go(func() { n.feeder.Run(ctx) })
 		return n.watch.Run(ctx)
 	case <-ctx.Done():
 		return nil

@@ -1,0 +1,290 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+const (
+	feedEvery   = time.Second            // events that other nodes took are noticed after this time
+	feedSoon    = 200 * time.Millisecond // the pause while a trigger has no room, or collects a batch
+	feedPage    = 200                    // triggers that are read at once
+	feedRounds  = 20                     // pages of events that one trigger reads before the next trigger has its turn
+	feedMoveGap = 5000                   // events that a trigger does not want, after which its cursor is moved over them
+	feedMoveAge = time.Minute            // the same, by time
+)
+
+// FeederConfig is what a Feeder needs.
+type FeederConfig struct {
+	Log store.SentEvents
+	// Triggers lists the active triggers of some kinds that this process owns.
+	Triggers func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
+	// Namespace returns the namespace of a workflow.
+	Namespace func(ctx context.Context, w dag.WorkflowID) (string, error)
+	Intake    engine.Intake
+	Messages  *slog.Logger
+}
+
+// Feeder gives the events of the log to the triggers of kind event that this process owns. It is the log for
+// those who send events, so that it looks at once.
+type Feeder struct {
+	store.SentEvents
+	cfg  FeederConfig
+	wake chan struct{} // cap 1
+	// places belongs to the goroutine of Run.
+	places map[store.TriggerKey]*place
+	told   map[string]time.Time // messages in the log, and their times
+}
+
+// place is how far a trigger has read beyond its stored cursor. All events between them are ones that the
+// trigger does not want. It is a cache: without it, they are read again.
+type place struct {
+	of        string // the stored position that seq belongs to
+	spec      string // the declaration by which events were read
+	namespace string
+	seq       int64
+	since     time.Time // when the cursor was moved last
+}
+
+// placeOf names a stored position.
+func placeOf(cursor []byte, pos *engine.Position) string {
+	if cursor != nil {
+		return string(cursor)
+	}
+	return fmt.Sprintf("%s since %d", pos.From, pos.Since)
+}
+
+// NewFeeder makes a Feeder.
+func NewFeeder(cfg FeederConfig) *Feeder {
+	return &Feeder{SentEvents: cfg.Log, cfg: cfg, wake: make(chan struct{}, 1), places: map[store.TriggerKey]*place{}, told: map[string]time.Time{}}
+}
+
+// AddEvents implements store.SentEvents.
+func (f *Feeder) AddEvents(ctx context.Context, events []store.SentEvent) ([]store.EventAdded, error) {
+	added, err := f.SentEvents.AddEvents(ctx, events)
+	if err == nil {
+		f.Wake()
+	}
+	return added, err
+}
+
+// Wake makes Run look at the log at once.
+func (f *Feeder) Wake() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run feeds triggers until ctx ends.
+func (f *Feeder) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := feedEvery
+		soon, err := f.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.tell("", "events cannot be given to triggers", err)
+		}
+		if soon {
+			pause = feedSoon
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// tell logs a message about a trigger at most once in a minute.
+func (f *Feeder) tell(trigger, what string, err error) {
+	if last, ok := f.told[trigger]; ok && time.Since(last) < time.Minute {
+		return
+	}
+	if len(f.told) > 1000 {
+		clear(f.told)
+	}
+	f.told[trigger] = time.Now()
+	f.cfg.Messages.Warn(what, "code", "events_not_given", "trigger", trigger, "err", err)
+}
+
+// round gives each trigger what it has not got yet. soon says that a trigger waits for room or for more
+// events.
+func (f *Feeder) round(ctx context.Context) (soon bool, err error) {
+	first, last, err := f.cfg.Log.EventLog(ctx)
+	if err != nil {
+		return false, err
+	}
+	seen := map[store.TriggerKey]*place{}
+	var after store.TriggerKey
+	for {
+		page, err := f.cfg.Triggers(ctx, []string{workflow.KindEvent}, after, feedPage)
+		if err != nil {
+			return soon, err
+		}
+		for i := range page {
+			t := &page[i]
+			after = store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
+			wait, err := f.feed(ctx, t, first, last)
+			soon = soon || wait
+			if err != nil && ctx.Err() == nil {
+				f.tell(t.Name, "events cannot be given to this trigger", err)
+			}
+			if p := f.places[after]; p != nil {
+				seen[after] = p
+			}
+		}
+		if len(page) < feedPage {
+			f.places = seen
+			return soon, nil
+		}
+	}
+}
+
+// feed gives one trigger what it has not got yet, up to a bound.
+func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) (soon bool, err error) {
+	pos, err := f.cfg.Intake.Position(t)
+	if err != nil {
+		return false, err
+	}
+	g := feeding{f: f, key: store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, cursor: pos.Cursor, first: first, last: last}
+	p := f.places[g.key]
+	if p == nil || p.of != placeOf(pos.Cursor, &pos) || p.spec != string(t.Spec) {
+		p = &place{of: placeOf(pos.Cursor, &pos), spec: string(t.Spec), since: time.Now()}
+		if p.seq, err = f.start(ctx, &pos, first); err != nil {
+			return false, err
+		}
+		if p.namespace, err = f.cfg.Namespace(ctx, t.Workflow); err != nil {
+			return false, err
+		}
+		f.places[g.key] = p
+	}
+	if g.place = p; p.seq >= last {
+		return false, nil
+	}
+	if g.decl, err = workflow.DecodeTrigger(t.Spec); err != nil {
+		return false, err
+	}
+	for n := 0; n < feedRounds && err == nil && p.seq < last && !soon; n++ {
+		soon, err = g.step(ctx)
+	}
+	switch {
+	case errors.Is(err, engine.ErrGateFull):
+		return true, nil
+	case errors.Is(err, engine.ErrStale), errors.Is(err, errkind.ErrConflict), errors.Is(err, errkind.ErrNotFound), isElsewhere(err):
+		delete(f.places, g.key) // the next round begins at the stored cursor, if the trigger is still here and active
+		return false, nil
+	}
+	return soon, err
+}
+
+func isElsewhere(err error) bool {
+	var e *errkind.Elsewhere
+	return errors.As(err, &e)
+}
+
+// start returns the Seq after which a trigger reads.
+func (f *Feeder) start(ctx context.Context, pos *engine.Position, first int64) (int64, error) {
+	switch {
+	case pos.Cursor != nil:
+		seq, err := strconv.ParseInt(string(pos.Cursor), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("its cursor is no number: seek to beginning or now: %w", err)
+		}
+		return seq, nil
+	case pos.From == workflow.FromBeginning:
+		return first - 1, nil
+	}
+	return f.cfg.Log.EventsUntil(ctx, pos.Since)
+}
+
+// feeding gives events to one trigger.
+type feeding struct {
+	f           *Feeder
+	key         store.TriggerKey
+	decl        *workflow.Trigger
+	cursor      []byte // as stored
+	place       *place
+	first, last int64
+}
+
+// step reads one page of the log and gives what the trigger wants of it. wait says that a batch is being
+// collected.
+func (g *feeding) step(ctx context.Context) (wait bool, err error) {
+	if lost := g.first - 1 - g.place.seq; lost > 0 && g.cursor != nil {
+		return false, g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.first-1, 10), Lost: lost,
+			Why: "the log keeps events for a time and a number only (retention_events_age, retention_events)"}, g.first-1)
+	}
+	page, err := g.f.cfg.Log.EventsAfter(ctx, g.place.seq, engine.BatchEventsMax, engine.BatchBytesMax)
+	if err != nil || len(page) == 0 {
+		g.place.seq = max(g.place.seq, g.last) // the rest of the log was deleted just now; the next round counts it
+		return false, err
+	}
+	end := page[len(page)-1].Seq
+	var b engine.Batch
+	var oldest *store.SentEvent
+	for i := range page {
+		ev := &page[i]
+		if ev.Namespace == g.place.namespace && g.decl.Event.Takes(ev.Type, ev.Source) {
+			if oldest == nil {
+				oldest = ev
+			}
+			b.Events = append(b.Events, eventOf(ev))
+		}
+	}
+	if in := g.decl.Intake; oldest != nil && in.BatchMax > 0 && len(b.Events) < int(in.BatchMax) && end >= g.last &&
+		time.Since(oldest.Received.Time()) < time.Duration(in.BatchWait) {
+		g.place.seq = oldest.Seq - 1
+		return true, nil
+	}
+	if oldest == nil && end-g.committed() < feedMoveGap && time.Since(g.place.since) < feedMoveAge && g.cursor != nil {
+		g.place.seq = end
+		return false, nil
+	}
+	b.Cursor = strconv.AppendInt(nil, end, 10)
+	return false, g.give(ctx, b, end)
+}
+
+// committed returns the Seq of the stored cursor.
+func (g *feeding) committed() int64 {
+	n, err := strconv.ParseInt(string(g.cursor), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (g *feeding) give(ctx context.Context, b engine.Batch, end int64) error {
+	b.After = g.cursor
+	if _, err := g.f.cfg.Intake.Take(ctx, g.key, b); err != nil {
+		return err
+	}
+	g.cursor = b.Cursor
+	g.place.of, g.place.seq, g.place.since = string(b.Cursor), end, time.Now()
+	return nil
+}
+
+// eventOf returns an event of the log as triggers get it.
+func eventOf(ev *store.SentEvent) engine.Event {
+	var is struct {
+		Time string `json:"time"`
+	}
+	_ = json.Unmarshal(ev.Data, &is) // the log has checked the event; without a time it is when it came
+	at, err := time.Parse(time.RFC3339, is.Time)
+	if err != nil {
+		at = ev.Received.Time()
+	}
+	return engine.Event{Key: ev.Source + " " + ev.ID, At: at, Value: ev.Data, Reason: "event " + ev.Type}
+}
