@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -51,11 +49,6 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	if q := j.Request; q != nil {
 		out.HTTP = &worker.Request{Method: q.Method, URL: q.Url, Body: q.Body, Timeout: time.Duration(q.TimeoutMillis) * time.Millisecond,
 			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep}
-		if len(q.Sql) > 0 {
-			if err := json.Unmarshal(q.Sql, &out.HTTP.SQL); err != nil {
-				return out, errors.New("the statement of the task cannot be read: the home node has another version")
-			}
-		}
 		for _, s := range q.Status {
 			out.HTTP.Status = append(out.HTTP.Status, int(s))
 		}
@@ -95,9 +88,6 @@ func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 	if q := j.HTTP; q != nil {
 		out.Request = &workerv1.Request{Method: q.Method, Url: q.URL, Body: q.Body, TimeoutMillis: q.Timeout.Milliseconds(),
 			Contains: q.Contains, Answer: q.Answer, Keep: q.Keep, Egress: q.Egress.Policies, Own: wireOwn(q.Egress.Own)}
-		if q.SQL != nil {
-			out.Request.Sql, _ = json.Marshal(q.SQL) // texts and numbers
-		}
 		for _, s := range q.Status {
 			out.Request.Status = append(out.Request.Status, int32(s))
 		}

@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/sdk/shared/mask"
 	"skein.dev/skein/sdk/shared/output"
@@ -63,11 +62,7 @@ func (a *attempt) send() {
 		defer close(done)
 		out := os.NewFile(uintptr(ends[1]), "log")
 		defer out.Close() // this ends the poll
-		if q := a.job.HTTP; q.SQL != nil {
-			got = q.query(ctx, a, out)
-		} else {
-			got = q.do(ctx, a.job, a.masks, out)
-		}
+		got = a.job.HTTP.do(ctx, a.job, a.masks, out)
 	}()
 	fds := [2]unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}, {Fd: int32(a.slot.wake), Events: unix.POLLIN}}
 	for a.pipe >= 0 {
@@ -94,18 +89,11 @@ func (a *attempt) send() {
 func (a *attempt) judgeAnswer(got *answer) {
 	r := &a.result
 	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
-	unsure := ""
-	if errors.Is(got.err, connection.ErrUnknown) {
-		unsure = "; " + connection.ErrUnknown.Error()
-	}
 	switch {
-	case a.cause != "" && a.job.HTTP.SQL != nil && got.err == nil: // the effect is durable, and a retry would repeat it
-		r.Outputs = got.outputs
-		a.settle(Succeeded, "", "the transaction was committed while the attempt was being ended")
 	case a.cause == CauseTimeout:
-		a.settle(Failed, CauseTimeout, fmt.Sprintf("there was no answer within the timeout of %v%s", a.job.Timeout, unsure))
+		a.settle(Failed, CauseTimeout, fmt.Sprintf("there was no answer within the timeout of %v", a.job.Timeout))
 	case a.cause != "":
-		a.settleStop("while it waited for an answer" + unsure)
+		a.settleStop("while it waited for an answer")
 	case got.err != nil:
 		a.settle(Failed, got.cause, got.err.Error())
 	default:

@@ -114,9 +114,6 @@ func (j *Job) Size() int {
 	}
 	if q := j.HTTP; q != nil {
 		n += len(q.URL) + len(q.Body) + len(q.Contains) + sizeOf(q.Keep)
-		if s := q.SQL; s != nil {
-			n += len(s.Text) + len(s.Params) + len(s.To.CA)
-		}
 		for _, h := range q.Header {
 			n += sizeOf(h[:])
 		}

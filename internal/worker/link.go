@@ -43,7 +43,6 @@ type Link struct {
 	pass    []string // names of further variables of this process that tasks get
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
-	sql     bool     // the keeper executes statements
 	kinds   bool     // the keeper starts the processes of kinds
 	tag     *string
 	renewed time.Duration
@@ -117,7 +116,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said, l.rebases, l.masks, l.sql, l.kinds = p, w.Containment, w.Rebases, w.Masks, w.SQL, w.Kinds
+	l.peer, l.said, l.rebases, l.masks, l.kinds = p, w.Containment, w.Rebases, w.Masks, w.Kinds
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
@@ -241,10 +240,6 @@ func (l *Link) Start(job Job) {
 	}
 	if len(job.Secrets) > 0 && !l.masks {
 		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which does not mask secrets; it ends with the attempts that it holds: start the node again then")
-		return
-	}
-	if job.HTTP != nil && job.HTTP.SQL != nil && !l.sql {
-		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which executes no sql; it ends with the attempts that it holds: start the node again then")
 		return
 	}
 	if job.Kind != nil && !l.kinds {

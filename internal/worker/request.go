@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"encoding/json"
 	"time"
 
-	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 )
 
@@ -20,18 +18,6 @@ type Request struct {
 	Answer   string        // use of the body: AnswerText, AnswerJSON, "" = none
 	Keep     []string      // headers of the answer that become outputs
 	Egress   egress.Rules  // the policy for its addresses
-	SQL      *Query        // instead of an HTTP request; then no other field than Egress is used
-}
-
-// Query is a statement that the worker executes in a PostgreSQL database.
-type Query struct {
-	To        connection.Postgres
-	Password  string
-	Text      string
-	Params    json.RawMessage
-	Result    string
-	Isolation string
-	Once      bool
 }
 
 // Uses of the body of an answer.
@@ -44,5 +30,4 @@ const (
 const (
 	CauseHTTP   = "http"   // the answer is not the expected one
 	CauseEgress = "egress" // the address was refused, and no request was sent
-	CauseSQL    = "sql"    // the database cannot be used, or refuses the statement
 )

@@ -104,7 +104,6 @@ type welcome struct {
 	Rebases     bool     // the keeper accepts order.Base
 	Isolates    bool     // the keeper accepts hello.Isolation
 	Masks       bool     // the keeper masks Job.Secrets
-	SQL         bool     // the keeper executes Request.SQL
 	Kinds       bool     // the keeper starts the processes of Job.Kind
 }
 

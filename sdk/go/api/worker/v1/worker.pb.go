@@ -1228,11 +1228,8 @@ type Request struct {
 	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer, in the output headers
 	// Which addresses it may reach: any, public, networks, or several of them with commas; each of the texts must allow an
 	// address. None: the home does not say, and the worker decides.
-	Egress []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
-	Own    []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
-	// A statement that the worker executes in a database instead, as JSON. Then url is empty: a worker
-	// that does not know the field sends nothing, and the attempt fails.
-	Sql           []byte `protobuf:"bytes,12,opt,name=sql,proto3" json:"sql,omitempty"`
+	Egress        []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
+	Own           []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1340,13 +1337,6 @@ func (x *Request) GetEgress() []string {
 func (x *Request) GetOwn() []*Own {
 	if x != nil {
 		return x.Own
-	}
-	return nil
-}
-
-func (x *Request) GetSql() []byte {
-	if x != nil {
-		return x.Sql
 	}
 	return nil
 }
@@ -3066,7 +3056,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\fR\x05input\x12'\n" +
 	"\x0fpatience_millis\x18\x03 \x01(\x03R\x0epatienceMillis\x12\x16\n" +
 	"\x06egress\x18\x04 \x03(\tR\x06egress\x12&\n" +
-	"\x03own\x18\x05 \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"\xd3\x02\n" +
+	"\x03own\x18\x05 \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"\xc7\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
@@ -3079,8 +3069,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04keep\x18\t \x03(\tR\x04keep\x12\x16\n" +
 	"\x06egress\x18\n" +
 	" \x03(\tR\x06egress\x12&\n" +
-	"\x03own\x18\v \x03(\v2\x14.skein.worker.v1.OwnR\x03own\x12\x10\n" +
-	"\x03sql\x18\f \x01(\fR\x03sql\"3\n" +
+	"\x03own\x18\v \x03(\v2\x14.skein.worker.v1.OwnR\x03ownJ\x04\b\f\x10\r\"3\n" +
 	"\x03Own\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"2\n" +
