@@ -36,6 +36,7 @@ type connectionFlags struct {
 	headers, headerSecrets           []string
 	host, database, tls, caFile      string
 	path                             string
+	key, knownHosts                  string
 	create                           bool
 	port                             int
 }
@@ -46,16 +47,18 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.headers, "header", nil, "http: header of every request, as NAME=VALUE")
 	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: header whose value is a secret, as NAME=SECRET")
 	set.StringVar(&f.test, "test-path", "", "http: path that skein connection test reads (default /)")
-	set.StringVar(&f.host, "host", "", "postgres, mysql: host name or IP address")
-	set.IntVar(&f.port, "port", 0, "postgres, mysql: the port (default 5432, 3306)")
+	set.StringVar(&f.host, "host", "", "postgres, mysql, ssh: host name or IP address")
+	set.IntVar(&f.port, "port", 0, "postgres, mysql, ssh: the port (default 5432, 3306, 22)")
 	set.StringVar(&f.database, "database", "", "postgres, mysql, clickhouse: name of the database (default of postgres: the user's name)")
 	set.StringVar(&f.tls, "tls", "", "postgres, mysql: verify | encrypt (accept any certificate) | disable (default verify)")
 	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse: PEM file of the authority that signs the server's certificate")
 	set.StringVar(&f.path, "path", "", "sqlite: absolute path of the file on the machine that runs the task")
 	set.BoolVar(&f.create, "create", false, "sqlite: create the file if it does not exist")
+	set.StringVar(&f.key, "key-secret", "", "ssh: secret with the private key of the user, without a passphrase")
+	set.StringVar(&f.knownHosts, "known-hosts-file", "", "ssh: file with the keys of the machine, as ssh-keyscan prints them")
 	set.StringVar(&f.user, "user", "", "name of the user at the system")
 	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
-	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret")
+	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
 }
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
@@ -99,17 +102,18 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	if f.token != "" {
 		is["token"] = secretRef(f.token)
 	}
-	if f.caFile != "" {
-		file, err := os.Open(f.caFile)
+	if f.key != "" {
+		is["key"] = secretRef(f.key)
+	}
+	for key, path := range map[string]string{"ca": f.caFile, "known_hosts": f.knownHosts} {
+		if path == "" {
+			continue
+		}
+		text, err := startOf(path)
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
-		text, err := io.ReadAll(io.LimitReader(file, caBytesMax))
-		if err != nil {
-			return nil, err
-		}
-		is["ca"] = string(text)
+		is[key] = text
 	}
 	headers := map[string]any{}
 	err := pairsOf("header", f.headers, func(name, value string) { headers[name] = value })
@@ -122,15 +126,26 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	return map[string]any{kind: is}, err
 }
 
-// caBytesMax bounds the file of an authority.
+// caBytesMax bounds the file of an authority, and that of the keys of a machine.
 const caBytesMax = 64 << 10
+
+// startOf reads a file, up to caBytesMax.
+func startOf(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, caBytesMax))
+	return string(text), err
+}
 
 func connectionSetCmd(c *cli) *cobra.Command {
 	var f connectionFlags
 	cmd := &cobra.Command{
 		Use: "set NS/NAME TYPE", Short: "Create or replace a connection",
-		Long: `Creates a connection, or replaces all of its values. TYPE is http, postgres, mysql (also for MariaDB), sqlite or
-clickhouse. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
+		Long: `Creates a connection, or replaces all of its values. TYPE is http, postgres, mysql (also for MariaDB), sqlite,
+clickhouse or ssh. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
 names. Attempts that start afterwards use the new values.`,
 		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
   skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw

@@ -27,6 +27,7 @@ type Config struct {
 	MySQL      *MySQL      `json:"mysql,omitempty"`
 	SQLite     *SQLite     `json:"sqlite,omitempty"`
 	ClickHouse *ClickHouse `json:"clickhouse,omitempty"`
+	SSH        *SSH        `json:"ssh,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -110,7 +111,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh"}
 
 // Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
@@ -166,6 +167,7 @@ func (c *Config) set() (all []named) {
 	add(c.MySQL != nil, "mysql", c.MySQL)
 	add(c.SQLite != nil, "sqlite", c.SQLite)
 	add(c.ClickHouse != nil, "clickhouse", c.ClickHouse)
+	add(c.SSH != nil, "ssh", c.SSH)
 	return all
 }
 

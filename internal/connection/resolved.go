@@ -88,6 +88,8 @@ func (c *Config) Secrets() []string {
 		add(c.MySQL.Password)
 	case c.ClickHouse != nil:
 		add(c.ClickHouse.Password)
+	case c.SSH != nil:
+		add(c.SSH.Key)
 	}
 	return all
 }

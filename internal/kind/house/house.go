@@ -15,10 +15,11 @@ import (
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/kind/sql"
+	"skein.dev/skein/internal/kind/ssh"
 )
 
 // Kinds are the kinds of this program.
-var Kinds = []kind.Kind{container.Kind{}, sql.Kind{}}
+var Kinds = []kind.Kind{container.Kind{}, sql.Kind{}, ssh.Kind{}}
 
 // Extensions returns the kinds that this machine can run with its settings, which are by kind, and why it
 // cannot run the others.

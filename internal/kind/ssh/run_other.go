@@ -1,0 +1,16 @@
+//go:build !linux
+
+package ssh
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/kind"
+)
+
+// Missing implements kind.Needy.
+func (Kind) Missing() error { return errors.New("tasks of the kind ssh run on Linux only") }
+
+// Main implements kind.Kind.
+func (Kind) Main(context.Context, *kind.Env) int { return kind.Permanent }
