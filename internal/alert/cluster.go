@@ -28,6 +28,7 @@ const (
 	QueueOld        Event = "queue_old"            // the first run of a queue has waited for too long
 	AuditBehind     Event = "audit_behind"         // rows of the audit log have no index yet, so no checkpoint covers them
 	ChannelDown     Event = "channel_down"         // a channel does not take its messages
+	SourceDown      Event = "source_down"          // a source of events does not reach the other system
 )
 
 // limit is the bound of an event that has one. below: the event stands below the bound, otherwise from it on.
@@ -46,7 +47,7 @@ const (
 // clusterEvents are the events of the cluster, with their bounds.
 var clusterEvents = map[Event]limit{
 	NodeLost: {}, WorkerLost: {}, StoreRegressed: {}, ChannelDown: {}, NodeUnreachable: {},
-	NoWorker: {usual: minute}, NodeStuck: {usual: 30 * second}, ShardUnowned: {usual: 30 * second}, QueueOld: {usual: 10 * minute},
+	NoWorker: {usual: minute}, NodeStuck: {usual: 30 * second}, ShardUnowned: {usual: 30 * second}, QueueOld: {usual: 10 * minute}, SourceDown: {usual: 5 * minute},
 	AuditBehind: {usual: 5 * minute}, ClockSkew: {usual: second}, BackupOld: {usual: 26 * 60 * minute},
 	DiskLow: {usual: 1000, below: true, percent: true}, CertificateEnds: {usual: 14 * day, below: true},
 }

@@ -89,7 +89,7 @@ var allowed = map[string][]string{
 	"internal/artifact/nodes":        {"internal/artifact", "internal/dag", "internal/peer", "internal/store"},
 	"internal/trigger":               {"internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
 	"internal/cloudevent":            {},
-	"internal/source":                {"internal/dag", "internal/engine", "internal/blob", "internal/connection", "internal/egress", "internal/errkind", "internal/store", "internal/trigger", "internal/workflow"},
+	"internal/source":                {"internal/dag", "internal/engine", "internal/blob", "internal/connection", "internal/egress", "internal/errkind", "internal/metric", "internal/store", "internal/trigger", "internal/workflow"},
 	"internal/egress":                {},
 	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence"},
 	"internal/logs":                  {"internal/dag", "internal/store", "internal/worker"},

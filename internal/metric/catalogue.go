@@ -96,6 +96,10 @@ var catalogue = []Family{
 	{secTime, "fires_total", Counter, "instants", []string{"outcome"}, Nodes,
 		"Decided instants and events of triggers, by outcome. A run that was started and then did not begin in time counts as " +
 			"fired and as missed."},
+	{secTime, "sources", Gauge, "sources", []string{"state"}, Nodes,
+		"Sources of events that this node runs: away, those that do not reach the other system, and running."},
+	{secTime, "source_lag", Gauge, "events", []string{"kind"}, Some,
+		"Events that a source has read and its trigger has not taken: the largest number of a source of this kind."},
 	{secTime, "fire_lag_seconds", Duration, unitSeconds, nil, Nodes,
 		"Time from the instant of a schedule to the transaction that started its run."},
 	{secTime, "schedule_next_overdue_seconds", Gauge, unitSeconds, nil, Nodes,

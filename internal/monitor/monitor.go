@@ -210,6 +210,10 @@ func (m *Monitor) answersEarlier(p *store.Member, err error) bool {
 // bounded shortens the lists of a report that are too long.
 func (r Report) bounded() Report {
 	r.Unreached = r.Unreached[:min(len(r.Unreached), unreachedMax)]
+	r.Sources = slices.Clone(r.Sources[:min(len(r.Sources), sourcesMax)])
+	for i := range r.Sources {
+		r.Sources[i].Why = r.Sources[i].Why[:min(len(r.Sources[i].Why), errorMax)]
+	}
 	r.Why = r.Why[:min(len(r.Why), errorMax)]
 	return r
 }

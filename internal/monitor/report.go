@@ -23,12 +23,25 @@ type Report struct {
 	Expires             time.Time // end of the certificate; zero: the node has none
 	Backup              time.Time // time of the last backup with the data folder of the node; zero: none
 	Unserved            int64     // placements that ready tasks ask for and that no worker has
+	// Sources are the sources of events that are away, the longest first. It has up to sourcesMax.
+	Sources []Away
 	// Unreached are the peers that the node cannot reach, by name. It names up to unreachedMax.
 	Unreached []string
 }
 
-// unreachedMax bounds the names of Report.Unreached.
-const unreachedMax = 20
+// Away is a source of events that does not reach the other system.
+type Away struct {
+	Trigger string // namespace/workflow/trigger
+	Since   time.Time
+	Why     string
+}
+
+const (
+	// unreachedMax bounds the names of Report.Unreached.
+	unreachedMax = 20
+	// sourcesMax bounds Report.Sources.
+	sourcesMax = 50
+)
 
 // Sight is what a node knows about one peer from its own calls.
 type Sight struct {

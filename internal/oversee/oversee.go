@@ -284,7 +284,7 @@ func (o *Overseer) nodes(members []store.Member, f *alert.Findings) {
 	}
 	blind := slices.Contains(slices.Collect(maps.Values(f.Blind)), true)
 	o.ages(f, alert.NoWorker, unserved > 0, fmt.Sprintf("%d placements; skein explain of a waiting run names them", unserved))
-	f.Unknown[alert.NoWorker] = blind
+	f.Unknown[alert.NoWorker], f.Unknown[alert.SourceDown] = blind, blind
 	if f.Unknown[alert.BackupOld] = blind; blind { // a node that does not answer may have the note of a newer one
 		return
 	}
@@ -313,6 +313,11 @@ func notReachedBy(s *monitor.Sight, self *monitor.Report, sights []monitor.Sight
 func ofNode(r *monitor.Report, f *alert.Findings) {
 	add := func(e alert.Event, value int64, message string) {
 		f.All = append(f.All, alert.Finding{Event: e, Subject: r.Node, Value: value, Message: message})
+	}
+	for i := range r.Sources {
+		is := &r.Sources[i]
+		f.All = append(f.All, alert.Finding{Event: alert.SourceDown, Subject: is.Trigger, Value: time.Since(is.Since).Microseconds(),
+			Message: "since " + is.Since.UTC().Format(time.RFC3339) + ": " + is.Why})
 	}
 	add(alert.NodeStuck, r.Stuck.Microseconds(), fmt.Sprintf("it has completed no turn for %s although work waits", r.Stuck.Round(time.Second)))
 	if r.DiskTotal > 0 {

@@ -175,6 +175,22 @@ func TestOversee(t *testing.T) {
 	s.look(t)
 }
 
+// TestSourceDown: a source that has been away for five minutes is found, and its alert stays while a node does
+// not answer.
+func TestSourceDown(t *testing.T) {
+	s := newStation(t)
+	s.rules(t, 1, alert.SourceDown)
+	b := s.reports["b"]
+	b.Sources = []monitor.Away{{Trigger: "shop/orders/new", Since: time.Now().Add(-6 * time.Minute)}, {Trigger: "shop/orders/young", Since: time.Now()}}
+	s.reports["b"] = b
+	s.look(t, "source_down shop/orders/new")
+	delete(s.reports, "b")
+	s.look(t)
+	if !s.unknown[alert.SourceDown] {
+		t.Error("a node does not answer, and its sources count as back")
+	}
+}
+
 // TestOverseeAfterStart: an owner that has asked no node yet knows nothing of them. So it opens no alert about
 // a missing backup, and ends none about them.
 func TestOverseeAfterStart(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -214,6 +215,31 @@ func (s *Supervisor) State(k store.TriggerKey) (Status, bool) {
 		return Status{}, false
 	}
 	return r.status(), true
+}
+
+// Away returns the states of the sources that are away, the longest first.
+func (s *Supervisor) Away() []Status {
+	return slices.DeleteFunc(s.All(), func(is Status) bool { return is.State.Away == 0 })
+}
+
+// Show writes the metrics of the sources.
+func (s *Supervisor) Show(p *metric.Page) {
+	count, lag := map[string]int{}, map[string]int64{}
+	all := s.All()
+	for i := range all {
+		state := "running"
+		if all[i].State.Away != 0 {
+			state = "away"
+		}
+		count[state]++
+		lag[all[i].Kind] = max(lag[all[i].Kind], all[i].Lag)
+	}
+	for _, state := range []string{"away", "running"} {
+		p.Set("sources", float64(count[state]), state)
+	}
+	for kind, n := range lag {
+		p.Set("source_lag", float64(n), kind)
+	}
 }
 
 // All returns the states of the sources of this node. Those that are away come first, the longest first.
