@@ -234,27 +234,33 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 	}
 	end := page[len(page)-1].Seq
 	var b engine.Batch
-	var oldest *store.SentEvent
+	var rest *store.SentEvent // the first event after the last full batch
+	full := 0
 	for i := range page {
 		ev := &page[i]
-		if ev.Namespace == g.place.namespace && g.decl.Event.Takes(ev.Type, ev.Source) {
-			if oldest == nil {
-				oldest = ev
-			}
-			b.Events = append(b.Events, eventOf(ev))
+		if ev.Namespace != g.place.namespace || !g.decl.Event.Takes(ev.Type, ev.Source) {
+			continue
+		}
+		if rest == nil {
+			rest, full = ev, len(b.Events)
+		}
+		if b.Events = append(b.Events, eventOf(ev)); len(b.Events)-full == int(g.decl.Intake.BatchMax) {
+			rest = nil
 		}
 	}
-	if in := g.decl.Intake; oldest != nil && in.BatchMax > 0 && len(b.Events) < int(in.BatchMax) && end >= g.last &&
-		time.Since(oldest.Received.Time()) < time.Duration(in.BatchWait) {
-		g.place.seq = oldest.Seq - 1
-		return true, nil
+	if in := g.decl.Intake; rest != nil && in.BatchMax > 0 && end >= g.last && time.Since(rest.Received.Time()) < time.Duration(in.BatchWait) {
+		end, b.Events, wait = rest.Seq-1, b.Events[:full], true // more events may come for this run
+		if full == 0 {
+			g.place.seq = end
+			return true, nil
+		}
 	}
-	if oldest == nil && end-g.committed() < feedMoveGap && time.Since(g.place.since) < feedMoveAge && g.cursor != nil {
+	if len(b.Events) == 0 && end-g.committed() < feedMoveGap && time.Since(g.place.since) < feedMoveAge && g.cursor != nil {
 		g.place.seq = end
 		return false, nil
 	}
 	b.Cursor = strconv.AppendInt(nil, end, 10)
-	return false, g.give(ctx, b, end)
+	return wait, g.give(ctx, b, end)
 }
 
 // committed returns the Seq of the stored cursor.
