@@ -14,6 +14,7 @@ import (
 	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/remote"
 	"skein.dev/skein/internal/remote/health"
+	"skein.dev/skein/internal/shutdown"
 	"skein.dev/skein/internal/worker"
 	"skein.dev/skein/sdk/shared/local"
 )
@@ -86,8 +87,8 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	})
 	defer live.Follow(reload)()
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
-	d := deadline{drain: cfg.Drain, most: stopMax, hurry: hurry, log: log}
-	return d.run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
+	d := shutdown.Deadline{Drain: cfg.Drain, Most: stopMax, Hurry: hurry, Log: log}
+	return d.Run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
 }
 
 // credential returns the transport of a worker, which shows its certificate if it has one, and a func that
