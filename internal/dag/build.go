@@ -178,6 +178,7 @@ func (b *builder) policies() {
 
 func samePolicy(a, b *Policy) bool {
 	return a.Timeout == b.Timeout && a.KillGrace == b.KillGrace && a.WarnOnTimeout == b.WarnOnTimeout && a.OnLost == b.OnLost && a.StartDeadline == b.StartDeadline &&
+		a.Release == b.Release && a.Adopts == b.Adopts && a.ReleaseTimeout == b.ReleaseTimeout &&
 		a.Priority == b.Priority && a.Place == b.Place && a.Queue == b.Queue && a.Retry.Max == b.Retry.Max && a.Retry.Delay == b.Retry.Delay &&
 		a.Retry.Backoff == b.Retry.Backoff && a.Retry.MaxDelay == b.Retry.MaxDelay &&
 		a.Retry.Jitter == b.Retry.Jitter && slices.Equal(a.Retry.OnExit, b.Retry.OnExit)

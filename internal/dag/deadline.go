@@ -40,7 +40,9 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 		row.State = AttemptStopped
 		r.put(&row, p, now)
 		r.record(Record{Kind: RecMarked, Task: t, Token: p.token, State: Ready, Text: string(CauseDeadline)})
-		r.list(t)
+		if !handlesOf(r).owes(t) {
+			r.list(t)
+		}
 		return Accepted
 	}
 	r.put(&row, p, now)

@@ -226,6 +226,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	views := d.views
 	r.adopt(g)
 	r.loadShares(row.Shares)
+	handlesOf(r).load(attempts, now, fx)
 	r.fx = fx
 	for _, e := range d.asked {
 		r.ask(e)
@@ -310,6 +311,7 @@ func (r *Run) loadTasks(views []TaskView) {
 		switch {
 		case p.state == Ready && r.Graph.Logic(TaskID(t)) != nil: // the run is paused
 			r.logical = append(r.logical, TaskID(t))
+		case p.state == Ready && handlesOf(r).owes(TaskID(t)): // see EvReleased
 		case p.state == Ready:
 			r.list(TaskID(t))
 		case p.state == Pending && p.blockers == 0 && !r.open(TaskID(t)):

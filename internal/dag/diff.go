@@ -30,6 +30,9 @@ func Diff(a, b *Run) string {
 			return fmt.Sprintf("outputs of task %s: %s, other: %s", a.Graph.Name(t), out, b.outputs[t])
 		}
 	}
+	if x, y := handlesOf(a).String(), handlesOf(b).String(); x != y {
+		return fmt.Sprintf("handles: %s, other: %s", x, y)
+	}
 	if len(a.outputs) != len(b.outputs) {
 		return fmt.Sprintf("%d outputs, other: %d", len(a.outputs), len(b.outputs))
 	}

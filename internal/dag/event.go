@@ -24,9 +24,10 @@ const (
 	EvDeny                           // a waiting run is denied its claim: it ends with Cause and Reason
 	EvRefuse                         // the tasks that wait for a slot of Queue get none: they fail with Reason
 	EvEvaluated                      // conditions were evaluated: Evaluated, of Generation
+	EvReleased                       // the errand for a handle has ended: Reason is why it failed, or ""
 )
 
-var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused", "evaluated"}
+var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused", "evaluated", "released"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -37,6 +38,7 @@ type Event struct {
 	Token   Token
 	Handler HandlerID
 	At      Micros // EvStarted: when the process began
+	Handle  string // EvStarted: the handle of the attempt; "": none
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
@@ -73,6 +75,7 @@ type Result struct {
 	Signal   string // the signal's name, if one ended it
 	Message  string // one sentence for a person
 	Outputs  []byte // a JSON object, or nil
+	Handle   string // the work outside of its process; "": none
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros
@@ -145,6 +148,7 @@ const (
 	TimerStart                           // the start deadline of a ready task has passed
 	TimerDeferred                        // a deferred task is due, or has reached its timeout
 	TimerLook                            // the owner checks the condition of a deferred task again
+	TimerRelease                         // the run no longer waits for the release of a handle
 )
 
 // overdueAfter is the time after the timeout and grace of an attempt for which its holder may be silent.
@@ -181,6 +185,10 @@ type Effects struct {
 	// Orders are messages to child runs. Unlike all other effects they are part of the transaction, because
 	// a reload does not make them again.
 	Orders []Order
+	// Errands are handles to be released. Like orders they belong in the transaction.
+	Errands []Errand
+	// Orphans are handles for whose release a run no longer waits. The owner reports them to an operator.
+	Orphans []Orphan
 	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
 	// Evaluations are conditions that were not evaluated inside the step. The owner evaluates them and
@@ -204,6 +212,7 @@ func (fx *Effects) Reset() {
 	fx.Prepares = fx.Prepares[:0]
 	fx.Orders = fx.Orders[:0]
 	fx.Poisoned = fx.Poisoned[:0]
+	fx.Errands, fx.Orphans = fx.Errands[:0], fx.Orphans[:0]
 	clear(fx.Evaluations)
 	fx.Evaluations = fx.Evaluations[:0]
 }

@@ -64,6 +64,12 @@ type Policy struct {
 	// Queue is the named queue that limits the number of concurrent attempts of tasks that name it, in all
 	// runs; "": no queue.
 	Queue string
+	// Release: an attempt may start work outside of its process and name it by a handle, and a command ends
+	// what a handle names. Adopts: the next attempt goes on with the work of an attempt that was lost.
+	Release, Adopts bool
+	// ReleaseTimeout is the time after which a run no longer waits for the release of a handle. 0 means
+	// ReleaseTimeoutDefault.
+	ReleaseTimeout time.Duration
 }
 
 // TaskSpec is one task in the form in which the author of a graph gives it.

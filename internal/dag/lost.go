@@ -48,6 +48,9 @@ const (
 	policyLostFail
 	policyLostAsk
 	policyDeadline
+	policyRelease
+	policyAdopts
+	policyReleaseTimeout
 )
 
 func (p *Policy) flags() (f byte) {
@@ -63,12 +66,22 @@ func (p *Policy) flags() (f byte) {
 	if p.StartDeadline > 0 {
 		f |= policyDeadline
 	}
+	if p.Release {
+		f |= policyRelease
+	}
+	if p.Adopts {
+		f |= policyAdopts
+	}
+	if p.ReleaseTimeout > 0 {
+		f |= policyReleaseTimeout
+	}
 	return f
 }
 
 // setFlags reads the bits. It returns false if they are damaged.
 func (p *Policy) setFlags(f byte) bool {
 	p.WarnOnTimeout = f&policyWarn != 0
+	p.Release, p.Adopts = f&policyRelease != 0, f&policyAdopts != 0
 	switch f & (policyLostFail | policyLostAsk) {
 	case policyLostFail:
 		p.OnLost = LostFail
@@ -77,5 +90,5 @@ func (p *Policy) setFlags(f byte) bool {
 	case policyLostFail | policyLostAsk:
 		return false
 	}
-	return f < policyDeadline<<1
+	return f < policyReleaseTimeout<<1
 }

@@ -252,6 +252,9 @@ func (w *packer) policy(p *Policy) {
 	if p.StartDeadline > 0 {
 		w.uint(uint64(p.StartDeadline))
 	}
+	if p.ReleaseTimeout > 0 {
+		w.uint(uint64(p.ReleaseTimeout))
+	}
 }
 
 // unpacker reads within bounds. After a fault, bad is set and all further reads return zero.
@@ -321,6 +324,9 @@ func (u *unpacker) policy() Policy {
 	u.bad = u.bad || !p.setFlags(flags)
 	if flags&policyDeadline != 0 {
 		p.StartDeadline = time.Duration(u.uint())
+	}
+	if flags&policyReleaseTimeout != 0 {
+		p.ReleaseTimeout = time.Duration(u.uint())
 	}
 	return p
 }

@@ -27,12 +27,15 @@ const (
 	RecTaskStop // an operator asked the holder of a task to end it
 	RecDeferred // an attempt that no handler has: like RecAssigned
 	RecRepaired // recovery repaired the run
+	RecHandle   // an attempt named work outside of its process: Text
+	RecReleased // what a handle names was ended
+	RecOrphan   // the run no longer waits for the release of a handle: Text, Reason
 	recordKinds
 )
 
 var recordNames = [recordKinds]string{"", "submitted", "split", "assigned", "started", "ended", "lost",
 	"timeout", "intent", "state", "rejected", "recovered", "waiting", "admitted", "marked", "task stop", "deferred",
-	"repaired"}
+	"repaired", "handle", "released", "orphan"}
 
 func (k RecordKind) String() string { return recordNames[k] }
 

@@ -1,6 +1,9 @@
 package dag
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // RunRow is a run as it is stored. Header is written once (see RunUpdate.Filled). The rest is rewritten as
 // a whole at each change.
@@ -39,7 +42,7 @@ type AttemptRow struct {
 	Exited     bool // ExitCode counts
 	ExitCode   int32
 	Signal     string // the signal that ended the attempt; for a call the child run, see ChildOf
-	Outputs    []byte
+	Outputs    []byte // of an attempt that has not succeeded: its handle, see HandleOf
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
@@ -138,7 +141,7 @@ func (r *Run) Flush(c *Changes, now Micros) {
 			c.AttemptUpdates = append(c.AttemptUpdates, AttemptUpdate{AttemptRow: a.AttemptRow, Was: a.was, Plain: r.plain(&a.AttemptRow)})
 		}
 		a.isNew, a.dirty, a.was = false, false, a.State
-		if a.State.Ended() {
+		if a.State.Ended() && (r.handles == nil || !slices.Contains(r.handles, i)) {
 			*a = attempt{}
 			r.free = append(r.free, i)
 		}

@@ -52,7 +52,7 @@ type Run struct {
 	LeaderAt   Micros
 
 	tasks  []task
-	left   int32 // tasks that are not terminal. Invariant: a split run ends in the step that makes it 0
+	left   int32 // tasks that are not terminal. Invariant: a split run without handles ends in the step that makes it 0
 	failed int32 // tasks failed or upstream_failed
 	active int32 // attempts assigned or running, the Leader's included
 	leader task  // the pseudo task of Leader work
@@ -81,8 +81,10 @@ type Run struct {
 	shares []*share  // ready tasks that name queues, with any placement
 	turns  []int32   // by task: the order in which it became ready, if there was more than one list
 	turn   int32     // the last value that turns received
-	slots  []attempt // live attempts, and attempts changed since the last flush
+	slots  []attempt // live attempts, those changed since the last flush, and those with handles
 	free   []int32
+	// handles are the slots of ended attempts with a handle that was not released: see handle.go.
+	handles []int32
 
 	// Gate belongs to the owner: the progress of the run through the limits.
 	Gate uint8
@@ -246,6 +248,9 @@ func (r *Run) touch(i int32) {
 func (r *Run) end(p *task) *attempt {
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)
+	if a.Outputs != nil && handlesOf(r).allowed(a.Task) { // a handle
+		r.handles = append(r.handles, p.slot-1)
+	}
 	p.slot = 0
 	if a.State != AttemptDeferred {
 		r.active--

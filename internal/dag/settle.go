@@ -16,7 +16,9 @@ func (r *Run) makeReady(t TaskID) {
 		r.logical = append(r.logical, t)
 		return
 	}
-	r.list(t)
+	if !handlesOf(r).owes(t) {
+		r.list(t)
+	}
 	if r.Graph.Policy(t).StartDeadline > 0 {
 		r.limited = append(r.limited, t)
 	}
@@ -238,6 +240,7 @@ func viewOf(g *Graph, params []byte, success, failure bool, k known) View {
 
 // failAttempt decides whether the task of a failed attempt is retried.
 func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
+	handlesOf(r).release(t, now, fx)
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
@@ -343,12 +346,13 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 			r.revisit()
 		}
 	}
+	handlesOf(r).tend(now, fx)
 	switch {
 	case r.State.Terminal():
 	case r.active > 0:
 		r.suspend(false)
 	case r.Intent >= IntentStop:
-		if r.deferred > r.fanning { // the child runs of calls end first
+		if r.deferred > r.fanning || handlesOf(r).owing() { // the child runs of calls end first, and errands
 			r.suspend(false)
 			return
 		}
@@ -360,6 +364,8 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 			r.finalise(RunFailed, now)
 		}
 	case r.State == RunSubmitted || r.State == RunWaiting || r.State == RunSplitting:
+	case r.left == 0 && handlesOf(r).owing():
+		r.suspend(false)
 	case r.left == 0 && r.failed > 0:
 		r.Cause = CauseTask
 		r.finalise(RunFailed, now)

@@ -19,7 +19,7 @@ func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 }
 
 func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
-	if r.State.Terminal() && ev.Kind != EvRecover && ev.Kind != EvMark {
+	if r.State.Terminal() && ev.Kind != EvRecover && ev.Kind != EvMark && ev.Kind != EvReleased {
 		return r.refuse(ev, RunEnded)
 	}
 	switch ev.Kind {
@@ -51,6 +51,8 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 		return r.conclude(ev, now, fx)
 	case EvEvaluated:
 		return r.evaluated(ev, now, fx)
+	case EvReleased:
+		return handlesOf(r).released(ev, now, fx)
 	case EvCheck:
 		if ev.Fault != "" && !r.Evaluating() { // otherwise the run waits for a good reason
 			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
@@ -229,7 +231,11 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	switch ev.Kind {
 	case EvStarted:
-		return r.started(ev, p, now, fx)
+		v := r.started(ev, p, now, fx)
+		if handlesOf(r).keep(ev.Task, p, ev.Handle) {
+			return Accepted
+		}
+		return v
 	case EvReport:
 		if ev.Token.Era() < now.Floor {
 			over := *ev
@@ -289,6 +295,7 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 
 // report settles an attempt with the result that its holder reports.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
+	handlesOf(r).keep(ev.Task, p, ev.Result.Handle)
 	a, res := r.end(p), r.bounded(ev.Task, &ev.Result)
 	warned, halted, byWhom := a.Cause == CauseTimeout, a.Cause == CauseHalted, a.Message
 	if a.State, a.Cause, a.Message = res.State, res.Cause, res.Message; halted && res.State == AttemptStopped && res.Message == "" {
@@ -305,6 +312,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	}
 	switch res.State {
 	case AttemptSucceeded:
+		handlesOf(r).takeOver(a, now, fx)
 		a.Outputs = res.Outputs
 		r.recordEnd(a, Succeeded)
 		r.succeed(ev.Task, a)
@@ -383,6 +391,8 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 		return r.tooLate(now)
 	case TimerStart:
 		return r.startLate(ev, now, fx)
+	case TimerRelease:
+		return handlesOf(r).late(ev, now, fx)
 	}
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -138,7 +139,7 @@ func (s *rowStore) apply(c *Changes) error {
 	}
 	for _, u := range c.AttemptUpdates {
 		k := attemptKey{u.Task, u.Token}
-		if old, ok := s.attempts[k]; !ok || old.State != u.Was || old.State.Ended() {
+		if old, ok := s.attempts[k]; !ok || old.State != u.Was || old.State.Ended() && old.Outputs == nil { // a handle
 			return fmt.Errorf("attempt %+v update expects %s, the row is %+v", k, u.Was, old)
 		}
 		s.attempts[k] = u.AttemptRow
@@ -172,6 +173,7 @@ type world struct {
 	// What the owner was asked, and is to tell others.
 	prepares []Prepare
 	orders   []Order
+	errands  []Errand
 
 	// beside, if not nil, decides for each condition of a step whether it is evaluated outside. Its result comes
 	// back before the next check, unless late is true for it: then the condition waits in asked.
@@ -205,7 +207,7 @@ func (w *world) step(ev Event) (Verdict, error) {
 	w.answer(&fx)
 	w.timers = append(w.timers, fx.Timers...)
 	w.cancels = append(w.cancels, fx.Cancels...)
-	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
+	w.prepares, w.orders, w.errands = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...), append(w.errands, fx.Errands...)
 	if v != Accepted && v != Stale && (len(w.run.records) != records || w.run.Pending() != pending) {
 		return v, fmt.Errorf("%s was refused as %s, and changed something", ev.Kind, v)
 	}
@@ -400,7 +402,7 @@ func checkRun(r *Run) error {
 	if err := checkList(r); err != nil {
 		return err
 	}
-	over := r.active == 0 && (r.deferred == 0 || r.Intent >= IntentStop && r.deferred == r.fanning) && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0)
+	over := r.active == 0 && (r.deferred == 0 || r.Intent >= IntentStop && r.deferred == r.fanning) && (r.Intent >= IntentStop || r.left == 0 && len(r.tasks) > 0) && !handlesOf(r).owing()
 	if r.State.Terminal() && (left > 0 || active > 0 || deferred > 0) || !r.State.Terminal() && over {
 		return fmt.Errorf("run is %s with %d left, %d active, intent %s", r.State, left, active, r.Intent)
 	}
@@ -474,7 +476,7 @@ func decreed(r *Run, t TaskID) bool {
 func checkSlots(r *Run) error {
 	ended := 0
 	for i := range r.slots {
-		if a := &r.slots[i]; a.dirty && a.State.Ended() {
+		if a := &r.slots[i]; a.State.Ended() && (a.dirty || slices.Contains(r.handles, int32(i))) {
 			ended++
 		}
 	}

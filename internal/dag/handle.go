@@ -1,0 +1,325 @@
+package dag
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An attempt may start work outside of its process, such as a job of another system, and name it by a
+// handle. The handle is in the attempt's row. It ends in one of three ways: the attempt succeeds; the next
+// attempt goes on with the work (Policy.Adopts); or an errand releases it, which is a run of its own that
+// executes the task's command for that. A task is not assigned again, and a run does not end, before the
+// errands for its handles have ended, or until Policy.ReleaseTimeout has passed. Then the handle is an
+// orphan.
+
+// HandleState says who has to end the work that a handle names.
+type HandleState string
+
+// The states of a handle. A handle that was released, or that another attempt has taken over, is removed.
+const (
+	HandleHeld      HandleState = "held"      // the attempt, or an attempt that follows and adopts
+	HandleReleasing HandleState = "releasing" // an errand
+	HandleOrphan    HandleState = "orphan"    // a person
+)
+
+// HandleMax bounds a handle, in bytes.
+const HandleMax = 4 << 10
+
+// ReleaseTimeoutDefault is how long a run waits for the release of a handle.
+const ReleaseTimeoutDefault = 10 * time.Minute
+
+// Handle is the handle of an attempt, as its row keeps it.
+type Handle struct {
+	Text  string      `json:"handle"`
+	State HandleState `json:"state"`
+	Since Micros      `json:"since,omitempty"` // when the errand began, or when the run gave it up
+	Why   string      `json:"why,omitempty"`   // HandleOrphan
+}
+
+// HandleOf returns the handle of an attempt, as its row has it in place of outputs. It returns false if there
+// is none.
+func HandleOf(a *AttemptRow) (Handle, bool) {
+	var h Handle
+	if len(a.Outputs) == 0 || a.State == AttemptSucceeded || a.State == AttemptDeferred || json.Unmarshal(a.Outputs, &h) != nil {
+		return Handle{}, false
+	}
+	return h, h.Text != ""
+}
+
+// AnyReleasing reports whether an errand for the handle of one of these attempts is under way.
+func AnyReleasing(attempts []AttemptRow) bool {
+	return slices.ContainsFunc(attempts, func(a AttemptRow) bool {
+		h, _ := HandleOf(&a)
+		return h.State == HandleReleasing
+	})
+}
+
+func (h *Handle) pack() []byte {
+	b, err := json.Marshal(h)
+	if err != nil {
+		panic("dag: a handle is not JSON: " + err.Error())
+	}
+	return b
+}
+
+// outside carries the handles of a run.
+type outside struct{ r *Run }
+
+func handlesOf(r *Run) outside { return outside{r} }
+
+// Errand asks for the release of a handle. The errand is a run, whose id is made of the attempt.
+type Errand struct {
+	Attempt AttemptRow // Run, Task, Token and Assigned
+	Handle  string
+}
+
+// Orphan is a handle for whose release a run no longer waits.
+type Orphan struct {
+	Run    RunID
+	Task   string // its name
+	Token  Token
+	Handle string
+	Why    string
+}
+
+// allowed reports whether attempts of a task may have handles.
+func (o outside) allowed(t TaskID) bool {
+	return t >= 0 && o.r.Graph != nil && o.r.Graph.Policy(t).Release
+}
+
+// at returns the handle of the attempt in a slot.
+func (o outside) at(i int32) Handle {
+	h, _ := HandleOf(&o.r.slots[i].AttemptRow)
+	return h
+}
+
+// keep stores the handle of an attempt that its holder reports. The first one counts. It reports whether
+// the handle is new. An earlier attempt's handle with the same text has been taken over.
+func (o outside) keep(t TaskID, p *task, text string) bool {
+	if text == "" || len(text) > HandleMax || !o.allowed(t) {
+		return false
+	}
+	a := &o.r.slots[p.slot-1]
+	if a.Outputs != nil {
+		return false
+	}
+	a.Outputs = (&Handle{Text: text, State: HandleHeld}).pack()
+	o.r.touch(p.slot - 1)
+	o.r.record(Record{Kind: RecHandle, Task: t, Token: a.Token, Handler: a.Handler, Text: text})
+	for _, i := range slices.Clone(o.r.handles) {
+		if h := o.at(i); o.r.slots[i].Task == t && h.State == HandleHeld && h.Text == text {
+			o.drop(i)
+		}
+	}
+	return true
+}
+
+// drop removes a handle of an ended attempt: it was released, or another attempt has taken it over.
+func (o outside) drop(i int32) {
+	o.r.slots[i].Outputs = nil
+	o.r.touch(i)
+	o.r.handles = slices.DeleteFunc(o.r.handles, func(o int32) bool { return o == i })
+}
+
+// put changes the handle of an ended attempt.
+func (o outside) put(i int32, h Handle) {
+	o.r.slots[i].Outputs = h.pack()
+	o.r.touch(i)
+}
+
+// takeOver ends the handles of a task that succeeds: that of the attempt itself, and what it has taken over
+// from attempts that were lost. An attempt without a handle has taken over all.
+func (o outside) takeOver(a *attempt, now Now, fx *Effects) {
+	if o.r.handles == nil {
+		return
+	}
+	own, _ := HandleOf(&a.AttemptRow)
+	for _, i := range slices.Clone(o.r.handles) {
+		switch h := o.at(i); {
+		case &o.r.slots[i] == a:
+			o.drop(i)
+		case o.r.slots[i].Task != a.Task || h.State != HandleHeld:
+		case own.Text == "" || own.Text == h.Text:
+			o.drop(i)
+		default:
+			o.begin(i, now, fx)
+		}
+	}
+}
+
+// release begins the errands for all handles that ended attempts of a task hold.
+func (o outside) release(t TaskID, now Now, fx *Effects) {
+	for _, i := range o.r.handles {
+		if o.r.slots[i].Task == t && o.at(i).State == HandleHeld {
+			o.begin(i, now, fx)
+		}
+	}
+}
+
+// tend begins the errands for handles that no attempt holds or will take over.
+func (o outside) tend(now Now, fx *Effects) {
+	if o.r.State.Terminal() {
+		return
+	}
+	for _, i := range o.r.handles {
+		if a := &o.r.slots[i]; o.at(i).State == HandleHeld && !o.adoptable(a) {
+			o.begin(i, now, fx)
+		}
+	}
+}
+
+// adoptable reports whether an attempt holds, or may take over, the handle of an earlier attempt that was
+// lost.
+func (o outside) adoptable(a *attempt) bool {
+	if a.State != AttemptLost || !o.r.Graph.Policy(a.Task).Adopts {
+		return false
+	}
+	state := o.r.tasks[a.Task].state
+	return state.Held() || !state.Terminal() && o.r.Intent < IntentStop
+}
+
+func (o outside) begin(i int32, now Now, fx *Effects) {
+	a, h := &o.r.slots[i], o.at(i)
+	h.State, h.Since = HandleReleasing, now.Wall
+	o.put(i, h)
+	o.send(&a.AttemptRow, h, fx)
+	o.watch(a, now.Mono+o.timeout(a.Task), fx)
+}
+
+func (o outside) send(a *AttemptRow, h Handle, fx *Effects) {
+	fx.Errands = append(fx.Errands, Errand{Handle: h.Text, Attempt: AttemptRow{Run: o.r.ID, Task: a.Task, Token: a.Token, Assigned: a.Assigned}})
+}
+
+func (o outside) watch(a *attempt, due time.Duration, fx *Effects) {
+	fx.Timers = append(fx.Timers, Timer{Due: due, Run: o.r.ID, Kind: TimerRelease, Task: a.Task, Token: a.Token})
+}
+
+func (o outside) timeout(t TaskID) time.Duration {
+	if d := o.r.Graph.Policy(t).ReleaseTimeout; d > 0 {
+		return d
+	}
+	return ReleaseTimeoutDefault
+}
+
+// owes reports whether a task may not be assigned, because the work of an ended attempt has to be released
+// before.
+func (o outside) owes(t TaskID) bool {
+	for _, i := range o.r.handles {
+		if o.r.slots[i].Task != t {
+			continue
+		}
+		if s := o.at(i).State; s == HandleReleasing || s == HandleHeld && !o.r.Graph.Policy(t).Adopts {
+			return true
+		}
+	}
+	return false
+}
+
+// owing reports whether the run may not end, because of a handle that is not released.
+func (o outside) owing() bool {
+	return slices.ContainsFunc(o.r.handles, func(i int32) bool { return o.at(i).State != HandleOrphan })
+}
+
+// Releasing reports whether an errand for the handle of an attempt is under way.
+func (r *Run) Releasing(t TaskID, token Token) bool {
+	o := handlesOf(r)
+	i, ok := o.find(t, token)
+	return ok && o.at(i).State == HandleReleasing
+}
+
+// find finds the handle of an ended attempt.
+func (o outside) find(t TaskID, token Token) (int32, bool) {
+	for _, i := range o.r.handles {
+		if a := &o.r.slots[i]; a.Task == t && a.Token == token {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// released takes the end of an errand. An errand that ends late, when its handle is an orphan, counts also if
+// the run has ended.
+func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {
+	i, ok := o.find(ev.Task, ev.Token)
+	if !ok {
+		return Duplicate
+	}
+	h := o.at(i)
+	switch {
+	case h.State == HandleHeld, h.State == HandleOrphan && ev.Reason != "":
+		return Stale
+	case ev.Reason != "":
+		o.orphan(i, h, "its release failed: "+ev.Reason, now, fx)
+	default:
+		o.drop(i)
+		o.r.record(Record{Kind: RecReleased, Task: ev.Task, Token: ev.Token, Text: h.Text})
+	}
+	o.goOn(ev.Task, now, fx)
+	return Accepted
+}
+
+// late gives up the release of a handle.
+func (o outside) late(ev *Event, now Now, fx *Effects) Verdict {
+	i, ok := o.find(ev.Task, ev.Token)
+	if !ok || o.at(i).State != HandleReleasing {
+		return Stale
+	}
+	o.orphan(i, o.at(i), fmt.Sprintf("it was not released within %v", o.timeout(ev.Task)), now, fx)
+	o.goOn(ev.Task, now, fx)
+	return Accepted
+}
+
+func (o outside) orphan(i int32, h Handle, why string, now Now, fx *Effects) {
+	a := &o.r.slots[i]
+	h.State, h.Since, h.Why = HandleOrphan, now.Wall, why
+	o.put(i, h)
+	o.r.record(Record{Kind: RecOrphan, Task: a.Task, Token: a.Token, Text: h.Text, Reason: why})
+	fx.Orphans = append(fx.Orphans, Orphan{Run: o.r.ID, Task: o.r.Graph.Name(a.Task), Token: a.Token, Handle: h.Text, Why: why})
+}
+
+// goOn lets a task be assigned, and the run end, that waited only for a release.
+func (o outside) goOn(t TaskID, now Now, fx *Effects) {
+	if o.r.State.Terminal() {
+		return
+	}
+	if p := &o.r.tasks[t]; p.state == Ready && !p.listed && !o.owes(t) {
+		o.r.list(t)
+	}
+	o.r.settleRun(now, fx)
+}
+
+// load restores the handles of ended attempts, before the tasks.
+func (o outside) load(attempts []AttemptRow, now Now, fx *Effects) {
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Outputs == nil || !a.State.Ended() || !o.allowed(a.Task) {
+			continue
+		}
+		h, ok := HandleOf(a)
+		if !ok {
+			continue
+		}
+		o.r.slots = append(o.r.slots, attempt{AttemptRow: *a, was: a.State})
+		o.r.handles = append(o.r.handles, int32(len(o.r.slots)-1))
+		if h.State == HandleReleasing {
+			length := o.timeout(a.Task)
+			left := clamp(h.Since+Micros(length.Microseconds())-now.Wall, length)
+			o.watch(&o.r.slots[len(o.r.slots)-1], now.Mono+left, fx)
+			o.send(a, h, fx) // a repeated start makes no second errand
+		}
+	}
+}
+
+// String describes the handles of ended attempts, for Diff.
+func (o outside) String() string {
+	var all []string
+	for _, i := range o.r.handles {
+		a := &o.r.slots[i]
+		all = append(all, fmt.Sprintf("%d/%d %s", a.Task, a.Token, a.Outputs))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
