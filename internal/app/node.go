@@ -282,6 +282,7 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 		Unclaimed: n.cfg.Unclaimed, LoadHalf: n.cfg.LoadHalf(),
 		Executor:   n.executor,
 		Compile:    compiler(),
+		Release:    func(ctx context.Context) error { return n.recovery.Release(ctx) },
 		Planner:    n.planner,
 		Namer:      n.planner,
 		Preparer:   n.resolver.Preparer(),

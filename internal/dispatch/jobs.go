@@ -50,6 +50,9 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 		rules = j.x.resolver.cfg.Egress()
 	}
 	out := remote.Wire(is.job, is.origin, is.dir, rules)
+	if is.errand {
+		out.WorksFor = is.version.Namespace
+	}
 	if is.kind != "" && is.job.Kind == nil {
 		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
 		out.Files, out.Origin = false, ""
@@ -93,8 +96,12 @@ func (jobs) Refused(err error) dag.Result {
 }
 
 // Files implements home.Jobs.
-func (j jobs) Files(_ context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error) {
-	v, err := j.x.resolver.versions.Get(versionID{w, version})
+func (j jobs) Files(ctx context.Context, run dag.RunID, w dag.WorkflowID, version int32) ([]*workerv1.File, error) {
+	r := j.x.resolver
+	v, err := r.versions.Get(versionID{w, version})
+	if err == nil && v.releases() {
+		v, err = r.versionOfErrand(ctx, run)
+	}
 	if err != nil {
 		return nil, err
 	}

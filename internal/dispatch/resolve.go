@@ -337,10 +337,12 @@ type resolved struct {
 	job     *worker.Job
 	version *version
 	origin  string // the folder of the workflow file; "": the attempt gets a fresh folder with the files
+	task    int    // in version
 	dir     string
 	kind    string          // "": a process
 	input   json.RawMessage // the input of a task of a kind
 	instant time.Time       // the logical instant of the run
+	errand  bool            // version and task are those of the task whose handle is released
 }
 
 // resolve makes the job of an assignment to a worker with these traits, without the folder in which it runs.
@@ -355,6 +357,35 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 			return nil, err
 		}
 	}
+	v, err := r.versions.Get(versionID{a.Workflow, a.Version})
+	if err != nil {
+		return nil, err
+	}
+	if v.releases() {
+		return r.errand(ctx, a, row, traits, quick)
+	}
+	is, err := r.build(ctx, a, row, traits, quick)
+	if err != nil {
+		return nil, err
+	}
+	if t := is.task; len(v.Tasks[t].Inputs) > 0 {
+		sources, err := r.sources(ctx, v, t, a.Run, a.Graph)
+		if err != nil {
+			return nil, err
+		}
+		is.job.Inputs = &inputsOf{kept: r.cfg.Kept, sources: sources}
+	}
+	is.job.Handle = v.Tasks[is.task].Release != nil
+	if is.job.Handle && a.Token.Number() > 1 {
+		if is.job.Earlier, err = r.earlier(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
+}
+
+// build makes the job of an assignment by its definition.
+func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.RunRow, traits *dag.Traits, quick bool) (*resolved, error) {
 	v, err := r.versions.Get(versionID{a.Workflow, a.Version})
 	if err != nil {
 		return nil, err
@@ -395,13 +426,6 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 	if reach := v.Reach(t); reach != nil {
 		job.Access = &worker.Access{Read: reach.Read, Write: reach.Write}
 	}
-	if len(v.Tasks[t].Inputs) > 0 {
-		sources, err := r.sources(ctx, v, t, a.Run, a.Graph)
-		if err != nil {
-			return nil, err
-		}
-		job.Inputs = &inputsOf{kept: r.cfg.Kept, sources: sources}
-	}
 	setRun(job, &res.Run)
 	if err := r.request(ctx, &res, job, &used); err != nil {
 		return nil, err
@@ -413,7 +437,8 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
-	return &resolved{job, v, v.originOf(t), res.Dir, v.Tasks[t].Kind, res.Input, row.Instant().Time()}, nil
+	return &resolved{job: job, version: v, task: t, origin: v.originOf(t), dir: res.Dir, kind: v.Tasks[t].Kind, input: res.Input,
+		instant: row.Instant().Time()}, nil
 }
 
 // traceparent is the trace context for the processes of an attempt. "": the worker derives one of the run.

@@ -87,7 +87,7 @@ func (w *writer) submit(it *item) answer {
 		return answer{err: err}
 	}
 	r := dag.NewRun(s.header(&wf, w.tx.now.Wall))
-	if err := w.addRun(r, true); err != nil {
+	if err := w.addRun(r, true, nil); err != nil {
 		w.broken(err)
 		return answer{err: err}
 	}

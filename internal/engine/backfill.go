@@ -305,7 +305,7 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID},
 	})
 	s.txn().batch.BackfillRuns = append(s.txn().batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
-	if err := s.addRun(r, true); err != nil {
+	if err := s.addRun(r, true, nil); err != nil {
 		return err
 	}
 	s.limits.quotas.checked(r)

@@ -29,6 +29,7 @@ type childLetter struct {
 	Start    *childStart    `json:"start,omitempty"`
 	Order    *childOrder    `json:"order,omitempty"`
 	Look     *childLook     `json:"look,omitempty"`
+	Released *errandEnd     `json:"released,omitempty"`
 }
 
 // childStart requests a child run, or another generation of an existing one.
@@ -40,7 +41,8 @@ type childStart struct {
 	Priority   dag.Priority   `json:"priority"`
 	User       string         `json:"user"`
 	Params     []byte         `json:"params"`
-	Fire       []byte         `json:"fire"` // packed
+	Fire       []byte         `json:"fire"`            // packed
+	Graph      []byte         `json:"graph,omitempty"` // packed: of an errand
 }
 
 func (s *childStart) child() dag.Child {
@@ -175,6 +177,8 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.recoverChild(l.Start)
 	case l.Start != nil:
 		return c.startChild(l.Start)
+	case l.Released != nil:
+		return c.hearReleased(l.Released)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
 		return c.event(&it).err // like a person's verb, because the run may have to ask for its claim again
@@ -209,10 +213,13 @@ func (c *calls) startChild(s *childStart) error {
 	}
 	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
 		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: c.txn().now.Wall})
+	if s.Graph != nil {
+		return c.startErrand(r, s)
+	}
 	if over, err := c.limits.quotas.turnAway(r); over || err != nil {
 		return err
 	}
-	if err := c.addRun(r, true); err != nil {
+	if err := c.addRun(r, true, nil); err != nil {
 		return err
 	}
 	c.limits.quotas.checked(r)
@@ -306,6 +313,9 @@ func (c *calls) tellParent(r *dag.Run) error {
 	p := r.Parent()
 	if p == nil {
 		return nil
+	}
+	if c.isErrand(r.Workflow) {
+		return c.tellReleased(r)
 	}
 	up := p.Up()
 	return c.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Look: &childLook{Run: up.Run, Task: p.Task}}})

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 
 	"skein.dev/skein/internal/dag"
@@ -24,13 +25,15 @@ type calls struct {
 	inbox    *inbox
 	host     host.Host
 	log      *slog.Logger
+	// makeRelease makes the workflow of errands. It is nil if another component does.
+	makeRelease func(context.Context) error
 	callsCore
 }
 
 // callsCore is the part of the writer that calls uses.
 type callsCore interface {
 	core
-	addRun(r *dag.Run, inline bool) error
+	addRun(r *dag.Run, inline bool, own *dag.Graph) error
 	revive(dag.RunID) (*dag.Run, error)
 	event(*item) answer
 	step(*item, *dag.Run) answer
@@ -39,5 +42,5 @@ type callsCore interface {
 
 func newCalls(e *Engine, w *writer) calls {
 	return calls{limits: &w.limits, defs: &w.defs, store: e.store, reads: e.Reader, graphs: e.graphs, preparer: e.cfg.Preparer, inbox: w.inbox, host: e.host,
-		log: e.log, callsCore: w}
+		log: e.log, makeRelease: e.cfg.Release, callsCore: w}
 }

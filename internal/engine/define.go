@@ -44,6 +44,8 @@ type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
 	names  *directory     // the copies of the gateways
 	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0: not known
+	// release is the workflow of errands; 0: not known.
+	release dag.WorkflowID
 
 	limits   *limits
 	schedule *schedule

@@ -86,6 +86,9 @@ type Config struct {
 	Unclaimed time.Duration
 	// LoadHalf is the time after which the work for a shard has half of its weight in the load; 0: 30 s.
 	LoadHalf time.Duration
+	// Release makes the built-in workflow of errands, which release handles, if it does not exist. nil:
+	// another component makes that workflow.
+	Release func(ctx context.Context) error
 	// Market has slots of workers that are not in this process. nil: there are no such workers. With a
 	// Market, Slots may be 0.
 	Market Market
@@ -148,6 +151,7 @@ type Stats struct {
 	RunsRevived             atomic.Int64 // runs that continued after their end; each ends again
 	Retaken, Quarantined    atomic.Int64
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
+	Orphans                 atomic.Int64 // handles for whose release a run no longer waits
 	Expired                 atomic.Int64 // runs that retention deleted
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns rises and falls
 	ReadyTasks, InboxItems  atomic.Int64 // the values after the last transaction

@@ -203,7 +203,7 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 		User: f.actor, Params: params, Created: f.s.txn().now.Wall,
 		Fire: &dag.Fire{Trigger: f.t.Name, Instant: is.Instant, StartBy: is.StartBy, Key: is.Key, FailLost: f.pol.FailLost, Trace: is.Trace},
 	})
-	if err := f.s.addRun(r, is.Key == ""); err != nil {
+	if err := f.s.addRun(r, is.Key == "", nil); err != nil {
 		return r.ID, "", err
 	}
 	f.s.limits.quotas.checked(r)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // of a backfill, reactions of triggers, and runs that gates admit.
 func (w *writer) follow() {
 	for done := 0; ; {
-		if err := w.calls.orders(); err != nil {
+		if err := errors.Join(w.calls.orders(), w.calls.errands()); err != nil {
 			w.broken(err)
 			return
 		}
@@ -39,7 +40,7 @@ func (w *writer) follow() {
 			return
 		}
 		w.limits.serveTasks()
-		if done == len(w.tx.ended) && len(w.tx.fx.Orders) == 0 {
+		if done == len(w.tx.ended) && len(w.tx.fx.Orders)+len(w.tx.fx.Errands) == 0 {
 			return
 		}
 	}

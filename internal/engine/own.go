@@ -323,6 +323,9 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 		w.todo.push(it)
 	}
 	w.arm(&f.fx)
+	for _, e := range f.fx.Errands { // their starts may be lost
+		w.todo.push(w.calls.again(e))
+	}
 	if len(f.fx.Cancels) > 0 {
 		w.e.slots.cancel(f.fx.Cancels)
 	}
@@ -394,6 +397,7 @@ type doubt struct {
 	tally   tally
 
 	poisoned []dag.Poisoned
+	orphans  []dag.Orphan
 }
 
 // failed handles a transaction of n items whose commit failed or has an unknown outcome.
@@ -421,7 +425,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	if d.unknown {
 		d.n, d.fences, d.tally = n, slices.Clone(w.tx.batch.Fences), w.tx.tally
 		d.answers, d.cancels = slices.Clone(w.tx.answers), slices.Clone(w.tx.fx.Cancels)
-		d.events, d.poisoned = slices.Clone(w.tx.batch.Events), slices.Clone(w.tx.fx.Poisoned)
+		d.events, d.poisoned, d.orphans = slices.Clone(w.tx.batch.Events), slices.Clone(w.tx.fx.Poisoned), slices.Clone(w.tx.fx.Orphans)
 		for i := range n {
 			w.kept[i].again = true
 		}
@@ -444,6 +448,7 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	if d.happened(ctx, w.e.store, first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
 		w.alert(d.poisoned)
+		tellOrphans(w.e, d.orphans)
 		if len(d.cancels) > 0 {
 			w.e.slots.cancel(d.cancels)
 		}

@@ -289,6 +289,9 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	if p := errkind.Guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
 		return FaultCorrupt
 	}
+	if dag.AnyReleasing(rec.Attempts) { // the run waits for an errand
+		return ""
+	}
 	due := map[dag.TaskID]dag.Micros{} // of retries
 	for i := range rec.Attempts {
 		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // in the order of tokens, so that the newest one counts

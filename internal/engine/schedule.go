@@ -41,7 +41,7 @@ type schedule struct {
 type scheduleCore interface {
 	core
 	here(dag.ShardID) error // returns an error that names the owner, if this writer does not own the shard
-	addRun(r *dag.Run, inline bool) error
+	addRun(r *dag.Run, inline bool, own *dag.Graph) error
 	coalesced(dag.WorkflowID) *dag.Run
 	request(scope, key string) (store.Request, error)
 }

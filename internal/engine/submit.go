@@ -183,6 +183,7 @@ type Report struct {
 	Token   dag.Token
 	Result  dag.Result
 	Started dag.Micros // the time since which the attempt runs; Result is ignored
+	Handle  string     // with Started: the handle of the attempt; "": none
 	Lost    string     // if not "", the reason why the attempt no longer runs and its result is unknown; Result is ignored
 }
 
@@ -202,7 +203,7 @@ func (e *Engine) Report(rs ...Report) {
 func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from, Result: r.Result}}
 	if r.Started != 0 {
-		it.ev.Kind, it.ev.At = dag.EvStarted, r.Started
+		it.ev.Kind, it.ev.At, it.ev.Handle = dag.EvStarted, r.Started, cleanHandle(r.Handle)
 		return it
 	}
 	if r.Lost != "" {
@@ -211,6 +212,7 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 		return it
 	}
 	res := &it.ev.Result
+	res.Handle = cleanHandle(res.Handle)
 	res.Cause, res.Signal, res.Message = dag.Cause(clean(string(res.Cause))), clean(res.Signal), clean(res.Message)
 	if len(res.Outputs) > outputsMax {
 		res.State, res.Cause = dag.AttemptFailed, dag.CauseOutput
@@ -266,10 +268,10 @@ func (w *writer) check(id dag.RunID) error {
 // addRun takes up a new run, of a submission or of a fire. The run begins, or waits at a concurrency limit.
 // With inline it may be split, and even end, in this transaction. inline is false for a run that the end of
 // another run has started, so that a cycle of workflows does not run within one transaction.
-func (w *writer) addRun(r *dag.Run, inline bool) error {
+func (w *writer) addRun(r *dag.Run, inline bool, own *dag.Graph) error {
 	w.tx.current = r
-	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID}
-	if inline {
+	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: own, Own: own != nil}
+	if inline && own == nil {
 		ev.Graph = w.e.graphs.Peek(r.Workflow, r.Version)
 	}
 	why, d, err := w.limits.enter(r)

@@ -34,12 +34,16 @@ func (d *definitions) findSystem(ctx context.Context) error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	d.system = wf.ID
-	return nil
+	d.system, d.release = wf.ID, 0
+	_, err = d.releasing()
+	return err
 }
 
-// noteSystem notes that the built-in workflow was applied here.
+// noteSystem notes that a built-in workflow was applied here.
 func (d *definitions) noteSystem(wf *store.Workflow) {
+	if wf.Namespace == SystemNamespace && wf.Name == ReleaseName {
+		d.release = wf.ID
+	}
 	if wf.Namespace == SystemNamespace && wf.Name == RecoveryName {
 		d.system = wf.ID
 	}

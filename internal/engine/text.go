@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 )
 
@@ -33,6 +34,15 @@ func clean(s string) string {
 		s = strings.ReplaceAll(s, "\x00", "\uFFFD")
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// cleanHandle returns a handle that every store can hold. It returns "" for a text that is no handle: the
+// worker has checked it already.
+func cleanHandle(s string) string {
+	if len(s) > dag.HandleMax || !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\n") {
+		return ""
+	}
+	return s
 }
 
 func firstLine(s string) string {

@@ -90,6 +90,9 @@ func (w *writer) awaited(t *dag.Timer) bool {
 	case t.Task < 0 || int(t.Task) >= r.Graph.Len():
 		return false
 	}
+	if t.Kind == dag.TimerRelease {
+		return r.Releasing(t.Task, t.Token)
+	}
 	state, token := r.Task(t.Task)
 	if t.Kind == dag.TimerStart {
 		return token == t.Token && state == dag.Ready

@@ -374,13 +374,17 @@ func (w *writer) flush() {
 	for _, r := range w.tx.touched {
 		c := &w.tx.batch.Changes
 		n, inserts, updates, runs, rows := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates), c.Rows()
+		began := len(c.RunInserts)
 		r.Flush(c, w.tx.now.Wall)
-		w.tx.draft.flushed(r, c, inserts, updates, runs)
+		late := len(c.RunInserts)+len(c.RunUpdates) == began+runs && !r.Unfinished() // only an errand of the run has ended
+		if !late {
+			w.tx.draft.flushed(r, c, inserts, updates, runs)
+		}
 		w.tx.work(r.Shard, c.Rows()-rows)
 		if f := w.held(r.Shard); f != nil && len(w.tx.batch.Events) > n {
 			w.tx.batch.Events[n].Seq = f.Seq + 1 // the number that the store will give to the event
 		}
-		if !r.Unfinished() {
+		if !r.Unfinished() && !late {
 			w.tx.tally.ended++
 		}
 	}
@@ -488,6 +492,7 @@ func (w *writer) settle(n int) {
 	w.e.stats.meter.take(&w.tx.draft, now)
 	w.e.stats.loads.take(w.tx, now, w.e.pulse.now())
 	w.alert(w.tx.fx.Poisoned)
+	tellOrphans(w.e, w.tx.fx.Orphans)
 	w.drop(n)
 	w.quotas.full = nil
 	w.tx.reset()

@@ -99,7 +99,7 @@ func (nothing) Left(dag.RunID)                                {}
 func (nothing) Refused(err error) dag.Result {
 	return dag.Result{State: dag.AttemptFailed, Message: err.Error()}
 }
-func (nothing) Files(context.Context, dag.WorkflowID, int32) ([]*workerv1.File, error) {
+func (nothing) Files(context.Context, dag.RunID, dag.WorkflowID, int32) ([]*workerv1.File, error) {
 	return nil, nil
 }
 

@@ -50,6 +50,7 @@ type worker struct {
 	fetches  bool                      // the worker fetches inputs
 	proven   bool                      // true: the worker has registered with a certificate
 	masks    bool                      // the worker masks secrets
+	handles  bool                      // the worker reports handles
 	reader   bool                      // true: the worker can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax

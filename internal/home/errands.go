@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -259,13 +260,15 @@ func (h *Home) still(w *worker, x *holding) bool {
 // that the worker does not silently ignore it.
 func (w *worker) cannot(task string, job *workerv1.Job) error {
 	switch {
-	case !w.spaces(job.Namespace):
+	case !w.spaces(cmp.Or(job.WorksFor, job.Namespace)):
 		return fmt.Errorf("task %s belongs to the namespace %s, but worker %s was invited for %s only: name another group, or invite a worker for this namespace",
-			task, job.Namespace, w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
+			task, cmp.Or(job.WorksFor, job.Namespace), w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
 	case len(job.Artifacts) > 0 && !w.deposits:
 		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)
 	case job.Inputs && !w.fetches:
 		return fmt.Errorf("task %s gets files of other tasks, and worker %s has a version that cannot fetch them: use a newer one", task, w.member.Name)
+	case (job.Handle || len(job.Given) > 0) && !w.handles:
+		return fmt.Errorf("task %s has handles, and worker %s has a version that does not report them: use a newer one", task, w.member.Name)
 	case len(job.Secrets) > 0 && !w.masks:
 		return fmt.Errorf("task %s uses secrets, and worker %s has a version that does not mask them: use a newer one", task, w.member.Name)
 	}

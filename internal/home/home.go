@@ -58,7 +58,8 @@ type Jobs interface {
 	Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error)
 	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
-	Files(ctx context.Context, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
+	// Files returns the files that an attempt of a run gets; w and version are those of the run.
+	Files(ctx context.Context, run dag.RunID, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
 	// Names returns where the logs and files of an attempt belong.
 	Names(ctx context.Context, run dag.RunID, t dag.TaskID) (Names, error)
 	// Inputs returns the files that an attempt of a task gets from other tasks, always in the same order. It

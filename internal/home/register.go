@@ -45,7 +45,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	w := newWorker(m)
 	w.sure, w.proven = sent, proven
-	w.draining, w.full, w.deposits, w.fetches, w.reader, w.masks = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs, in.Masks
+	w.draining, w.full, w.deposits, w.fetches, w.reader, w.masks, w.handles = in.Draining, in.Full, in.Artifacts, in.Inputs, in.GivesLogs, in.Masks, in.Handles
 	out := &workerv1.RegisterResponse{Handler: int64(m.Handler), Lease: m.Lease, PollMillis: h.cfg.Beat.Milliseconds(),
 		LagMillis: h.cfg.Lag.Milliseconds(), Nodes: h.there().addresses, Logs: h.cfg.Logs != nil}
 	if out.Logs {

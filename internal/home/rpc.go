@@ -227,7 +227,7 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 		}
 		wf, version = row.Workflow, row.Version
 	}
-	files, err := h.cfg.Jobs.Files(ctx, wf, version)
+	files, err := h.cfg.Jobs.Files(ctx, k.run, wf, version)
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}

@@ -1,5 +1,5 @@
-// Package recovery keeps the workflow of the recovery sweep, system/recovery, and starts an extra sweep when
-// a node has died.
+// Package recovery keeps the built-in workflows: that of the recovery sweep, system/recovery, and that of the
+// errands which release handles, system/release. It starts an extra sweep when a node has died.
 //
 // The sweep itself is in package engine (Sweep): it looks at every unfinished run, and lets the owners repair
 // runs that stand still. It should find nothing. It is a run of an ordinary workflow, so its trigger, its
@@ -40,7 +40,35 @@ tasks:
   sweep: {builtin: recovery}
 `
 
-// definition returns that workflow as it is applied.
+// releaseSource is the workflow whose runs release handles. The engine makes them, and each has a graph of
+// its own. The command is that of the task that had the handle.
+const releaseSource = `namespace: system
+name: release
+description: Ends the work outside of a process that an attempt has left. Skein starts its runs.
+priority: high
+tasks:
+  release: {run: "true"}
+`
+
+// release returns that workflow as it is applied.
+func release() (engine.Definition, error) {
+	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.ReleaseName, Source: []byte(releaseSource), User: "skein"}
+	ws, faults := workflow.Parse(d.Source, workflow.Options{})
+	if len(faults) > 0 {
+		return d, faults
+	}
+	g, err := ws[0].Graph(0)
+	if err != nil {
+		return d, err
+	}
+	d.Graph = g.Pack()
+	d.Def, err = json.Marshal(ws[0])
+	sum := sha256.Sum256(d.Def)
+	d.Digest = sum[:]
+	return d, err
+}
+
+// definition returns the workflow of the sweep as it is applied.
 func definition() (engine.Definition, error) {
 	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.RecoveryName, Source: []byte(source), User: "skein"}
 	const builtin = "{builtin: recovery}"
@@ -112,6 +140,19 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
+}
+
+// Release makes the workflow of errands, unless it exists. A node calls it for its first errand.
+func (k *Keeper) Release(ctx context.Context) error {
+	_, err := k.cfg.Workflow(ctx, engine.SystemNamespace, engine.ReleaseName)
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	d, err := release()
+	if err == nil {
+		_, _, err = k.cfg.Engine.Apply(ctx, d)
+	}
+	return err
 }
 
 // queue makes sure that the queue of the sweeps exists, as the admission owner. The queue admits one run at a

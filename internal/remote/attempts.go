@@ -91,13 +91,13 @@ func (r *Worker) stopCause(a *entry) string {
 	return worker.CauseStopped
 }
 
-// started receives the notice of the worker that an attempt has run for a second.
-func (r *Worker) started(k worker.Key, at time.Time) {
+// started receives the notice of the worker that an attempt has run for a second, or has named its handle.
+func (r *Worker) started(k worker.Key, at time.Time, handle string) {
 	r.mu.Lock()
 	a := r.byKey[k.ID()]
 	r.mu.Unlock()
 	if a != nil {
-		r.s.Started(a, at)
+		r.s.Started(a, at, handle)
 	}
 }
 

@@ -39,6 +39,7 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
 		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts, Secrets: j.Secrets,
+		Handle: j.Handle, Earlier: present(j.Earlier), Input: present(j.Given),
 	}
 	if len(j.Read)+len(j.Write) > 0 {
 		out.Access = &worker.Access{Read: j.Read, Write: j.Write}
@@ -69,13 +70,22 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	return out, nil
 }
 
+// present returns nil for an empty value, which the protocol does not tell apart from a missing one.
+func present(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
 // Wire is the form of a job in a message. rules are those of egress for the process of a kind. The sender
 // adds the attempt.
 func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey, Traceparent: j.Key.Traceparent,
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: true, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
-		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets}
+		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets,
+		Handle: j.Handle, Earlier: j.Earlier, Given: j.Input}
 	if a := j.Access; a != nil {
 		out.Read, out.Write = a.Read, a.Write
 	}
@@ -116,7 +126,7 @@ func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
 		return &workerv1.Result{Attempt: a, State: "lost", Cause: why}
 	}
 	out := &workerv1.Result{Attempt: a, State: r.State, Cause: r.Cause, Exited: r.Exited, Signal: r.Signal, Message: r.Message,
-		TimedOut: r.TimedOut, Outputs: r.Outputs, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
 	if r.Exited {
 		out.ExitCode = int32(r.ExitCode)
 	}

@@ -197,7 +197,7 @@ func offer(cfg *Config) *workerv1.RegisterRequest {
 		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection})
 	}
 	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
-		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true}
+		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true, Handles: true}
 }
 
 // Refused implements session.Owner.

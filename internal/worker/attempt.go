@@ -54,6 +54,7 @@ type attempt struct {
 	capped           bool        // its memory is limited
 	starved          bool        // failed after the kernel had ended one of its processes because of its memory
 	kills            int64       // the number of memory kills in the tree before this attempt
+	outside          handleOf    // of work outside of its process
 	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
 	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
 	away             away        // of the process of a kind
@@ -153,7 +154,7 @@ func (a *attempt) start() error {
 	if err != nil {
 		return a.noRoom(err)
 	}
-	a.cmd = cmd
+	a.cmd, a.outside.path = cmd, cmd.handle
 	if wall != nil {
 		spec, err := wall.spec(a.slot, a.job, cmd)
 		if err != nil {
@@ -321,6 +322,9 @@ func (a *attempt) patience() int {
 	if !a.killAt.IsZero() {
 		consider(time.Until(a.killAt))
 	}
+	if a.outside.path != "" {
+		consider(time.Until(a.outside.next))
+	}
 	if next < 0 {
 		return -1
 	}
@@ -382,11 +386,12 @@ func (a *attempt) force(cause string) {
 
 // tick executes actions that are due.
 func (a *attempt) tick(now time.Time) {
+	a.seeHandle(now, false)
 	ran := now.Sub(a.began)
 	if !a.told && ran >= startedAfter {
 		a.told = true
 		if a.w.cfg.Started != nil {
-			a.w.cfg.Started(a.job.Key, a.result.Started)
+			a.w.cfg.Started(a.job.Key, a.result.Started, a.result.Handle)
 		}
 	}
 	if a.job.Timeout > 0 && !a.timedOut && ran >= a.job.Timeout {
@@ -450,6 +455,7 @@ func (a *attempt) end() {
 	}
 	a.w.firsts.Delete(a.pid)
 	_ = unix.Close(a.pidfd)
+	a.seeHandle(a.result.Finished, true)
 	// Normally the pipe ends with its last writer. Otherwise a process outside of the tree holds it.
 	for read := 0; a.pipe >= 0 && read < drainMax; {
 		fds := []unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}}
@@ -517,22 +523,6 @@ func (a *attempt) judge() {
 		a.succeed()
 	}
 	a.closeLog()
-}
-
-// closeLog closes the log. It writes a log line of the node if output is missing.
-func (a *attempt) closeLog() {
-	r, note := &a.result, a.log.close()
-	r.LogBytes, r.LogLost = a.log.size, a.log.lost
-	if note == "" {
-		return
-	}
-	if r.Message != "" {
-		note = r.Message + "; " + note
-	}
-	r.Message = note
-	if a.log.err != nil {
-		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("code", "log_incomplete", "lost", a.log.lost, "err", a.log.err)...)
-	}
 }
 
 // succeed reads the outputs. If they are not valid, the attempt fails.

@@ -21,9 +21,9 @@ type Config struct {
 	// the attempt has no processes or files and its slot is free, so Report may call Start. If a Link
 	// receives several results together, it passes them in one call.
 	Report func(...Result)
-	// Started is called at most once for each attempt, when it has run for 1 s. It must not block, because
-	// the attempt is not watched during the call.
-	Started func(Key, time.Time)
+	// Started is called for each attempt when it has run for 1 s, and when it has named its handle. handle
+	// is "" if it has not. Started must not block, because the attempt is not watched during the call.
+	Started func(k Key, at time.Time, handle string)
 
 	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts,
 	// and with "" when it has space again. A Link calls it before it reports an attempt that ended with
@@ -77,7 +77,8 @@ const LeaseDefault = 15 * time.Second
 const (
 	// greetMax bounds the time until the first message on a connection.
 	greetMax = 10 * time.Second
-	// endLimit bounds the wait for killed processes. Only a process that hangs inside of the kernel takes longer.
+	// endLimit bounds the wait for killed processes. Only a process that hangs inside of the kernel takes
+	// longer.
 	endLimit = 10 * time.Second
 )
 

@@ -38,7 +38,7 @@ func baseEnv(pass []string) []string {
 // taskEnv returns the environment of an attempt. Each name occurs once: Skein's own variables take
 // precedence over those of the job, and the job's over those of the node. It also returns the PATH in which
 // programs are searched.
-func taskEnv(job *Job, base []string, output string) (env []string, path string) {
+func taskEnv(job *Job, base []string, output string, own ...string) (env []string, path string) {
 	k := &job.Key
 	idempotency := k.IdempotencyKey
 	if idempotency == "" {
@@ -64,6 +64,7 @@ func taskEnv(job *Job, base []string, output string) (env []string, path string)
 	if job.Kind != nil {
 		env = append(env, inputVar+"="+inputFile(output))
 	}
+	env = append(env, own...)
 	seen := make(map[string]bool, cap(env))
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")

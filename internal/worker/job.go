@@ -80,6 +80,11 @@ type Job struct {
 	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
 	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
 
+	// Handle: the attempt may name work outside of its process in the file $SKEIN_HANDLE. Earlier and Input are
+	// the contents of the files that $SKEIN_EARLIER and $SKEIN_INPUT name; nil: there is no such file.
+	Handle         bool
+	Earlier, Input []byte
+
 	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn ("" =
 	// the data folder). If they cannot be stored, the attempt fails with CauseArtifacts.
 	Artifacts   []string
@@ -103,6 +108,7 @@ func (j *Job) Size() int {
 	for _, list := range [][]string{j.Argv, j.Env, j.Secrets, j.Artifacts} {
 		n += sizeOf(list)
 	}
+	n += len(j.Earlier) + len(j.Input)
 	if s := j.Script; s != nil {
 		n += len(s.Code) + sizeOf(s.Args)
 	}
@@ -167,6 +173,7 @@ type Result struct {
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
 	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
+	Handle   string          `json:",omitempty"` // of work outside of the process
 	Outputs  json.RawMessage `json:",omitempty"` // if there are no outputs, it is empty and not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed

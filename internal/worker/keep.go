@@ -96,3 +96,19 @@ func (a *attempt) keep() bool {
 	}
 	return false
 }
+
+// closeLog closes the log. It writes a log line of the node if output is missing.
+func (a *attempt) closeLog() {
+	r, note := &a.result, a.log.close()
+	r.LogBytes, r.LogLost = a.log.size, a.log.lost
+	if note == "" {
+		return
+	}
+	if r.Message != "" {
+		note = r.Message + "; " + note
+	}
+	r.Message = note
+	if a.log.err != nil {
+		a.w.cfg.Log.Warn("the log of an attempt is incomplete", a.attrs("code", "log_incomplete", "lost", a.log.lost, "err", a.log.err)...)
+	}
+}

@@ -318,11 +318,11 @@ func (k *keeper) ended(r Result) {
 	k.rouse()
 }
 
-func (k *keeper) started(key Key, at time.Time) {
+func (k *keeper) started(key Key, at time.Time, handle string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h := k.running[key.ID()]; h != nil {
-		h.Started = at
+		h.Started, h.Handle = at, handle
 		k.out.Started = append(k.out.Started, *h)
 		k.rouse()
 	}
@@ -393,7 +393,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 }
 
 func (k *keeper) welcome() *welcome {
-	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Masks: true, Kinds: true}
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Masks: true, Kinds: true, Handles: true}
 	for _, h := range k.running {
 		w.Running = append(w.Running, *h)
 	}

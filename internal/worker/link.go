@@ -44,6 +44,7 @@ type Link struct {
 	rebases bool     // the keeper accepts another environment while it runs
 	masks   bool     // the keeper masks secrets
 	kinds   bool     // the keeper starts the processes of kinds
+	handles bool     // the keeper reads handles
 	tag     *string
 	renewed time.Duration
 	closing bool
@@ -116,7 +117,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			"code", "tasks_not_isolated")
 	}
 	l.sweepIncoming(w.Running)
-	l.peer, l.said, l.rebases, l.masks, l.kinds = p, w.Containment, w.Rebases, w.Masks, w.Kinds
+	l.peer, l.said, l.rebases, l.masks, l.kinds, l.handles = p, w.Containment, w.Rebases, w.Masks, w.Kinds, w.Handles
 	for _, h := range w.Running {
 		l.live[h.Key.ID()] = &parcelState{key: h.Key, sent: p}
 	}
@@ -240,6 +241,10 @@ func (l *Link) Start(job Job) {
 	}
 	if len(job.Secrets) > 0 && !l.masks {
 		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which does not mask secrets; it ends with the attempts that it holds: start the node again then")
+		return
+	}
+	if (job.Handle || job.Input != nil) && !l.handles {
+		l.settleBeside(st, Failed, CauseStart, "the keeper of this machine is of an earlier version, which knows no handles; it ends with the attempts that it holds: start the node again then")
 		return
 	}
 	if job.Kind != nil && !l.kinds {

@@ -80,7 +80,7 @@ func (l *Link) meet(p *peer, w *welcome) {
 	l.settle(w.Ended...)
 	var lost []Key
 	l.mu.Lock()
-	l.peer, l.said, l.rebases, l.masks, l.kinds = p, w.Containment, w.Rebases, w.Masks, w.Kinds
+	l.peer, l.said, l.rebases, l.masks, l.kinds, l.handles = p, w.Containment, w.Rebases, w.Masks, w.Kinds, w.Handles
 	l.out, l.outSize, l.ponged = order{Tag: l.tag, Renew: l.renewed, Taken: l.out.Taken, Base: baseEnv(l.pass)}, 0, l.pinged
 	if l.closing {
 		l.out.Kill = true
@@ -224,7 +224,7 @@ func (l *Link) hear(n *news) {
 	}
 	if l.cfg.Started != nil {
 		for _, h := range n.Started {
-			l.cfg.Started(h.Key, h.Started)
+			l.cfg.Started(h.Key, h.Started, h.Handle)
 		}
 	}
 	l.settle(n.Results...)

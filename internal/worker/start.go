@@ -21,6 +21,7 @@ type command struct {
 	env    []string
 	dir    string
 	output string // $SKEIN_OUTPUT
+	handle string // $SKEIN_HANDLE; "": there is none
 	search string // $PATH of the task
 }
 
@@ -42,7 +43,14 @@ func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*comm
 	if wall != nil {
 		base = wall.private(base, s.tmp(), job)
 	}
-	cmd.env, cmd.search = taskEnv(job, base, cmd.output)
+	own, err := s.outsideFiles(job, stem)
+	if err != nil {
+		return nil, fmt.Errorf("write the files of the attempt: %w", err)
+	}
+	if job.Handle {
+		cmd.handle = s.folder + "/" + stem + ".handle"
+	}
+	cmd.env, cmd.search = taskEnv(job, base, cmd.output, own...)
 	if cmd.dir != "" {
 		dir, err := filepath.Abs(cmd.dir)
 		if err != nil {

@@ -105,12 +105,14 @@ type welcome struct {
 	Isolates    bool     // the keeper accepts hello.Isolation
 	Masks       bool     // the keeper masks Job.Secrets
 	Kinds       bool     // the keeper starts the processes of Job.Kind
+	Handles     bool     // the keeper reads the handles of attempts
 }
 
 // Held is an attempt that a keeper runs.
 type Held struct {
 	Key         Key
 	Started     time.Time // zero: unknown yet
+	Handle      string    // "": none yet
 	CPU, Memory int64     // the amounts of its Job
 }
 

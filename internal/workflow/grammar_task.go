@@ -35,6 +35,7 @@ func taskShape() *shape {
 	sh.keys = append(sh.keys, taskLater()...)
 	sh.keys = append(sh.keys, taskActionsLater()...)
 	sh.keys = append(sh.keys, houseKeys()...)
+	sh.keys = append(sh.keys, releaseKeys()...)
 	one := []any{}
 	for _, name := range actions() {
 		one = append(one, map[string]any{"required": []string{name}})

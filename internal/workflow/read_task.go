@@ -32,6 +32,7 @@ func (r *reader) task(k, n *node) Task {
 	t.Resources = r.resources(n.get("resources"), join(at, "resources"))
 	t.Access = r.access(n.get("access"), join(at, "access"))
 	t.Run = r.run(n.get("run"), join(at, "run"))
+	r.release(&t, n, at)
 	r.action(k, n, at)
 	r.http(&t, n, at)
 	r.logic(&t, n, at)

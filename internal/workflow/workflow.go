@@ -103,6 +103,7 @@ type Task struct {
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
+	Release   *Release  `json:"release,omitempty"` // of work outside of its process; nil: there is none
 }
 
 // Run is the program of a task: exactly one of Shell, Argv, Code, File and Builtin is set, unless no worker
@@ -241,6 +242,7 @@ func (w *Workflow) Policy(i int) dag.Policy {
 		p.Place = p.Place.With(*d.Resources)
 	}
 	p.Queue = t.Queue
+	t.releasePolicy(&p)
 	if t.Kind != "" && !t.exits() {
 		p.Retry.OnExit = nil // a task function ends without an exit code: the default is meant for processes
 	}

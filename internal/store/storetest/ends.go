@@ -21,6 +21,7 @@ func ends() []check {
 		{"at once with the hand-over", endsAtOnce},
 		{"without history", endsWithoutHistory},
 		{"that are not plain", endsNotPlain},
+		{"a handle of an ended attempt", handlesOfEnded},
 		{"twice in one transaction", endsTwiceAtOnce},
 	}
 	for _, change := range []struct {
@@ -217,4 +218,36 @@ func endsNotPlain(b *bed) {
 		b.ok(err)
 		b.same(got, []dag.AttemptRow{u.AttemptRow}, "the attempt")
 	}
+}
+
+// handlesOfEnded: what an ended attempt has left is in the place of its outputs. It changes and goes under
+// the guards of the row, a load brings it, and the attempts of the task show it.
+func handlesOfEnded(b *bed) {
+	r := b.run(dag.RunRunning)
+	a := b.attempt(r.ID, 0, 1)
+	b.put(func(x *store.Batch) {
+		x.RunInserts, x.AttemptInserts, x.Events = []dag.RunRow{r}, []dag.AttemptRow{a}, []dag.EventRow{event(r.ID, 5)}
+	})
+	lost := a
+	was := a.State
+	for i, text := range []string{`{"handle":"x","state":"held"}`, `{"handle":"x","state":"releasing","since":7}`, `{"handle":"x","state":"orphan"}`, ""} {
+		lost.State, lost.Cause, lost.Outputs = dag.AttemptLost, dag.CauseLost, []byte(text)
+		if text == "" {
+			lost.Outputs = nil
+		}
+		b.put(func(x *store.Batch) {
+			x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: lost, Was: was}}
+			x.Events = []dag.EventRow{event(r.ID, 6+dag.Micros(i))}
+		})
+		was = dag.AttemptLost
+		b.same(b.record(r.ID).Attempts[0].Outputs, lost.Outputs, "the handle of a loaded attempt")
+		got, err := b.s.Attempts(b.ctx, store.AttemptQuery{Run: r.ID, Task: 0, One: true, Outputs: true, Sparing: true})
+		b.ok(err)
+		b.same(got, []dag.AttemptRow{lost}, "the attempt of the task")
+	}
+	late := lost
+	late.Outputs = []byte(`{"handle":"y","state":"held"}`)
+	x := b.batch()
+	x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: late, Was: dag.AttemptRunning}}
+	b.fails(x, store.ErrFenced)
 }

@@ -222,7 +222,7 @@ type Event struct {
 	Seq      int64   `json:"seq" doc:"The transaction; its lines share it and take effect together."`
 	Run      string  `json:"run"`
 	At       Time    `json:"at" format:"date-time"`
-	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired"`
+	Kind     string  `json:"kind" enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired,handle,released,orphan"`
 	Task     *string `json:"task" doc:"null: the run itself."`
 	Attempt  *int32  `json:"attempt" doc:"The number of the attempt."`
 	Token    *int64  `json:"token" doc:"The token of the attempt: logs and artifacts are found by it."`

@@ -75,11 +75,14 @@ func (s *Session[T]) enqueue(a *Attempt[T]) {
 	}
 }
 
-// Started reports that an attempt runs since an instant.
-func (s *Session[T]) Started(a *Attempt[T], at time.Time) {
+// Started reports that an attempt runs since an instant, and its handle, if there is one.
+func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string) {
 	s.mu.Lock()
 	if a.result == nil {
-		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true}
+		if handle == "" {
+			handle = a.notice.GetHandle() // which was not sent yet
+		}
+		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true, Handle: handle}
 		if !at.IsZero() {
 			a.notice.StartedMicros = at.UnixMicro()
 		}

@@ -183,6 +183,7 @@ type RegisterRequest struct {
 	Inputs      bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
 	Full        bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
 	GivesLogs   bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
+	Handles     bool     `protobuf:"varint,25,opt,name=handles,proto3" json:"handles,omitempty"`                      // it reports the handles of attempts, and gives them what a Job has for that
 	Masks       bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
 	// The kinds of task that it runs as processes, beside other processes. Of one kind, the newest version comes first.
 	Extensions    []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
@@ -335,6 +336,13 @@ func (x *RegisterRequest) GetFull() bool {
 func (x *RegisterRequest) GetGivesLogs() bool {
 	if x != nil {
 		return x.GivesLogs
+	}
+	return false
+}
+
+func (x *RegisterRequest) GetHandles() bool {
+	if x != nil {
+		return x.Handles
 	}
 	return false
 }
@@ -897,7 +905,14 @@ type Job struct {
 	Read  []string `protobuf:"bytes,25,rep,name=read,proto3" json:"read,omitempty"`
 	Write []string `protobuf:"bytes,26,rep,name=write,proto3" json:"write,omitempty"`
 	// Values that the worker masks in the log. An attempt whose outputs hold one fails with the cause secret.
-	Secrets       []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Secrets []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	// The attempt may name work outside of its process by a handle: Result.handle.
+	Handle bool `protobuf:"varint,40,opt,name=handle,proto3" json:"handle,omitempty"`
+	// What the attempt finds in the files that SKEIN_EARLIER and SKEIN_INPUT name; empty: there is no such file.
+	Earlier []byte `protobuf:"bytes,41,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	Given   []byte `protobuf:"bytes,42,opt,name=given,proto3" json:"given,omitempty"`
+	// The namespace that the attempt works for, if it is not that of its workflow.
+	WorksFor      string   `protobuf:"bytes,43,opt,name=works_for,json=worksFor,proto3" json:"works_for,omitempty"`
 	Traceparent   string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // the trace context of the run's caller; "": the worker makes one of the run
 	Process       *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
 	unknownFields protoimpl.UnknownFields
@@ -1121,6 +1136,34 @@ func (x *Job) GetSecrets() []string {
 		return x.Secrets
 	}
 	return nil
+}
+
+func (x *Job) GetHandle() bool {
+	if x != nil {
+		return x.Handle
+	}
+	return false
+}
+
+func (x *Job) GetEarlier() []byte {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
+func (x *Job) GetGiven() []byte {
+	if x != nil {
+		return x.Given
+	}
+	return nil
+}
+
+func (x *Job) GetWorksFor() string {
+	if x != nil {
+		return x.WorksFor
+	}
+	return ""
 }
 
 func (x *Job) GetTraceparent() string {
@@ -1605,8 +1648,11 @@ type Result struct {
 	Outputs        []byte                 `protobuf:"bytes,10,opt,name=outputs,proto3" json:"outputs,omitempty"` // a JSON object
 	StartedMicros  int64                  `protobuf:"varint,11,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
 	FinishedMicros int64                  `protobuf:"varint,12,opt,name=finished_micros,json=finishedMicros,proto3" json:"finished_micros,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The work outside of its process that the attempt has named: one line, at most 4 KiB. With running, the
+	// report is sent as soon as the worker knows it.
+	Handle        string `protobuf:"bytes,13,opt,name=handle,proto3" json:"handle,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
@@ -1721,6 +1767,13 @@ func (x *Result) GetFinishedMicros() int64 {
 		return x.FinishedMicros
 	}
 	return 0
+}
+
+func (x *Result) GetHandle() string {
+	if x != nil {
+		return x.Handle
+	}
+	return ""
 }
 
 type ReportResponse struct {
@@ -2940,7 +2993,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xaf\x05\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xc9\x05\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -2961,7 +3014,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06inputs\x18\x0f \x01(\bR\x06inputs\x12\x12\n" +
 	"\x04full\x18\x10 \x01(\bR\x04full\x12\x1d\n" +
 	"\n" +
-	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x12\x14\n" +
+	"gives_logs\x18\x11 \x01(\bR\tgivesLogs\x12\x18\n" +
+	"\ahandles\x18\x19 \x01(\bR\ahandles\x12\x14\n" +
 	"\x05masks\x18\x12 \x01(\bR\x05masks\x12:\n" +
 	"\n" +
 	"extensions\x18\x13 \x03(\v2\x1a.skein.worker.v1.ExtensionR\n" +
@@ -3014,7 +3068,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xf1\a\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xd6\b\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3045,7 +3099,11 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06inputs\x18\x18 \x01(\bR\x06inputs\x12\x12\n" +
 	"\x04read\x18\x19 \x03(\tR\x04read\x12\x14\n" +
 	"\x05write\x18\x1a \x03(\tR\x05write\x12\x18\n" +
-	"\asecrets\x18\x1c \x03(\tR\asecrets\x12 \n" +
+	"\asecrets\x18\x1c \x03(\tR\asecrets\x12\x16\n" +
+	"\x06handle\x18( \x01(\bR\x06handle\x12\x18\n" +
+	"\aearlier\x18) \x01(\fR\aearlier\x12\x14\n" +
+	"\x05given\x18* \x01(\fR\x05given\x12\x1b\n" +
+	"\tworks_for\x18+ \x01(\tR\bworksFor\x12 \n" +
 	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x122\n" +
 	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
@@ -3086,7 +3144,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
 	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
-	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xf0\x02\n" +
+	"\x06starts\x18\x05 \x01(\bR\x06starts\"\x88\x03\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -3100,7 +3158,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aoutputs\x18\n" +
 	" \x01(\fR\aoutputs\x12%\n" +
 	"\x0estarted_micros\x18\v \x01(\x03R\rstartedMicros\x12'\n" +
-	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\"r\n" +
+	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\x12\x16\n" +
+	"\x06handle\x18\r \x01(\tR\x06handle\"r\n" +
 	"\x0eReportResponse\x124\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\"\x86\x01\n" +

@@ -1,0 +1,194 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	skein "skein.dev/skein/sdk"
+)
+
+// jobServer plays another system, which runs jobs for tasks: a file want/NAME begins a job once, end/NAME
+// ends it, and pid/NAME is there while it runs. Its jobs are no children of any attempt.
+type jobServer struct {
+	dir   string
+	mu    sync.Mutex
+	begun map[string]int
+}
+
+func newJobServer(t *testing.T, dir string) *jobServer {
+	s := &jobServer{dir: dir, begun: map[string]int{}}
+	for _, sub := range []string{"want", "end", "pid"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		jobs := map[string]*exec.Cmd{}
+		for {
+			s.look(t, jobs)
+			select {
+			case <-over:
+				for _, cmd := range jobs {
+					_ = cmd.Process.Kill()
+					_ = cmd.Wait()
+				}
+				return
+			case <-time.After(20 * time.Millisecond): // the pause between two looks
+			}
+		}
+	})
+	t.Cleanup(func() { close(over); wg.Wait() })
+	return s
+}
+
+func (s *jobServer) look(t *testing.T, jobs map[string]*exec.Cmd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range entries(filepath.Join(s.dir, "want")) {
+		if s.begun[name] > 0 {
+			continue
+		}
+		s.begun[name]++
+		cmd := exec.Command("sleep", "900")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			t.Error(err)
+			continue
+		}
+		jobs[name] = cmd
+		_ = os.WriteFile(filepath.Join(s.dir, "pid", name), fmt.Append(nil, cmd.Process.Pid), 0o600)
+	}
+	for _, name := range entries(filepath.Join(s.dir, "end")) {
+		if cmd := jobs[name]; cmd != nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			delete(jobs, name)
+			_ = os.Remove(filepath.Join(s.dir, "pid", name))
+		}
+	}
+}
+
+func entries(dir string) (names []string) {
+	all, _ := os.ReadDir(dir)
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// running are the jobs that run, and begun is how many were ever begun.
+func (s *jobServer) running() (names []string, begun int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.begun {
+		begun += n
+	}
+	return entries(filepath.Join(s.dir, "pid")), begun
+}
+
+// outsideTask is a task that runs a job of a job server, adopts it after a loss, and ends it by its release.
+func outsideTask(dir, more string) string {
+	return fmt.Sprintf(`
+  work:
+    run: |
+      job=job$SKEIN_TOKEN
+      if [ -s "$SKEIN_EARLIER" ]; then job=$(sed 's/.*"handle":"\([^"]*\)".*/\1/' "$SKEIN_EARLIER"); fi
+      touch %[1]s/want/$job
+      until [ -e %[1]s/pid/$job ]; do sleep 0.02; done
+      echo $job > "$SKEIN_HANDLE"
+      sleep 600
+    release: |
+      job=$(sed 's/.*"handle":"\([^"]*\)".*/\1/' "$SKEIN_INPUT")
+      [ -e %[1]s/tried ] || { touch %[1]s/tried; exit 1; }
+      touch %[1]s/end/$job
+      while [ -e %[1]s/pid/$job ]; do sleep 0.02; done
+    adopts: true
+%[2]s`, dir, more)
+}
+
+// hasHandle reports whether the handle of an attempt is stored.
+func hasHandle(t *testing.T, c *skein.Client, run string, token int) bool {
+	for e, err := range c.EachEvent(t.Context(), run) {
+		if err != nil {
+			return false
+		}
+		if e.Kind == "handle" && deref(e.Token) == int64(token) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestHandleIsAdopted: the keeper, and then the whole node, die of kill -9 while a task runs a job of
+// another system. There is one job, each next attempt adopts it, and a stop of the run ends it, after one
+// try that failed.
+func TestHandleIsAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	jobs := newJobServer(t, w.dir)
+	p := w.server("--slots", "2")
+	p.apply("outside", outsideTask(w.dir, ""))
+	id := p.begin("outside", nil)
+	w.eventually("the first attempt has a handle", func() bool { return hasHandle(t, p.Client, id, 1) })
+	killKeeper(t, w.data)
+	w.eventually("the second attempt has it", func() bool { return hasHandle(t, p.Client, id, 2) })
+	p.kill()
+	killKeeper(t, w.data)
+	p = w.server("--slots", "2")
+	w.eventually("the third attempt has it", func() bool { return hasHandle(t, p.Client, id, 3) })
+	if names, begun := jobs.running(); begun != 1 || strings.Join(names, " ") != "job1" {
+		t.Errorf("%d jobs were begun, these run: %v", begun, names)
+	}
+	if _, err := p.StopRun(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	run := p.wantState(id, "stopped")
+	if names, _ := jobs.running(); len(names) > 0 {
+		t.Errorf("the run has ended, and its jobs run: %v", names)
+	}
+	if a := run.Tasks[0].Attempts; len(a) != 3 || a[0].State != "lost" || a[1].State != "lost" || a[2].State != "stopped" {
+		t.Errorf("the attempts are %+v", a)
+	}
+	p.stop()
+	w.verify()
+}
+
+// TestHandleOfWorker: a worker and its keeper die of kill -9. The next worker adopts the job, and releases it
+// when the run is stopped.
+func TestHandleOfWorker(t *testing.T) {
+	t.Parallel()
+	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")
+	node, dir := f.members[0], t.TempDir()
+	jobs := newJobServer(t, dir)
+	w := f.worker("w1", "--slots", "2")
+	f.listed(2)
+	node.apply("outside", outsideTask(dir, ""))
+	run := node.detach("outside")
+	f.until("the first attempt has a handle", func() bool { return hasHandle(t, node.client, run, 1) })
+	w.kill()
+	killKeeper(t, w.home.data())
+	w.start()
+	f.until("the second attempt has it", func() bool { return hasHandle(t, node.client, run, 2) })
+	if names, begun := jobs.running(); begun != 1 || len(names) != 1 {
+		t.Errorf("%d jobs were begun, these run: %v", begun, names)
+	}
+	if _, err := node.client.StopRun(t.Context(), run, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the run ends", func() bool { return node.state(run) == "stopped" })
+	if names, _ := jobs.running(); len(names) > 0 {
+		t.Errorf("the run has ended, and its jobs run: %v", names)
+	}
+	w.stop()
+}

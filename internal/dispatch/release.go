@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// earlierAttempt is an attempt before another one of its task, as the file $SKEIN_EARLIER describes it.
+type earlierAttempt struct {
+	Token      dag.Token `json:"token"`
+	Attempt    int64     `json:"attempt"` // its number
+	Generation int32     `json:"generation"`
+	End        string    `json:"end"` // failed, lost, stopped or succeeded
+	Cause      dag.Cause `json:"cause,omitempty"`
+	// Handle is what the attempt has left outside of its process; nil: nothing that is not released.
+	Handle *string `json:"handle"`
+	Orphan bool    `json:"orphan,omitempty"` // it could not be released
+}
+
+// earlier returns the content of the file $SKEIN_EARLIER, oldest attempt first. It returns nil if there
+// are no attempts to be described.
+func (r *Resolver) earlier(ctx context.Context, a *engine.Assignment) ([]byte, error) {
+	rows, err := r.cfg.Store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Task: a.Task, One: true, Outputs: true, Sparing: true})
+	if err != nil {
+		return nil, fmt.Errorf("read the attempts before this one: %w", err)
+	}
+	var all []earlierAttempt
+	for i := range rows {
+		row := &rows[i]
+		if row.Token >= a.Token || row.Handler == 0 || !row.State.Ended() {
+			continue
+		}
+		e := earlierAttempt{Token: row.Token, Attempt: int64(row.Token.Number()), Generation: row.Generation, End: row.State.String(), Cause: row.Cause}
+		if h, ok := dag.HandleOf(row); ok {
+			e.Handle, e.Orphan = &h.Text, h.State == dag.HandleOrphan
+		}
+		all = append(all, e)
+	}
+	if all == nil {
+		return nil, nil
+	}
+	return json.Marshal(all)
+}
+
+// errandInput is the content of the file $SKEIN_INPUT of an errand.
+type errandInput struct {
+	Run    string    `json:"run"`
+	Task   string    `json:"task"`
+	Token  dag.Token `json:"token"`
+	Handle string    `json:"handle"`
+}
+
+// errand makes the job of an errand: the command that releases a handle, in the environment of the task that
+// had it.
+func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.RunRow, traits *dag.Traits, quick bool) (*resolved, error) {
+	of, err := r.errandFor(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	is, err := r.build(ctx, &of.Assignment, &of.row, traits, quick)
+	if err != nil {
+		return nil, err
+	}
+	rel := is.version.Tasks[is.task].Release
+	if rel == nil {
+		return nil, &notStarted{causeStart, fmt.Errorf("task %s has no release any more", of.Name)}
+	}
+	job := is.job
+	job.Key.Namespace, job.Key.Workflow, job.Key.RunID, job.Key.Task = engine.SystemNamespace, engine.ReleaseName, a.Run.String(), a.Name
+	job.Key.Attempt, job.Key.Ref, job.Key.IdempotencyKey = int(a.Token), int64(a.Task), idempotencyKey(a, max(a.Generation, 1))
+	p := a.Graph.Policy(a.Task)
+	job.Timeout, job.KillGrace, job.WarnOnTimeout = p.Timeout, p.KillGrace, false
+	job.Artifacts, job.OutputTypes, job.LockToken = nil, nil, 0
+	job.Argv, job.Script, job.HTTP, job.Kind = nil, nil, nil, nil
+	setRun(job, &rel.Run)
+	job.Input, err = json.Marshal(errandInput{of.Run.String(), of.Name, of.Token, of.handle})
+	is.kind, is.input, is.errand = "", nil, true
+	return is, err
+}
+
+// errandOf is what an errand releases.
+type errandOf struct {
+	engine.Assignment // the attempt that had the handle
+	row               dag.RunRow
+	handle            string
+}
+
+// releases reports whether the runs of a version are errands.
+func (v *version) releases() bool {
+	return v.Namespace == engine.SystemNamespace && v.Name == engine.ReleaseName
+}
+
+// versionOfErrand returns the version of the task whose handle an errand releases.
+func (r *Resolver) versionOfErrand(ctx context.Context, run dag.RunID) (*version, error) {
+	row, err := r.cfg.Store.Run(ctx, run)
+	if err != nil {
+		return nil, fmt.Errorf("read the run: %w", err)
+	}
+	of, err := r.errandFor(ctx, &row)
+	if err != nil {
+		return nil, err
+	}
+	return r.versions.Get(versionID{of.Workflow, of.Version})
+}
+
+// errandFor finds what the run of an errand releases.
+func (r *Resolver) errandFor(ctx context.Context, row *dag.RunRow) (*errandOf, error) {
+	var p engine.ErrandParams
+	if err := json.Unmarshal(row.Params, &p); err != nil || p.Handle == "" || p.Token == 0 {
+		return nil, &notStarted{causeStart, errors.New("it is no errand: runs of this workflow are started by Skein only")}
+	}
+	of, err := r.cfg.Store.Run(ctx, p.Run)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, &notStarted{causeStart, fmt.Errorf("run %s was deleted", p.Run)}
+	case err != nil:
+		return nil, fmt.Errorf("read the run of the handle: %w", err)
+	}
+	a := engine.Assignment{Run: of.ID, Task: p.Task, Token: p.Token, Name: p.Name, Workflow: of.Workflow, Version: of.Version, Generation: of.Generation}
+	if err := r.graphFor(ctx, &a, &of); err != nil {
+		return nil, err
+	}
+	return &errandOf{a, of, p.Handle}, nil
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// An errand releases the handle of an ended attempt. It is a run of the built-in workflow system/release,
+// so it needs a slot, its attempts are fenced, and it is tried again, like any other task. The transaction
+// that ends the attempt sends the start of the errand, and the transaction that ends the errand sends its
+// end back, by the letters of calls. The id of the errand is derived from the attempt, so a start that
+// arrives twice makes one run.
+
+// ReleaseName is the name of the built-in workflow whose runs are errands, and ReleaseTask its task.
+const (
+	ReleaseName = "release"
+	ReleaseTask = "release"
+)
+
+// ErrandParams are the parameters of an errand's run.
+type ErrandParams struct {
+	Run    dag.RunID  `json:"run"`
+	Task   dag.TaskID `json:"task"`
+	Name   string     `json:"name"` // of the task
+	Token  dag.Token  `json:"token"`
+	Handle string     `json:"handle"`
+}
+
+// The policy of an errand. It goes on when its run no longer waits for it: its last attempt begins about an
+// hour and a half after the first.
+const (
+	errandTries    = 100
+	errandDelay    = time.Second
+	errandDelayMax = time.Minute
+	errandTimeout  = 5 * time.Minute // of an attempt
+)
+
+// errandEnd tells a run that the errand for one of its handles has ended.
+type errandEnd struct {
+	Run   dag.RunID  `json:"run"`
+	Task  dag.TaskID `json:"task"`
+	Token dag.Token  `json:"token"`
+	Why   string     `json:"why,omitempty"` // why the handle is not released; "": it is
+}
+
+// errands sends the starts of the errands of this transaction's steps.
+func (c *calls) errands() error {
+	for i := 0; i < len(c.txn().fx.Errands); i++ {
+		if err := c.errand(&c.txn().fx.Errands[i]); err != nil {
+			return err
+		}
+	}
+	c.txn().fx.Errands = c.txn().fx.Errands[:0]
+	return nil
+}
+
+func (c *calls) errand(e *dag.Errand) error {
+	r := c.inMemory()[e.Attempt.Run]
+	id, err := c.defs.releasing()
+	if err != nil || r == nil {
+		return err
+	}
+	if id == 0 {
+		c.later(*e)
+		return nil
+	}
+	wf, err := c.defs.workflow(id)
+	if err != nil {
+		return err
+	}
+	name := r.Graph.Name(e.Attempt.Task)
+	pol := r.Graph.Policy(e.Attempt.Task)
+	g, err := dag.NewGraph(dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: ReleaseTask, Policy: dag.Policy{
+		Retry:   dag.Retry{Max: errandTries, Delay: errandDelay, Backoff: 2, MaxDelay: errandDelayMax, Jitter: 0.2},
+		Timeout: errandTimeout, KillGrace: pol.KillGrace, Priority: dag.High, Place: pol.Place}}}})
+	if err != nil {
+		return err
+	}
+	params, err := json.Marshal(ErrandParams{Run: r.ID, Task: e.Attempt.Task, Name: name, Token: e.Attempt.Token, Handle: e.Handle})
+	if err != nil {
+		return err
+	}
+	fire := dag.Fire{Instant: r.Instant(), Key: strconv.FormatInt(int64(e.Attempt.Token), 10),
+		Parent: &dag.Parent{Task: e.Attempt.Task, Line: []dag.Ancestor{{Run: r.ID, Workflow: r.Workflow}}}}
+	return c.sendChild(letter{Child: &childLetter{Workflow: wf.ID, Start: &childStart{Run: dag.ChildID(&e.Attempt), Generation: 1, Workflow: wf.ID,
+		Version: wf.Version, Priority: dag.High, User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}}})
+}
+
+// releasePause is the pause before the workflow of errands is looked for again.
+const releasePause = time.Second
+
+// later makes the workflow of errands, which does not exist before the first errand, and then starts the
+// errand.
+func (c *calls) later(e dag.Errand) {
+	c.helper(func(ctx context.Context) {
+		for ctx.Err() == nil {
+			err := errRelease
+			if c.makeRelease != nil {
+				err = c.makeRelease(ctx)
+			}
+			if err == nil || errors.Is(err, errRelease) {
+				if _, err = c.store.Workflow(ctx, SystemNamespace, ReleaseName); err == nil {
+					break
+				}
+			}
+			c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
+				"run", e.Attempt.Run.String(), "task", e.Attempt.Task, "handle", e.Handle, "err", err)
+			c.host.Await(ctx, nil, releasePause)
+		}
+		_ = c.inbox.put(c.again(e)) // refused only when this process ends: the next owner sends it
+	})
+}
+
+// errRelease: this engine does not make the workflow of errands.
+var errRelease = errors.New("the engine was made without it")
+
+// again makes an item that starts an errand, unless its handle was released meanwhile. It may be started
+// twice.
+func (c *calls) again(e dag.Errand) item {
+	return item{op: func(*writer) answer {
+		if r := c.inMemory()[e.Attempt.Run]; r != nil && r.Releasing(e.Attempt.Task, e.Attempt.Token) {
+			c.txn().fx.Errands = append(c.txn().fx.Errands, e)
+		}
+		return answer{}
+	}}
+}
+
+// startErrand makes the run of an errand, with a graph of its own.
+func (c *calls) startErrand(r *dag.Run, s *childStart) error {
+	g, err := dag.UnpackGraph(s.Graph, nil)
+	if err != nil {
+		c.log.Error("the graph of an errand cannot be read", "code", "errand_invalid", "run", s.Run.String(), "err", err)
+		g = nil
+	}
+	return c.addRun(r, true, g)
+}
+
+// tellReleased tells a run that the errand for one of its handles has ended.
+func (c *calls) tellReleased(r *dag.Run) error {
+	up, task := r.Parent().Up(), r.Parent().Task
+	token, err := strconv.ParseInt(r.Fire.Key, 10, 64)
+	if err != nil {
+		return nil // another version of the program has made it
+	}
+	end := errandEnd{Run: up.Run, Task: task, Token: dag.Token(token)}
+	if r.State != dag.RunSucceeded {
+		end.Why = clean("run " + r.ID.String() + " is " + r.State.String() + ": " + r.Message)
+	}
+	return c.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Released: &end}})
+}
+
+// hearReleased applies the end of an errand to its run. If the run has ended, its handle was an orphan.
+func (c *calls) hearReleased(s *errandEnd) error {
+	it := item{run: s.Run, ev: dag.Event{Kind: dag.EvReleased, Task: s.Task, Token: s.Token, Reason: s.Why}}
+	if c.inMemory()[s.Run] != nil {
+		return c.event(&it).err
+	}
+	if s.Why != "" {
+		return nil
+	}
+	r, err := c.revive(s.Run)
+	if errors.Is(err, errkind.ErrUnavailable) {
+		return err
+	}
+	if err != nil {
+		return nil // the run was deleted, or cannot be read
+	}
+	c.stepEnded(r, it.ev)
+	return nil
+}
+
+// stepEnded applies the end of an errand to a run that has ended. Nothing else follows from it.
+func (c *calls) stepEnded(r *dag.Run, ev dag.Event) {
+	tx := c.txn()
+	tx.current = r
+	r.Step(&ev, tx.now, &tx.fx)
+	if r.Pending() == 0 {
+		delete(c.inMemory(), r.ID)
+	} else if tx.mark(r) {
+		tx.touched = append(tx.touched, r)
+	}
+	tx.current = nil
+}
+
+// tellOrphans notifies the operator of handles for whose release a run no longer waits.
+func tellOrphans(e *Engine, all []dag.Orphan) {
+	for _, o := range all {
+		e.stats.Orphans.Add(1)
+		e.log.Error("work outside of a task's process was not released; end it by hand", "code", "handle_orphaned",
+			"run", o.Run.String(), "task", o.Task, "token", o.Token, "handle", o.Handle, "why", o.Why)
+	}
+}
+
+// releasing returns the workflow of errands. It returns 0 if it does not exist yet.
+func (d *definitions) releasing() (dag.WorkflowID, error) {
+	if d.release == 0 {
+		wf, err := d.store.Workflow(context.Background(), SystemNamespace, ReleaseName)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return 0, errkind.FromStore("read workflow system/release", err)
+		}
+		d.release = wf.ID
+	}
+	return d.release, nil
+}
+
+// isErrand reports whether a run is an errand.
+func (c *calls) isErrand(workflow dag.WorkflowID) bool {
+	return c.defs.release != 0 && workflow == c.defs.release
+}

@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// releasing applies system/release, and a workflow of one task with handles.
+func releasing(n *node, change func(*dag.Policy)) (main, errands store.Workflow) {
+	n.t.Helper()
+	g := graph(n.t, engine.ReleaseTask)
+	errands, _, err := n.Apply(n.t.Context(), engine.Definition{Namespace: engine.SystemNamespace, Name: engine.ReleaseName, Graph: g.Pack(), Digest: g.Pack(), User: "skein"})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return n.apply("main", graph(n.t, "a", func(s *dag.GraphSpec) {
+		s.Tasks[0].Policy.Release = true
+		change(&s.Tasks[0].Policy)
+	})), errands
+}
+
+// name reports the handle of an attempt and waits until it is stored.
+func (n *node) name(k attempt, handle string) {
+	n.t.Helper()
+	n.Report(engine.Report{Run: k.run, Task: k.task, Token: k.token, Started: 1, Handle: handle})
+	eventually(n.t, "the handle is stored", func() bool { return n.handle(k).Text == handle })
+}
+
+// handle reads the handle of an attempt.
+func (n *node) handle(k attempt) dag.Handle {
+	n.t.Helper()
+	all, err := n.store.Attempts(n.t.Context(), store.AttemptQuery{Run: k.run, Task: k.task, One: true, Outputs: true})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for i := range all {
+		if h, ok := dag.HandleOf(&all[i]); ok && all[i].Token == k.token {
+			return h
+		}
+	}
+	return dag.Handle{}
+}
+
+// TestErrandBeforeRetry: an attempt that failed leaves work outside. An errand releases it, and the next
+// attempt waits for that. A success needs no errand.
+func TestErrandBeforeRetry(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	main, errands := releasing(n, func(p *dag.Policy) { p.Retry.Max = 1 })
+	id := n.submit(main)
+	k := h.holding(1)[0]
+	n.name(k, "job-1")
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	e := h.holding(1)[0]
+	if e.run == id || n.handle(k).State != dag.HandleReleasing {
+		t.Fatalf("attempt %v runs while the handle is %+v", e, n.handle(k))
+	}
+	row, err := st.Run(t.Context(), e.run)
+	if err != nil || row.Workflow != errands.ID {
+		t.Fatalf("the errand is %+v, %v", row, err)
+	}
+	var p engine.ErrandParams
+	if err := json.Unmarshal(row.Params, &p); err != nil || p != (engine.ErrandParams{Run: id, Name: "a", Token: k.token, Handle: "job-1"}) {
+		t.Fatalf("the errand got %s, %v", row.Params, err)
+	}
+	n.sound()
+	h.end(e, dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	again := h.holding(1)[0]
+	if again.run != id || n.handle(k) != (dag.Handle{}) {
+		t.Fatalf("%v runs, the handle is %+v", again, n.handle(k))
+	}
+	n.name(again, "job-2")
+	h.end(again, dag.Result{State: dag.AttemptSucceeded, Exited: true, Outputs: []byte(`{"rows":1}`)})
+	n.ends(id, dag.RunSucceeded)
+	if v, err := n.Task(t.Context(), id, "a"); err != nil || string(v.Outputs) != `{"rows":1}` {
+		t.Fatalf("outputs %s, %v", v.Outputs, err)
+	}
+	if len(runsOf(t, st, errands)) != 1 {
+		t.Error("a success had an errand")
+	}
+	n.quiet()
+}
+
+// TestLostIsAdopted: the handle of a lost attempt waits for the attempt that adopts it, also across a
+// restart. A stop of the run releases it, once, and the run ends after that.
+func TestLostIsAdopted(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	main, errands := releasing(n, func(p *dag.Policy) { p.Adopts = true })
+	id := n.submit(main)
+	k := h.holding(1)[0]
+	n.name(k, "job")
+	n.Report(engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its keeper died"})
+	eventually(t, "the next attempt runs", func() bool { return h.holding(1)[len(h.holding(1))-1].token == k.token+1 })
+	if got := n.handle(k); got.State != dag.HandleHeld {
+		t.Fatalf("the handle is %+v", got)
+	}
+	if len(runsOf(t, st, errands)) != 0 {
+		t.Fatal("a handle was released that the next attempt adopts")
+	}
+	next := attempt{id, 0, k.token + 1}
+	n.name(next, "job")
+	if got := n.handle(k); got.Text != "" {
+		t.Errorf("the earlier attempt still has the handle %+v", got)
+	}
+	if err := n.Do(t.Context(), engine.Command{Run: id, Intent: dag.IntentStop}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the errand runs", func() bool { return len(runsOf(t, st, errands)) == 1 })
+	if n.state(id).Terminal() {
+		t.Error("the run ended before its handle was released")
+	}
+	n.sound()
+	eventually(t, "the errand has a slot", func() bool { l := h.holding(1); return l[len(l)-1].run != id })
+	l := h.holding(1)
+	h.end(l[len(l)-1], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	n.ends(id, dag.RunStopped)
+	n.quiet()
+}
+
+// TestOrphans: a run does not wait for ever for a release. What was not released is an orphan, until its
+// errand succeeds after all.
+func TestOrphans(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	main, errands := releasing(n, func(p *dag.Policy) { p.ReleaseTimeout = 50 * time.Millisecond })
+	id := n.submit(main)
+	k := h.holding(1)[0]
+	n.name(k, "job")
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	n.ends(id, dag.RunFailed)
+	if got := n.handle(k); got.State != dag.HandleOrphan || got.Why == "" {
+		t.Fatalf("the handle is %+v", got)
+	}
+	row, err := st.Run(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	n.ends(runsOf(t, st, errands)[0].ID, dag.RunSucceeded)
+	eventually(t, "the orphan is gone", func() bool { return n.handle(k) == dag.Handle{} })
+	if now, err := st.Run(t.Context(), id); err != nil || now.FinishedAt != row.FinishedAt || now.State != row.State {
+		t.Errorf("the ended run has changed: %+v, %v", now, err)
+	}
+	n.quiet()
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package worker
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// The variables of an attempt that may start work outside of its process. SKEIN_HANDLE names the file into
+// which it writes one line, the handle of that work. SKEIN_EARLIER names a file about the attempts before it,
+// and SKEIN_INPUT one with the input of an errand. The last two are only set if there is such a file.
+const (
+	handleVar  = "SKEIN_HANDLE"
+	earlierVar = "SKEIN_EARLIER"
+	givenVar   = "SKEIN_INPUT"
+)
+
+// handleEvery is the interval at which the file of a handle is looked at, until it has a line.
+const handleEvery = 200 * time.Millisecond
+
+// handleOf is what an attempt with a handle needs to know. Its zero value is an attempt without one.
+type handleOf struct {
+	path string    // "": the attempt may have none, or it is known
+	next time.Time // the next look
+}
+
+// outsideFiles writes the files about work outside of the process, and returns their variables.
+func (s *slot) outsideFiles(job *Job, stem string) (env []string, err error) {
+	if job.Handle {
+		env = append(env, handleVar+"="+s.folder+"/"+stem+".handle")
+	}
+	for _, f := range [...]struct {
+		name, end string
+		data      []byte
+	}{{earlierVar, ".earlier.json", job.Earlier}, {givenVar, ".input.json", job.Input}} {
+		if f.data == nil {
+			continue
+		}
+		root, err := os.OpenRoot(s.folder)
+		if err != nil {
+			return nil, err
+		}
+		err = writeNew(root, stem+f.end, 0o600, f.data)
+		_ = root.Close()
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, f.name+"="+s.folder+"/"+stem+f.end)
+	}
+	return env, nil
+}
+
+// seeHandle looks whether the attempt has named its handle. At the end of the attempt its line need not be
+// complete. Later lines do not count.
+func (a *attempt) seeHandle(now time.Time, ended bool) {
+	h := &a.outside
+	if h.path == "" || !ended && now.Before(h.next) {
+		return
+	}
+	h.next = now.Add(handleEvery)
+	data, err := readRegular(h.path, 2*dag.HandleMax)
+	line, _, whole := bytes.Cut(data, []byte("\n"))
+	if err == nil && !whole && !ended {
+		return
+	}
+	text := strings.TrimSpace(string(line))
+	if err == nil && text == "" && !whole {
+		return // there is no file, or it is empty
+	}
+	path := h.path
+	h.path = ""
+	if why := badHandle(text); err != nil || why != "" || a.masks.String(text) != text {
+		if err != nil {
+			why = err.Error()
+		}
+		if why == "" {
+			why = "it holds a secret"
+		}
+		a.w.cfg.Log.Warn("the handle of an attempt cannot be used, so what it names is not released", a.attrs("code", "handle_invalid", "file", path, "why", why)...)
+		return
+	}
+	a.result.Handle = text
+	if a.w.cfg.Started != nil && !ended {
+		a.w.cfg.Started(a.job.Key, a.result.Started, text)
+	}
+}
+
+// badHandle returns the reason for which a text is no handle, or "".
+func badHandle(text string) string {
+	switch {
+	case text == "":
+		return "the line is empty"
+	case len(text) > dag.HandleMax:
+		return "it is longer than 4 KiB"
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return "it is not UTF-8, or has control characters"
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package workflow
+
+import (
+	"fmt"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+)
+
+// Release ends the work that attempts of a task begin outside of their processes.
+type Release struct {
+	Run Run `json:"run"`
+	// Adopts: the attempt after one that was lost goes on with its work.
+	Adopts  bool      `json:"adopts,omitempty"`
+	Timeout *Duration `json:"timeout,omitempty"` // nil: dag.ReleaseTimeoutDefault
+}
+
+func releaseKeys() []key {
+	argv := &shape{kind: listShape, is: "a program and its arguments, such as [./end.sh, -f]", item: textOrNothing("a text"), least: 1}
+	return []key{
+		{name: "release", doc: "Ends the work outside of the process that an attempt has named in the file $SKEIN_HANDLE: a text for sh -c, or a list of program and arguments. It runs when the attempt was lost, failed or was stopped, until it exits with 0; the file $SKEIN_INPUT has the handle.",
+			shape: forms("a command, or a list of program and arguments", text("a command"), argv)},
+		{name: "adopts", doc: "After a loss, the next attempt goes on with the work that the file $SKEIN_EARLIER names, instead of its release: true or false (default).", shape: boolean()},
+		{name: "release_timeout", doc: "How long a run waits for release; then its handle is listed as an orphan. Default: 10m.", shape: duration(false)},
+	}
+}
+
+// release reads what ends the work of a task outside of its process.
+func (r *reader) release(t *Task, n *node, at string) {
+	rel := n.get("release")
+	for _, name := range []string{"release", "adopts", "release_timeout"} {
+		v := n.get(name)
+		switch {
+		case v == nil:
+		case n.get("run") == nil:
+			r.failNode(v, join(at, name), fmt.Sprintf("the key %s belongs to tasks with run only", name), "remove it")
+			return
+		case rel == nil:
+			r.failNode(v, join(at, name), fmt.Sprintf("the key %s needs the key release", name), "add release, such as release: ./end.sh")
+			return
+		}
+	}
+	if rel == nil {
+		return
+	}
+	t.Release = &Release{Run: r.run(rel, join(at, "release")), Timeout: durationAt(n.get("release_timeout"))}
+	if v := n.get("adopts"); v != nil {
+		t.Release.Adopts, _ = v.bool()
+	}
+}
+
+// releasePolicy adds the policy for handles.
+func (t *Task) releasePolicy(p *dag.Policy) {
+	if r := t.Release; r != nil {
+		p.Release, p.Adopts = true, r.Adopts
+		if r.Timeout != nil {
+			p.ReleaseTimeout = time.Duration(*r.Timeout)
+		}
+	}
+}
