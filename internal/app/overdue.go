@@ -14,8 +14,8 @@ const stopMax = 10 * time.Second
 // Run works until ctx ends. Then it accepts no more work, lets running attempts finish for Config.Drain or
 // until Hurry, kills the others, writes all reports, and gives up its shards. The next process over the
 // data folder finds the attempts that did not finish, declares them lost, and runs their tasks again. Run
-// returns shutdown.ErrOverdue if it needs more than stopMax longer than the drain. The stuck part then runs on,
-// and the next process finds everything as after a crash.
+// returns shutdown.ErrOverdue if it needs more than stopMax longer than the drain. The stuck part then
+// still runs, and the next process finds everything as after a crash.
 func (n *Node) Run(ctx context.Context) error {
 	d := shutdown.Deadline{Drain: n.cfg.Drain, Most: n.stopMax, Hurry: n.hurry, Log: n.log, Stuck: n.stuck}
 	if n.cfg.Hold { // the call waits for attempts that end, and for two barriers
