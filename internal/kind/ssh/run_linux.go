@@ -23,7 +23,7 @@ import (
 const dialVar = "SKEIN_SSH_DIAL"
 
 // Missing implements kind.Needy.
-func (Kind) Missing() error {
+func (Kind) Missing(json.RawMessage) error {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return errors.New("there is no program ssh: install the package openssh-client")
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, env *kind.Env) (int, error) {
 	}
 	nonce := rand.Text()
 	cmd := exec.Command("ssh", arguments(&to, self, seen(key), seen(hosts), nonce)...)
-	out, said := &gate{to: env.Stdout, line: []byte("begin-" + nonce)}, &tail{to: env.Stderr}
+	out, said := &gate{to: env.Stdout, line: []byte("begin-" + nonce + "\n")}, &tail{to: env.Stderr}
 	cmd.Stdout, cmd.Stderr = out, said
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -85,6 +85,9 @@ func run(ctx context.Context, env *kind.Env) (int, error) {
 	}()
 	err = cmd.Wait()
 	close(ended)
+	if lost := out.end(); err == nil {
+		err = lost
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return kind.Failed, err
@@ -95,6 +98,8 @@ func run(ctx context.Context, env *kind.Env) (int, error) {
 		return unbegun(said.kept, code), nil
 	case code < 0:
 		return kind.Failed, errors.New("ssh was killed; the other machine ends the command")
+	case code == kind.Kept: // an own meaning for Skein, and none for the command
+		return kind.Failed, fmt.Errorf("the command ended with exit code %d, which is a failure here and counts as exit code %d", code, kind.Failed)
 	}
 	return code, nil
 }

@@ -4,13 +4,16 @@ package ssh
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"skein.dev/skein/internal/kind"
 )
 
 // Missing implements kind.Needy.
-func (Kind) Missing() error { return errors.New("tasks of the kind ssh run on Linux only") }
+func (Kind) Missing(json.RawMessage) error {
+	return errors.New("tasks of the kind ssh run on Linux only")
+}
 
 // Main implements kind.Kind.
 func (Kind) Main(context.Context, *kind.Env) int { return kind.Permanent }

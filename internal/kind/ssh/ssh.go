@@ -32,6 +32,8 @@ const Name = "ssh"
 // Kind runs commands on other machines.
 type Kind struct{}
 
+var _ kind.Needy = Kind{}
+
 // Name implements kind.Kind.
 func (Kind) Name() string { return Name }
 
@@ -138,12 +140,14 @@ exit $c`
 // graceSeconds is the time from TERM to KILL on the other machine.
 const graceSeconds = 5
 
-// gate passes on what the other machine prints, except for the line that says that the command has begun.
+// gate passes on what the other machine prints, except for the line that says that the command has begun. The
+// line may follow other text, because the files of a login shell may print text without a line end. The text
+// before the line may have any length, so only its end is held.
 type gate struct {
 	to    io.Writer
-	line  []byte // the line that is looked for
+	line  []byte // the text that is looked for, with its line end
 	begun bool
-	held  []byte
+	held  []byte // shorter than line
 }
 
 func (g *gate) Write(p []byte) (int, error) {
@@ -151,22 +155,27 @@ func (g *gate) Write(p []byte) (int, error) {
 		return g.to.Write(p)
 	}
 	g.held = append(g.held, p...)
-	for {
-		before, after, whole := bytes.Cut(g.held, []byte("\n"))
-		if !whole {
-			return len(p), nil
-		}
-		if bytes.Equal(before, g.line) {
-			g.begun = true
-			_, err := g.to.Write(after)
-			g.held = nil
-			return len(p), err
-		}
-		if _, err := g.to.Write(g.held[:len(before)+1]); err != nil { // of the login shell
+	pass, after, found := bytes.Cut(g.held, g.line)
+	if !found {
+		n := max(0, len(g.held)-len(g.line)+1)
+		pass, after = g.held[:n], nil
+		g.held = bytes.Clone(g.held[n:])
+	} else {
+		g.begun, g.held = true, nil
+	}
+	for _, text := range [][]byte{pass, after} {
+		if _, err := g.to.Write(text); err != nil {
 			return 0, err
 		}
-		g.held = g.held[len(before)+1:]
 	}
+	return len(p), nil
+}
+
+// end passes on what is held, once the other machine prints no more.
+func (g *gate) end() error {
+	_, err := g.to.Write(g.held)
+	g.held = nil
+	return err
 }
 
 // tail keeps the end of what is written.

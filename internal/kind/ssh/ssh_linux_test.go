@@ -180,10 +180,39 @@ func TestCommand(t *testing.T) {
 		t.Errorf("%d\n%s\n%s", code, &a.out, &a.log)
 	}
 	large := strings.Repeat("# a long script\n", 2_000)
-	for run, want := range map[string]int{"true": 0, "exit 255": 255, "kill -9 $$": 137, large + "exit 3": 3, "sleep 1000 & exit 0": 0} {
+	for run, want := range map[string]int{"true": 0, "exit 255": 255, "kill -9 $$": 137, "exit 79": kind.Failed, large + "exit 3": 3, "sleep 1000 & exit 0": 0} {
 		if code := m.start(With{Run: run}, nil).end(); code != want {
 			t.Errorf("%.30q: %d, want %d", run, code, want)
 		}
+	}
+}
+
+// TestGate: the line that says that the command has begun is found behind text without a line end, in any
+// pieces, and text without a line is not collected.
+func TestGate(t *testing.T) {
+	for _, step := range []int{1, 2, 7, 100} {
+		var got bytes.Buffer
+		g := &gate{to: &got, line: []byte("begin-x\n")}
+		for text := []byte("profile begin-y\nbegibegin-x\nbegin-x\nout"); len(text) > 0; {
+			n := min(step, len(text))
+			if wrote, err := g.Write(text[:n]); wrote != n || err != nil {
+				t.Fatal(wrote, err)
+			}
+			text = text[n:]
+		}
+		if err := g.end(); err != nil || !g.begun || got.String() != "profile begin-y\nbegibegin-x\nout" {
+			t.Errorf("%d: %q, %v", step, &got, err)
+		}
+	}
+	var got bytes.Buffer
+	g := &gate{to: &got, line: []byte("begin-x\n")}
+	for range 100 {
+		if _, err := g.Write(bytes.Repeat([]byte("n"), 1000)); err != nil || len(g.held) >= len(g.line) {
+			t.Fatalf("%d bytes are held, %v", len(g.held), err)
+		}
+	}
+	if err := g.end(); err != nil || g.begun || got.Len() != 100_000 {
+		t.Errorf("%d bytes, %v", got.Len(), err)
 	}
 }
 
