@@ -199,6 +199,8 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("memory", "", "memory for tasks with resources, such as 4Gi (default: all that this process may use)")
 	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
 	f.String("extensions", "", "folders of extensions, separated by colons, or none (default DATA/extensions:/etc/skein/extensions)")
+	f.String("container-engine", "", "auto or podman: tasks with a container run here if this machine has podman; none: they do not (default auto)")
+	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
 	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
 	f.String("logs", "", "folder for the output of tasks that all nodes share, or s3://BUCKET/PREFIX?endpoint=URL (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder for the artifacts of tasks that all nodes share, or s3://BUCKET/PREFIX?endpoint=URL (default: each node keeps the artifacts of its own attempts)")

@@ -34,6 +34,8 @@ again, and names other settings that changed.`,
 	f.String("slots", "", "number of attempts that run at the same time (default: two per core)")
 	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
 	f.String("extensions", "", "folders of extensions, separated by colons, or none (default DATA/extensions:/etc/skein/extensions)")
+	f.String("container-engine", "", "auto or podman: tasks with a container run here if this machine has podman; none: they do not (default auto)")
+	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
 	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default: the policy of its node)")
 	f.String("egress-proxy", "", "proxy for http tasks: a URL, or the word environment to use http_proxy and https_proxy (default none)")
