@@ -52,6 +52,14 @@ const (
 	perTable = 12
 )
 
+// rowsOf is the number of rows that everything gives for a table.
+func rowsOf(t *store.Table) int {
+	if t.Name == "sent_head" { // has one row, by its check
+		return 1
+	}
+	return perTable
+}
+
 // everything gives rows with a value in every column of every table, and rows that are empty
 // wherever they may be.
 type everything struct{ shards int }
@@ -85,7 +93,7 @@ func (e everything) Export(ctx context.Context, to store.Rows) error {
 		return err
 	}
 	for _, t := range store.Tables() {
-		for i := 1; i <= perTable; i++ {
+		for i := 1; i <= rowsOf(t); i++ {
 			if err := to.Row(t, rowOf(t, i)); err != nil {
 				return fmt.Errorf("%s %d: %w", t.Name, i, err)
 			}
@@ -105,6 +113,8 @@ func rowOf(t *store.Table, i int) []store.Value {
 		case c.Name == "finished" && i%3 != 0:
 		case c.Name == "workflow" || c.Name == "id" && t.Name == "workflow":
 			v.Int = int64(i)
+		case t.Name == "sent_head" && c.Name == "one":
+			v.Int = 1
 		case c.Kind == store.KindInt4 || c.Kind == store.KindInt8:
 			v.Int = int64(i*100 + k)
 		case c.Kind == store.KindText:
@@ -183,8 +193,8 @@ func copyAll(t *testing.T, from, to store.Portable, shards int) transfer.Report 
 		t.Fatal(err)
 	}
 	for _, table := range store.Tables() {
-		if r.Rows[table.Name] != perTable {
-			t.Errorf("%s: %d rows, want %d", table.Name, r.Rows[table.Name], perTable)
+		if r.Rows[table.Name] != int64(rowsOf(table)) {
+			t.Errorf("%s: %d rows, want %d", table.Name, r.Rows[table.Name], rowsOf(table))
 		}
 	}
 	return r
