@@ -95,6 +95,8 @@ func (d *desk) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.
 			v = workerv1.Verdict_VERDICT_UNAVAILABLE
 		case r.Running && d.stale:
 			v = workerv1.Verdict_VERDICT_STALE
+		case r.State == "lost": // the second sending of a job that had ended before
+			v = workerv1.Verdict_VERDICT_STALE
 		default:
 			d.told <- r
 		}
