@@ -45,5 +45,6 @@ func (c connector) Test(ctx context.Context, namespace string, is *connection.Co
 		},
 		Transport: c.transport,
 		Dial:      c.dial,
+		Protected: c.n.cfg.Unwatched(),
 	})
 }

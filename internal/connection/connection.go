@@ -309,6 +309,8 @@ type Means struct {
 	// Transport and Dial reach only the addresses that the rules of egress allow.
 	Transport func() (http.RoundTripper, error)
 	Dial      Dial
+	// Protected are paths of this machine that no connection may reach.
+	Protected []string
 }
 
 func (m *Means) text(ctx context.Context, t *secret.Text) (string, error) {

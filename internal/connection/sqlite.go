@@ -9,16 +9,23 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+
+	"skein.dev/skein/internal/protect"
 )
 
 // busyMax is how long a statement waits for the locks of other processes.
 const busyMax = 10 * time.Second
 
-// Open opens the file. The end of ctx interrupts the statement that runs. ATTACH is refused: a
-// connection is one file.
-func (s *SQLite) Open(ctx context.Context) (*sqlite.Conn, error) { return s.open(ctx, s.Create) }
+// Open opens the file, unless it is one of the protected paths or below one. The end of ctx interrupts
+// the statement that runs. ATTACH is refused: a connection is one file.
+func (s *SQLite) Open(ctx context.Context, protected []string) (*sqlite.Conn, error) {
+	return s.open(ctx, s.Create, protected)
+}
 
-func (s *SQLite) open(ctx context.Context, create bool) (*sqlite.Conn, error) {
+func (s *SQLite) open(ctx context.Context, create bool, protected []string) (*sqlite.Conn, error) {
+	if protect.Holds(s.Path, protected) { // before anything says whether the file is there
+		return nil, fmt.Errorf("%s belongs to Skein on this machine, or is in a folder of Skein: use a file in another folder", s.Path)
+	}
 	is, err := os.Stat(s.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !create:
@@ -51,8 +58,8 @@ func (s *SQLite) open(ctx context.Context, create bool) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-func (s *SQLite) use(ctx context.Context, _ *Means) (string, error) {
-	conn, err := s.open(ctx, false)
+func (s *SQLite) use(ctx context.Context, m *Means) (string, error) {
+	conn, err := s.open(ctx, false, m.Protected)
 	if err != nil {
 		return "", err
 	}

@@ -6,34 +6,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"skein.dev/skein/internal/protect"
 )
 
 // errMoved: a folder was replaced between its opening and the check of its path.
 var errMoved = errors.New("it was replaced while it was opened")
 
-// Watchable refuses a folder that is one of the protected paths of a node, or is below one. Links are
-// followed on both sides. The paths are absolute, and need not exist.
+// Watchable refuses a folder that is one of the protected paths of a node, or is below one, see
+// protect.Holds.
 func Watchable(folder string, protected []string) error {
-	real := realPath(folder)
-	for _, p := range protected {
-		if rest, below := strings.CutPrefix(real, realPath(p)); p != "" && below && (rest == "" || rest[0] == filepath.Separator) {
-			return fmt.Errorf("%s is a folder with files of a node, which no trigger may watch; watch another folder", folder)
-		}
+	if protect.Holds(folder, protected) {
+		return fmt.Errorf("%s is a folder with files of a node, which no trigger may watch; watch another folder", folder)
 	}
 	return nil
-}
-
-// realPath follows the links of a path as far as the path exists. A folder may be made later.
-func realPath(path string) string {
-	path = filepath.Clean(path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	if parent := filepath.Dir(path); parent != path {
-		return filepath.Join(realPath(parent), filepath.Base(path))
-	}
-	return path
 }
 
 // openFolder opens a folder that may be watched. It also returns the protected files and folders directly in
@@ -47,7 +33,7 @@ func openFolder(folder string, protected []string) (dir *os.File, inside map[str
 			dir.Close()
 		}
 	}()
-	real := realPath(folder)
+	real := protect.Real(folder)
 	var opened, found fs.FileInfo
 	if opened, err = dir.Stat(); err == nil {
 		found, err = os.Lstat(real)
@@ -63,7 +49,7 @@ func openFolder(folder string, protected []string) (dir *os.File, inside map[str
 	}
 	inside = map[string]bool{}
 	for _, p := range protected {
-		if at := realPath(p); p != "" && filepath.Dir(at) == real {
+		if at := protect.Real(p); p != "" && filepath.Dir(at) == real {
 			inside[filepath.Base(at)] = true
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/kind/sql"
 )
 
 // Book reads the kinds that this machine runs as processes, and why it cannot run some of Skein's own.
 // version is the version of this program.
 func Book(cfg *config.Config, version string) (b *extension.Book, missing map[string]error) {
 	containers, _ := json.Marshal(cfg.Containers) // texts cannot fail
-	own, missing := Extensions(map[string]json.RawMessage{container.Name: containers})
+	databases, _ := json.Marshal(sql.Settings{Protected: cfg.Unwatched()})
+	own, missing := Extensions(map[string]json.RawMessage{container.Name: containers, sql.Name: databases})
 	return extension.Open(cfg.ExtensionFolders(), version, own), missing
 }
 

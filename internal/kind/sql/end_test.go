@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -252,8 +253,40 @@ func TestSQLiteFiles(t *testing.T) {
 	if got := attempt(t, s, With{Query: "VACUUM INTO '/tmp/skein-other.db'", Transaction: new(bool)}); got.code == kind.Done {
 		t.Errorf("%+v", got)
 	}
+	guards(t, s)
 	s.connection = `{"type":"sqlite","path":"/nowhere/a.db"}`
 	if got := attempt(t, s, With{Query: "SELECT 1"}); got.code != kind.Permanent || !strings.Contains(got.log, "--create") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// guards: neither a task nor a test of a connection reaches a file in a protected folder, by a link either.
+func guards(t *testing.T, s server) {
+	data := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := json.Marshal(Settings{Protected: []string{data}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded := func(e *kind.Env) { e.Input.Settings = settings }
+	for _, path := range []string{filepath.Join(data, "skein.db"), filepath.Join(link, "skein.db"), filepath.Join(link, "..", filepath.Base(link), "x")} {
+		s.connection = fmt.Sprintf(`{"type":"sqlite","create":true,"path":%q}`, path)
+		if got := attempt(t, s, With{Query: "SELECT 1"}, guarded); got.code != kind.Permanent || !strings.Contains(got.log, "belongs to Skein") {
+			t.Errorf("%s: %+v", path, got)
+		}
+		c := connection.Config{SQLite: &connection.SQLite{Path: path}}
+		if _, err := c.Test(t.Context(), &connection.Means{Protected: []string{data}}); err == nil || !strings.Contains(err.Error(), "belongs to Skein") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if all, err := os.ReadDir(data); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	s.connection = fmt.Sprintf(`{"type":"sqlite","create":true,"path":%q}`, data+".db")
+	if got := attempt(t, s, With{Query: "SELECT 1"}, guarded); got.code != kind.Done {
 		t.Errorf("%+v", got)
 	}
 }

@@ -28,11 +28,20 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
+// Name is the name of the kind.
+const Name = "sql"
+
 // Kind is the kind sql.
 type Kind struct{}
 
+// Settings are what a machine tells the kind.
+type Settings struct {
+	// Protected are the paths that no connection to SQLite may reach.
+	Protected []string `json:"protected"`
+}
+
 // Name implements kind.Kind.
-func (Kind) Name() string { return "sql" }
+func (Kind) Name() string { return Name }
 
 // Connections implements kind.Connector.
 func (Kind) Connections() []string { return []string{"postgres", "mysql", "sqlite", "clickhouse"} }

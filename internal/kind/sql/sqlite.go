@@ -24,7 +24,11 @@ type file struct {
 }
 
 func (t *task) openSQLite(ctx context.Context) (database, error) {
-	conn, err := t.to.SQLite.Open(ctx)
+	var is Settings
+	if raw := t.env.Input.Settings; len(raw) > 0 && json.Unmarshal(raw, &is) != nil {
+		return nil, never("the settings of the machine cannot be read")
+	}
+	conn, err := t.to.SQLite.Open(ctx, is.Protected)
 	if err != nil {
 		return nil, never("%w", err)
 	}
