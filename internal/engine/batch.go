@@ -56,6 +56,9 @@ type Event struct {
 	Reason string
 }
 
+// Size is what an event adds to the size of a batch.
+func (ev *Event) Size() int { return len(ev.Key) + len(ev.Value) + len(ev.Reason) }
+
 // Taken counts what became of a batch.
 type Taken struct {
 	Fired    int  // runs that were started
@@ -91,7 +94,7 @@ func (b *Batch) check() error {
 	size := len(b.Why)
 	for i := range b.Events {
 		ev := &b.Events[i]
-		size += len(ev.Key) + len(ev.Value) + len(ev.Reason)
+		size += ev.Size()
 		if ev.Key == "" {
 			return fmt.Errorf("%w: event %d of the batch has no key", errkind.ErrInvalid, i)
 		}

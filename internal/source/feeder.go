@@ -23,6 +23,7 @@ const (
 	feedRounds  = 20                     // pages of events that one trigger reads before the next trigger has its turn
 	feedMoveGap = 5000                   // events that a trigger does not want, after which its cursor is moved over them
 	feedMoveAge = time.Minute            // the same, by time
+	feedFullMax = 5 * time.Second        // the longest pause before a trigger without room is tried again
 )
 
 // FeederConfig is what a Feeder needs.
@@ -54,7 +55,9 @@ type place struct {
 	spec      string // the declaration by which events were read
 	namespace string
 	seq       int64
-	since     time.Time // when the cursor was moved last
+	since     time.Time     // when the cursor was moved last
+	pause     time.Duration // how long a trigger without room waits; 0: it had room
+	until     time.Time     // when it is tried again
 }
 
 // placeOf names a stored position.
@@ -172,7 +175,10 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 		f.places[g.key] = p
 	}
 	if g.place = p; p.seq >= last {
-		return false, nil
+		return false, g.ended(g.settle(ctx))
+	}
+	if time.Now().Before(p.until) {
+		return true, nil
 	}
 	if g.decl, err = workflow.DecodeTrigger(t.Spec); err != nil {
 		return false, err
@@ -180,14 +186,31 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	for n := 0; n < feedRounds && err == nil && p.seq < last && !soon; n++ {
 		soon, err = g.step(ctx)
 	}
-	switch {
-	case errors.Is(err, engine.ErrGateFull):
+	if errors.Is(err, engine.ErrGateFull) {
+		p.pause = min(max(2*p.pause, feedSoon), feedFullMax)
+		p.until = time.Now().Add(p.pause)
 		return true, nil
-	case errors.Is(err, engine.ErrStale), errors.Is(err, errkind.ErrConflict), errors.Is(err, errkind.ErrNotFound), isElsewhere(err):
-		delete(f.places, g.key) // the next round begins at the stored cursor, if the trigger is still here and active
-		return false, nil
 	}
-	return soon, err
+	return soon, g.ended(err)
+}
+
+// ended forgets a place that others have changed. The next round begins at the stored cursor, if the trigger
+// is still here and active.
+func (g *feeding) ended(err error) error {
+	if errors.Is(err, engine.ErrStale) || errors.Is(err, errkind.ErrConflict) || errors.Is(err, errkind.ErrNotFound) || isElsewhere(err) {
+		delete(g.f.places, g.key)
+		return nil
+	}
+	return err
+}
+
+// settle moves the cursor of a trigger that has read the whole log over the events that it did not want. If
+// it stayed before them until they are deleted, they would count as lost when the node starts again.
+func (g *feeding) settle(ctx context.Context) error {
+	if g.cursor == nil || g.place.seq <= g.committed() || time.Since(g.place.since) < feedMoveAge {
+		return nil
+	}
+	return g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.place.seq, 10)}, g.place.seq)
 }
 
 func isElsewhere(err error) bool {
@@ -223,28 +246,34 @@ type feeding struct {
 // step reads one page of the log and gives what the trigger wants of it. wait says that a batch is being
 // collected.
 func (g *feeding) step(ctx context.Context) (wait bool, err error) {
-	if lost := g.first - 1 - g.place.seq; lost > 0 && g.cursor != nil {
-		return false, g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.first-1, 10), Lost: lost,
-			Why: "the log keeps events for a time and a number only (retention_events_age, retention_events)"}, g.first-1)
+	if err := g.gap(ctx, g.first); err != nil {
+		return false, err
 	}
 	page, err := g.f.cfg.Log.EventsAfter(ctx, g.place.seq, engine.BatchEventsMax, engine.BatchBytesMax)
 	if err != nil || len(page) == 0 {
-		g.place.seq = max(g.place.seq, g.last) // the rest of the log was deleted just now; the next round counts it
+		return err == nil, err // the rest of the log was deleted just now; the next round counts it
+	}
+	if err := g.gap(ctx, page[0].Seq); err != nil {
 		return false, err
 	}
 	end := page[len(page)-1].Seq
 	var b engine.Batch
 	var rest *store.SentEvent // the first event after the last full batch
-	full := 0
+	full, size := 0, 0
 	for i := range page {
 		ev := &page[i]
 		if ev.Namespace != g.place.namespace || !g.decl.Event.Takes(ev.Type, ev.Source) {
 			continue
 		}
+		is := eventOf(ev)
+		if size += is.Size(); size > engine.BatchBytesMax && len(b.Events) > 0 {
+			end = ev.Seq - 1
+			break
+		}
 		if rest == nil {
 			rest, full = ev, len(b.Events)
 		}
-		if b.Events = append(b.Events, eventOf(ev)); len(b.Events)-full == int(g.decl.Intake.BatchMax) {
+		if b.Events = append(b.Events, is); len(b.Events)-full == int(g.decl.Intake.BatchMax) {
 			rest = nil
 		}
 	}
@@ -263,6 +292,21 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 	return wait, g.give(ctx, b, end)
 }
 
+// gap counts the events before a Seq that are no longer there. A trigger without a cursor has read nothing
+// that it could have lost.
+func (g *feeding) gap(ctx context.Context, first int64) error {
+	lost := first - 1 - g.place.seq
+	if lost <= 0 {
+		return nil
+	}
+	if g.cursor == nil {
+		g.place.seq = first - 1
+		return nil
+	}
+	return g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, first-1, 10), Lost: lost,
+		Why: "the log keeps events for a time and a number only (retention_events_age, retention_events)"}, first-1)
+}
+
 // committed returns the Seq of the stored cursor.
 func (g *feeding) committed() int64 {
 	n, err := strconv.ParseInt(string(g.cursor), 10, 64)
@@ -279,6 +323,7 @@ func (g *feeding) give(ctx context.Context, b engine.Batch, end int64) error {
 	}
 	g.cursor = b.Cursor
 	g.place.of, g.place.seq, g.place.since = string(b.Cursor), end, time.Now()
+	g.place.pause, g.place.until = 0, time.Time{}
 	return nil
 }
 
