@@ -86,6 +86,9 @@ type Input struct {
 	// Settings holds what the settings of the machine contain for this kind. It is nil if they contain
 	// nothing.
 	Settings json.RawMessage `json:"settings,omitempty"`
+	// Secrets are the values of the secrets of the attempt, for kinds of this program. A kind that cannot take
+	// its effect back looks for them in its results first, because the worker refuses outputs that hold one.
+	Secrets []string `json:"secrets,omitempty"`
 	// Instant is the logical instant of the run.
 	Instant   time.Time `json:"instant"`
 	Namespace string    `json:"namespace"`

@@ -30,7 +30,7 @@ func Furnish(job *worker.Job, book *extension.Book, rules egress.Rules) error {
 		if in.Egress, err = json.Marshal(rules); err != nil {
 			return err
 		}
-		in.Kind, in.Settings = cmd.Name, cmd.Settings
+		in.Kind, in.Settings, in.Secrets = cmd.Name, cmd.Settings, job.Secrets
 		if job.Kind.Input, err = json.Marshal(&in); err != nil {
 			return err
 		}

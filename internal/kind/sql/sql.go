@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,8 +184,8 @@ func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
 	return code
 }
 
-// say writes a line to the log. It masks the password before it shortens the text, because a mask does
-// not find a part of a value.
+// say writes a line to the log. It masks secrets before it shortens the text, because a mask does not find
+// a part of a value.
 func (t *task) say(format string, args ...any) {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' {
@@ -217,7 +218,7 @@ func (t *task) read() error {
 	for _, secret := range t.to.Secrets() {
 		t.password = secret
 	}
-	t.hidden = mask.NewSet(t.to.Secrets())
+	t.hidden = mask.NewSet(slices.Concat(t.to.Secrets(), t.env.Input.Secrets))
 	if raw := t.env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &t.egress) != nil {
 		return never("the rules of egress cannot be read")
 	}
@@ -324,7 +325,7 @@ func (t *task) give(k *kept) error {
 	case output.HoldsNUL(raw):
 		return never("the result holds a NUL, which no output can")
 	case t.hidden.HoldsJSON(raw):
-		return never("the result holds the password of the connection, so it is not kept")
+		return never("the result holds a secret, so it is not kept: select other columns")
 	}
 	_, err = t.env.Output.Write(append(raw, '\n'))
 	return err

@@ -20,6 +20,7 @@ import (
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/sql/sqltest"
 	"skein.dev/skein/internal/store/postgres/pgtest"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 var pg *pgtest.Server
@@ -220,6 +221,7 @@ func suite(t *testing.T, s server) {
 	t.Run("injection", func(t *testing.T) { injection(t, s) })
 	t.Run("whole", func(t *testing.T) { whole(t, s) })
 	t.Run("once", func(t *testing.T) { once(t, s) })
+	t.Run("secrets", func(t *testing.T) { secrets(t, s) })
 	t.Run("expect", func(t *testing.T) { expectations(t, s) })
 	t.Run("refused", func(t *testing.T) { refused(t, s) })
 	t.Run("conflicts", func(t *testing.T) { conflicts(t, s) })
@@ -351,6 +353,35 @@ func once(t *testing.T, s server) {
 	all.Wait()
 	if is := s.ask("SELECT count(*) FROM sale WHERE n = 5"); is != "1" {
 		t.Errorf("%s effects", is)
+	}
+}
+
+// secrets: a result that holds a secret is refused before the commit, and a text that the database returns
+// does not show a part of one.
+func secrets(t *testing.T, s server) {
+	s.ask("DELETE FROM sale")
+	const value = "of a parameter 4711"
+	known := func(e *kind.Env) { e.Input.Secrets = []string{value} }
+	w := With{Query: "INSERT INTO sale (n) VALUES (1); SELECT :p AS p", Params: params(t, `{"p":"`+value+`"}`), Result: Result{Use: ResultFirst}}
+	if s.name == "postgres" {
+		w.Query = "INSERT INTO sale (n) VALUES (1); SELECT :p::text AS p"
+	}
+	if got := attempt(t, s, w, known); got.code != kind.Permanent || !strings.Contains(got.log, "holds a secret") || strings.Contains(got.log, "4711") {
+		t.Errorf("%+v", got)
+	}
+	if is := s.ask("SELECT count(*) FROM sale"); is != "0" {
+		t.Errorf("%s effects", is)
+	}
+}
+
+// TestShown: a secret is masked before a text is shortened.
+func TestShown(t *testing.T) {
+	var log bytes.Buffer
+	const value = "secret value of a parameter"
+	x := &task{env: &kind.Env{Stderr: &log}, hidden: mask.NewSet([]string{value})}
+	x.say("%s%s", strings.Repeat("x", shownMax-10), value)
+	if strings.Contains(log.String(), "secret") {
+		t.Error(log.String())
 	}
 }
 
