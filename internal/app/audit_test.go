@@ -38,7 +38,7 @@ var auditedElsewhere = map[string]string{
 	"DELETE /sessions/{id}":            "needs a session: TestAuditedSignIns",
 }
 
-const auditedFlow = "name: w\nalerts: [{on: stopped, to: ops}]\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}]\ntasks:\n  gate: {approval: {}}\n" +
+const auditedFlow = "name: w\nalerts: [{on: stopped, to: ops}]\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}, {name: e, event: {type: paid}}]\ntasks:\n  gate: {approval: {}}\n" +
 	"  slow: {run: sleep 60}\n  last: {needs: slow, run: 'true'}\n  more: {needs: slow, run: 'true'}\n"
 
 // auditBed is a node with its own calls.
@@ -185,10 +185,9 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	check(ofRun+":kill", "/runs/"+two+":kill", "")
 	ended(two)
 	check(ofRun+"/tasks/{task}:retry", "/runs/"+two+"/tasks/slow:retry", "")
-	const ofTrigger = "POST /schedules/{ns}/{workflow}/{trigger}"
-	check(ofTrigger+":pause", "/schedules/default/w/t:pause", "")
-	check(ofTrigger+":resume", "/schedules/default/w/t:resume", "")
-	check(ofTrigger+":trigger", "/schedules/default/w/t:trigger", "")
+	for _, c := range [][2]string{{"t:pause", ""}, {"t:resume", ""}, {"t:trigger", ""}, {"e:seek", `{"to":"now"}`}} {
+		check("POST /schedules/{ns}/{workflow}/{trigger}"+c[0][1:], "/schedules/default/w/"+c[0], c[1])
+	}
 	var fill api.Backfill
 	if err := json.Unmarshal([]byte(check("POST /backfills", "/backfills", `{"workflow":"w","from":"2020-01-01T00:00:00Z","to":"2023-01-02T00:00:00Z"}`)), &fill); err != nil {
 		t.Fatal(err)
