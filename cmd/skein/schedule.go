@@ -106,7 +106,7 @@ func (c *cli) scheduleListCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.State, "state", "", "only in this state: active | paused | ended")
-	f.StringVar(&q.Kind, "kind", "", "only triggers of this kind: cron, every, at, daily, …, webhook, file, run_of, again, absent")
+	f.StringVar(&q.Kind, "kind", "", "only triggers of this kind: cron, every, at, daily, …, webhook, file, run_of, again, absent, event, poll, query, object")
 	f.StringVar(&q.Namespace, "namespace", "", "only of this namespace")
 	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)

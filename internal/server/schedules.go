@@ -146,7 +146,7 @@ type listSchedulesIn struct {
 	Page
 	TriggerFilter
 	State string `query:"state" enum:"active,paused,ended"`
-	Kind  string `query:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event"`
+	Kind  string `query:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object"`
 }
 
 func (s *Server) listSchedules(ctx context.Context, in *listSchedulesIn) (*jsonOut[api.List[api.Schedule]], error) {

@@ -1,14 +1,17 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/workflow"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -443,6 +446,49 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 		v := want[api.Validation](t, b.do("POST", "/api/v1/validate", source, "Content-Type", "application/yaml"), 200)
 		if len(v.Errors) != 1 {
 			t.Errorf("%s: validate: %+v", trigger, v.Errors)
+		}
+	}
+}
+
+// TestSchedulesOfEachKind: the API takes each kind that the grammar of the workflow file has, and answers it.
+func TestSchedulesOfEachKind(t *testing.T) {
+	b := newBed(t, true)
+	b.put("fed", `
+name: fed
+triggers:
+  - {name: a, poll: {url: "http://127.0.0.1:1/orders"}}
+  - {name: b, query: {connection: shop, query: "SELECT id FROM o WHERE id > :cursor ORDER BY id LIMIT 5", cursor: id}}
+  - {name: c, object: {url: "file:///srv/in"}}
+tasks: {a: {run: "true"}}
+`)
+	var schema struct {
+		Properties struct {
+			Triggers struct {
+				Items struct {
+					OneOf []struct{ Required []string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(workflow.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{workflow.KindStart}
+	for _, form := range schema.Properties.Triggers.Items.OneOf {
+		kinds = append(kinds, form.Required...)
+	}
+	field, _ := reflect.TypeFor[api.Schedule]().FieldByName("Kind")
+	answered := strings.Split(field.Tag.Get("enum"), ",")
+	for _, kind := range kinds {
+		few := 0
+		if slices.Contains([]string{workflow.KindPoll, workflow.KindQuery, workflow.KindObject}, kind) {
+			few = 1
+		}
+		if page := want[api.List[api.Schedule]](t, b.get("/api/v1/schedules?kind="+kind), 200); len(page.Items) != few {
+			t.Errorf("%s: %d triggers, want %d", kind, len(page.Items), few)
+		}
+		if !slices.Contains(answered, kind) {
+			t.Errorf("the answer of the API has no kind %s", kind)
 		}
 	}
 }
