@@ -75,9 +75,12 @@ const (
 func described(w *workflow.Workflow, task int, instance bool) inspect.Definition {
 	t, p := &w.Tasks[task], w.Policy(task)
 	need := p.Place.Need()
-	d := inspect.Definition{Kind: kindOf(t, instance), Description: t.Description, Needs: t.Needs, If: t.If, Function: t.Kind,
+	d := inspect.Definition{Kind: kindOf(t, instance), Description: t.Description, Needs: t.Needs, If: t.If,
 		Timeout: p.Timeout, Retries: p.Retry.Max, RetryDelay: p.Retry.Delay, Queue: p.Queue, Priority: p.Priority.String(),
 		Place: p.Place.String(), CPU: need.CPU, Memory: need.Memory}
+	if !t.House {
+		d.Function = t.Kind
+	}
 	for _, in := range t.Inputs {
 		d.Files = append(d.Files, inspect.Pair{Name: in.Task, Value: in.Name})
 	}
@@ -88,8 +91,8 @@ func kindOf(t *workflow.Task, instance bool) string {
 	switch {
 	case len(t.Foreach) > 0 && !instance:
 		return kindForeach
-	case t.House && t.Kind == kindSQL:
-		return kindSQL
+	case t.House:
+		return t.Kind
 	case t.Kind != "":
 		return kindFunction
 	case t.HTTP != nil:
@@ -127,7 +130,7 @@ func describeSQL(d *inspect.Definition) error {
 	if err := json.Unmarshal(d.Input, &in); err != nil {
 		return err
 	}
-	d.Function, d.Interpreter, d.Code, d.File, d.Input = "", "SQL over the connection "+in.Connection, in.Query, in.File, in.Params
+	d.Interpreter, d.Code, d.File, d.Input = "SQL over the connection "+in.Connection, in.Query, in.File, in.Params
 	return nil
 }
 

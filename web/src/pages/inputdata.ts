@@ -17,6 +17,8 @@ const kinds: Record<string, string> = {
   builtin: 'a part of the program itself',
   http: 'a request',
   sql: 'a statement of SQL',
+  container: 'a command in a container',
+  ssh: 'a command on another machine',
   foreach: 'a list: it makes a task for each element',
   call: 'a run of another workflow',
   made: 'tasks that are made at run time',
@@ -28,4 +30,6 @@ const kinds: Record<string, string> = {
 
 /** Says in words what a task is. */
 export const kindText = (d: Pick<TaskDefinition, 'kind' | 'function'>): string =>
-  d.kind === 'kind' ? `the function ${d.function ?? ''} of a worker` : (kinds[d.kind] ?? d.kind)
+  d.kind === 'kind'
+    ? `the kind ${d.function ?? ''}, which a worker or an extension brings`
+    : (kinds[d.kind] ?? d.kind)

@@ -13,6 +13,7 @@ import { Button, Clock, Copy, exactly, RunLink, Span, State } from '../kit/parts
 import { Confirm, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
 import { Approve } from './approve'
+import { causeText } from './attemptdata'
 import { Log } from './logview'
 import { NodeLink } from './nodeparts'
 import { Reasons } from './reasons'
@@ -249,6 +250,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
               </span>
             ) : null}
             {a.exit_code === null ? null : <span>exit code {a.exit_code}</span>}
+            {causeText(a.cause) ? <span>{causeText(a.cause)}</span> : null}
             {a.signal ? <span>signal {a.signal}</span> : null}
             {a.node ? <NodeLink name={a.node} /> : null}
             {a.retry_at ? (
