@@ -1,6 +1,6 @@
 // What the calendar of schedules shows: fires of the past and of the time to come, counted by hour or by day of the
 // viewer's clocks.
-import type { Fire, SimulatedHour, SimulatedLimit } from '../api/types'
+import type { Fire, Schedule, SimulatedHour, SimulatedLimit } from '../api/types'
 
 export type View = 'week' | 'month'
 
@@ -146,3 +146,10 @@ export function forecast(span: Span, filter: { workflow?: string; ns: string }) 
     ...(filter.ns && !filter.workflow ? { namespace: filter.ns } : {}),
   }
 }
+
+/** Triggers that compare no time of day, so that a time zone says nothing about them. */
+const timeless = new Set(['webhook', 'file', 'again', 'start', 'event', 'poll', 'query', 'object'])
+
+/** The time zone to show behind the rule of a trigger; empty: none. */
+export const zoneOf = (s: Pick<Schedule, 'kind' | 'description' | 'timezone'>): string =>
+  timeless.has(s.kind) || s.description.includes(s.timezone) ? '' : s.timezone

@@ -4,7 +4,7 @@ import { useEffect, useId, useState } from 'react'
 import { isMap } from 'yaml'
 import { Button, Field } from '../kit/parts'
 import type { File, TaskText } from '../text/outline'
-import { below, choicesOf, fieldKind, keysOf, type Schema } from '../text/schema'
+import { below, choicesOf, chosen, fieldKind, keysOf, type Schema } from '../text/schema'
 import type { Value } from '../text/values'
 
 export type InspectorProps = {
@@ -30,22 +30,11 @@ export function Inspector(props: InspectorProps) {
   const keys = new Map(keysOf(below(schema, ['tasks', task.name])))
   const { value } = task.entry
   const set = isMap(value) ? value.items.map((i) => String(i.key)) : []
-  const first = [...new Set([...common, ...set])].filter((k) => keys.has(k) && !special.has(k))
-  // A task does one thing: keys that say what it does are shown only if they are set.
-  const kinds = [
-    'run',
-    'http',
-    'sql',
-    'wait',
-    'approval',
-    'workflow',
-    'switch',
-    'dependent',
-    'tasks',
-    'kind',
-    'with',
-  ]
-  const shown = first.filter((k) => set.includes(k) || !kinds.includes(k))
+  // A task does one thing: keys that say what it does are shown only if they are set, and then first.
+  const kinds = [...chosen(below(schema, ['tasks', task.name])), 'with']
+  const does = kinds.filter((k) => set.includes(k))
+  const first = [...new Set([...common.slice(0, 1), ...does, ...common, ...set])]
+  const shown = first.filter((k) => keys.has(k) && !special.has(k) && (set.includes(k) || !kinds.includes(k)))
   const more = [...keys.keys()].filter((k) => !shown.includes(k) && !special.has(k) && !kinds.includes(k))
   const field = (key: string) => (
     <SchemaField key={`${task.name} ${key}`} {...props} schema={keys.get(key) ?? {}} path={[key]} />

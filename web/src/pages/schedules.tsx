@@ -9,6 +9,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { zoneOf } from './calendardata'
 import { Head } from './head'
 
 const tabs = [
@@ -100,7 +101,7 @@ function Row({ s }: { s: Schedule }) {
       <td className="nowrap">{s.name}</td>
       <td>
         {s.description}
-        {s.description.includes(s.timezone) ? null : <span className="sub"> {s.timezone}</span>}
+        {zoneOf(s) ? <span className="sub"> {zoneOf(s)}</span> : null}
       </td>
       <td className="nowrap">
         <Ago time={s.next} />

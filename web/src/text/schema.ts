@@ -13,6 +13,7 @@ export type Schema = {
   required?: string[]
   items?: Schema
   anyOf?: Schema[]
+  oneOf?: Schema[]
 }
 
 /** All forms of a schema: those of its alternatives, and what it says of itself beside them. */
@@ -41,6 +42,10 @@ export function below(schema: Schema | undefined, path: string[]): Schema | unde
 
 export const keysOf = (schema: Schema | undefined): [string, Schema][] =>
   forms(schema).flatMap((s) => Object.entries(s.properties ?? {}))
+
+/** The keys of a mapping of which it has one. */
+export const chosen = (schema: Schema | undefined): string[] =>
+  forms(schema).flatMap((s) => (s.oneOf ?? []).flatMap((one) => one.required ?? []))
 
 export const choicesOf = (schema: Schema | undefined): string[] =>
   forms(schema).flatMap((s) => (s.enum ?? (s.type === 'boolean' ? [true, false] : [])).map(String))

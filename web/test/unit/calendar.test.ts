@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Fire } from '../../src/api/types'
+import type { Fire, Schedule } from '../../src/api/types'
 import {
   cellsOf,
   clockChanges,
@@ -12,6 +12,7 @@ import {
   spanOf,
   step,
   wordsOf,
+  zoneOf,
 } from '../../src/pages/calendardata'
 import { withRule } from '../../src/text/rule'
 
@@ -159,4 +160,12 @@ test('another rule is put into the text, and all else stays byte for byte', () =
   )
   expect(withRule(text, { name: 'b', kind: 'cron', expression: '' }, '1')).toBeUndefined()
   expect(withRule('name: x\n', { name: 'b', kind: 'cron', expression: '' }, '1')).toBeUndefined()
+})
+
+test('a time zone is shown where a rule has a time of day and does not name it', () => {
+  const zone = (kind: Schedule['kind'], description: string) => zoneOf({ kind, description, timezone: 'UTC' })
+  expect(zone('cron', 'at 02:15 every day')).toBe('UTC')
+  expect(zone('daily', 'at 02:15 every day, UTC')).toBe('')
+  for (const kind of ['event', 'poll', 'query', 'object'] as const)
+    expect(zone(kind, 'when something new comes')).toBe('')
 })

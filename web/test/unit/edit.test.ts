@@ -6,7 +6,7 @@ import { edgeAt } from '../../src/canvas/editgraph'
 import { fixOf, taskChanges } from '../../src/pages/editordata'
 import { placeOf } from '../../src/text/complete'
 import { joined, merge } from '../../src/text/merge'
-import { below, choicesOf, fieldKind, keysOf, type Schema } from '../../src/text/schema'
+import { below, choicesOf, chosen, fieldKind, keysOf, type Schema } from '../../src/text/schema'
 
 const lines = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 8 }).map((l) => l.join('\n'))
 
@@ -154,4 +154,10 @@ test('a drawing that came as JSON has its edges, and the one under a point is fo
 
 test('the styles that lazy pages bring are in the layer of pages', () => {
   expect(readFileSync('src/pages/editor.css', 'utf8').startsWith('@layer pages')).toBe(true)
+})
+
+test('the keys that say what a task does are those of which the schema wants one', () => {
+  const one: Schema = { oneOf: [{ required: ['run'] }, { required: ['container'] }], properties: { run: {} } }
+  expect(chosen(one)).toEqual(['run', 'container'])
+  expect(chosen(undefined)).toEqual([])
 })
