@@ -17,11 +17,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// extensionsMax bounds the extensions of a machine, and the kinds of all of them.
+// extensionsMax bounds the extensions of a machine, and its kinds with those of this program. A node refuses
+// workers that have more.
 const extensionsMax = 100
-
-// filesMax bounds the files of an extension, because each is checked.
-const filesMax = 10_000
 
 // House is a kind of this program.
 type House struct {
@@ -129,9 +127,7 @@ func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
 		return nil, fmt.Errorf("the input does not suit kind %s %s: %w", kind, f.Version, err)
 	}
 	argv := slices.Clone(k.Run)
-	if strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
-		argv[0] = filepath.Join(f.Folder, argv[0])
-	}
+	argv[0] = programAt(f.Folder, argv[0])
 	return &Command{Argv: argv, Name: kind, Version: f.Version, Digest: f.Digest, Folder: f.Folder}, nil
 }
 
@@ -191,12 +187,12 @@ func Scan(folders []string, house []House) []Found {
 			if info, err := os.Stat(at); err != nil || !info.IsDir() {
 				continue
 			}
+			if len(all) >= extensionsMax {
+				return append(all, Found{Folder: at, Err: fmt.Errorf("there are more than %d extensions: it and all after it are not read", extensionsMax)})
+			}
 			f := Found{Folder: at}
 			if f.Manifest, f.Err = Read(at); f.Err == nil {
 				f.Err = f.first(seen, house)
-			}
-			if len(all) >= extensionsMax {
-				f.Err = fmt.Errorf("there are more than %d extensions", extensionsMax)
 			}
 			all = append(all, f)
 		}
@@ -206,12 +202,13 @@ func Scan(folders []string, house []House) []Found {
 
 // first notes the kinds of an extension, and returns an error if another one has one of them.
 func (f *Found) first(seen map[string]string, house []House) error {
+	n := len(seen) + len(house)
 	for name := range f.Kinds {
 		if at, ok := seen[name+"@"+f.Version]; ok {
 			return fmt.Errorf("kind %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
 		}
-		if len(seen) >= extensionsMax {
-			return fmt.Errorf("there are more than %d kinds", extensionsMax)
+		if n++; n > extensionsMax {
+			return fmt.Errorf("there are more than %d kinds with those of Skein: remove an extension", extensionsMax)
 		}
 		if slices.ContainsFunc(house, func(h House) bool { return h.Kind == name }) {
 			return fmt.Errorf("kind %s is one of this program: rename it", name)
@@ -223,33 +220,15 @@ func (f *Found) first(seen map[string]string, house []House) error {
 	return nil
 }
 
-// Read reads the extension of a folder. The folder and all files in it must belong to root or to the user of
-// this process, and only the owner may be able to write them.
+// Read reads the extension of a folder. The folder, all files in it and the folders above it must belong to
+// root or to the user of this process, and only the owner may be able to write them. See guard.
 func Read(folder string) (*Manifest, error) {
-	n := 0
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if n++; n > filesMax {
-			return fmt.Errorf("%s has more than %d files: leave out what the extension does not need", folder, filesMax)
-		}
-		if entry.Type()&fs.ModeSymlink == 0 {
-			return owned(path)
-		}
-		real, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a link that leads nowhere
-		}
-		if err == nil {
-			err = errors.Join(owned(real), owned(filepath.Dir(real)))
-		}
-		return err
-	})
-	if err == nil {
-		err = owned(filepath.Dir(folder))
-	}
+	at, err := filepath.Abs(folder)
 	if err != nil {
+		return nil, err
+	}
+	g := guard{folder: folder, seen: map[string]bool{}}
+	if err := g.tree(at); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(folder, FileName)
@@ -266,26 +245,25 @@ func Read(folder string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	for _, k := range m.Kinds {
+		for _, words := range [][]string{k.Run, k.Release} {
+			if len(words) == 0 || !strings.Contains(words[0], "/") {
+				continue
+			}
+			if _, err := g.way(programAt(at, words[0])); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return m, nil
 }
 
-// owned returns an error if another user than root and that of this process owns or may write a file.
-func owned(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
+// programAt returns the path of a program that an extension names. One without a slash is searched in PATH.
+func programAt(folder, program string) string {
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		return filepath.Join(folder, program)
 	}
-	self, mode := os.Geteuid(), info.Mode()
-	owner, known := ownerOf(info)
-	switch {
-	case !known: // a system without users of this kind runs no nodes
-		return nil
-	case owner != 0 && owner != self:
-		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown %d %s", path, owner, self, path)
-	case mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0:
-		return fmt.Errorf("%s can be written by others: take that away: chmod go-w %s", path, path)
-	}
-	return nil
+	return program
 }
 
 // compareVersions compares versions by their parts between points, numbers by their value.

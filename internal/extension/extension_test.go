@@ -3,6 +3,7 @@ package extension
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,7 @@ func TestParse(t *testing.T) {
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: []}}":                                                "kinds.a.run: it names no program",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: x}}":                                                 "cannot be read",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], outputs: {n: number}}}":                         "none of string, int",
+		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], connection: 'http, sql'}}":                      "with commas and without spaces",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 "needs release",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {type: text}}}":                          "no type of JSON Schema",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {properties: {b: {format: date}}}}}":     "is not supported",
@@ -114,6 +116,52 @@ func TestSchema(t *testing.T) {
 		if err := of.Check(json.RawMessage(text), "v", nil); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestForms: a null is no schema, and nested forms are each compared once.
+func TestForms(t *testing.T) {
+	text := `{"anyOf":[null]}`
+	for range 40 { // a doubled comparison would not end
+		text = `{"anyOf":[{"type":"null"},` + text + `]}`
+	}
+	var s Schema
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(json.RawMessage(`1`), "v", nil); err != nil {
+		t.Error(err)
+	}
+	text = `{"type":"string"}`
+	for range 40 {
+		text = `{"anyOf":[` + text + `]}`
+	}
+	s = Schema{}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(json.RawMessage(`1`), "v", nil); !says(err, "must be of type string") {
+		t.Error(err)
+	}
+}
+
+// TestMostKinds: a machine offers no more kinds than a node takes from a worker.
+func TestMostKinds(t *testing.T) {
+	root := t.TempDir()
+	for i := range 3 {
+		text := fmt.Sprintf("extension: 1\nname: a%d\nversion: 1.0.0\nkinds:\n", i)
+		for j := range 49 {
+			text += fmt.Sprintf("  k%d-%d: {run: [x]}\n", i, j)
+		}
+		folderOf(t, root, fmt.Sprint(i), text)
+	}
+	b := Open([]string{root}, "3", []House{{Kind: "skein:a"}, {Kind: "skein:b"}})
+	if n := len(b.Extensions()); n != 100 || !says(b.Found()[2].Err, "more than 100 kinds") {
+		t.Errorf("%d, %v", n, b.Found()[2].Err)
+	}
+	b = Open([]string{root}, "3", []House{{Kind: "skein:a"}, {Kind: "skein:b"}, {Kind: "skein:c"}})
+	if n := len(b.Extensions()); n > 100 {
+		t.Errorf("%d kinds", n)
 	}
 }
 
@@ -201,6 +249,26 @@ func TestOwned(t *testing.T) {
 			return filepath.Join(at, FileName), os.Chmod(filepath.Join(at, FileName), 0o664)
 		},
 		"folder": func(at string) (string, error) { return at, os.Chmod(at, 0o777) },
+		"sticky": func(at string) (string, error) { return at, os.Chmod(at, 0o777|os.ModeSticky) },
+		"linked folder": func(at string) (string, error) {
+			real := filepath.Join(t.TempDir(), "real")
+			path := filepath.Join(real, "run.py")
+			return path, errors.Join(os.Rename(at, real), os.Symlink(real, at), os.WriteFile(path, nil, 0o755), os.Chmod(path, 0o757))
+		},
+		"link to a folder": func(at string) (string, error) {
+			lib := t.TempDir()
+			path := filepath.Join(lib, "run.py")
+			return path, errors.Join(os.WriteFile(path, nil, 0o644), os.Chmod(path, 0o666), os.Symlink(lib, filepath.Join(at, "lib")), os.Symlink(".", filepath.Join(at, "self")))
+		},
+		"folder of a link": func(at string) (string, error) { // a link in it can be replaced after the check
+			open, real := t.TempDir(), filepath.Join(t.TempDir(), "real")
+			err := errors.Join(os.WriteFile(real, nil, 0o755), os.Symlink(real, filepath.Join(open, "link")), os.Chmod(open, 0o777))
+			return open, errors.Join(err, os.Symlink(filepath.Join(open, "link"), filepath.Join(at, "slurm.py")))
+		},
+		"folder of a missing file": func(at string) (string, error) {
+			open := t.TempDir()
+			return open, errors.Join(os.Chmod(open, 0o777), os.Symlink(filepath.Join(open, "later"), filepath.Join(at, "slurm.py")))
+		},
 		"link": func(at string) (string, error) {
 			path := filepath.Join(t.TempDir(), "elsewhere")
 			return path, errors.Join(os.WriteFile(path, nil, 0o755), os.Chmod(path, 0o666), os.Symlink(path, filepath.Join(at, "lib")))
@@ -217,6 +285,22 @@ func TestOwned(t *testing.T) {
 		if _, err := Read(at); !says(err, path+" can be written by others") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	above := t.TempDir()
+	at := folderOf(t, filepath.Join(above, "extensions"), "above", slurm)
+	if err := os.Chmod(above, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(at); !says(err, above+" can be written by others") {
+		t.Errorf("a folder above it can be replaced: %v", err)
+	}
+	tool := filepath.Join(t.TempDir(), "tool")
+	if err := errors.Join(os.WriteFile(tool, nil, 0o755), os.Chmod(tool, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	at = folderOf(t, root, "tool", strings.Replace(slurm, "[./slurm.py]", "["+tool+"]", 1))
+	if _, err := Read(at); !says(err, tool+" can be written by others") {
+		t.Errorf("a program elsewhere: %v", err)
 	}
 	if os.Geteuid() == 0 {
 		at := folderOf(t, root, "owner", slurm)

@@ -52,6 +52,8 @@ const (
 var (
 	nameOK    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 	versionOK = regexp.MustCompile(`^[0-9][A-Za-z0-9_.-]{0,31}$`)
+	// connectionOK is narrow, because nodes refuse workers whose kinds have other types.
+	connectionOK = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}(,[a-z][a-z0-9-]{0,19}){0,3}$`)
 )
 
 // outputTypes are the types that an output may have.
@@ -157,6 +159,9 @@ func (k *Kind) check() error {
 		if err := checkCommand(k.Release); err != nil {
 			return fmt.Errorf("release: %w", err)
 		}
+	}
+	if k.Connection != "" && !connectionOK.MatchString(k.Connection) {
+		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", k.Connection)
 	}
 	for name, is := range k.Outputs {
 		if !slices.Contains(outputTypes, is) {

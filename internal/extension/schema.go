@@ -104,6 +104,9 @@ func (s *Schema) Check(raw json.RawMessage, at string, open Later) error {
 }
 
 func (s *Schema) check(v any, at string, open Later) error {
+	if s == nil { // null, where a schema is expected
+		return nil
+	}
 	text, isText := v.(string)
 	switch {
 	case isText && open != nil && open(text):
@@ -116,8 +119,9 @@ func (s *Schema) check(v any, at string, open Later) error {
 		return fmt.Errorf("%s must be one of %s", at, listed(s.Enum))
 	case len(s.Const) > 0 && !equal(s.Const, v):
 		return fmt.Errorf("%s must be %s", at, s.Const)
-	case len(s.AnyOf) > 0 && !slices.ContainsFunc(s.AnyOf, func(one *Schema) bool { return one.check(v, at, open) == nil }):
-		return fmt.Errorf("%s has none of the forms that anyOf allows: %w", at, s.AnyOf[0].check(v, at, open))
+	}
+	if err := s.checkForms(v, at, open); err != nil {
+		return err
 	}
 	switch v := v.(type) {
 	case string:
@@ -130,6 +134,21 @@ func (s *Schema) check(v any, at string, open Later) error {
 		return s.checkObject(v, at, open)
 	}
 	return nil
+}
+
+// checkForms compares a value with the schemas of anyOf. It calls each once, because they may be nested.
+func (s *Schema) checkForms(v any, at string, open Later) error {
+	var first error
+	for _, one := range s.AnyOf {
+		err := one.check(v, at, open)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = fmt.Errorf("%s has none of the forms that anyOf allows: %w", at, err)
+		}
+	}
+	return first
 }
 
 // is reports whether a value has a type of JSON Schema.
