@@ -19,7 +19,7 @@ func setIsolation(c *Config, v string) error {
 }
 
 // Protected returns the absolute paths that no isolated task may reach, in addition to the data folder:
-// settings, keys, tokens, the database, and the artifacts of other tasks.
+// settings, keys, tokens, the database, the artifacts of other tasks, and the programs of extensions.
 func (c *Config) Protected() (paths []string) {
 	add := func(path string) {
 		if at, err := filepath.Abs(path); path != "" && err == nil {
@@ -45,6 +45,9 @@ func (c *Config) Protected() (paths []string) {
 	add(c.Registry.Key)
 	add(c.Logs)
 	add(c.Artifacts)
+	for _, folder := range c.Extensions {
+		add(folder) // the task of a kind reaches the folder of its own extension
+	}
 	if c.DB != "" {
 		for _, end := range [...]string{"", "-wal", "-shm"} {
 			add(c.DB + end)

@@ -42,7 +42,8 @@ func TestSecretFilesAreProtected(t *testing.T) {
 	if len(want) < 4 {
 		t.Errorf("only %q are files of settings", want)
 	}
-	c.Data = "/data-of-the-node"
+	c.Data, c.Extensions = "/data-of-the-node", []string{"/extensions-of-the-node"}
+	want = append(want, c.Extensions[0])
 	if watched := c.Unwatched(); !slices.Contains(watched, c.Data) || !slices.Contains(watched, want[0]) {
 		t.Errorf("triggers may watch all but %q", watched)
 	}
