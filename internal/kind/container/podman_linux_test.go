@@ -158,6 +158,29 @@ func TestContainer(t *testing.T) {
 	}
 }
 
+// TestReadOnly: what is mounted below a mount is as read-only as the mount itself.
+func TestReadOnly(t *testing.T) {
+	b := newBox(t)
+	data := t.TempDir()
+	below := data + "/of another/disk"
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", below, "tmpfs", 0, ""); err != nil {
+		t.Skip(err)
+	}
+	defer unix.Unmount(below, unix.MNT_DETACH)
+	if err := os.WriteFile(below+"/given", []byte("on the other disk\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	with := `{"image":"` + testImage + `","network":"none","mounts":{"data":"/data","out":"/out:rw"},"run":{"shell":"cd \"/data/of another/disk\"; cat given; touch x; touch /data/x; touch /out/made"}}`
+	out := t.TempDir()
+	_, log := b.start(with, Settings{Mounts: []Mount{{Name: "data", Path: data}, {Name: "out", Path: out, Write: true}}}).end()
+	if !strings.Contains(log, "on the other disk\n") || strings.Count(log, "Read-only file system") != 2 || exists(below+"/x") || exists(data+"/x") || !exists(out+"/made") {
+		t.Error(log)
+	}
+}
+
 func TestCodes(t *testing.T) {
 	b := newBox(t)
 	for _, c := range []struct {
@@ -200,10 +223,14 @@ func TestOwnNetwork(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
+	names, _ := os.ReadDir("/run/netns")
 	port := strconv.Itoa(loopback.Addr().(*net.TCPAddr).Port)
 	code, log := b.run(`{"image":"` + testImage + `","run":{"shell":"ls /sys/class/net; wget -T 2 -q -O - http://127.0.0.1:` + port + ` || wget -T 2 -q -O - http://10.0.2.2:` + port + ` || echo out of reach"}}`)
 	if code != 0 || !strings.Contains(log, "out of reach") || !strings.Contains(log, "tap0") {
 		t.Errorf("%d\n%s", code, log)
+	}
+	if left, _ := os.ReadDir("/run/netns"); len(left) != len(names) {
+		t.Errorf("the machine keeps the name of a network: %d after %d", len(left), len(names))
 	}
 	select {
 	case <-reached:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -39,7 +38,7 @@ folder=$1; shift
 [ -z "$SKEIN_PIDS" ] || echo 0 > "$SKEIN_PIDS" || echo "skein: the number of processes of the container is not limited" >&2
 unset SKEIN_PIDS
 mount --make-rprivate / && mount -t proc -o nosuid,nodev,noexec proc /proc || fail "the namespaces of the container cannot be made"
-for at in /run/crun /run/libpod /run/containers /dev/shm; do
+for at in /run/crun /run/libpod /run/containers /run/netns /dev/shm; do
 	mkdir -p $at && mount -t tmpfs -o mode=755,nosuid,nodev,noexec tmpfs $at || fail "no private $at can be mounted"
 done
 if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
@@ -112,7 +111,7 @@ func (c *container) options() (args, inherit []string, err error) {
 		return nil, nil, err
 	}
 	args = []string{"--name", "c", "--cidfile", filepath.Join(c.folder, idFile), "--pull", "never", "--cgroups", "disabled", "--log-driver", "passthrough", "--sdnotify", "ignore",
-		"--cap-drop", "all", "--security-opt", "no-new-privileges", "--http-proxy=false", "--network", network,
+		"--cap-drop", "all", "--security-opt", "no-new-privileges", "--http-proxy=false", "--no-healthcheck", "--network", network,
 		"--env-file", filepath.Join(c.folder, envFile), "--workdir", workAt,
 		"--mount", "type=bind,src=" + c.Dir + ",dst=" + workAt + ",relabel=private,U=true",
 		"--mount", "type=bind,src=" + filepath.Join(c.folder, ownFolder) + ",dst=" + ownAt + ",relabel=private"}
@@ -120,9 +119,11 @@ func (c *container) options() (args, inherit []string, err error) {
 		name, _, _ := strings.Cut(kv, "=")
 		args = append(args, "--env", name)
 	}
-	for _, b := range c.binds {
-		args = append(args, "--mount", "type=bind,src="+b.from+",dst="+b.at+",ro="+strconv.FormatBool(!b.write))
+	mounts, err := c.mountOptions()
+	if err != nil {
+		return nil, nil, err
 	}
+	args = append(args, mounts...)
 	args = append(args, limitOptions()...)
 	if at := initProgram(); at != "" {
 		args = append(args, "--init", "--init-path", at)

@@ -1,0 +1,60 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// mountOptions returns the options for the folders of the machine. The kernel makes only one file system of a
+// mount read-only, and not those that are mounted below it. So each of these is a mount of its own.
+func (c *container) mountOptions() (args []string, err error) {
+	for _, b := range c.binds {
+		if b.write {
+			args = append(args, "--mount", "type=bind,src="+b.from+",dst="+b.at)
+			continue
+		}
+		from, err := filepath.EvalSymlinks(b.from)
+		if err != nil {
+			from = b.from // podman says what is wrong with it
+		}
+		table, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range append([]string{"."}, below(string(table), from)...) {
+			to := filepath.Join(b.at, at)
+			if at != "." && slices.ContainsFunc(c.binds, func(o bind) bool { return within(o.at, b.at) && (to == o.at || within(to, o.at)) }) {
+				continue // another mount of the task is there
+			}
+			src := filepath.Join(from, at)
+			if !plainPath(src) {
+				return nil, fmt.Errorf("%s has a comma, colon or quotation mark, which no container can mount: mount that file system elsewhere", src)
+			}
+			args = append(args, "--mount", "type=bind,src="+src+",dst="+to+",ro=true,bind-nonrecursive=true")
+		}
+	}
+	return args, nil
+}
+
+// within reports whether a path is below a folder.
+func within(at, folder string) bool { return strings.HasPrefix(at, folder+"/") }
+
+// below returns where file systems are mounted below a folder, as paths from it, from a table like
+// /proc/self/mountinfo.
+func below(table, folder string) (all []string) {
+	escapes := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if at := escapes.Replace(fields[4]); within(at, folder) {
+			all = append(all, strings.TrimPrefix(at, folder+"/"))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
