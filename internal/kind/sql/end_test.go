@@ -61,6 +61,17 @@ func stop(t *testing.T, s server) {
 	if got := <-ended; got.code != kind.Failed || !strings.Contains(got.log, "told to end") {
 		t.Errorf("%+v", got)
 	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		ended <- run(ctx, t, s, With{Query: "INSERT INTO stopped VALUES (1);" + fmt.Sprintf(slow[s.name], "stopped"), Transaction: new(bool)})
+	}()
+	await(t, "the second statement runs", func() bool { return s.ask(active) == "1" })
+	cancel()
+	if got := <-ended; got.code != kind.Failed || strings.Contains(got.log, "nothing was committed") || !strings.Contains(got.log, "1 statements before it have") {
+		t.Errorf("%+v", got)
+	}
+	s.ask("DELETE FROM stopped")
 	if is := s.ask(active); is != "0" {
 		await(t, "the statement has ended in the server", func() bool { return s.ask(active) == "0" })
 	}

@@ -187,8 +187,14 @@ func (m *mariaDB) keep(_ context.Context, key string, k *kept) error {
 	if _, err := m.s.ExecContext(m.inner, "SAVEPOINT skein_begin"); err != nil {
 		return err
 	}
-	_, err = m.s.ExecContext(m.inner, "UPDATE skein_done SET result = ? WHERE `key` = ?", string(raw), key)
-	return err
+	done, err := m.s.ExecContext(m.inner, "UPDATE skein_done SET result = ? WHERE `key` = ?", string(raw), key)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n != 1 { // the row changes: it had no result
+		return errors.Join(err, errKeyGone)
+	}
+	return nil
 }
 
 func (m *mariaDB) run(_ context.Context, s *sqltext.Statement, to *sink) (int64, error) {

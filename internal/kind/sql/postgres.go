@@ -162,7 +162,10 @@ func (p *postgres) keep(ctx context.Context, key string, k *kept) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.tx.Exec(ctx, "UPDATE skein_done SET result = $2::text::json WHERE key = $1", key, string(raw))
+	tag, err := p.tx.Exec(ctx, "UPDATE skein_done SET result = $2::text::json WHERE key = $1", key, string(raw))
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errKeyGone
+	}
 	return err
 }
 

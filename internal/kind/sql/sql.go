@@ -135,6 +135,9 @@ func never(format string, args ...any) error {
 // errUnknown says that the session broke during the commit.
 var errUnknown = errors.New("it is unknown whether the transaction was committed: look at its effect before a retry, or use once: true")
 
+// errKeyGone refuses a commit whose row would be missing.
+var errKeyGone = never("a statement of the task has removed its own row from skein_done, so the task could be done twice: leave out rows of the last days when you delete old ones")
+
 // errEnds refuses a statement such as COMMIT.
 var errEnds = never("a statement ends the transaction that the task has begun: remove COMMIT and ROLLBACK, or write transaction: false")
 
@@ -178,7 +181,11 @@ func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
 	}
 	if ctx.Err() != nil && !errors.Is(err, errUnknown) {
 		code = kind.Failed
-		err = fmt.Errorf("the attempt was told to end, and nothing was committed: %w", err)
+		what := "nothing was committed"
+		if !t.whole() || t.to.ClickHouse != nil {
+			what = "each statement counts by itself"
+		}
+		err = fmt.Errorf("the attempt was told to end, and %s: %w", what, err)
 	}
 	t.say("connection %s: %v", t.with.Connection, err)
 	return code

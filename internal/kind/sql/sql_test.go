@@ -335,6 +335,9 @@ func once(t *testing.T, s server) {
 	if got := attempt(t, s, w, key("run/task/1")); string(got.out["row"]) != `{"n":2}` {
 		t.Errorf("%+v", got)
 	}
+	if got := attempt(t, s, With{Query: "INSERT INTO sale (n) VALUES (1); DELETE FROM skein_done", Once: true}, key("removed")); got.code != kind.Permanent || !strings.Contains(got.log, "removed its own row") {
+		t.Errorf("%+v", got)
+	}
 	w.Expect = "rows_affected == 0"
 	if got := attempt(t, s, w, key("run/task/2")); got.code != kind.Failed {
 		t.Errorf("%+v", got)

@@ -107,7 +107,9 @@ func (f *file) keep(_ context.Context, key string, k *kept) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.do("UPDATE skein_done SET result = ? WHERE key = ?", string(raw), key)
+	if _, err = f.do("UPDATE skein_done SET result = ? WHERE key = ?", string(raw), key); err == nil && f.conn.Changes() != 1 {
+		err = errKeyGone
+	}
 	return err
 }
 
