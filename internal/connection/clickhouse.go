@@ -74,7 +74,7 @@ func (c *ClickHouse) Do(ctx context.Context, client *http.Client, password, text
 	said := strings.TrimSpace(string(raw))
 	failed := &ClickHouseError{HTTP: resp.StatusCode, Text: fmt.Sprintf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))}
 	if said != "" {
-		failed.Text = shown(noSecrets, said)
+		failed.Text = readable(noSecrets, said) // not shortened: the caller masks it first
 	}
 	failed.Code = ClickHouseCode(said)
 	return nil, failed

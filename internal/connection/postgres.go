@@ -17,8 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	"skein.dev/skein/sdk/shared/mask"
 )
 
 const (
@@ -79,7 +77,7 @@ func silent(host string) error {
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Open opens a session. The end of ctx during a call on it makes the server end the statement. notice, unless
-// it is nil, is called with each notice of the server.
+// it is nil, is called with each notice of the server, which may hold secrets and have any length.
 func (p *Postgres) Open(ctx context.Context, password string, dial Dial, notice func(text string)) (*pgx.Conn, error) {
 	cfg, err := p.settings(password, dial)
 	if err != nil {
@@ -90,8 +88,7 @@ func (p *Postgres) Open(ctx context.Context, password string, dial Dial, notice 
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: stopMax}
 	}
 	if notice != nil {
-		hidden := mask.NewSet([]string{password})
-		cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notice(n.Severity + ": " + shown(hidden, n.Message)) }
+		cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notice(n.Severity + ": " + n.Message) }
 	}
 	within, cancel := context.WithTimeout(ctx, openMax)
 	defer cancel()

@@ -97,7 +97,7 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			err = fmt.Errorf("there was no answer within %s", testMax)
-		case err != nil && len(values) > 0:
+		case err != nil && (len(values) > 0 || len(err.Error()) > shownMax):
 			err = errors.New(shown(hidden, err.Error()))
 		}
 	}()
@@ -109,15 +109,20 @@ func (c *Config) Test(ctx context.Context, m *Means) (found string, err error) {
 
 var noSecrets = mask.NewSet(nil)
 
-// shown makes a text of another program readable for people. It masks secrets before it shortens the text,
-// because a mask does not find a part of a value.
-func shown(hidden *mask.Set, text string) string {
-	text = strings.Map(func(r rune) rune {
+// readable makes a text of another program readable for people, and masks secrets.
+func readable(hidden *mask.Set, text string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(hidden.String(text), ""))
+}
+
+// shown is a text for people that is short. It masks secrets before it shortens the text, because a mask does
+// not find a part of a value.
+func shown(hidden *mask.Set, text string) string {
+	text = readable(hidden, text)
 	if len(text) > shownMax {
 		text = strings.ToValidUTF8(text[:shownMax], "") + "…"
 	}

@@ -375,6 +375,13 @@ func secrets(t *testing.T, s server) {
 	if is := s.ask("SELECT count(*) FROM sale"); is != "0" {
 		t.Errorf("%s effects", is)
 	}
+	if s.name != "postgres" {
+		return
+	}
+	w = With{Query: "DO $$ BEGIN RAISE NOTICE '%', repeat('x', 285) || '" + value + "'; END $$"}
+	if got := attempt(t, s, w, known); got.code != kind.Done || !strings.Contains(got.log, "xxx") || strings.Contains(got.log, "of a par") {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestShown: a secret is masked before a text is shortened.
