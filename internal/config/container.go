@@ -49,15 +49,25 @@ func (c *Config) checkContainerMounts() error {
 			real = m.Path // it may come later
 		}
 		for _, shut := range c.Unwatched() {
-			for _, at := range []string{m.Path, real} {
-				if inside(shut, at) || inside(at, shut) {
-					return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
-				}
+			realShut, err := filepath.EvalSymlinks(shut)
+			if err != nil {
+				realShut = shut
+			}
+			if touch(m.Path, shut) || touch(real, shut) || touch(real, realShut) {
+				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
+			}
+		}
+		for _, o := range c.Containers.Mounts { // a container could put a link there, and the next one would mount its target
+			if o.Write && o.Name != m.Name && o.Path != m.Path && inside(m.Path, o.Path) {
+				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is in the folder of %s, in which containers write, so they could replace it: mount a folder elsewhere", m.Name, m.Path, o.Name))
 			}
 		}
 	}
 	return nil
 }
+
+// touch reports whether one of two paths is, or is in, the other.
+func touch(a, b string) bool { return inside(a, b) || inside(b, a) }
 
 // inside reports whether a path is a folder or in it.
 func inside(path, folder string) bool {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -21,6 +22,20 @@ func TestContainerMounts(t *testing.T) {
 		if _, err := Load(nil, ""); !errors.As(err, &setting) || setting.Name != "container_mounts" {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SKEIN_DATA", filepath.Join(dir, "link"))
+	for _, bad := range []string{"a=" + dir + "/real", "a=" + dir + "/out:rw,b=" + dir + "/out/in"} {
+		t.Setenv("SKEIN_CONTAINER_MOUNTS", bad)
+		if _, err := Load(nil, ""); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/out,b="+dir+"/out/in:rw")
+	if _, err := Load(nil, ""); err != nil {
+		t.Error(err)
 	}
 	t.Setenv("SKEIN_CONTAINER_MOUNTS", "")
 	t.Setenv("SKEIN_CONTAINER_ENGINE", "docker")
