@@ -57,7 +57,7 @@ func TestAlertsAreMet(t *testing.T) {
 		mu.Unlock()
 		return v.write(b)
 	}}
-	soak(0, 50, m, Stage{Alerts: true})
+	soak(0, 200, m, Stage{Alerts: true})
 	for _, name := range []string{"r", "d", "e", "b", "s", "p", "to c", "to d", "lost node_lost x", "disk disk_low z"} {
 		if met[name] == 0 {
 			t.Errorf("no incident of %s: %v", name, met)
