@@ -46,6 +46,9 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 	if d := v.Tasks[t].Dependent; d != nil {
 		return l.dependent(ctx, v, d, &q)
 	}
+	if w := v.Tasks[t].Wait; w != nil && w.Event != nil {
+		return l.awaited.look(ctx, v, t, &q, in)
+	}
 	if q.Graph.Kind(q.Task) == dag.Dependent {
 		return l.condition(ctx, v, t, in)
 	}

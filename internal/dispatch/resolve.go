@@ -75,6 +75,7 @@ type Config struct {
 type Resolver struct {
 	cfg      Config
 	versions *lru.Loader[versionID, *version]
+	awaited  *Awaited
 
 	mu   sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
@@ -123,12 +124,16 @@ const (
 func NewResolver(cfg Config) *Resolver {
 	r := &Resolver{cfg: cfg, runs: map[dag.RunID]*runEntry{}}
 	r.versions = lru.NewLoader(versionsKept, r.loadVersion)
+	r.awaited = newAwaited(&r.cfg)
 	return r
 }
 
-// Forget drops the definitions. The database may have lost their versions, and then other versions get their
-// numbers.
-func (r *Resolver) Forget() { r.versions.Clear() }
+// Forget drops the definitions, and the places in the log of events. The database may have lost their
+// versions and its newest events, and then others get their numbers.
+func (r *Resolver) Forget() {
+	r.versions.Clear()
+	r.awaited.forget()
+}
 
 func (r *Resolver) loadVersion(id versionID) (*version, error) {
 	row, err := r.cfg.Store.Version(context.Background(), id.workflow, id.version)

@@ -28,6 +28,41 @@ func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t d
 	return inspect.Missing{By: is.By, Message: is.Message, Later: is.Later, Why: is.Why}, err
 }
 
+// Looks is the part of an engine by which a Preparer asks for checks of deferred tasks of kind dag.Dependent.
+type Looks struct{ e *Engine }
+
+// LooksOf returns the Looks of an engine.
+func LooksOf(e *Engine) Looks { return Looks{e} }
+
+// At makes the engine check attempts at once, if they still wait here.
+func (l Looks) At(ctx context.Context, which []dag.AttemptKey) error {
+	_, err := ask(ctx, l.e.writer.inbox, func(w *writer) (bool, error) {
+		for _, k := range which {
+			if w.awaited(lookOf(k)) {
+				w.calls.prepare([]dag.Prepare{{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Kind: dag.Dependent}})
+			}
+		}
+		return true, nil
+	})
+	return err
+}
+
+// Gone returns those of the given attempts that do not wait here.
+func (l Looks) Gone(ctx context.Context, which []dag.AttemptKey) ([]dag.AttemptKey, error) {
+	return ask(ctx, l.e.writer.inbox, func(w *writer) (gone []dag.AttemptKey, err error) {
+		for _, k := range which {
+			if !w.awaited(lookOf(k)) {
+				gone = append(gone, k)
+			}
+		}
+		return gone, nil
+	})
+}
+
+func lookOf(k dag.AttemptKey) *dag.Timer {
+	return &dag.Timer{Kind: dag.TimerLook, Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token}
+}
+
 // memory gives readers access to the writer's memory.
 type memory struct{ e *Engine }
 

@@ -54,6 +54,9 @@ type Prepared struct {
 	// says what is missing.
 	Later  time.Duration
 	Leaves []byte
+	// Called is set if the engine sets no timer for the next check, because the Preparer calls Looks.At when
+	// something has changed. Later is then not 0, and has no other meaning.
+	Called bool
 	Why    inspect.Reason
 }
 
@@ -211,6 +214,9 @@ func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 // lookedAt settles a prepared task, or sets a timer for the next check. The timer is not stored, because a
 // load checks at once.
 func (c *calls) lookedAt(p *dag.Prepare, is *Prepared) item {
+	if is.Called {
+		return item{}
+	}
 	if is.Later > 0 {
 		return item{op: func(*writer) answer {
 			c.txn().fx.Timers = append(c.txn().fx.Timers, dag.Timer{Due: c.txn().now.Mono + is.Later, Run: p.Run, Kind: dag.TimerLook, Task: p.Task, Token: p.Token})

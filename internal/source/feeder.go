@@ -34,6 +34,7 @@ type FeederConfig struct {
 	// Namespace returns the namespace of a workflow.
 	Namespace func(ctx context.Context, w dag.WorkflowID) (string, error)
 	Intake    engine.Intake
+	Grown     func() // is called when the log has grown here
 	Messages  *slog.Logger
 }
 
@@ -78,6 +79,9 @@ func (f *Feeder) AddEvents(ctx context.Context, events []store.SentEvent) ([]sto
 	added, err := f.SentEvents.AddEvents(ctx, events)
 	if err == nil {
 		f.Wake()
+		if f.cfg.Grown != nil {
+			f.cfg.Grown()
+		}
 	}
 	return added, err
 }

@@ -72,7 +72,7 @@ func (r *reader) waitCondition(t *Task, n *node, at string) {
 	case until != nil:
 		r.failNode(until, join(at, "until"), "a wait is until an instant, or until a condition holds", "keep one of them")
 	case cond == nil:
-		r.failNode(n, at, "the wait has neither until nor condition", "write a length of time, as in wait: 10m, or {until: INSTANT}, or {condition: EXPRESSION}")
+		r.failNode(n, at, "the wait has neither until nor condition nor event", "write a length of time, as in wait: 10m, or {until: INSTANT}, {condition: EXPRESSION} or {event: TYPE}")
 	}
 	t.Wait.Every = durationOf(every)
 	if every != nil && time.Duration(t.Wait.Every) < lookEveryMin {
@@ -100,22 +100,31 @@ func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)
 	from.now = in.Now
-	c, err := w.exprs.get(foreachText(t.Wait.Condition), inWait)
-	if err != nil {
-		return 0, fmt.Errorf("the condition: %w", err)
-	}
-	v, err := c.parts[0].expr.run(func(r ref) celref.Val { return from.lookup(r) })
-	if err != nil {
-		return 0, fmt.Errorf("the condition %s: %w", quoteShort(t.Wait.Condition), err)
-	}
-	holds, ok := v.(types.Bool)
-	if !ok {
-		return 0, fmt.Errorf("the condition %s is neither true nor false, but a %s", quoteShort(t.Wait.Condition), typeWord(v.Type().TypeName()))
-	}
-	if bool(holds) {
+	holds, err := w.truth(t.Wait.Condition, inWait, &from)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("the condition%w", err)
+	case holds:
 		return 0, nil
 	}
 	return t.Wait.looks(), nil
+}
+
+// truth evaluates an expression that must be true or false. The error continues the name of the expression.
+func (w *Workflow) truth(text string, in scope, from *values) (bool, error) {
+	c, err := w.exprs.get(foreachText(text), in)
+	if err != nil {
+		return false, fmt.Errorf(": %w", err)
+	}
+	v, err := c.parts[0].expr.run(func(r ref) celref.Val { return from.lookup(r) })
+	if err != nil {
+		return false, fmt.Errorf(" %s: %w", quoteShort(text), err)
+	}
+	holds, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf(" %s is neither true nor false, but a %s", quoteShort(text), typeWord(v.Type().TypeName()))
+	}
+	return bool(holds), nil
 }
 
 // looks is how often the condition is looked at.

@@ -88,7 +88,7 @@ func taskActionsLater() []key {
 				shape: within()},
 			key{name: "timezone", doc: "The time zone of days, weeks and months; default: UTC.", shape: text("the name of a time zone, such as Europe/Berlin")},
 			key{name: "require", doc: "succeeded (default) or ended.", shape: oneOf("succeeded", "ended")})},
-		{name: "wait", doc: "Waits for a duration, until an instant, or until a condition holds, and holds no slot.", shape: wait()},
+		{name: "wait", doc: "Waits for a duration, until an instant, until a condition holds, or for an event, and holds no slot.", shape: wait()},
 		{name: "approval", doc: "Waits until somebody approves, and holds no slot.", shape: object("a mapping such as {by: [ops], timeout: 4h}",
 			key{name: "by", doc: "Who may approve; without it anybody.", shape: approvers()},
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
@@ -115,7 +115,8 @@ func branches(branch *shape) *shape {
 }
 
 func wait() *shape {
-	return forms("a duration such as 10m, {until: INSTANT} or {condition: EXPRESSION}", duration(false), object("a mapping such as {until: 2027-01-01T06:00:00Z} or {condition: EXPRESSION}",
+	return forms("a duration such as 10m, {until: INSTANT}, {condition: EXPRESSION} or {event: TYPE}", duration(false), object("a mapping such as {until: 2027-01-01T06:00:00Z}, {condition: EXPRESSION} or {event: order.created}",
+		key{name: "event", doc: "An event that is sent to the namespace; outputs are id, type, source, time and data.", shape: awaitedShape()},
 		key{name: "until", doc: "An instant, or an expression that gives one.", shape: text("an instant such as 2027-01-01T06:00:00Z")},
 		key{name: "condition", doc: "An expression over now, params, trigger.time and the tasks that it needs; looked at again and again until it holds.", shape: text("an expression such as now > timestamp(params.from)")},
 		key{name: "every", doc: "Time between two looks at the condition; default: 10s, at least 1s.", shape: duration(false)}))

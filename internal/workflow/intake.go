@@ -130,8 +130,13 @@ func (r *triggerReader) intake(n *node, at string) {
 
 // event reads the key event.
 func (r *triggerReader) event(n *node, at string) {
-	e := &EventSource{}
-	r.t.Event = e
+	e := sentOf(n)
+	r.t.Event = &e
+	r.intake(n, at)
+}
+
+// sentOf reads which events are chosen.
+func sentOf(n *node) (e EventSource) {
 	which := n
 	if n.kind == mapNode {
 		which = n.get("type")
@@ -140,17 +145,23 @@ func (r *triggerReader) event(n *node, at string) {
 	if which != nil {
 		e.Types = sortedSet(texts(which))
 	}
-	r.intake(n, at)
+	return e
 }
 
 // eventShape is the shape of the key event.
 func eventShape() *shape {
-	one := pattern("a type such as order.created, or a pattern such as order.*", eventPattern)
+	one, keys := sentKeys()
+	long := object(`a mapping such as {type: "order.*", source: shop}`, append(keys, intakeKeys("event, an event of CloudEvents")...)...)
+	return forms(`a type or a mapping such as {type: "order.*"}`, one, long)
+}
+
+// sentKeys returns the shape of a type of events, and the keys that choose events.
+func sentKeys() (one *shape, keys []key) {
+	one = pattern("a type such as order.created, or a pattern such as order.*", eventPattern)
 	types := key{name: "type", doc: "Type of the events, or a list of types; * stands for any text; default: all types.",
 		shape: oneOrMore(one, "a type or a list of them", "a list of types")}
 	source := key{name: "source", doc: "Source of the events; * stands for any text; default: any.", shape: pattern("a source such as shop, or a pattern", eventPattern)}
-	long := object(`a mapping such as {type: "order.*", source: shop}`, append([]key{types, source}, intakeKeys("event, an event of CloudEvents")...)...)
-	return forms(`a type or a mapping such as {type: "order.*"}`, one, long)
+	return one, []key{types, source}
 }
 
 // eventPattern is a type or a source, or a pattern of it.

@@ -14,12 +14,13 @@ import (
 // The actions of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and
 // Dependent is set, and such a task has no Run.
 
-// Wait waits for a duration, until an instant, or until a condition holds.
+// Wait waits for a duration, until an instant, until a condition holds, or for an event.
 type Wait struct {
 	For       Duration `json:"for,omitempty"`
 	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} for one
 	Condition string   `json:"condition,omitempty"` // CEL, without ${{ }}
 	Every     Duration `json:"every,omitempty"`     // the pause between two checks of the condition; 0: 10 s
+	Event     *Awaited `json:"event,omitempty"`
 }
 
 // Approval waits for a person.
@@ -73,6 +74,8 @@ func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
 	case t.Dependent != nil:
 		return &dag.Logic{Kind: dag.Dependent}, nil
+	case t.Wait != nil && t.Wait.Event != nil:
+		return &dag.Logic{Kind: dag.Dependent, For: lookEvery}, nil
 	case t.Wait != nil && t.Wait.Condition != "":
 		return &dag.Logic{Kind: dag.Dependent, For: t.Wait.looks()}, nil
 	case t.Wait != nil:

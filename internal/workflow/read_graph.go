@@ -25,7 +25,7 @@ func (r *reader) compile(text string, in scope) compiled {
 		return c
 	}
 	var c compiled
-	if in == inIf || in == inWait {
+	if in == inIf || in == inWait || in == inWaitEvent {
 		var x *expression
 		if x, c.faults = r.declared.compile(text, in); x != nil {
 			c.refs = x.refs

@@ -36,7 +36,7 @@ func (r *reader) logic(t *Task, n *node, at string) {
 	}
 	for _, k := range n.keys {
 		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil && t.Made == nil ||
-			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" || len(t.Switch) > 0)
+			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" && t.Wait.Event == nil || len(t.Switch) > 0)
 		if wrong {
 			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that runs on no worker", "remove it, or put it to a task with run")
 		}
@@ -60,6 +60,10 @@ func (r *reader) wait(t *Task, n *node, at string) {
 		if t.Wait.For = durationOf(n); t.Wait.For <= 0 {
 			t.Wait = nil // another check has reported it
 		}
+		return
+	}
+	if ev := n.get("event"); ev != nil {
+		r.waitEvent(t, n, ev, at)
 		return
 	}
 	until, cond := n.get("until"), n.get("condition")
@@ -145,6 +149,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n 
 	}
 	if w := n.get("wait"); w != nil && w.kind == mapNode {
 		c.checkWaitCondition(w, join(join(at, "wait"), "condition"), read)
+		c.checkWaitEvent(w.get("event"), join(join(at, "wait"), "event"), read)
 		text(w.get("until"), join(join(at, "wait"), "until"))
 	}
 	if with := n.get("with"); with != nil && with.kind == mapNode && n.get("kind") == nil {

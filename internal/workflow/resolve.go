@@ -141,6 +141,10 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 		scope = inWait
 		add(foreachText(t.Wait.Condition))
 	}
+	if t.Wait != nil && t.Wait.Event != nil && t.Wait.Event.Filter != "" {
+		scope = inWaitEvent
+		add(foreachText(t.Wait.Event.Filter))
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

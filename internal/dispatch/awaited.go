@@ -1,0 +1,369 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+	"skein.dev/skein/sdk/shared/output"
+)
+
+// Bounds of the search for an event that a task waits for.
+const (
+	awaitedPages  = 10                     // pages of the log that one look reads
+	awaitedTries  = 100                    // evaluations of the filter in one look
+	awaitedNext   = 100 * time.Millisecond // the pause before the rest is read
+	awaitedEvery  = time.Second            // events that other nodes took are noticed after this time
+	awaitedGather = 50 * time.Millisecond  // events that come within this time are read together
+	awaitedSweep  = 15 * time.Second       // tasks that no longer wait are forgotten after this time
+)
+
+// Awaited follows the log of events for the tasks that wait for one. It reads the log once for all of them,
+// and lets the engine look at a task only when an event of its namespace, type and source has come. What it
+// knows is a cache: a task that it does not know is read from the beginning of its span.
+type Awaited struct {
+	cfg  *Config
+	wake chan struct{} // cap 1
+
+	mu    sync.Mutex // protects following fields
+	all   map[dag.AttemptKey]*awaiting
+	reset int // how often all places were dropped
+}
+
+// awaiting is a task that waits for an event.
+type awaiting struct {
+	namespace string
+	of        *workflow.Awaited
+	group     string     // equal for tasks that want the same types and sources of one namespace
+	since     dag.Micros // an event counts that came after this instant
+	begun     bool       // since and seq are known
+	seq       int64      // no event up to this one satisfies the task
+	idle      bool       // no look is due: no event after seq that was read has its type and source
+	looks     int
+	fault     string // why the filter could not be evaluated for an event
+}
+
+func newAwaited(cfg *Config) *Awaited {
+	return &Awaited{cfg: cfg, wake: make(chan struct{}, 1), all: map[dag.AttemptKey]*awaiting{}}
+}
+
+// Awaited returns the part of the Resolver that follows the log of events.
+func (r *Resolver) Awaited() *Awaited { return r.awaited }
+
+// Wake makes Run read the log at once.
+func (w *Awaited) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops all places in the log, because the log may have lost its end. Run makes the engine look again.
+func (w *Awaited) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reset++
+	for _, a := range w.all {
+		a.begun, a.idle = false, true
+	}
+}
+
+// look searches the log for the event that a task waits for. If there is none yet, Run lets the engine look
+// again.
+func (w *Awaited) look(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
+	k := dag.KeyOf(q.Row.ID, q.Task, q.Token)
+	is, reset := w.begin(k, v, t)
+	if !is.begun {
+		if err := w.start(ctx, k, &is); err != nil {
+			return engine.Prepared{}, err
+		}
+	}
+	found, whole, err := w.search(ctx, &is, func(data json.RawMessage) (bool, error) { return v.Passes(t, in, data) })
+	if err != nil {
+		return engine.Prepared{}, ofStore(err)
+	}
+	w.end(k, is, whole && found == nil, reset)
+	if found != nil {
+		leaves, err := eventOutputs(found)
+		return engine.Prepared{Leaves: leaves}, err
+	}
+	why := inspect.Reason{Kind: "wait", Code: "wait_event", What: is.of.Words(is.since.Time()), Unblocks: "such an event: skein event send " + is.of.Example()}
+	if is.fault != "" {
+		why.What += "; " + is.fault
+	}
+	return engine.Prepared{Later: awaitedNext, Called: whole, Why: why}, nil
+}
+
+// begin returns what is known of a task.
+func (w *Awaited) begin(k dag.AttemptKey, v *version, t int) (is awaiting, reset int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.all[k]
+	if a == nil {
+		of := v.Tasks[t].Wait.Event
+		a = &awaiting{namespace: v.Namespace, of: of, group: v.Namespace + "\x00" + of.Source + "\x00" + strings.Join(of.Types, "\x00")}
+		w.all[k] = a
+	}
+	a.looks++
+	return *a, w.reset
+}
+
+// start finds the beginning of the span in which an event counts.
+func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) error {
+	rows, err := w.cfg.Engine().Begun(ctx, k.Run, dag.TaskID(k.Task))
+	if err != nil {
+		return ofStore(err)
+	}
+	for i := range rows {
+		if rows[i].Token == k.Token {
+			is.since = rows[i].Assigned - dag.Micros(time.Duration(is.of.Within).Microseconds())
+			is.seq, err = w.cfg.Store.EventsUntil(ctx, is.since)
+			is.begun = err == nil
+			return ofStore(err)
+		}
+	}
+	return fmt.Errorf("%w: the attempt is not stored yet", errkind.ErrUnavailable)
+}
+
+// search reads the log from the place of a task. whole says that it has reached the end of the log.
+func (w *Awaited) search(ctx context.Context, is *awaiting, passes func(json.RawMessage) (bool, error)) (found *store.SentEvent, whole bool, err error) {
+	tries := 0
+	for range awaitedPages {
+		page, err := w.cfg.Store.EventsAfter(ctx, is.seq, engine.BatchEventsMax, engine.BatchBytesMax)
+		if err != nil || len(page) == 0 {
+			return nil, err == nil, err
+		}
+		for i := range page {
+			ev := &page[i]
+			if is.wants(ev) {
+				if tries++; tries > awaitedTries {
+					return nil, false, nil
+				}
+				holds, err := passes(ev.Data)
+				if holds {
+					return ev, false, nil
+				}
+				if err != nil {
+					is.fault = fmt.Sprintf("event %.100s of %.100s does not count: %v", ev.ID, ev.Source, err)
+				}
+			}
+			is.seq = ev.Seq
+		}
+	}
+	return nil, false, nil
+}
+
+// wants reports whether an event counts if the filter holds.
+func (a *awaiting) wants(ev *store.SentEvent) bool {
+	return ev.Namespace == a.namespace && a.of.Takes(ev.Type, ev.Source)
+}
+
+// end keeps how far a look has read.
+func (w *Awaited) end(k dag.AttemptKey, is awaiting, idle bool, reset int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.all[k]
+	switch {
+	case reset != w.reset:
+		return
+	case a == nil: // it was forgotten meanwhile
+		a = &is
+		w.all[k] = a
+	}
+	if !a.begun || is.seq > a.seq {
+		a.seq = is.seq
+	}
+	a.since, a.begun, a.fault = is.since, true, is.fault
+	a.idle = a.idle || idle
+	a.looks++
+}
+
+// Run lets the engine look at tasks when an event has come that they may wait for, until ctx ends.
+func (w *Awaited) Run(ctx context.Context) {
+	swept := time.Now()
+	before := map[dag.AttemptKey]int{}
+	for ctx.Err() == nil {
+		pause := awaitedEvery
+		if more, err := w.round(ctx); err == nil && more {
+			pause = 0
+		}
+		if time.Since(swept) > awaitedSweep {
+			before, swept = w.sweep(ctx, before), time.Now()
+		}
+		if pause > 0 && sleep(ctx, pause, w.wake) {
+			sleep(ctx, awaitedGather, nil)
+		}
+	}
+}
+
+// sleep waits for a time, or until it is woken.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-wake:
+		return true
+	}
+	return false
+}
+
+// round reads one page of the log for all idle tasks. more says that there may be more to read.
+func (w *Awaited) round(ctx context.Context) (more bool, err error) {
+	from, reset, due := w.least()
+	if err := w.call(ctx, due); err != nil || from < 0 {
+		return false, err
+	}
+	page, err := w.cfg.Store.EventsAfter(ctx, from, engine.BatchEventsMax, engine.BatchBytesMax)
+	if err != nil || len(page) == 0 {
+		return false, err
+	}
+	return true, w.call(ctx, w.pass(page, from, reset))
+}
+
+// least returns the place in the log after which no idle task has read, or -1 if none is idle. due are the
+// tasks whose place was dropped.
+func (w *Awaited) least() (from int64, reset int, due []dag.AttemptKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	from = -1
+	for k, a := range w.all {
+		switch {
+		case !a.idle:
+		case !a.begun:
+			a.idle = false
+			due = append(due, k)
+		case from < 0 || a.seq < from:
+			from = a.seq
+		}
+	}
+	return from, w.reset, due
+}
+
+// pass moves the idle tasks over the events of a page that they do not want. The page was read after from. It
+// returns the tasks for which there is an event that they may want.
+func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag.AttemptKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if reset != w.reset {
+		return nil
+	}
+	end := page[len(page)-1].Seq
+	wanted := map[string][]int64{} // by group, sorted
+	for k, a := range w.all {
+		if !a.idle || !a.begun || a.seq >= end || a.seq < from { // one before from has become idle just now
+			continue
+		}
+		seqs, known := wanted[a.group]
+		if !known {
+			for i := range page {
+				if a.wants(&page[i]) {
+					seqs = append(seqs, page[i].Seq)
+				}
+			}
+			wanted[a.group] = seqs
+		}
+		if i := sort.Search(len(seqs), func(i int) bool { return seqs[i] > a.seq }); i < len(seqs) {
+			a.seq, a.idle = seqs[i]-1, false
+			due = append(due, k)
+			continue
+		}
+		a.seq = end
+	}
+	return due
+}
+
+// call makes the engine look at tasks. If it cannot, they stay due.
+func (w *Awaited) call(ctx context.Context, due []dag.AttemptKey) error {
+	if len(due) == 0 {
+		return nil
+	}
+	err := engine.LooksOf(w.cfg.Engine()).At(ctx, due)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, k := range due {
+			if a := w.all[k]; a != nil {
+				a.idle = true
+			}
+		}
+	}
+	return err
+}
+
+// sweep forgets the tasks that do not wait here, if nobody has looked at them meanwhile. before are the looks
+// at the last sweep.
+func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[dag.AttemptKey]int {
+	now := map[dag.AttemptKey]int{}
+	w.mu.Lock()
+	var all []dag.AttemptKey
+	for k, a := range w.all {
+		now[k] = a.looks
+		all = append(all, k)
+		if n, known := before[k]; known && n == a.looks {
+			a.idle = true // a look that was due did not come
+		}
+	}
+	w.mu.Unlock()
+	if len(all) == 0 {
+		return now
+	}
+	gone, err := engine.LooksOf(w.cfg.Engine()).Gone(ctx, all)
+	if err != nil {
+		return now
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range gone {
+		if a := w.all[k]; a != nil && a.looks == now[k] {
+			delete(w.all, k)
+		}
+	}
+	return now
+}
+
+// eventOutputs returns the outputs of a task that has waited for an event.
+func eventOutputs(ev *store.SentEvent) (json.RawMessage, error) {
+	var is struct {
+		Time   string          `json:"time"`
+		Data   json.RawMessage `json:"data"`
+		Base64 json.RawMessage `json:"data_base64"`
+	}
+	if err := json.Unmarshal(ev.Data, &is); err != nil {
+		return nil, fmt.Errorf("event %.100s of %.100s: %w", ev.ID, ev.Source, err)
+	}
+	if is.Time == "" {
+		is.Time = ev.Received.Time().UTC().Format(time.RFC3339Nano)
+	}
+	if is.Data == nil {
+		is.Data = is.Base64
+	}
+	if is.Data == nil {
+		is.Data = json.RawMessage("null")
+	}
+	all := map[string]json.RawMessage{"data": is.Data}
+	for name, text := range map[string]string{"id": ev.ID, "type": ev.Type, "source": ev.Source, "time": is.Time} {
+		raw, err := json.Marshal(text)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = raw
+	}
+	out, err := output.Marshal(all)
+	if err == nil && len(out) > output.BytesMax {
+		err = fmt.Errorf("event %.100s of %.100s has %d bytes, and outputs have at most %d: send the place of the data instead of the data",
+			ev.ID, ev.Source, len(out), output.BytesMax)
+	}
+	return out, err
+}
