@@ -128,7 +128,7 @@ func owned(path string, info fs.FileInfo, passed bool) error {
 		return nil
 	case owner != 0 && owner != self:
 		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown -h %d %s", path, owner, self, path)
-	case mode&fs.ModeSymlink != 0: // everyone may write a link by its mode, and nobody can change it
+	case mode&fs.ModeSymlink != 0: // by its mode everyone may write a link, but a link cannot be changed
 		return nil
 	case mode.Perm()&0o022 != 0 && !(passed && mode&fs.ModeSticky != 0):
 		return fmt.Errorf("%s can be written by others: take that away: chmod go-w %s", path, path)
