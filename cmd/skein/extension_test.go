@@ -207,3 +207,16 @@ func TestExtensionOfAWorker(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenOutputs: an output that a manifest declares may be missing, even if its name is part of another word.
+func TestGivenOutputs(t *testing.T) {
+	types := map[string]string{"id": "string", "width": "int"}
+	for text, want := range map[string]string{"width=3": `{"width":3}`, "": "", "id=7\nother=x": `{"id":"7","other":"x"}`, `{"width":4}`: `{"width":4}`} {
+		if all, err := givenOutputs([]byte(text), types); err != nil || string(all) != want {
+			t.Errorf("%q: %s, %v", text, all, err)
+		}
+	}
+	if _, err := givenOutputs([]byte("width=wide"), types); err == nil {
+		t.Error("a text is taken for an int")
+	}
+}
