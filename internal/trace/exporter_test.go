@@ -501,3 +501,22 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// TestBroken: a collector that answers one span with 500 for ever does not hold up the other spans. Without the
+// bound, the test does not end.
+func TestBroken(t *testing.T) {
+	b := newBench(t, memory.New(memory.Options{}))
+	b.answer = func(w http.ResponseWriter, spans []span) bool {
+		bad := slices.ContainsFunc(spans, func(s span) bool { return s.Name == "check" })
+		if bad {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return !bad
+	}
+	b.end(b.run(nil), dag.RunFailed, 0, 1)
+	b.step()
+	b.has("default/w", "load", "load attempt", "check attempt")
+	if rejected, waits := b.x.stats.rejected.Load(), b.waits; rejected != 1 || waits < brokenMax-1 || waits > brokenMax+10 {
+		t.Errorf("%d spans rejected, after %d waits", rejected, waits)
+	}
+}

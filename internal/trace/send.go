@@ -25,6 +25,9 @@ const (
 	spansPerCall = 1000
 	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax.
 	backoffMin, backoffMax = time.Second, time.Minute
+	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, about ten minutes.
+	// brokenAgain bounds those with each half of them.
+	brokenMax, brokenAgain = 15, 2
 	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
 	// headersMax bounds the headers of the settings.
@@ -80,22 +83,34 @@ func (b *batch) flush(ctx context.Context) error {
 
 // deliver sends spans until the collector has taken or refused them. taken is false if it refused some.
 func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err error) {
+	return x.deliverIn(ctx, spans, brokenMax)
+}
+
+// deliverIn is deliver. If the collector answers so many calls with errBroken, the spans are sent in halves, and
+// a single one is dropped: spans that a collector cannot take must not hold up all later ones.
+func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (taken bool, err error) {
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
 		refused, err := x.post(ctx, spans)
 		var again *againError
+		if errors.Is(err, errBroken) {
+			tries--
+		}
 		switch {
 		case err == nil:
 			x.stats.sent.Add(int64(len(spans)) - refused)
 			x.stats.rejected.Add(refused)
 			return refused == 0, nil
-		case errors.Is(err, errTooLarge) && len(spans) > 1:
-			one, err := x.deliver(ctx, spans[:len(spans)/2])
+		case (errors.Is(err, errTooLarge) || tries == 0) && len(spans) > 1:
+			if tries == 0 {
+				tries = brokenAgain
+			}
+			one, err := x.deliverIn(ctx, spans[:len(spans)/2], tries)
 			if err != nil {
 				return false, err
 			}
-			two, err := x.deliver(ctx, spans[len(spans)/2:])
+			two, err := x.deliverIn(ctx, spans[len(spans)/2:], tries)
 			return one && two, err
-		case errors.Is(err, errTooLarge), errors.Is(err, errRefused):
+		case errors.Is(err, errTooLarge), errors.Is(err, errRefused), tries == 0:
 			x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", err)
 			x.stats.rejected.Add(int64(len(spans)))
 			return false, nil
@@ -115,6 +130,10 @@ var (
 	errTooLarge = errors.New("the request is too large for the collector")
 	errRefused  = errors.New("the collector cannot read the request")
 )
+
+// errBroken is an answer such as 500, after which a call should not be repeated, as OTLP says. But collectors
+// give it also while what is behind them is away.
+var errBroken = errors.New("the collector failed")
 
 // againError is an answer that says when the next call should come.
 type againError struct {
@@ -155,6 +174,8 @@ func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err e
 		return 0, fmt.Errorf("%w: %w", errTooLarge, said)
 	case code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
 		return 0, fmt.Errorf("%w: %w: %s", errRefused, said, bounded(string(answer)))
+	case code >= 500 && (code < http.StatusBadGateway || code > http.StatusGatewayTimeout):
+		return 0, fmt.Errorf("%w: %w", errBroken, said)
 	case code < 200 || code > 299:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return 0, &againError{said, time.Duration(max(seconds, 0)) * time.Second}
