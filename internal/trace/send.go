@@ -25,8 +25,8 @@ const (
 	spansPerCall = 1000
 	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax.
 	backoffMin, backoffMax = time.Second, time.Minute
-	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, about ten minutes.
-	// brokenAgain bounds those with each half of them.
+	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, in about ten
+	// minutes. brokenAgain bounds those with each half of them.
 	brokenMax, brokenAgain = 15, 2
 	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
@@ -86,8 +86,8 @@ func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err e
 	return x.deliverIn(ctx, spans, brokenMax)
 }
 
-// deliverIn is deliver. If the collector answers so many calls with errBroken, the spans are sent in halves, and
-// a single one is dropped: spans that a collector cannot take must not hold up all later ones.
+// deliverIn is deliver. If the collector answers so many calls with errBroken, the spans are sent in halves,
+// and a single one is dropped: spans that a collector cannot take must not hold up all later ones.
 func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (taken bool, err error) {
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
 		refused, err := x.post(ctx, spans)
