@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -32,6 +34,9 @@ type Bucket struct{ blob.Store }
 func (b Bucket) Each(ctx context.Context, prefix, after string, see func([]blob.Info) error) error {
 	for {
 		page, err := within(ctx, func(ctx context.Context) ([]blob.Info, error) { return b.List(ctx, prefix, after, blob.PageMax) })
+		if err == nil && len(page) == blob.PageMax { // the next page begins after its last key
+			err = ascends(page, after)
+		}
 		if err == nil && len(page) > 0 {
 			err = see(page)
 		}
@@ -40,6 +45,20 @@ func (b Bucket) Each(ctx context.Context, prefix, after string, see func([]blob.
 		}
 		after = page[len(page)-1].Key
 	}
+}
+
+// errOrder says that a store does not list keys as the protocol says, so a list would never end.
+var errOrder = errors.New("the store does not list the keys in order after the last one")
+
+// ascends checks that the keys of a page are in order, and after another key.
+func ascends(page []blob.Info, after string) error {
+	for i := range page {
+		if page[i].Key <= after {
+			return fmt.Errorf("%w: it lists %q after %q; set a narrower prefix, and leave ordered out", errOrder, shortened(page[i].Key), shortened(after))
+		}
+		after = page[i].Key
+	}
+	return nil
 }
 
 // Objects lists a place again and again. Objects that it has not listed before are events. An object whose
@@ -105,11 +124,17 @@ func (o *Objects) event(is *blob.Info) Event {
 		ETag     string `json:"etag"`
 	}{strings.TrimRight(place, "/") + "/" + is.Key, is.Key, path.Base(is.Key), is.Size, is.Modified.UTC().Format(time.RFC3339Nano), is.ETag})
 	e := Event{Key: keyOf("object", sumOf(place, is.Key, is.ETag)), Value: value, Reason: "the object " + shortened(is.Key)}
-	if err != nil { // no value of texts and numbers gives one
+	if err == nil && len(value) > valueMax {
+		err = errTooLarge
+	}
+	if err != nil {
 		e.Value, e.Reason = nil, e.Reason+" cannot be used: "+err.Error()
 	}
 	return e
 }
+
+// sizeOf is the part of an event in the bytes of a batch.
+func sizeOf(e *Event) int { return len(e.Key) + len(e.Value) + len(e.Reason) }
 
 // inOrder gives the objects after the last one. Its cursor is the key of that one.
 func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
@@ -135,13 +160,22 @@ func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.
 		}
 	}
 	err := o.In.Each(ctx, o.Config.Prefix, string(cursor), func(page []blob.Info) error {
-		for part := range slices.Chunk(page, engine.BatchEventsMax) {
-			b := Batch{After: cursor, Cursor: []byte(part[len(part)-1].Key)}
-			for i := range part {
-				if o.wanted(&part[i]) {
-					b.Events = append(b.Events, o.event(&part[i]))
+		if err := ascends(page, string(cursor)); err != nil {
+			return err
+		}
+		for len(page) > 0 {
+			b, n, size := Batch{After: cursor}, 0, 0
+			for ; n < len(page) && n < engine.BatchEventsMax; n++ {
+				if !o.wanted(&page[n]) {
+					continue
 				}
+				e := o.event(&page[n])
+				if size += sizeOf(&e); size > engine.BatchBytesMax {
+					break
+				}
+				b.Events = append(b.Events, e)
 			}
+			b.Cursor, page = []byte(page[n-1].Key), page[n:]
 			o.answered(int64(len(b.Events)))
 			if err := give(ctx, b); err != nil {
 				return err
@@ -210,8 +244,13 @@ func (t *objectTurn) giveAll(ctx context.Context, cursor []byte, now *seen, fres
 	for begin := 0; begin < len(fresh) || t.baseline; {
 		part := fresh[begin:min(begin+engine.BatchEventsMax, len(fresh))]
 		b := Batch{After: cursor}
-		for i := range part {
-			b.Events = append(b.Events, t.event(&part[i].is))
+		for i, size := 0, 0; i < len(part); i++ {
+			e := t.event(&part[i].is)
+			if size += sizeOf(&e); size > engine.BatchBytesMax {
+				part = part[:i]
+				break
+			}
+			b.Events = append(b.Events, e)
 			now.marks[part[i].k] = part[i].at
 		}
 		now.shrink()

@@ -1,6 +1,8 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/blob"
 	"skein.dev/skein/internal/blob/blobtest"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -162,6 +165,62 @@ func TestSeen(t *testing.T) {
 	for _, bad := range []string{"4711", "{}", `{"of":"x","seen":"A"}`, "["} {
 		if _, _, _, err := readMemory([]byte(bad), "x"); err == nil {
 			t.Errorf("%s is taken", bad)
+		}
+	}
+}
+
+// liar is a store that lists the same objects whatever is asked for.
+type liar struct {
+	blob.Store
+	all []blob.Info
+}
+
+func (l *liar) List(context.Context, string, string, int) ([]blob.Info, error) { return l.all, nil }
+
+func many(n, length int) (all []blob.Info) {
+	for i := range n {
+		all = append(all, blob.Info{Key: fmt.Sprintf("%0*d", length, i), ETag: "e", Size: 1, Modified: time.Now()})
+	}
+	return all
+}
+
+// TestLyingStore: a store that does not honour start-after ends the source with an error. Without the check, the
+// list never ends.
+func TestLyingStore(t *testing.T) {
+	for _, c := range []struct {
+		ordered bool
+		n       int
+	}{{true, blob.PageMax}, {true, 3}, {false, blob.PageMax}} {
+		given := 0
+		o := &Objects{Config: &workflow.Objects{URL: "s3://b", Every: workflow.Duration(time.Millisecond), Ordered: c.ordered}, Start: Start{Beginning: true}, In: Bucket{&liar{all: many(c.n, 8)}}}
+		err := o.Run(t.Context(), nil, func(_ context.Context, b Batch) error { given += len(b.Events); return nil })
+		if !errors.Is(err, errOrder) || given > blob.PageMax {
+			t.Errorf("%+v: %d events, %v", c, given, err)
+		}
+	}
+}
+
+// TestLongKeys: objects with long keys are given in batches that the engine takes.
+func TestLongKeys(t *testing.T) {
+	for _, ordered := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		given := 0
+		o := &Objects{Config: &workflow.Objects{URL: "s3://b", Every: workflow.Duration(time.Hour), Ordered: ordered}, Start: Start{Beginning: true}, In: Bucket{&liar{all: many(900, 2000)}}}
+		_ = o.Run(ctx, nil, func(_ context.Context, b Batch) error {
+			size := 0
+			for i := range b.Events {
+				size += sizeOf(&b.Events[i])
+			}
+			if size > engine.BatchBytesMax || len(b.Events) == 0 {
+				t.Errorf("a batch of %d events with %d bytes", len(b.Events), size)
+			}
+			if given += len(b.Events); given >= 900 {
+				cancel()
+			}
+			return nil
+		})
+		if cancel(); given != 900 {
+			t.Errorf("ordered %v: %d events", ordered, given)
 		}
 	}
 }
