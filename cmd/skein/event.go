@@ -173,10 +173,17 @@ func sourceTable(c *cli, is *api.ScheduleSource) error {
 		lag = fmt.Sprint(*is.Lag)
 	}
 	return show(c, []api.ScheduleSource{*is}, func(api.ScheduleSource) string { return "" }, []column[api.ScheduleSource]{
-		{head: "CURSOR", get: func(s api.ScheduleSource) string { return orDash(text(s.Cursor)) }},
+		{head: "CURSOR", get: func(s api.ScheduleSource) string {
+			return orDash(cut(strings.ToValidUTF8(text(s.Cursor)[:min(len(text(s.Cursor)), 4*cursorShown)], ""), cursorShown))
+		}},
 		{head: "LAG", get: func(api.ScheduleSource) string { return lag }},
 		{head: "TAKEN", get: func(s api.ScheduleSource) string { return c.when(s.TakenAt) }},
 		{head: "FILTERED", get: func(s api.ScheduleSource) string { return fmt.Sprint(s.Filtered) }},
 		{head: "LOST", get: func(s api.ScheduleSource) string { return fmt.Sprint(s.Lost) }},
+		{head: "AWAY", get: func(s api.ScheduleSource) string { return c.when(s.AwayAt) }},
+		{head: "WHY", get: func(s api.ScheduleSource) string { return orDash(text(s.Why)) }},
 	})
 }
+
+// cursorShown bounds a cursor in a table, in characters. Those of poll and object have up to 16 KiB.
+const cursorShown = 60

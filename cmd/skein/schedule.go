@@ -56,6 +56,9 @@ func scheduleWords(t api.Schedule) string {
 	case reason != "":
 		words += fmt.Sprintf(" (%s: %s)", t.State, reason)
 	}
+	if is := t.Source; is != nil && is.AwayAt != nil {
+		words += fmt.Sprintf(" (its source is away since %s: %s)", is.AwayAt, text(is.Why))
+	}
 	return words
 }
 

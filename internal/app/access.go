@@ -77,7 +77,7 @@ func (n *Node) neighbours() neighbours {
 	near := neighboursOf(n.store, n.logs, n.depot)
 	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
-	near.authority, near.monitor, near.events = n.authority, n.monitor, n.feeder
+	near.authority, near.monitor, near.events, near.source = n.authority, n.monitor, n.feeder, n.feeds.Brief
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

@@ -172,7 +172,8 @@ type neighbours struct {
 	artifacts   nodes.Source         // the artifacts that this process can read itself
 	connections store.Connections
 	connector   server.Connector // nil: this process only reads the database
-	events      server.EventLog  // nil: this process only reads the database
+	source      server.SourceState
+	events      server.EventLog // nil: this process only reads the database
 }
 
 // town is the cluster as a node's server sees it.

@@ -23,11 +23,8 @@ func newSources(n *Node) *source.Supervisor {
 			value, err := n.secretNow(ctx, namespace, name)
 			return string(value), err
 		},
-		Transport: n.connector.transport,
-		Dial:      n.connector.dial,
-		Rules:     n.connector.rules,
-		Protected: n.cfg.Unwatched(),
-		Shared:    source.NewShared(),
+		Transport: n.connector.transport, Dial: n.connector.dial, Rules: n.connector.rules,
+		Protected: n.cfg.Unwatched(), Shared: source.NewShared(),
 	}
 	return source.New(source.Config{Triggers: n.sensors, Trigger: n.store.Trigger,
 		Owns: n.engine.Owns, Open: means.Open,

@@ -183,6 +183,7 @@ func (s secrets) Secret(ctx context.Context, _, name string) ([]byte, error) {
 
 // bed is a node over a database that outlives the node.
 type bed struct {
+	away   dag.Micros // of the sources of the node; 0: it runs none
 	t      *testing.T
 	dir    string
 	auto   bool
@@ -212,6 +213,11 @@ type clock struct {
 }
 
 func (c *clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// sourceOf is the state of every source of the node.
+func (b *bed) sourceOf(store.TriggerKey) (int64, dag.Micros, string, bool) {
+	return 7, b.away, "no route", b.away != 0
+}
 
 func newBed(t *testing.T, auto bool) *bed {
 	t.Helper()
@@ -243,7 +249,7 @@ func (b *bed) start() {
 	if b.said != nil {
 		log = slog.New(slog.NewTextHandler(b.said, nil))
 	}
-	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, Events: st, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
+	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, Events: st, Source: b.sourceOf, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]inspect.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -222,7 +222,7 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 		out.DelayTolerance = textOrNull(decl.DelayTolerance.String())
 	}
 	if decl.Intake != nil {
-		is, err := eventing{s}.sourceOf(ctx, t)
+		is, err := eventing{s}.sourceOf(ctx, w, t)
 		if err != nil {
 			return out, err
 		}

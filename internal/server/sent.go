@@ -170,7 +170,7 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 }
 
 // sourceOf returns how far the source of a trigger has come.
-func (e eventing) sourceOf(ctx context.Context, t *store.Trigger) (*api.ScheduleSource, error) {
+func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trigger) (*api.ScheduleSource, error) {
 	pos, err := engine.IntakeOf(e.s.engine).Position(t)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,39 @@ func (e eventing) sourceOf(ctx context.Context, t *store.Trigger) (*api.Schedule
 			return nil, err
 		}
 	}
+	if lag, away, why, known := e.stateOf(w, t); known {
+		out.AwayAt, out.Why = instantOrNull(away), textOrNull(why)
+		if lag >= 0 {
+			out.Lag = &lag
+		}
+	}
 	return out, nil
+}
+
+// SourceState tells how a source of this node does. here is false if this node does not run it. lag is -1 if
+// it is unknown. away is the time since which the other system cannot be reached, 0 if it can.
+type SourceState func(store.TriggerKey) (lag int64, away dag.Micros, why string, here bool)
+
+// stateOf returns how a source does. Another node that runs it reports only that it is away, and not always
+// if many of its sources are.
+func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away dag.Micros, why string, known bool) {
+	if e.s.cfg.Source != nil {
+		if lag, away, why, known = e.s.cfg.Source(store.TriggerKey{Workflow: t.Workflow, Name: t.Name}); known {
+			return lag, away, why, true
+		}
+	}
+	if e.s.cfg.Monitor == nil || t.State != store.TriggerActive || t.Kind == workflow.KindEvent {
+		return 0, 0, "", false
+	}
+	sights := e.s.cfg.Monitor.Sights()
+	for i := range sights {
+		for _, is := range sights[i].Report.Sources {
+			if sights[i].Reached && is.Trigger == w.Namespace+"/"+w.Name+"/"+t.Name {
+				return -1, dag.Micro(is.Since), is.Why, true
+			}
+		}
+	}
+	return 0, 0, "", false
 }
 
 // lag counts the events of the log that a trigger has not read.

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/monitor"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -37,4 +40,46 @@ func TestSendEvents(t *testing.T) {
 	want[api.Problem](t, sends(b, "", "application/cloudevents+json", `{"specversion":"1.0"}`), 422)
 	want[api.Problem](t, sends(b, "?namespace=a/b", "application/cloudevents+json", fmt.Sprintf(shopEvent, "1")), 422)
 	want[api.Problem](t, sends(b, "", "application/cloudevents+json", `{"data":"`+strings.Repeat("x", 1<<20)+`"}`), 413)
+}
+
+const polled = `
+name: polled
+triggers:
+  - {name: shop, poll: {url: "http://shop.example/orders"}}
+tasks: {a: {run: "true"}}
+`
+
+// TestSourceIsAway: the list of triggers says since when a source is away, and why, also for
+// one that another node runs.
+func TestSourceIsAway(t *testing.T) {
+	since := dag.Micro(time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC))
+	b := newBed(t, true)
+	b.put("polled", polled)
+	shown := func(b *bed) *api.ScheduleSource {
+		all := want[api.List[api.Schedule]](t, b.get("/api/v1/schedules?kind=poll"), 200).Items
+		if len(all) != 1 || all[0].Source == nil {
+			t.Fatalf("%+v", all)
+		}
+		return all[0].Source
+	}
+	if is := shown(b); is.AwayAt != nil || is.Why != nil || is.Lag != nil {
+		t.Errorf("of a source that nobody knows: %+v", is)
+	}
+	b.away = since
+	if is := shown(b); is.AwayAt == nil || dag.Micro(is.AwayAt.Time) != since || *is.Why != "no route" || *is.Lag != 7 {
+		t.Errorf("of this node: %+v", is)
+	}
+	b, f := newTown(t)
+	b.put("polled", polled)
+	f.says["node-2"] = monitor.Report{Node: "node-2", Ready: true, Sources: []monitor.Away{
+		{Trigger: "other/polled/shop", Since: time.Now(), Why: "another one"}, {Trigger: "default/polled/shop", Since: since.Time(), Why: "refused"}}}
+	f.watch.Round(t.Context())
+	if is := shown(b); is.AwayAt == nil || dag.Micro(is.AwayAt.Time) != since || *is.Why != "refused" || is.Lag != nil {
+		t.Errorf("of another node: %+v", is)
+	}
+	delete(f.says, "node-2")
+	f.watch.Round(t.Context())
+	if is := shown(b); is.AwayAt != nil {
+		t.Errorf("of a node that answers no more: %+v", is)
+	}
 }

@@ -119,6 +119,7 @@ type Config struct {
 	// the process uses none.
 	Connections store.Connections
 	Connector   Connector
+	Source      SourceState // nil: the process runs no sources
 	// Events takes the events that are sent. If it is nil, none are taken.
 	Events EventLog
 	// Metrics are further sources for /metrics.

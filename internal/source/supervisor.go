@@ -217,6 +217,12 @@ func (s *Supervisor) State(k store.TriggerKey) (Status, bool) {
 	return r.status(), true
 }
 
+// Brief is State for a server.
+func (s *Supervisor) Brief(k store.TriggerKey) (lag int64, away dag.Micros, why string, here bool) {
+	is, here := s.State(k)
+	return is.Lag, is.State.Away, is.Why, here
+}
+
 // Away returns the states of the sources that are away, the longest first.
 func (s *Supervisor) Away() []Status {
 	return slices.DeleteFunc(s.All(), func(is Status) bool { return is.State.Away == 0 })

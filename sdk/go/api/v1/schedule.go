@@ -35,6 +35,8 @@ type ScheduleSource struct {
 	Cursor   *string `json:"cursor" doc:"Position after the last event that was taken; null: none was."`
 	From     string  `json:"from" doc:"Where it begins without a cursor: now, or beginning."`
 	Lag      *int64  `json:"lag" doc:"Events that wait to be read; null: unknown. Events that the trigger does not want count, too."`
+	AwayAt   *Time   `json:"away_at" format:"date-time" doc:"Since when the source does not reach the other system; null: it does, or no node that is reached says so."`
+	Why      *string `json:"why" doc:"Why the source is away."`
 	TakenAt  *Time   `json:"taken_at" format:"date-time" doc:"When events were taken last."`
 	Filtered int64   `json:"filtered" doc:"Events that its filter, start or end refused."`
 	Lost     int64   `json:"lost" doc:"Events that were gone before they were read."`
