@@ -29,10 +29,8 @@ func describe(n *Node, r *monitor.Report) {
 	}
 	r.DiskFree, r.DiskTotal, _ = monitor.Disk(n.cfg.Data) // 0, 0: they are not known
 	r.Backup, _ = dbadmin.LastBackup(n.cfg.Data)
-	if n.feeds != nil {
-		for _, is := range n.feeds.Away() {
-			r.Sources = append(r.Sources, monitor.Away{Trigger: is.Workflow + "/" + is.Key.Name, Since: is.State.Away.Time(), Why: is.Why})
-		}
+	for _, is := range n.feeds.Away() {
+		r.Sources = append(r.Sources, monitor.Away{Trigger: is.Workflow + "/" + is.Key.Name, Since: is.State.Away.Time(), Why: is.Why})
 	}
 	r.Unserved = n.members.slots().Stats.Unserved.Load()
 	if n.upkeep.certificate != nil {

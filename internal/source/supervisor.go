@@ -223,8 +223,11 @@ func (s *Supervisor) Brief(k store.TriggerKey) (lag int64, away dag.Micros, why 
 	return is.Lag, is.State.Away, is.Why, here
 }
 
-// Away returns the states of the sources that are away, the longest first.
+// Away returns the states of the sources that are away, the longest first. A nil Supervisor has none.
 func (s *Supervisor) Away() []Status {
+	if s == nil {
+		return nil
+	}
 	return slices.DeleteFunc(s.All(), func(is Status) bool { return is.State.Away == 0 })
 }
 
