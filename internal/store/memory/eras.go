@@ -128,7 +128,7 @@ func GoBack(s *Store, to *Saved) {
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
 	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
 	s.secrets.key, s.secrets.all, s.connections.all = is.secrets.key, is.secrets.all, is.connections.all
-	s.sentEvents.log, s.sentEvents.last, s.sentEvents.received = is.sentEvents.log, is.sentEvents.last, is.sentEvents.received
+	s.sentEvents.log, s.sentEvents.last, s.sentEvents.received, s.sentEvents.known = is.sentEvents.log, is.sentEvents.last, is.sentEvents.received, nil
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
 	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses

@@ -16,8 +16,14 @@ type sentEvents struct {
 	s        *Store
 	log      []store.SentEvent // by Seq, without gaps
 	last     int64
-	received dag.Micros // of the last event
+	received dag.Micros       // of the last event
+	known    map[sentID]int64 // the Seq of each event of the log; nil: not made since the log was exchanged
 }
+
+// sentID is the identity of an event.
+type sentID struct{ namespace, source, id string }
+
+func idOf(ev *store.SentEvent) sentID { return sentID{ev.Namespace, ev.Source, ev.ID} }
 
 // AddEvents implements store.SentEvents.
 func (e *sentEvents) AddEvents(ctx context.Context, events []store.SentEvent) (added []store.EventAdded, err error) {
@@ -35,7 +41,7 @@ func (e *sentEvents) AddEvents(ctx context.Context, events []store.SentEvent) (a
 			e.last++
 			e.received = max(e.received, e.s.clock())
 			ev.Seq, ev.Received, ev.Data = e.last, e.received, bytes.Clone(ev.Data)
-			e.log = append(e.log, ev)
+			e.log, e.known[idOf(&ev)] = append(e.log, ev), ev.Seq
 			added = append(added, store.EventAdded{Seq: ev.Seq, Received: ev.Received})
 		}
 		return nil
@@ -44,12 +50,17 @@ func (e *sentEvents) AddEvents(ctx context.Context, events []store.SentEvent) (a
 }
 
 func (e *sentEvents) sentOf(ev *store.SentEvent) *store.SentEvent {
-	for i := range e.log {
-		if is := &e.log[i]; is.Namespace == ev.Namespace && is.Source == ev.Source && is.ID == ev.ID {
-			return is
+	if e.known == nil {
+		e.known = map[sentID]int64{}
+		for i := range e.log {
+			e.known[idOf(&e.log[i])] = e.log[i].Seq
 		}
 	}
-	return nil
+	seq, is := e.known[idOf(ev)]
+	if !is {
+		return nil
+	}
+	return &e.log[seq-e.log[0].Seq]
 }
 
 // EventsAfter implements store.SentEvents.
@@ -91,6 +102,7 @@ func expireEvents(s *Store, x *store.RecordExpiry) int {
 	e := &s.sentEvents
 	n := 0
 	for n < len(e.log) && n < x.Limit && (e.log[n].Received < x.Events || len(e.log)-n > max(x.EventsKeep, 1)) {
+		delete(e.known, idOf(&e.log[n]))
 		n++
 	}
 	e.log = e.log[n:]
