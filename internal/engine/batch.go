@@ -35,8 +35,11 @@ var (
 // Cursor once the batch is taken. Empty Events with another Cursor move the cursor.
 type Batch struct {
 	// After is the cursor from which the source has read, as the trigger's row has it. nil: no batch was taken
-	// before, or a person has moved the cursor to the beginning or to now (see SourcePosition.From).
+	// before, or a person has moved the cursor to the beginning or to now (see Position.From).
 	After []byte
+	// Since is Position.Since as the source has read it. It tells positions without a cursor apart. 0: the
+	// source does not say.
+	Since dag.Micros
 	// Cursor is the position after the last event: an opaque text of the source.
 	Cursor []byte
 	Events []Event
@@ -158,7 +161,7 @@ func (s *schedule) takeBatch(k store.TriggerKey, b *Batch, h *Hearing, spec []by
 	if err != nil {
 		return answer{err: err}
 	}
-	if !bytes.Equal(pos.Cursor, b.After) {
+	if !bytes.Equal(pos.Cursor, b.After) || b.After == nil && b.Since != 0 && b.Since != pos.Since {
 		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrStale)}
 	}
 	pol, err := s.planner.Policy(t)

@@ -237,6 +237,29 @@ func TestSeek(t *testing.T) {
 	})
 }
 
+// TestSeekWithoutCursor: a batch that was read from now is stale after a seek to the beginning, though no
+// batch was taken before.
+func TestSeekWithoutCursor(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		w := x.set("w", "", `name: e, event: a, overlap: allow`)
+		b := batch(1, 1)
+		b.Since = x.position(w).Since
+		pass(time.Second)
+		pos, err := engine.IntakeOf(x.Engine).Seek(t.Context(), store.TriggerKey{Workflow: w.ID, Name: "e"}, engine.Seek{From: "beginning"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := x.take(w, b); !errors.Is(err, engine.ErrStale) {
+			t.Errorf("%+v %v", got, err)
+		}
+		b.Since = pos.Since
+		if got := x.taken(w, b); got.Fired != 1 {
+			t.Errorf("%+v", got)
+		}
+		x.rest()
+	})
+}
+
 // TestBatchCrashes gives numbered events while commits fail in every way and the process dies at them. Each
 // event has one line and one run.
 func TestBatchCrashes(t *testing.T) {

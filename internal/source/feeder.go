@@ -166,7 +166,7 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	if err != nil {
 		return false, err
 	}
-	g := feeding{f: f, key: store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, cursor: pos.Cursor, first: first, last: last}
+	g := feeding{f: f, key: store.TriggerKey{Workflow: t.Workflow, Name: t.Name}, cursor: pos.Cursor, from: pos.Since, first: first, last: last}
 	p := f.places[g.key]
 	if p == nil || p.of != placeOf(pos.Cursor, &pos) || p.spec != string(t.Spec) {
 		p = &place{of: placeOf(pos.Cursor, &pos), spec: string(t.Spec), since: time.Now()}
@@ -242,7 +242,8 @@ type feeding struct {
 	f           *Feeder
 	key         store.TriggerKey
 	decl        *workflow.Trigger
-	cursor      []byte // as stored
+	cursor      []byte     // as stored
+	from        dag.Micros // Since of the stored position
 	place       *place
 	first, last int64
 }
@@ -321,7 +322,7 @@ func (g *feeding) committed() int64 {
 }
 
 func (g *feeding) give(ctx context.Context, b engine.Batch, end int64) error {
-	b.After = g.cursor
+	b.After, b.Since = g.cursor, g.from
 	if _, err := g.f.cfg.Intake.Take(ctx, g.key, b); err != nil {
 		return err
 	}

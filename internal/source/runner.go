@@ -246,7 +246,12 @@ func (r *runner) once(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		done <- r.guarded(func() error {
-			return is.Run(ctx, cursor, func(ctx context.Context, b Batch) error { return r.give(ctx, b) })
+			return is.Run(ctx, cursor, func(ctx context.Context, b Batch) error {
+				if !start.Since.IsZero() {
+					b.Since = dag.Micro(start.Since)
+				}
+				return r.give(ctx, b)
+			})
 		})
 	}()
 	return r.watch(ctx, cancel, is, done)
