@@ -18,7 +18,7 @@ import (
 
 func eventCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "event", Short: "Events: send what triggers of kind event and waiting tasks wait for",
+		Use: "event", Short: "Events: send what triggers of kind event wait for",
 		Example: "  skein event send order.created --source shop --data '{\"amount\": 12}'",
 	}
 	needsVerb(cmd)
@@ -39,7 +39,7 @@ func eventSendCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "send TYPE", Short: "Send an event",
 		Long: `Sends an event of CloudEvents 1.0. When the command returns, the event is durable: each trigger of kind event that wants it
-starts one run for it, and each task that waits for it goes on. The same source and id once more is no second event.`,
+starts one run for it. The same source and id once more is no second event.`,
 		Example: "  skein event send order.created --source shop --data '{\"amount\": 12}'\n  skein event send file.ready --id 2027-01-01 --data @ready.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

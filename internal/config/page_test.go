@@ -91,7 +91,7 @@ var descriptions = map[string]described{
 	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
 	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
 	"retention_calls_age":      {meaning: "time for which a signed call of a webhook is remembered, so that it fires once", reread: true},
-	"retention_events_age":     {meaning: "time for which an event of the events API is kept: so long it is not taken again, and triggers and waits can read it", reread: true},
+	"retention_events_age":     {meaning: "time for which an event of the events API is kept: so long it is not taken again, and triggers can read it", reread: true},
 	"retention_events":         {meaning: "number of kept events, in all", reread: true},
 	"retention_calls":          {meaning: "number of remembered calls of webhooks, in all; beyond it, the secret with the most calls loses its oldest", reread: true},
 	"retention_keys_age":       {meaning: "time for which an idempotency key protects its run, and for which answers to other requests are kept", reread: true},

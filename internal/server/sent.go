@@ -43,7 +43,7 @@ func eventRoutes(s *Server, schedules tag) {
 
 const sendDoc = "The body is one event (application/cloudevents+json), a list of up to 500 events (application/cloudevents-batch+json), or the data of an event whose attributes are in headers (ce-id, …). " +
 	"All events of a request are taken, or none. An event whose source and id came before is not taken again: the answer then has its earlier position. " +
-	"Each trigger of the namespace with the key event that wants an event starts a run for it, and each task that waits for it goes on, after the answer."
+	"Each trigger of the namespace with the key event that wants an event starts a run for it after the answer."
 
 type sendIn struct {
 	Namespace string `query:"namespace" maxLength:"63" doc:"Whose workflows get the events; absent: default."`
@@ -159,6 +159,9 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 	case to == workflow.FromNow:
 		_, seq, err = e.s.cfg.Events.EventLog(ctx)
 	case notNumber == nil && n >= 0:
+		if _, seq, err = e.s.cfg.Events.EventLog(ctx); err == nil && n > seq {
+			return is, invalid("to is %d, and the log of events ends at %d: the trigger would miss the events in between; write now for the end", n, seq)
+		}
 		seq = n
 	case notTime == nil:
 		seq, err = e.s.cfg.Events.EventsUntil(ctx, dag.Micro(at)-1)

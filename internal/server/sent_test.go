@@ -83,3 +83,18 @@ func TestSourceIsAway(t *testing.T) {
 		t.Errorf("of a node that answers no more: %+v", is)
 	}
 }
+
+// TestSeekBeyondLog: a position after the end of the log of events is refused, because the trigger would miss
+// the events up to it.
+func TestSeekBeyondLog(t *testing.T) {
+	b := newBed(t, true)
+	b.put("orders", "name: orders\ntriggers: [{name: e, event: order.created}]\ntasks: {a: {run: \"true\"}}\n")
+	want[api.EventsSent](t, sends(b, "", "application/cloudevents+json", fmt.Sprintf(shopEvent, "1")), 200)
+	seek := func(to string) answer {
+		return b.post("/api/v1/schedules/default/orders/e:seek", fmt.Sprintf(`{"to":%q}`, to), "Content-Type", "application/json")
+	}
+	if got := want[api.Problem](t, seek("2"), 422); !strings.Contains(got.Detail, "ends at 1") {
+		t.Errorf("%+v", got)
+	}
+	want[api.Schedule](t, seek("1"), 200)
+}
