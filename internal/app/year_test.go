@@ -46,7 +46,7 @@ var yearTables = map[string]bool{
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "shift": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
-	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": false, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
+	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": true, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false, "era": false,
 }
 
@@ -162,7 +162,7 @@ type engineOfYear interface {
 func liveYear(t *testing.T, db *yearDB) {
 	c := testConfig(t, nil)
 	c.RetentionRuns, c.RetentionAge = 4, 90*24*time.Hour
-	c.Bounds = retention.Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
+	c.Bounds = retention.Bounds{KeysAge: 20 * 24 * time.Hour, Keys: 50, CallsAge: 30 * 24 * time.Hour, Calls: 50, EventsAge: 400 * 24 * time.Hour, Events: 50, FiresAge: 30 * 24 * time.Hour, ExceptionsAge: 60 * 24 * time.Hour, Fires: 1000,
 		DaysAge: 90 * 24 * time.Hour, TallyAge: 90 * 24 * time.Hour, BackfillsAge: 60 * 24 * time.Hour, Backfills: 3, Versions: 2, RecordsAge: 40 * 24 * time.Hour, Records: 10}
 	y, f := newYear(t, db, c, yearWorkflows)
 	st := y.st
@@ -329,6 +329,8 @@ func (y *year) live() {
 	}
 	for i := range 20 {
 		y.batch.Requests = append(y.batch.Requests, store.Request{Scope: "s", Key: fmt.Sprint(y.step, "/", i), Hash: []byte{1}, Answer: []byte{1}, Created: y.st.now})
+		_, err := y.st.AddEvents(y.Context(), []store.SentEvent{{Namespace: "default", Source: "s", ID: fmt.Sprint(y.step, "/", i), Type: "t", Data: []byte("{}")}})
+		y.ok(err)
 	}
 	y.commit()
 	gone := y.workflow(dag.WorkflowID(1000 + y.step))
