@@ -93,8 +93,6 @@ func TestSeekBeyondLog(t *testing.T) {
 	seek := func(to string) answer {
 		return b.post("/api/v1/schedules/default/orders/e:seek", fmt.Sprintf(`{"to":%q}`, to), "Content-Type", "application/json")
 	}
-	if got := want[api.Problem](t, seek("2"), 422); !strings.Contains(got.Detail, "ends at 1") {
-		t.Errorf("%+v", got)
-	}
+	want[api.Problem](t, seek("2"), 422)
 	want[api.Schedule](t, seek("1"), 200)
 }
