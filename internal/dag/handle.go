@@ -42,11 +42,19 @@ type Handle struct {
 // HandleOf returns the handle of an attempt, as its row has it in place of outputs. It returns false if there
 // is none.
 func HandleOf(a *AttemptRow) (Handle, bool) {
-	var h Handle
-	if len(a.Outputs) == 0 || a.State == AttemptSucceeded || a.State == AttemptDeferred || json.Unmarshal(a.Outputs, &h) != nil {
+	if a.State == AttemptSucceeded || a.State == AttemptDeferred {
 		return Handle{}, false
 	}
+	h := unpackHandle(a.Outputs)
 	return h, h.Text != ""
+}
+
+// unpackHandle returns the zero value if there is no handle.
+func unpackHandle(b []byte) (h Handle) {
+	if len(b) == 0 || json.Unmarshal(b, &h) != nil {
+		return Handle{}
+	}
+	return h
 }
 
 // AnyReleasing reports whether an errand for the handle of one of these attempts is under way.
@@ -136,7 +144,7 @@ func (o outside) takeOver(a *attempt, now Now, fx *Effects) {
 	if o.r.handles == nil {
 		return
 	}
-	own, _ := HandleOf(&a.AttemptRow)
+	own := unpackHandle(a.Outputs) // the attempt has succeeded, but it does not have its outputs yet
 	for _, i := range slices.Clone(o.r.handles) {
 		switch h := o.at(i); {
 		case &o.r.slots[i] == a:
@@ -228,6 +236,14 @@ func (r *Run) Releasing(t TaskID, token Token) bool {
 	o := handlesOf(r)
 	i, ok := o.find(t, token)
 	return ok && o.at(i).State == HandleReleasing
+}
+
+// Leaves reports whether the handle of an ended attempt is left for an errand: one is under way, or the
+// handle is an orphan.
+func (r *Run) Leaves(t TaskID, token Token) bool {
+	o := handlesOf(r)
+	i, ok := o.find(t, token)
+	return ok && o.at(i).State != HandleHeld
 }
 
 // find finds the handle of an ended attempt.

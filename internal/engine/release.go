@@ -125,7 +125,7 @@ var errRelease = errors.New("the engine was made without it")
 // twice.
 func (c *calls) again(e dag.Errand) item {
 	return item{op: func(*writer) answer {
-		if r := c.inMemory()[e.Attempt.Run]; r != nil && r.Releasing(e.Attempt.Task, e.Attempt.Token) {
+		if r := c.inMemory()[e.Attempt.Run]; r != nil && r.Leaves(e.Attempt.Task, e.Attempt.Token) {
 			c.txn().fx.Errands = append(c.txn().fx.Errands, e)
 		}
 		return answer{}
