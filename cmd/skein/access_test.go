@@ -5,8 +5,10 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net/http"
 	"os"
@@ -131,6 +133,14 @@ func TestOpenNode(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".new-*"))
 	if o.code != exitOK || !strings.HasPrefix(string(wrote), "skein_api_") || strings.Contains(o.out, "skein_api_") || err != nil || info.Mode() != 0o600 || len(left) > 0 {
 		t.Fatal(o, string(wrote), info, err, left)
+	}
+	// A token that is not made leaves no file, so that the same command works once its fault is mended.
+	none := filepath.Join(w.dir, "none.token")
+	if o = w.skein("token", "create", "--for", "nobody", "--out", none); o.code == exitOK || !strings.Contains(o.err, "nobody") {
+		t.Fatal(o)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a file was left:", err)
 	}
 	if o = w.skein("token", "revoke", "spare"); o.code != exitOK || !strings.Contains(o.err, "which was replaced") {
 		t.Fatal(o)

@@ -97,7 +97,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	t, err := s.CreateToken(ctx, req)
 	if err != nil {
 		if f.out != "" {
-			err = hint(err, "an empty "+f.out+" was left")
+			_ = os.Remove(f.out) // it is empty, and would refuse the next try
 		}
 		return err
 	}
