@@ -83,7 +83,7 @@ func (a *attempt) patient() bool {
 		return false
 	}
 	pause := min(a.away.pause*3/4+time.Duration(rand.Int64N(int64(a.away.pause)/2+1)), left)
-	a.note(fmt.Sprintf("the other side of %s is away: it is asked again in %v", k.Name, pause.Round(time.Millisecond)))
+	a.note(fmt.Sprintf("what the kind %s needs cannot be reached: the kind is started again in %v", k.Name, pause.Round(time.Millisecond)))
 	if !a.rest(now.Add(pause)) {
 		return false
 	}
@@ -169,7 +169,7 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	}
 	switch {
 	case cause == CauseAway && !a.job.boxed():
-		message = fmt.Sprintf("%s: the other side of %s was away for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
+		message = fmt.Sprintf("%s: what the kind %s needs could not be reached for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
 		if why != "" {
 			message += ": " + why
 		}
