@@ -18,7 +18,7 @@ import (
 
 func eventCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "event", Short: "Events: send what triggers of kind event wait for",
+		Use: "event", Short: "Send events, for which triggers with the key event start runs",
 		Example: "  skein event send order.created --source shop --data '{\"amount\": 12}'",
 	}
 	needsVerb(cmd)
@@ -38,8 +38,8 @@ func eventSendCmd(c *cli) *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
 		Use: "send TYPE", Short: "Send an event",
-		Long: `Sends an event of CloudEvents 1.0. When the command returns, the event is durable: each trigger of kind event that wants it
-starts one run for it. The same source and id once more is no second event.`,
+		Long: `Sends an event of CloudEvents 1.0. When the command returns, the event is durable. Each trigger with the key event whose type, source
+and filter suit starts one run for it. An event with the same source and id as an earlier one is not taken again.`,
 		Example: "  skein event send order.created --source shop --data '{\"amount\": 12}'\n  skein event send file.ready --id 2027-01-01 --data @ready.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -61,7 +61,7 @@ starts one run for it. The same source and id once more is no second event.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.namespace, "namespace", "n", "", "namespace whose workflows get the event (default: default)")
-	fl.StringVar(&f.source, "source", "skein-cli", "where it happened: a URI reference")
+	fl.StringVar(&f.source, "source", "skein-cli", "where it happened: a name or a URI")
 	fl.StringVar(&f.id, "id", "", "id of the event, unique for its source (default: a new one)")
 	fl.StringVar(&f.subject, "subject", "", "what it is about")
 	fl.StringVar(&f.data, "data", "", "its data: JSON, or @FILE (@- is the standard input)")
@@ -115,7 +115,7 @@ func readBounded(name string) ([]byte, error) {
 func scheduleSeekCmd(c *cli) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
-		Use: "seek WORKFLOW/TRIGGER", Short: "Say where a trigger with a cursor reads on",
+		Use: "seek WORKFLOW/TRIGGER", Short: "Move the cursor of a trigger: where its source reads on",
 		Long: `Moves the cursor of a trigger whose source has a position. Events that have fired do not fire again while the ledger has
 their lines. ` + triggerRefHelp,
 		Example: "  skein schedule seek orders/event-order.created --to beginning\n  skein schedule seek orders/event-order.created --to 2027-01-01T06:00:00Z",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -32,7 +33,7 @@ var extensionTemplate embed.FS
 
 func extensionCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "extension", Short: "Extensions: kinds of tasks whose programs are in folders of this machine",
+		Use: "extension", Short: "Make, check, try and list extensions: folders of this machine that add kinds of tasks",
 		Long: `An extension is a folder with a file extension.yaml, which names kinds of tasks and the programs that run them. Nodes and workers read
 the folders of the setting extensions when they start, and on reload.`,
 		Example: "  skein extension init mail\n  skein extension test ./mail mail --with '{\"to\": \"ada@example.org\"}'\n  skein extension list",
@@ -327,10 +328,23 @@ func givenOutputs(data []byte, types map[string]string) (json.RawMessage, error)
 	return output.Parse(data, of)
 }
 
+// isDev reports whether the arguments of a process are those of skein dev, which HUP would end.
+func isDev(cmdline []byte) bool {
+	for arg := range bytes.SplitSeq(cmdline, []byte{0}) {
+		switch string(arg) {
+		case "server", "worker":
+			return false
+		case "dev":
+			return true
+		}
+	}
+	return false
+}
+
 func extensionReloadCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Make the node or worker of the data folder read its extensions again",
-		Long:    "Sends HUP to the process that holds the data folder, which also reads its settings again. Its log says which extensions it uses and which it refuses.",
+		Long:    "Sends HUP to the process that holds the data folder, which also reads its settings again. skein dev is refused: start it again instead. The log of the process says which extensions it uses and which it refuses.",
 		Example: "  skein extension reload\n  skein extension reload --data /var/lib/skein",
 		Args:    cobra.NoArgs,
 		RunE: c.do(func(context.Context, []string) error {
@@ -340,6 +354,9 @@ func extensionReloadCmd(c *cli) *cobra.Command {
 			}
 			if held == nil || held.PID <= 0 {
 				return &said{errNotFound, "no node or worker holds the data folder " + c.cfg.Data + ": name another with --data DIR; a node reads its extensions when it starts"}
+			}
+			if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", held.PID)); err == nil && isDev(args) {
+				return &said{errConflict, fmt.Sprintf("process %d is skein dev, which reads extensions only when it starts: end it with Ctrl-C, and start it again", held.PID)}
 			}
 			process, err := os.FindProcess(held.PID)
 			if err == nil {
