@@ -53,18 +53,20 @@ type errandEnd struct {
 // errands sends the starts of the errands of this transaction's steps.
 func (c *calls) errands() error {
 	for i := 0; i < len(c.txn().fx.Errands); i++ {
-		if err := c.errand(&c.txn().fx.Errands[i]); err != nil {
-			return err
+		e := &c.txn().fx.Errands[i]
+		if r := c.inMemory()[e.Attempt.Run]; r != nil {
+			if err := c.errand(r, e); err != nil {
+				return err
+			}
 		}
 	}
 	c.txn().fx.Errands = c.txn().fx.Errands[:0]
 	return nil
 }
 
-func (c *calls) errand(e *dag.Errand) error {
-	r := c.inMemory()[e.Attempt.Run]
+func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 	id, err := c.defs.releasing()
-	if err != nil || r == nil {
+	if err != nil {
 		return err
 	}
 	if id == 0 {
@@ -100,35 +102,53 @@ const releasePause = time.Second
 // errand.
 func (c *calls) later(e dag.Errand) {
 	c.helper(func(ctx context.Context) {
-		for ctx.Err() == nil {
-			err := errRelease
-			if c.makeRelease != nil {
-				err = c.makeRelease(ctx)
+		for ctx.Err() == nil { // the next owner of the run sends the errand if this process ends before
+			if err := c.makeErrands(ctx); err != nil {
+				c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
+					"run", e.Attempt.Run.String(), "task", e.Attempt.Task, "handle", e.Handle, "err", err)
+			} else if _, err = c.inbox.send(ctx, c.again(e)); !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
+				return
 			}
-			if err == nil || errors.Is(err, errRelease) {
-				if _, err = c.store.Workflow(ctx, SystemNamespace, ReleaseName); err == nil {
-					break
-				}
-			}
-			c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
-				"run", e.Attempt.Run.String(), "task", e.Attempt.Task, "handle", e.Handle, "err", err)
 			c.host.Await(ctx, nil, releasePause)
 		}
-		_ = c.inbox.put(c.again(e)) // refused only when this process ends: the next owner sends it
 	})
 }
 
-// errRelease: this engine does not make the workflow of errands.
-var errRelease = errors.New("the engine was made without it")
+// makeErrands makes the workflow of errands, unless it exists.
+func (c *calls) makeErrands(ctx context.Context) error {
+	if c.makeRelease != nil {
+		if err := c.makeRelease(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := c.store.Workflow(ctx, SystemNamespace, ReleaseName)
+	return err
+}
 
 // again makes an item that starts an errand, unless its handle was released meanwhile. It may be started
-// twice.
+// twice. The run may have ended meanwhile; then its handle is an orphan.
 func (c *calls) again(e dag.Errand) item {
-	return item{op: func(*writer) answer {
-		if r := c.inMemory()[e.Attempt.Run]; r != nil && r.Leaves(e.Attempt.Task, e.Attempt.Token) {
-			c.txn().fx.Errands = append(c.txn().fx.Errands, e)
+	return item{op: func(w *writer) answer {
+		r := c.inMemory()[e.Attempt.Run]
+		if r == nil {
+			var err error
+			if r, err = c.revive(e.Attempt.Run); err != nil {
+				return answer{err: err}
+			}
+			defer func() {
+				if r.Pending() == 0 {
+					delete(c.inMemory(), r.ID)
+				}
+			}()
 		}
-		return answer{}
+		if !r.Leaves(e.Attempt.Task, e.Attempt.Token) {
+			return answer{}
+		}
+		err := c.errand(r, &e)
+		if err != nil {
+			w.broken(err)
+		}
+		return answer{err: err}
 	}}
 }
 
