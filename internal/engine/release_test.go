@@ -69,6 +69,12 @@ func TestErrandBeforeRetry(t *testing.T) {
 	if err := json.Unmarshal(row.Params, &p); err != nil || p != (engine.ErrandParams{Run: id, Name: "a", Token: k.token, Handle: "job-1"}) {
 		t.Fatalf("the errand got %s, %v", row.Params, err)
 	}
+	for _, task := range []string{"", "a"} {
+		x, err := n.Explain(t.Context(), id, task)
+		if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "wait_release" || x.Reasons[0].Holder != e.run.String() {
+			t.Errorf("task %q waits for %+v, %v", task, x.Reasons, err)
+		}
+	}
 	n.sound()
 	h.end(e, dag.Result{State: dag.AttemptSucceeded, Exited: true})
 	again := h.holding(1)[0]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,10 +148,15 @@ func (x *explaining) explainRun(ctx context.Context) error {
 	if err := x.look(ctx, dag.LeaderTask); err != nil {
 		return err
 	}
+	owing, err := x.explainErrands(ctx, x.tasks()...)
+	if err != nil {
+		return err
+	}
 	waiting, err := x.explainGoing(ctx)
 	if err != nil {
 		return err
 	}
+	waiting = slices.DeleteFunc(waiting, func(t dag.TaskID) bool { return slices.Contains(owing, t) })
 	if len(waiting) > 0 && x.run.Intent == dag.IntentRun {
 		groups, err := x.misplaced(ctx, waiting...)
 		if err != nil {
@@ -327,6 +333,11 @@ func describe(a *dag.AttemptRow) string {
 }
 
 func (x *explaining) explainTask(ctx context.Context, t *TaskView) error {
+	if t.State == dag.Ready || t.State == dag.RetryWait {
+		if owing, err := x.explainErrands(ctx, t.ID); len(owing) > 0 || err != nil {
+			return err
+		}
+	}
 	switch t.State {
 	case dag.Assigned, dag.Running:
 		x.explainHeld(t)
