@@ -39,7 +39,7 @@ func (w *World) save() *saved {
 	v := w.witness
 	v.epoch, v.seq, v.owner, v.taker = maps.Clone(v.epoch), maps.Clone(v.seq), maps.Clone(v.owner), maps.Clone(v.taker)
 	v.members, v.order, v.keys, v.active = maps.Clone(v.members), slices.Clone(v.order), maps.Clone(v.keys), maps.Clone(v.active)
-	v.runs = map[dag.RunID]*shadow{}
+	v.named, v.runs = maps.Clone(v.named), map[dag.RunID]*shadow{}
 	for id, sh := range w.witness.runs {
 		is := *sh
 		v.runs[id] = &is
@@ -65,7 +65,7 @@ func (w *World) back(to *saved) {
 	was, heard := to.witness, v.members
 	v.epoch, v.seq, v.owner, v.taker = was.epoch, was.seq, was.owner, was.taker
 	v.members, v.order, v.keys, v.active, v.runs = was.members, was.order, was.keys, was.active, was.runs
-	v.backs, v.moved = w.backs, w.now
+	v.backs, v.moved, v.named = w.backs, w.now, was.named
 	for h, p := range v.members { // members that were listed after that time count as heard
 		if p.since = w.now; heard[h].since != 0 {
 			p.since = heard[h].since

@@ -72,6 +72,9 @@ func (w *World) setUp() {
 	}
 	for i := range s.flows {
 		f := flow{plan: plans()[w.rng.IntN(plansMax)]}
+		if w.stage.Handles {
+			f.plan = handlePlans()[w.rng.IntN(plansMax/2)]
+		}
 		if w.rich != nil {
 			f.plan = w.richPlans()[w.rng.IntN(plansMax/2)]
 		}

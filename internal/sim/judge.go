@@ -16,7 +16,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 	id := rec.Run.ID
 	sh := v.runs[id]
 	if sh == nil {
-		sh = &shadow{name: fmt.Sprintf("R%d", len(v.order)+1), plan: v.w.flows[rec.Run.Workflow-1].plan, row: rec.Run, beside: v.w.swarm.beside}
+		sh = &shadow{name: fmt.Sprintf("R%d", len(v.order)+1), plan: flowOf(v.w, rec.Run.Workflow).plan, row: rec.Run, beside: v.w.swarm.beside}
 		sh.row.State, sh.row.Intent, sh.row.Generation = dag.RunSubmitted, dag.IntentRun, rec.Run.Generation
 		v.runs[id] = sh
 		v.order = append(v.order, id)
@@ -76,7 +76,7 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 		fs.add("quarantine", "%s", r.Message)
 		return fs
 	}
-	if was.row.State.Terminal() && (!reflect.DeepEqual(was.row, *r) || !reflect.DeepEqual(was.attempts, is.Attempts)) {
+	if was.row.State.Terminal() && (!reflect.DeepEqual(was.row, *r) || !reflect.DeepEqual(bare(was.attempts), bare(is.Attempts))) {
 		fs.add("terminal is absorbing", "it was %s, and changes to %s with %d attempts", was.row.State, r.State, len(is.Attempts))
 	}
 	if r.Intent < was.row.Intent && !(was.row.Intent == dag.IntentPause && r.Intent == dag.IntentRun) {
@@ -96,7 +96,7 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 			fs.add("outcome", "it ended %s: %v", r.State, err)
 		}
 	} else if r.Intent == dag.IntentRun && r.State == dag.RunRunning {
-		over := !was.beside
+		over := !was.beside && !dag.AnyReleasing(is.Attempts)
 		for _, s := range states {
 			over = over && ends(s)
 		}
@@ -169,7 +169,7 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 		switch {
 		case b == nil:
 			judgeStart(was, is, a, fs)
-		case b.State.Ended() && !reflect.DeepEqual(*a, *b):
+		case b.State.Ended() && !reflect.DeepEqual(bare([]dag.AttemptRow{*a}), bare([]dag.AttemptRow{*b})):
 			fs.add("one end", "attempt %d of task %d was %s and becomes %s", a.Token, a.Task, b.State, a.State)
 		case b.Handler != a.Handler:
 			fs.add("one holder", "attempt %d of task %d goes from handler %d to %d", a.Token, a.Task, b.Handler, a.Handler)
@@ -256,6 +256,7 @@ func (v *witness) close() {
 			}
 		}
 	}
+	v.closeHandles()
 	v.closeRich(ctx)
 	v.alerts(ctx)
 	v.oneEach(ctx)

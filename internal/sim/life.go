@@ -146,7 +146,7 @@ const bootPause = 200 * time.Millisecond
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{
-		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
+		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Release: makeRelease(w, l), Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
 		Reap: l.reap, Host: l, Planner: w.planner,
 	}
 	if w.stage.Alerts {

@@ -45,6 +45,7 @@ type Mutant struct {
 	registry  bool                // the bug shows in worlds with a registry
 	hasty     bool                // a member that the registry has lost is deposed whatever its counter does
 	rash      bool                // shards are shifted without hysteresis
+	noErrand  bool                // the start of an errand is not sent again after a load
 	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
 

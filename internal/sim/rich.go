@@ -30,7 +30,7 @@ type rich struct {
 }
 
 func (w *World) drawRich() {
-	if w.Seed%3 != 1 {
+	if w.Seed%3 != 1 || w.stage.Handles {
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71c4))

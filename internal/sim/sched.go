@@ -54,6 +54,8 @@ type Stage struct {
 	Alerts bool
 	// Load gives the shards costs, and lets the nodes spread them.
 	Load bool
+	// Handles lets attempts begin work outside of their processes.
+	Handles bool
 }
 
 func (s *Stage) take() *coro {

@@ -29,7 +29,7 @@ type timed struct {
 }
 
 func (w *World) drawTimed() {
-	if w.Seed%6 != 2 { // these worlds are not rich
+	if w.Seed%6 != 2 || w.stage.Handles { // these worlds are not rich
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71de))

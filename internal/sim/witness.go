@@ -31,6 +31,7 @@ type witness struct {
 	Commits int
 	backs   int                  // how often the store returned to an earlier state
 	given   map[attemptKey]begun // attempts that have begun, in any history
+	named   map[string]bool      // the handles that rows have had
 }
 
 // pulse is the counter of a member, and the time of its last move.
@@ -60,7 +61,7 @@ func (v *witness) open(w *World) {
 	v.taker = map[dag.ShardID]dag.HandlerID{}
 	v.members, v.runs = map[dag.HandlerID]pulse{}, map[dag.RunID]*shadow{}
 	v.keys, v.said = map[string]dag.RunID{}, map[attemptKey]dag.AttemptState{}
-	v.given = map[attemptKey]begun{}
+	v.given, v.named = map[attemptKey]begun{}, map[string]bool{}
 	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
 		v.epoch[s] = 1 // the epoch of the set-up
@@ -181,6 +182,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	}
 	v.commons()
 	v.limits()
+	v.handles()
 	v.quotas(b)
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return

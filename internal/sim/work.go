@@ -32,6 +32,10 @@ type attempt struct {
 	handler dag.HandlerID
 	result  dag.Result
 	over    bool
+
+	handle   string   // of its work outside; "": none
+	found    []string // the handles that earlier attempts have left
+	releases string   // the handle that it releases, as an errand
 }
 
 func newWorker(l *life) *worker {
@@ -63,6 +67,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 			w.violate("slots", "%s runs %d attempts at once, it has %d slots", wk.life, len(wk.live), w.swarm.slots)
 		}
 		wk.begin(at, a.Graph)
+		wk.reaches(at, a)
 	}
 }
 
@@ -113,6 +118,7 @@ func (wk *worker) end(at *attempt) {
 	w.tell("%s: %s ended %s", wk.life, w.name(at.attemptKey), at.result.State)
 	r := engine.Report{Run: at.run, Task: at.task, Token: at.token, Result: at.result}
 	w.witness.said[at.attemptKey] = at.result.State
+	overOutside(w, at, at.result.State)
 	wk.life.eng.Report(r)
 	delete(wk.live, at.attemptKey)
 	wk.done[at.attemptKey] = true
@@ -138,7 +144,7 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 			continue
 		}
 		wk.life.w.tell("%s: %s is told to end", wk.life, wk.life.w.name(at.attemptKey))
-		at.result = dag.Result{State: dag.AttemptStopped, Signal: "SIGTERM", Finished: wk.told()}
+		at.result = dag.Result{State: dag.AttemptStopped, Signal: "SIGTERM", Finished: wk.told(), Handle: at.result.Handle}
 		wk.life.w.after(wk.life.w.delay(100*time.Millisecond), func() { wk.life.do(func() { wk.end(at) }) })
 	}
 }
@@ -171,6 +177,7 @@ func (wk *worker) orphan() {
 		w.count("ghost")
 		r := engine.Report{Run: at.run, Task: at.task, Token: at.token, Result: at.result}
 		w.witness.said[k] = at.result.State
+		overOutside(w, at, at.result.State)
 		w.after(w.delay(8*time.Second), func() { w.haunt(wk, at.handler, r) })
 	}
 }

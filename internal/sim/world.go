@@ -119,6 +119,7 @@ func (w *World) draw() {
 		s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
 		return
 	}
+	drawHandles(w)
 	if w.stage.Back { // the witness does not know which rows of triggers and admission were lost
 		s.triggers, s.limit = false, false
 		return
@@ -168,6 +169,7 @@ type World struct {
 	backs     int          // count of the times the store went back
 	pasts     []*past.Past // the confirmed states that each node remembers; nil: none
 
+	outside outside
 	shelf   shelf
 	flows   []flow
 	client  client
@@ -198,6 +200,7 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	w.lives, w.born, w.pasts = make([]*life, s.nodes), make([]int, s.nodes), make([]*past.Past, s.nodes)
 	w.witness.open(w)
 	w.shelf.open(w)
+	w.outside = outside{works: map[string]attemptKey{}, early: map[attemptKey]int64{}, errands: flow{plan: errandPlan()}}
 	w.audits.acked, w.audits.leaves = map[string]order{}, map[int64]store.AuditLeaf{}
 	w.setUp()
 	w.tell("seed %d: %+v %+v", seed, *s, w.rich)
