@@ -21,7 +21,7 @@ LARGE   := ^TestLargeRun$$
 # Patroni, machines, moves by load, the OpenTelemetry Collector. make clusters and make nightly run them.
 CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
-TIMEOUT ?= 14m
+TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
 NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static ssh:openssh-client
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
