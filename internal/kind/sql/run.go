@@ -173,7 +173,7 @@ func (t *task) each(ctx context.Context, db database) error {
 	if err := t.judged(to, affected); err != nil {
 		return err
 	}
-	t.say("executed %d statements, %d rows", len(t.all), affected)
+	t.say("executed %d statements, %s", len(t.all), rowsOf(affected))
 	return t.give(&kept{Affected: affected, Rows: to.rows()})
 }
 
@@ -231,7 +231,7 @@ func (t *task) transaction(ctx context.Context, db database) (err error) {
 			return fmt.Errorf("the row in skein_done for `once: true`: %w", err)
 		}
 		if earlier != nil {
-			t.say("attempt %d has committed this already: %d rows, nothing is done again", earlier.Attempt, earlier.Affected)
+			t.say("attempt %d has committed this already: %s, nothing is done again", earlier.Attempt, rowsOf(earlier.Affected))
 			return t.give(earlier)
 		}
 	}
@@ -262,6 +262,14 @@ func (t *task) transaction(ctx context.Context, db database) (err error) {
 		return err
 	}
 	done = true
-	t.say("committed, %d rows, %v", affected, time.Since(began).Round(time.Millisecond))
+	t.say("committed, %s, %v", rowsOf(affected), time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// rowsOf counts rows in words.
+func rowsOf(n int64) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", n)
 }
