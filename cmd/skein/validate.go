@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -27,6 +29,11 @@ func (c *cli) validateCmd() *cobra.Command {
 			all := workflow.Errors{}
 			var missing error
 			for _, path := range args {
+				if filepath.Base(path) == extension.FileName {
+					all = append(all, workflow.Error{File: path, Line: 1, Column: 1, Message: "this is the manifest of an extension, not a workflow file",
+						Hint: "check it with skein extension check " + filepath.Dir(path)})
+					continue
+				}
 				_, good, err := parseFile(path, c.cfg.TasksMax, bookOf(c).Check)
 				var found workflow.Errors
 				switch {
