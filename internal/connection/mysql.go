@@ -41,8 +41,6 @@ type MySQLSession struct {
 	db   *sql.DB
 	left *atomic.Int64
 	ID   int64 // the number of the session in the server
-	// From is the address of the client, as the server sees it. With ID it names the session.
-	From string
 }
 
 // Took says that the caller took a row, so that the server may send more.
@@ -87,7 +85,7 @@ func (m *MySQL) Open(ctx context.Context, password string, dial Dial) (*MySQLSes
 	s := &MySQLSession{db: sql.OpenDB(connector), left: left}
 	s.db.SetMaxOpenConns(1)
 	if s.Conn, err = s.db.Conn(within); err == nil {
-		err = s.QueryRowContext(within, "SELECT CONNECTION_ID(), (SELECT host FROM information_schema.processlist WHERE id = CONNECTION_ID())").Scan(&s.ID, &s.From)
+		err = s.QueryRowContext(within, "SELECT CONNECTION_ID()").Scan(&s.ID)
 		if err != nil {
 			_ = s.Conn.Close()
 		}

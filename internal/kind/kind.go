@@ -59,18 +59,10 @@ type Env struct {
 	Input Input
 	// Output takes the outputs of the task: JSON objects, one a line. Of equal names the last counts. They are
 	// kept only if Main returns Done.
-	Output io.Writer
-	// Handle keeps the name of work that goes on outside of this process: one line of at most HandleMax bytes.
-	// It is called before that work begins.
-	Handle func(line string) error
-	// Earlier lists the earlier attempts of the task in this generation, the oldest first.
-	Earlier        []Earlier
+	Output         io.Writer
 	Stdout, Stderr io.Writer // the log of the attempt
 	Dir            string    // the working folder of the attempt
 }
-
-// HandleMax bounds a handle in bytes.
-const HandleMax = 4 << 10
 
 // Input is the content of the file that the variable SKEIN_INPUT names.
 type Input struct {
@@ -98,13 +90,6 @@ type Input struct {
 	Token     int64     `json:"token"`
 	// Key is the same for all attempts of the task in this generation.
 	Key string `json:"key"`
-}
-
-// Earlier is an earlier attempt of the same task.
-type Earlier struct {
-	Token  int64  `json:"token"`
-	End    string `json:"end"`
-	Handle string `json:"handle,omitempty"`
 }
 
 // Set writes one output.

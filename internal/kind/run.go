@@ -8,20 +8,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode/utf8"
 )
 
 // Names of the variables that an attempt gets.
 const (
-	InputVar   = "SKEIN_INPUT"
-	OutputVar  = "SKEIN_OUTPUT"
-	HandleVar  = "SKEIN_HANDLE"
-	EarlierVar = "SKEIN_EARLIER"
+	InputVar  = "SKEIN_INPUT"
+	OutputVar = "SKEIN_OUTPUT"
 )
 
 const (
-	inputMax  = 4 << 20 // bytes of the file of an input, and of the earlier attempts
+	inputMax  = 4 << 20 // bytes of the file of an input
 	outputMax = 1 << 20 // bytes of all output lines; the worker bounds the kept bytes
 )
 
@@ -55,13 +51,6 @@ func open(get func(string) string) (*Env, error) {
 	if err := readJSON(path, &env.Input); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
-	if path := get(EarlierVar); path != "" {
-		if err := readJSON(path, &env.Earlier); err != nil {
-			return nil, fmt.Errorf("read the earlier attempts: %w", err)
-		}
-	}
-	handle := get(HandleVar)
-	env.Handle = func(line string) error { return writeHandle(handle, line) }
 	var err error
 	env.Dir, err = os.Getwd()
 	return env, err
@@ -82,26 +71,6 @@ func readJSON(path string, into any) error {
 		return fmt.Errorf("%s is larger than %d bytes", path, inputMax)
 	case json.Unmarshal(data, into) != nil:
 		return fmt.Errorf("%s is not the JSON that was expected", path)
-	}
-	return nil
-}
-
-// writeHandle writes the handle of the attempt with one call. A worker that keeps no handles sets no path:
-// then there is nothing to write.
-func writeHandle(path, line string) error {
-	switch {
-	case line == "" || len(line) > HandleMax || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\n\x00"):
-		return fmt.Errorf("a handle is one line of UTF-8 text of up to %d bytes", HandleMax)
-	case path == "":
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("keep the handle: %w", err)
-	}
-	_, err = f.WriteString(line + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("keep the handle: %w", err)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (c *container) options() (args, inherit []string, err error) {
 }
 
 // local are the variables of the attempt that mean files of the machine.
-var local = map[string]bool{kind.InputVar: true, kind.OutputVar: true, kind.HandleVar: true, kind.EarlierVar: true}
+var local = map[string]bool{kind.InputVar: true, kind.OutputVar: true}
 
 // networkOption returns the option for a network. The processes of such a network are in the namespaces of
 // the container, so it leaves no address or rule behind.

@@ -70,46 +70,9 @@ func (t *task) openClickHouse(ctx context.Context) (database, error) {
 
 func (c *clickhouse) about() string { return "ClickHouse at " + c.t.to.ClickHouse.URL }
 
-// statementsOf is the handle of the statements of an attempt.
-type statementsOf struct {
-	Prefix string `json:"clickhouse"`
-}
-
-func (c *clickhouse) handle() string {
-	raw, err := json.Marshal(statementsOf{c.prefix})
-	if err != nil {
-		return ""
-	}
-	return string(raw)
-}
-
 // quoted is a text as a literal of ClickHouse. It is for names that Skein has made.
 func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
-}
-
-// end kills the statements of an earlier attempt.
-func (c *clickhouse) end(ctx context.Context, handle string) (there bool, err error) {
-	var of statementsOf
-	if json.Unmarshal([]byte(handle), &of) != nil || of.Prefix == "" {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, earlierMax)
-	defer cancel()
-	which := "startsWith(query_id, " + quoted(of.Prefix) + ")"
-	for {
-		n, err := c.ask(ctx, "SELECT count() FROM system.processes WHERE "+which, nil)
-		if err != nil || n == "0" {
-			return there, err
-		}
-		there = true
-		if _, err := c.ask(ctx, "KILL QUERY WHERE "+which+" ASYNC", nil); err != nil {
-			return there, err
-		}
-		if err := pause(ctx); err != nil {
-			return there, fmt.Errorf("the statement %s of the server does not end: %w", of.Prefix, err)
-		}
-	}
 }
 
 // ask sends a statement of Skein and returns its answer, which is short.

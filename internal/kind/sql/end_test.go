@@ -3,7 +3,6 @@
 package sql
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -44,7 +43,6 @@ var running = map[string]string{
 func ends(t *testing.T, s server) {
 	s.ask(s.done)
 	t.Run("stop", func(t *testing.T) { stop(t, s) })
-	t.Run("kill", func(t *testing.T) { killed(t, s) })
 	t.Run("kill once", func(t *testing.T) { killedOnce(t, s) })
 }
 
@@ -80,25 +78,6 @@ func stop(t *testing.T, s server) {
 	}
 }
 
-// process starts an attempt in a process of its own, and returns it with its handle.
-func process(t *testing.T, s server, w With, token int64) (*exec.Cmd, string) {
-	t.Helper()
-	in := inputOf(t, s, w)
-	in.Token = token
-	return begin(t, in)
-}
-
-func begin(t *testing.T, in kind.Input) (*exec.Cmd, string) {
-	t.Helper()
-	cmd, out := spawn(t, in)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	handle, ok := strings.CutPrefix(strings.TrimSpace(line), "handle ")
-	if err != nil || !ok {
-		t.Fatalf("%q, %v", line, err)
-	}
-	return cmd, handle
-}
-
 // spawn starts an attempt in a process.
 func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
 	t.Helper()
@@ -120,39 +99,6 @@ func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-func earlier(handle string) option {
-	return func(e *kind.Env) {
-		e.Earlier = []kind.Earlier{{Token: 3, End: "lost", Handle: handle}}
-		e.Input.Token = 4
-	}
-}
-
-// killed: the next attempt ends what a killed one has left in the server, before it begins.
-func killed(t *testing.T, s server) {
-	s.ask("DROP TABLE IF EXISTS killed")
-	s.ask("CREATE TABLE killed (n int)")
-	active := fmt.Sprintf(running[s.name], "killed")
-	cmd, handle := process(t, s, With{Query: fmt.Sprintf(slow[s.name], "killed")}, 3)
-	await(t, "the statement runs", func() bool { return s.ask(active) == "1" })
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if got := attempt(t, s, With{Query: "INSERT INTO killed VALUES (2)"}, earlier(handle)); got.code != kind.Done {
-		t.Errorf("%+v", got)
-	}
-	if is := s.ask(active); is != "0" {
-		t.Errorf("%s statements run", is)
-	}
-	if is := s.ask("SELECT count(*) FROM killed"); is != "1" {
-		t.Errorf("%s effects", is)
-	}
-	// A handle of a session that is gone, and of another kind, ends nothing.
-	for _, handle := range []string{handle, `{"clickhouse":"x"}`, "nonsense", `{"postgres":1,"start":5}`, `{"mysql":1,"from":"x"}`} {
-		if got := attempt(t, s, With{Query: "SELECT 1"}, earlier(handle)); got.code != kind.Done || strings.Contains(got.log, "ended the session") {
-			t.Errorf("%s: %+v", handle, got)
-		}
-	}
-}
-
 // killedOnce: an attempt that is killed at any step has one effect together with the next one.
 func killedOnce(t *testing.T, s server) {
 	s.ask("DROP TABLE IF EXISTS effect")
@@ -163,9 +109,8 @@ func killedOnce(t *testing.T, s server) {
 			n++
 			w := With{Connection: "warehouse", Query: fmt.Sprintf("INSERT INTO effect VALUES (%d)", n), Once: true}
 			id := key(fmt.Sprint("killed/", n))
-			var handle string
-			alive, handle = killedAt(t, s, w, id, step, forwarded)
-			if got := attempt(t, s, w, earlier(handle), id); got.code != kind.Done {
+			alive = killedAt(t, s, w, id, step, forwarded)
+			if got := attempt(t, s, w, id); got.code != kind.Done {
 				t.Errorf("step %d: %+v", step, got)
 			}
 		}
@@ -180,7 +125,7 @@ func killedOnce(t *testing.T, s server) {
 
 // killedAt runs an attempt as a process, which is killed at a message to the server: before the server
 // has it, or when it is forwarded. It returns true if the attempt has fewer messages.
-func killedAt(t *testing.T, s server, w With, id option, step int, forwarded bool) (alive bool, handle string) {
+func killedAt(t *testing.T, s server, w With, id option, step int, forwarded bool) (alive bool) {
 	t.Helper()
 	var of struct{ Port int }
 	if err := json.Unmarshal([]byte(s.connection), &of); err != nil {
@@ -227,10 +172,9 @@ func killedAt(t *testing.T, s server, w With, id option, step int, forwarded boo
 			}
 		}
 	}()
-	text, _ := io.ReadAll(out)
+	_, _ = io.ReadAll(out)
 	_ = cmd.Wait()
-	handle, _, _ = strings.Cut(strings.TrimPrefix(string(text), "handle "), "\n")
-	return cmd.ProcessState.Exited(), handle
+	return cmd.ProcessState.Exited()
 }
 
 // TestStopSQLite: the end of an attempt interrupts a statement of SQLite.
@@ -552,15 +496,6 @@ func TestClickHouse(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	await(t, "the statement has ended", func() bool { return h.Post(t, active) == "0" })
-	cmd, handle := process(t, s, With{Query: "INSERT INTO t SELECT number, NULL FROM system.numbers WHERE sleep(1) = 5"}, 3)
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if got := attempt(t, s, With{Query: "SELECT 1"}, earlier(handle)); got.code != kind.Done {
-		t.Errorf("%+v", got)
-	}
-	if is := h.Post(t, "SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'"); is != "0" {
-		t.Errorf("%s statements run", is)
-	}
 }
 
 // TestClickHouseParameters: values go beside the statement, as a newer server takes them.

@@ -78,45 +78,6 @@ func (m *mariaDB) about() string {
 	return fmt.Sprintf("session of %s at %s", m.t.to.MySQL.User, m.t.to.MySQL.Host)
 }
 
-// client is the handle of a session of MySQL. Numbers are given again after a restart of the server, so
-// the address of the client counts, too.
-type client struct {
-	ID   int64  `json:"mysql"`
-	From string `json:"from"`
-}
-
-func (m *mariaDB) handle() string {
-	raw, err := json.Marshal(client{m.s.ID, m.s.From})
-	if err != nil {
-		return ""
-	}
-	return string(raw)
-}
-
-func (m *mariaDB) end(ctx context.Context, handle string) (there bool, err error) {
-	var of client
-	if json.Unmarshal([]byte(handle), &of) != nil || of.ID == 0 {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, earlierMax)
-	defer cancel()
-	for {
-		n := 0
-		err := m.s.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND host = ?", of.ID, of.From).Scan(&n)
-		if err != nil || n == 0 {
-			return there, err
-		}
-		there = true
-		var gone *mysql.MySQLError
-		if _, err := m.s.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", of.ID)); err != nil && (!errors.As(err, &gone) || gone.Number != 1094) {
-			return there, err
-		}
-		if err := pause(ctx); err != nil {
-			return there, fmt.Errorf("the session %d of the server does not end: %w", of.ID, err)
-		}
-	}
-}
-
 // commitMax bounds the wait for the answer to a COMMIT.
 const commitMax = time.Minute
 

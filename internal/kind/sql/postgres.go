@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,11 +16,9 @@ import (
 
 // postgres is a session of PostgreSQL.
 type postgres struct {
-	t     *task
-	conn  *pgx.Conn
-	tx    pgx.Tx
-	start int64  // when the session began, in microseconds
-	user  string // the user with database and address, for people
+	t    *task
+	conn *pgx.Conn
+	tx   pgx.Tx
 }
 
 // sessionSettings are set one by one, as far as the server knows them. The server ends a statement
@@ -38,7 +35,6 @@ func (t *task) openPostgres(ctx context.Context) (database, error) {
 	if p.conn, err = t.to.Postgres.Open(ctx, t.password, dial, t.notice); err != nil {
 		return nil, unreachable(err, p.judge(err))
 	}
-	err = p.conn.QueryRow(ctx, "SELECT (extract(epoch FROM backend_start) * 1000000)::bigint FROM pg_stat_activity WHERE pid = pg_backend_pid()").Scan(&p.start)
 	for _, set := range sessionSettings {
 		if err == nil {
 			if _, refused := p.conn.Exec(ctx, "SET "+set); refused != nil && (ctx.Err() != nil || p.conn.IsClosed()) {
@@ -55,53 +51,6 @@ func (t *task) openPostgres(ctx context.Context) (database, error) {
 
 func (p *postgres) about() string {
 	return fmt.Sprintf("session of %s at %s", p.t.to.Postgres.User, p.t.to.Postgres.Host)
-}
-
-// session is the handle of a session of PostgreSQL.
-type session struct {
-	PID   uint32 `json:"postgres"`
-	Start int64  `json:"start"`
-}
-
-func (p *postgres) handle() string {
-	raw, err := json.Marshal(session{p.conn.PgConn().PID(), p.start})
-	if err != nil {
-		return ""
-	}
-	return string(raw)
-}
-
-// end ends a session. The number of a process may have been given again, so the start of the session
-// counts, too.
-func (p *postgres) end(ctx context.Context, handle string) (there bool, err error) {
-	var s session
-	if json.Unmarshal([]byte(handle), &s) != nil || s.PID == 0 {
-		return false, nil // the connection now belongs to another kind of database
-	}
-	ctx, cancel := context.WithTimeout(ctx, earlierMax)
-	defer cancel()
-	for {
-		var n, ended int
-		err := p.conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
-			WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2`, int32(s.PID), s.Start).Scan(&n, &ended)
-		if err != nil || n == 0 {
-			return there, err
-		}
-		there = true
-		if err := pause(ctx); err != nil {
-			return there, fmt.Errorf("the process %d of the server does not end: %w", s.PID, err)
-		}
-	}
-}
-
-// pause waits a little before the next look.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(50 * time.Millisecond):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // enders are the first words of statements that end a transaction or begin one.

@@ -23,11 +23,6 @@ import (
 type database interface {
 	// about describes the session for the log.
 	about() string
-	// handle names the session for a later attempt; "": the session ends with this process.
-	handle() string
-	// end ends the session of an earlier attempt, and returns when it is gone. It returns true if it
-	// was there.
-	end(ctx context.Context, handle string) (bool, error)
 	begin(ctx context.Context) error
 	// claim takes the key of the effect. If an earlier attempt has committed, it returns its result.
 	claim(ctx context.Context, key string) (*kept, error)
@@ -105,23 +100,6 @@ func (t *task) run(ctx context.Context) error {
 	}
 	defer db.close()
 	t.say("%s (connection %s)", db.about(), t.with.Connection)
-	for _, e := range t.env.Earlier {
-		if e.Handle == "" {
-			continue
-		}
-		there, err := db.end(ctx, e.Handle)
-		if err != nil {
-			return &failure{kind.Away, fmt.Errorf("the session of attempt %d cannot be ended: %w", e.Token, err)}
-		}
-		if there {
-			t.say("ended the session that attempt %d had left", e.Token)
-		}
-	}
-	if handle := db.handle(); handle != "" {
-		if err := t.env.Handle(handle); err != nil {
-			return err
-		}
-	}
 	if !t.whole() {
 		return t.each(ctx, db)
 	}

@@ -110,9 +110,6 @@ const (
 // stopMax is how long a cancelled statement may take to end in the server before the session is cut.
 const stopMax = 2 * time.Second
 
-// earlierMax is how long the session of an earlier attempt may take to end.
-const earlierMax = 10 * time.Second
-
 // idleMax is how long a transaction may wait for its client before the server ends it. It is shorter
 // than the usual lease of a worker: a machine that vanished or was frozen leaves no locks and commits
 // nothing late.

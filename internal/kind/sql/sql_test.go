@@ -37,8 +37,7 @@ const childVar = "SKEIN_SQL_TEST_CHILD"
 
 // child is an attempt in a process of its own. It stops at the step that its name of the task says.
 func child(input string) int {
-	env := &kind.Env{Stdout: os.Stdout, Stderr: os.Stderr, Output: &bytes.Buffer{}, Dir: os.TempDir(),
-		Handle: func(line string) error { fmt.Println("handle", line); return nil }}
+	env := &kind.Env{Stdout: os.Stdout, Stderr: os.Stderr, Output: &bytes.Buffer{}, Dir: os.TempDir()}
 	if err := json.Unmarshal([]byte(input), &env.Input); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return kind.Permanent
@@ -108,10 +107,9 @@ func sqliteServer(t *testing.T) server {
 
 // result is what an attempt did.
 type result struct {
-	code   int
-	log    string
-	out    map[string]json.RawMessage
-	handle string
+	code int
+	log  string
+	out  map[string]json.RawMessage
 }
 
 // locked is a log.
@@ -152,8 +150,7 @@ func run(ctx context.Context, t *testing.T, s server, w With, options ...option)
 	var out bytes.Buffer
 	var log locked
 	var r result
-	env := &kind.Env{Input: inputOf(t, s, w), Output: &out, Stdout: &log, Stderr: &log, Dir: t.TempDir(),
-		Handle: func(line string) error { r.handle = line; return nil }}
+	env := &kind.Env{Input: inputOf(t, s, w), Output: &out, Stdout: &log, Stderr: &log, Dir: t.TempDir()}
 	for _, o := range options {
 		o(env)
 	}

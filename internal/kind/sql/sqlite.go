@@ -37,10 +37,6 @@ func (t *task) openSQLite(ctx context.Context) (database, error) {
 
 func (f *file) about() string { return "file " + f.t.to.SQLite.Path }
 
-func (*file) handle() string { return "" }
-
-func (*file) end(context.Context, string) (bool, error) { return false, nil }
-
 // do executes a statement with positional values, and returns the first value of the first row.
 func (f *file) do(text string, values ...string) (first *string, err error) {
 	stmt, _, err := f.conn.PrepareTransient(text)
