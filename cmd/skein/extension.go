@@ -148,21 +148,19 @@ func checkExtension(folder string) (*extension.Manifest, error) {
 		return nil, err
 	}
 	for name, k := range m.Kinds {
-		for _, words := range [][]string{k.Run, k.Release} {
-			if len(words) == 0 || !strings.Contains(words[0], "/") {
-				continue
-			}
-			path := words[0]
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(at, path)
-			}
-			info, err := os.Stat(path)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("kind %s: the program cannot be found: %w", name, err)
-			case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-				return nil, fmt.Errorf("kind %s: %s is not a program: chmod +x %s", name, path, path)
-			}
+		path := k.Run[0]
+		if !strings.Contains(path, "/") {
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(at, path)
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("kind %s: the program cannot be found: %w", name, err)
+		case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+			return nil, fmt.Errorf("kind %s: %s is not a program: chmod +x %s", name, path, path)
 		}
 	}
 	return m, nil
@@ -278,7 +276,7 @@ func (t *kindTest) run(ctx context.Context, c *cli) error {
 	cmd := exec.CommandContext(ctx, program, k.Run[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = at("dir"), c.err, c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(), kind.InputVar+"="+at("input"), kind.OutputVar+"="+at("output"), kind.HandleVar+"="+at("handle"),
+	cmd.Env = append(os.Environ(), kind.InputVar+"="+at("input"), kind.OutputVar+"="+at("output"),
 		"SKEIN_RUN_ID=test", "SKEIN_TASK=test", "SKEIN_ATTEMPT=1", "SKEIN_TOKEN=1", "SKEIN_IDEMPOTENCY_KEY=test/test", "SKEIN_WORKFLOW=test", "SKEIN_NAMESPACE=default")
 	return t.ended(c, cmd.Run(), at, k.Outputs)
 }

@@ -246,13 +246,11 @@ func Read(folder string) (*Manifest, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, k := range m.Kinds {
-		for _, words := range [][]string{k.Run, k.Release} {
-			if len(words) == 0 || !strings.Contains(words[0], "/") {
-				continue
-			}
-			if _, err := g.way(programAt(at, words[0])); err != nil {
-				return nil, err
-			}
+		if !strings.Contains(k.Run[0], "/") {
+			continue
+		}
+		if _, err := g.way(programAt(at, k.Run[0])); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

@@ -17,8 +17,6 @@ version: 1.4.0
 kinds:
   slurm:
     run: [./slurm.py]
-    release: [./slurm.py, release]
-    adopts: true
     input: {type: object, required: [script], additionalProperties: false, properties: {script: {type: string, minLength: 1}, nodes: {type: integer, minimum: 1, maximum: 8}, partition: {enum: [big, small]}, tags: {type: array, items: {type: string, pattern: "^[a-z]+$"}, maxItems: 2}}}
     outputs: {job_id: string, exit_code: int}
     connection: http
@@ -35,7 +33,7 @@ func says(err error, what string) bool {
 
 func TestParse(t *testing.T) {
 	m, err := Parse([]byte(slurm))
-	if err != nil || m.Version != "1.4.0" || !m.Kinds["slurm"].Adopts || len(m.Digest) != 64 || m.Kinds["slurm"].Input.Properties["nodes"] == nil {
+	if err != nil || m.Version != "1.4.0" || len(m.Digest) != 64 || m.Kinds["slurm"].Input.Properties["nodes"] == nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	for text, want := range map[string]string{
@@ -57,14 +55,13 @@ func TestParse(t *testing.T) {
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: x}}":                                                 "cannot be read",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], outputs: {n: number}}}":                         "none of string, int",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], connection: 'http, sql'}}":                      "with commas and without spaces",
-		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 "needs release",
+		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 `unknown field "adopts"`,
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {type: text}}}":                          "no type of JSON Schema",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {properties: {b: {format: date}}}}}":     "is not supported",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {pattern: \"(\"}}}":                      "pattern",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x]}}\n" + strings.Repeat("# long\n", manifestMax/7): "the limit is",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x]}}\nkinds: {}":                                    "twice",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [" + strings.Repeat("x,", wordsMax) + "x]}}":         "words",
-		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], release: ['']}}":                                "release: it names no program",
 	} {
 		if _, err := Parse([]byte(text)); !says(err, want) {
 			t.Errorf("%.150s: %v; want %q", text, err, want)

@@ -33,10 +33,8 @@ type Manifest struct {
 
 // Kind is a kind of task. The folder of its extension is where relative programs are.
 type Kind struct {
-	Run     []string `json:"run"`               // the program and its arguments
-	Release []string `json:"release,omitempty"` // ends the work that a handle names; empty: nothing outlives the process
-	Adopts  bool     `json:"adopts,omitempty"`  // an attempt continues the work of an earlier one
-	Input   *Schema  `json:"input,omitempty"`   // the shape of with; nil: anything
+	Run   []string `json:"run"`             // the program and its arguments
+	Input *Schema  `json:"input,omitempty"` // the shape of with; nil: anything
 	// Outputs are the types of outputs, for people and editors.
 	Outputs map[string]string `json:"outputs,omitempty"`
 	// Connection is the type of the connection that with.connection names; "": it names none.
@@ -155,11 +153,6 @@ func (k *Kind) check() error {
 	if err := checkCommand(k.Run); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	if len(k.Release) > 0 {
-		if err := checkCommand(k.Release); err != nil {
-			return fmt.Errorf("release: %w", err)
-		}
-	}
 	if k.Connection != "" && !connectionOK.MatchString(k.Connection) {
 		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", k.Connection)
 	}
@@ -167,9 +160,6 @@ func (k *Kind) check() error {
 		if !slices.Contains(outputTypes, is) {
 			return fmt.Errorf("outputs.%s: %.40q is none of %s", name, is, strings.Join(outputTypes, ", "))
 		}
-	}
-	if k.Adopts && len(k.Release) == 0 {
-		return errors.New("adopts: true needs release: work that is not adopted must be ended")
 	}
 	return nil
 }
