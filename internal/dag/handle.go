@@ -238,6 +238,17 @@ func (r *Run) Releasing(t TaskID, token Token) bool {
 	return ok && o.at(i).State == HandleReleasing
 }
 
+// Errands returns ended attempts whose handles errands release: those of one task, and up to most others.
+func (r *Run) Errands(of TaskID, most int) (all []AttemptRow) {
+	for _, i := range r.handles {
+		a := &r.slots[i]
+		if handlesOf(r).at(i).State == HandleReleasing && (a.Task == of || len(all) < most) {
+			all = append(all, a.AttemptRow)
+		}
+	}
+	return all
+}
+
 // Leaves reports whether the handle of an ended attempt is left for an errand: one is under way, or the
 // handle is an orphan.
 func (r *Run) Leaves(t TaskID, token Token) bool {

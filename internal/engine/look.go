@@ -114,7 +114,7 @@ func (w *writer) sight(id dag.RunID, task dag.TaskID) *inspect.Sight {
 		return nil
 	}
 	now := w.clock.now()
-	s := &inspect.Sight{Graph: r.Graph, Views: r.Views(), Now: now.Wall,
+	s := &inspect.Sight{Graph: r.Graph, Views: r.Views(), Now: now.Wall, Errands: r.Errands(task, inspect.SightOpenMax),
 		Open: map[dag.TaskID]dag.AttemptRow{}, Again: map[dag.TaskID]bool{}}
 	limited := false
 	for t := range s.Views {

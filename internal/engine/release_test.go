@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
 )
 
@@ -69,10 +71,12 @@ func TestErrandBeforeRetry(t *testing.T) {
 	if err := json.Unmarshal(row.Params, &p); err != nil || p != (engine.ErrandParams{Run: id, Name: "a", Token: k.token, Handle: "job-1"}) {
 		t.Fatalf("the errand got %s, %v", row.Params, err)
 	}
-	for _, task := range []string{"", "a"} {
-		x, err := n.Explain(t.Context(), id, task)
-		if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "wait_release" || x.Reasons[0].Holder != e.run.String() {
-			t.Errorf("task %q waits for %+v, %v", task, x.Reasons, err)
+	for _, ctx := range []context.Context{t.Context(), inspect.FromRows(t.Context())} {
+		for _, task := range []string{"", "a"} {
+			x, err := n.Explain(ctx, id, task)
+			if err != nil || len(x.Reasons) != 1 || x.Reasons[0].Code != "wait_release" || x.Reasons[0].Holder != e.run.String() {
+				t.Errorf("task %q waits for %+v, %v", task, x.Reasons, err)
+			}
 		}
 	}
 	n.sound()
@@ -93,8 +97,8 @@ func TestErrandBeforeRetry(t *testing.T) {
 	n.quiet()
 }
 
-// TestLostIsAdopted: the handle of a lost attempt waits for the attempt that adopts it, also across a
-// restart. A stop of the run releases it, once, and the run ends after that.
+// TestLostIsAdopted: the handle of a lost attempt waits for the attempt that adopts it. A stop of the run
+// releases it, once, and the run ends after that.
 func TestLostIsAdopted(t *testing.T) {
 	st, h := openSQLite(t), newHands(t)
 	h.held = true

@@ -17,12 +17,14 @@ func (x *explaining) explainErrands(ctx context.Context, of ...dag.TaskID) (wait
 		if !x.Graph.Policy(t).Release || x.Views[t].Token == 0 || len(x.Reasons) >= goingMax {
 			continue
 		}
-		rows, err := x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true, Outputs: true, Sparing: true})
-		if err != nil {
-			return nil, errkind.FromStore("read the attempts of task "+x.Graph.Name(t), err)
+		rows := x.Errands
+		if x.rows {
+			if rows, err = x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true, Outputs: true, Sparing: true}); err != nil {
+				return nil, errkind.FromStore("read the attempts of task "+x.Graph.Name(t), err)
+			}
 		}
 		for i := range rows {
-			if h, _ := dag.HandleOf(&rows[i]); h.State == dag.HandleReleasing {
+			if h, _ := dag.HandleOf(&rows[i]); rows[i].Task == t && h.State == dag.HandleReleasing {
 				x.add(x.errandReason(&rows[i], &h))
 				waiting = append(waiting, t)
 			}

@@ -21,6 +21,9 @@ type Sight struct {
 	// Open are the attempts that tasks hold: the attempt of the task that is asked about, and SightOpenMax
 	// others.
 	Open map[dag.TaskID]dag.AttemptRow
+	// Errands are the ended attempts whose handles errands release: those of the task that is asked about, and
+	// SightOpenMax others. A sight from rows has none.
+	Errands []dag.AttemptRow
 	// StartBy are the start deadlines of ready tasks that the owner watches.
 	StartBy map[dag.TaskID]dag.Micros
 	// Again marks the tasks whose next attempt is due. They wait for a slot, which their rows do not show.
