@@ -187,14 +187,10 @@ func (s *schedule) takeBatch(k store.TriggerKey, b *Batch, h *Hearing, spec []by
 
 // fed returns a trigger that takes batches now, and its position.
 func (s *schedule) fed(k store.TriggerKey) (*store.Trigger, Position, error) {
-	t, err := s.trigger(k)
+	t, err := s.owned(k)
 	switch {
 	case err != nil:
 		return nil, Position{}, err
-	case t == nil:
-		return nil, Position{}, fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)
-	case s.held(t.Shard) == nil:
-		return nil, Position{}, s.here(t.Shard)
 	case t.State != store.TriggerActive:
 		return nil, Position{}, fmt.Errorf("%w: trigger %s is %s", errkind.ErrConflict, k.Name, t.State)
 	}
@@ -334,14 +330,9 @@ func (in Intake) Seek(ctx context.Context, k store.TriggerKey, to Seek, once *st
 	var got Position
 	err := in.e.operate(ctx, once, func(w *writer) answer {
 		s := &w.schedule
-		t, err := s.trigger(k)
-		switch {
-		case err != nil:
+		t, err := s.owned(k)
+		if err != nil {
 			return answer{err: err}
-		case t == nil:
-			return answer{err: fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)}
-		case s.held(t.Shard) == nil:
-			return answer{err: s.here(t.Shard)}
 		}
 		pos, err := s.planner.Position(t)
 		if err != nil {

@@ -61,6 +61,18 @@ func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
 	return &t, nil
 }
 
+// owned returns a trigger like trigger. It is an error if there is none, or if another node owns it.
+func (s *schedule) owned(k store.TriggerKey) (*store.Trigger, error) {
+	t, err := s.trigger(k)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return nil, fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)
+	}
+	return t, s.here(t.Shard)
+}
+
 func keyOfTrigger(t *store.Trigger) store.TriggerKey {
 	return store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 }
@@ -322,14 +334,10 @@ type Pause struct {
 }
 
 func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
-	t, err := s.trigger(k)
+	t, err := s.owned(k)
 	switch {
 	case err != nil:
 		return err
-	case t == nil:
-		return fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)
-	case s.held(t.Shard) == nil:
-		return s.here(t.Shard)
 	case t.State == store.TriggerEnded:
 		return fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
 	case p.Resume == (t.State == store.TriggerActive):

@@ -350,14 +350,10 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 }
 
 func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
-	t, err := s.trigger(k)
+	t, err := s.owned(k)
 	switch {
 	case err != nil:
 		return answer{err: err}
-	case t == nil:
-		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, errkind.ErrNotFound)}
-	case s.held(t.Shard) == nil:
-		return answer{err: s.here(t.Shard)}
 	case t.State != store.TriggerActive && o.Actor == "" && o.Filtered == "":
 		return answer{err: fmt.Errorf("%w: trigger %s is %s", errkind.ErrConflict, k.Name, t.State)}
 	}

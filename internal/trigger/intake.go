@@ -99,12 +99,9 @@ func (p *Planner) fed(t *store.Trigger) (*declared, memory, error) {
 
 // Hears implements engine.Planner.
 func (p *Planner) Hears(t *store.Trigger, b *engine.Batch, now dag.Micros) (engine.Hearing, error) {
-	d, err := p.compiled(t)
+	d, _, err := p.fed(t)
 	if err != nil {
 		return engine.Hearing{}, err
-	}
-	if d.Intake == nil {
-		return engine.Hearing{}, fmt.Errorf("%w: trigger %s of kind %s has no source with a cursor", errkind.ErrInvalid, t.Name, t.Kind)
 	}
 	h := engine.Hearing{PauseLost: d.Intake.Lost == workflow.LostPause}
 	passes, err := d.Intake.Filtering()
