@@ -57,14 +57,7 @@ func release() (engine.Definition, error) {
 	if len(faults) > 0 {
 		return d, faults
 	}
-	g, err := ws[0].Graph(0)
-	if err != nil {
-		return d, err
-	}
-	d.Graph = g.Pack()
-	d.Def, err = json.Marshal(ws[0])
-	sum := sha256.Sum256(d.Def)
-	d.Digest = sum[:]
+	err := compile(&d, ws[0])
 	return d, err
 }
 
@@ -78,15 +71,21 @@ func definition() (engine.Definition, error) {
 	}
 	w := ws[0]
 	w.Tasks[0].Run = workflow.Run{Builtin: engine.RecoveryName}
+	err := compile(&d, w)
+	return d, err
+}
+
+// compile completes a definition with its parsed workflow.
+func compile(d *engine.Definition, w *workflow.Workflow) error {
 	g, err := w.Graph(0)
 	if err != nil {
-		return d, err
+		return err
 	}
 	d.Graph = g.Pack()
 	d.Def, err = json.Marshal(w)
 	sum := sha256.Sum256(d.Def)
 	d.Digest = sum[:]
-	return d, err
+	return err
 }
 
 // Engine is the engine of this node.
