@@ -302,8 +302,8 @@ func (w *Awaited) call(ctx context.Context, due []dag.AttemptKey) error {
 	return err
 }
 
-// sweep forgets the tasks that do not wait here, unless there was a look at them since the last sweep. before are the looks
-// at the last sweep.
+// sweep forgets the tasks that do not wait here, unless there was a look at them since the last sweep. before
+// are the looks at the last sweep.
 func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[dag.AttemptKey]int {
 	now := map[dag.AttemptKey]int{}
 	w.mu.Lock()
