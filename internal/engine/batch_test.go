@@ -315,8 +315,8 @@ func TestBatchCrashes(t *testing.T) {
 		for _, r := range runs {
 			seen[string(r.Params)] = true
 		}
-		for i, l := range lines {
-			if l.Key != fmt.Sprintf("e%05d", i+1) && len(seen) != events || l.Outcome != store.OutcomeFired {
+		for _, l := range lines {
+			if l.Outcome != store.OutcomeFired {
 				t.Errorf("%+v", l)
 			}
 		}
