@@ -133,9 +133,6 @@ func (o *Objects) event(is *blob.Info) Event {
 	return e
 }
 
-// sizeOf is the part of an event in the bytes of a batch.
-func sizeOf(e *Event) int { return len(e.Key) + len(e.Value) + len(e.Reason) }
-
 // inOrder gives the objects after the last one. Its cursor is the key of that one.
 func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
 	if cursor == nil && !o.Start.Beginning {
@@ -170,7 +167,7 @@ func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.
 					continue
 				}
 				e := o.event(&page[n])
-				if size += sizeOf(&e); size > engine.BatchBytesMax {
+				if size += e.Size(); size > engine.BatchBytesMax {
 					break
 				}
 				b.Events = append(b.Events, e)
@@ -246,7 +243,7 @@ func (t *objectTurn) giveAll(ctx context.Context, cursor []byte, now *seen, fres
 		b := Batch{After: cursor}
 		for i, size := 0, 0; i < len(part); i++ {
 			e := t.event(&part[i].is)
-			if size += sizeOf(&e); size > engine.BatchBytesMax {
+			if size += e.Size(); size > engine.BatchBytesMax {
 				part = part[:i]
 				break
 			}

@@ -209,7 +209,7 @@ func TestLongKeys(t *testing.T) {
 		_ = o.Run(ctx, nil, func(_ context.Context, b Batch) error {
 			size := 0
 			for i := range b.Events {
-				size += sizeOf(&b.Events[i])
+				size += b.Events[i].Size()
 			}
 			if size > engine.BatchBytesMax || len(b.Events) == 0 {
 				t.Errorf("a batch of %d events with %d bytes", len(b.Events), size)

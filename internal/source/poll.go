@@ -317,7 +317,7 @@ func (t *pollTurn) find(ctx context.Context, text []byte) (f found, err error) {
 	size, n := 0, 0
 	for ; n < len(f.fresh) && n < engine.BatchEventsMax; n++ {
 		e := f.fresh[n].asEvent()
-		if size += len(e.Key) + len(e.Value) + len(e.Reason); size > engine.BatchBytesMax {
+		if size += e.Size(); size > engine.BatchBytesMax {
 			break
 		}
 		f.event = append(f.event, e)
@@ -412,9 +412,12 @@ func (is *polled) asEvent() Event {
 }
 
 // shortened makes a text of another system readable in a line.
-func shortened(text string) string {
-	if len(text) > shownMax {
-		text = strings.ToValidUTF8(text[:shownMax], "") + "…"
+func shortened(text string) string { return inLine(text, shownMax) }
+
+// inLine makes at most n bytes of a text readable in a line.
+func inLine(text string, n int) string {
+	if len(text) > n {
+		text = strings.ToValidUTF8(text[:n], "") + "…"
 	}
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {

@@ -195,7 +195,7 @@ func (q *Query) give(ctx context.Context, cursor []byte, table Table, page *conn
 			same = 0
 		}
 		e := rowEvent(row, same)
-		if size += len(e.Key) + len(e.Value) + len(e.Reason); size > engine.BatchBytesMax {
+		if size += e.Size(); size > engine.BatchBytesMax {
 			break
 		}
 		b.Events = append(b.Events, e)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -142,16 +141,7 @@ func (r *runner) heard() dag.Micros {
 
 // fails notes why the source is away. It logs each new reason once.
 func (r *runner) fails(ctx context.Context, err error) {
-	why := err.Error()
-	if len(why) > whyMax {
-		why = why[:whyMax] + "…"
-	}
-	why = strings.Map(func(c rune) rune {
-		if c < ' ' {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(why, "\uFFFD"))
+	why := inLine(err.Error(), whyMax)
 	r.mu.Lock()
 	told := r.away != 0 && r.why == why
 	if r.away == 0 {

@@ -1,10 +1,12 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -270,19 +272,9 @@ func (s *Supervisor) All() []Status {
 		case a.Away != b.Away:
 			return -1
 		case a.Key.Workflow != b.Key.Workflow:
-			return int(max(-1, min(1, a.Key.Workflow-b.Key.Workflow)))
+			return cmp.Compare(a.Key.Workflow, b.Key.Workflow)
 		}
-		return compareText(a.Key.Name, b.Key.Name)
+		return strings.Compare(a.Key.Name, b.Key.Name)
 	})
 	return all
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
