@@ -45,7 +45,7 @@ type memory struct {
 }
 
 // errMemory says that a cursor is not one that the source has made.
-var errMemory = errors.New("the stored cursor is not one of this source; move it: skein trigger seek NAME --to now")
+var errMemory = errors.New("the stored cursor was not written by this source; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
 // readMemory reads a cursor. known is false if it is one of something else that was read before.
 func readMemory(cursor []byte, of string) (m memory, s seen, known bool, err error) {
