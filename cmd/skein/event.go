@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -31,9 +30,6 @@ type eventFlags struct {
 	namespace, source, id, subject, data string
 }
 
-// eventBytesMax bounds the data of an event.
-const eventBytesMax = 1 << 20
-
 func eventSendCmd(c *cli) *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
@@ -43,7 +39,7 @@ and filter suit starts one run for it. An event with the same source and id as a
 		Example: "  skein event send order.created --source shop --data '{\"amount\": 12}'\n  skein event send file.ready --id 2027-01-01 --data @ready.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			ev, err := f.event(args[0])
+			ev, err := f.event(c.in, args[0])
 			if err != nil {
 				return err
 			}
@@ -70,7 +66,7 @@ and filter suit starts one run for it. An event with the same source and id as a
 }
 
 // event makes the event of the flags.
-func (f *eventFlags) event(kind string) (json.RawMessage, error) {
+func (f *eventFlags) event(in *os.File, kind string) (json.RawMessage, error) {
 	if f.id == "" {
 		f.id = uuid.NewString()
 	}
@@ -78,46 +74,27 @@ func (f *eventFlags) event(kind string) (json.RawMessage, error) {
 	if f.subject != "" {
 		ev["subject"] = f.subject
 	}
-	data := []byte(f.data)
-	if name, is := strings.CutPrefix(f.data, "@"); is {
-		var err error
-		if data, err = readBounded(name); err != nil {
-			return nil, err
-		}
+	data, err := bodyOf(in, f.data)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case len(data) == 0:
 	case json.Valid(data):
-		ev["datacontenttype"], ev["data"] = "application/json", json.RawMessage(data)
+		ev["datacontenttype"], ev["data"] = "application/json", data
 	default:
 		return nil, usage("--data is not JSON; write a text in quotes, as in --data '\"done\"'")
 	}
 	return json.Marshal(ev)
 }
 
-func readBounded(name string) ([]byte, error) {
-	in := io.Reader(os.Stdin)
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
-	}
-	data, err := io.ReadAll(io.LimitReader(in, eventBytesMax+1))
-	if err == nil && len(data) > eventBytesMax {
-		err = usage("%s is larger than %d bytes, the bound of an event", name, eventBytesMax)
-	}
-	return data, err
-}
-
 func scheduleSeekCmd(c *cli) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
-		Use: "seek WORKFLOW/TRIGGER", Short: "Move the cursor of a trigger: where its source reads on",
-		Long: `Moves the cursor of a trigger whose source has a position. Events that have fired do not fire again while the ledger has
-their lines. ` + triggerRefHelp,
+		Use: "seek WORKFLOW/TRIGGER", Short: "Move the cursor of a trigger: where its source continues to read",
+		Long: `Moves the cursor of a trigger of kind event, poll, query or object. The trigger then reads the events after that position.
+An event that has started a run does not start another one while skein schedule fires still lists it.
+` + triggerRefHelp,
 		Example: "  skein schedule seek orders/event-order.created --to beginning\n  skein schedule seek orders/event-order.created --to 2027-01-01T06:00:00Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {

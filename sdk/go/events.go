@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Events calls what is about events that are sent.
+// Events makes the calls about events, and moves the cursors of triggers.
 type Events struct{ c *Client }
 
 // NewEvents returns the Events of a client's server.
@@ -23,19 +22,15 @@ func (e Events) Send(ctx context.Context, namespace string, events ...json.RawMe
 		return sent, err
 	}
 	k := newCall(http.MethodPost, nil, "events")
-	k.query = url.Values{}
 	set(k.query, "namespace", namespace)
-	if k.header == nil {
-		k.header = http.Header{}
-	}
 	k.header.Set("Content-Type", "application/cloudevents-batch+json")
 	k.body = rawBody(body)
 	_, err = e.c.do(ctx, k, &sent)
 	return sent, err
 }
 
-// Seek says where a trigger of a workflow (NAME or NS/NAME) reads on: beginning, now or a cursor. For a
-// trigger of kind event, to may be an instant. Options: [Key].
+// Seek moves the cursor of a trigger of a workflow (NAME or NS/NAME) to beginning, now or a cursor. For a
+// trigger of kind event, to may also be an instant. Options: [Key].
 func (e Events) Seek(ctx context.Context, workflow, trigger, to string, opts ...CallOption) (s api.Schedule, err error) {
 	k := scheduleCall(http.MethodPost, workflow, trigger, opts)
 	k.verb, k.body = "seek", api.SeekRequest{To: to}
