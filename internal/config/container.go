@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/protect"
 )
 
 // containerSettings are the settings of tasks in containers.
@@ -44,16 +45,9 @@ func setContainerMounts(c *Config, v string) error {
 // checkContainerMounts refuses a mount through which a container would reach a protected path.
 func (c *Config) checkContainerMounts() error {
 	for _, m := range c.Containers.Mounts {
-		real, err := filepath.EvalSymlinks(m.Path)
-		if err != nil {
-			real = m.Path // it may come later
-		}
+		real := protect.Real(m.Path)
 		for _, shut := range c.Unwatched() {
-			realShut, err := filepath.EvalSymlinks(shut)
-			if err != nil {
-				realShut = shut
-			}
-			if touch(m.Path, shut) || touch(real, shut) || touch(real, realShut) {
+			if touch(m.Path, shut) || touch(real, shut) || touch(real, protect.Real(shut)) {
 				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
 			}
 		}

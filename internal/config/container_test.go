@@ -33,6 +33,11 @@ func TestContainerMounts(t *testing.T) {
 			t.Errorf("%s is taken", bad)
 		}
 	}
+	t.Setenv("SKEIN_DATA", filepath.Join(dir, "real"))
+	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/link/later")
+	if _, err := Load(nil, ""); err == nil {
+		t.Error("a folder is taken that will be in the data folder")
+	}
 	t.Setenv("SKEIN_CONTAINER_MOUNTS", "a="+dir+"/out,b="+dir+"/out/in:rw")
 	if _, err := Load(nil, ""); err != nil {
 		t.Error(err)
