@@ -36,7 +36,6 @@ const (
 // Event is an event with the attributes that Skein uses.
 type Event struct {
 	Source, ID, Type string
-	Time             time.Time       // zero: it has none
 	JSON             json.RawMessage // the whole event in the structured form, with all attributes
 }
 
@@ -241,11 +240,9 @@ func made(attributes map[string]string, m map[string]json.RawMessage) (Event, er
 		return ev, fmt.Errorf("the source %.100q is no URI reference; write a space as %%20", ev.Source)
 	}
 	if at := attributes["time"]; at != "" {
-		t, err := time.Parse(time.RFC3339, at)
-		if err != nil {
+		if _, err := time.Parse(time.RFC3339, at); err != nil {
 			return ev, fmt.Errorf("the time %.40q is not an instant such as 2027-01-01T06:00:00Z", at)
 		}
-		ev.Time = t.UTC()
 	}
 	var err error
 	if ev.JSON, err = json.Marshal(m); err != nil {
