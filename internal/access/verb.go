@@ -40,7 +40,7 @@ const (
 	RunApprove
 	RunMark      // mark, skip
 	AlertOperate // acknowledge, resolve
-	EventSend    // send events, which start what waits for them
+	EventSend    // send events to triggers and waiting tasks
 
 	// Verbs of editors.
 	WorkflowSource

@@ -137,6 +137,5 @@ func (s *Settings) Traceparent(h *dag.Header, t dag.TaskID, token dag.Token) str
 	if s.sampled(h.Root(), h.Trace()) {
 		flags = "01"
 	}
-	span := attemptSpan(h.ID, t, token)
-	return "00-" + hex.EncodeToString(trace[:]) + "-" + hex.EncodeToString(span[:]) + "-" + flags
+	return "00-" + trace.String() + "-" + attemptSpan(h.ID, t, token).String() + "-" + flags
 }
