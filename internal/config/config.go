@@ -37,7 +37,7 @@ type Config struct {
 	Name     string   // stable name of this node
 	Slots    int      // attempts that run at once
 	PassEnv  []string // names of further variables of this process that tasks get
-	// Extensions are the folders of extensions. Empty: see ExtensionFolders.
+	// Extensions are the folders of extensions. nil: those of ExtensionFolders; empty: none.
 	Extensions []string
 	Isolation  string            // level at which the processes of tasks run: none | fence
 	Lease      time.Duration     // how long attempts outlive the last renewal
