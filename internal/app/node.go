@@ -313,7 +313,7 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 		n.engine.Drain()
 	}
 	n.feeds = newSources(n)
-	n.feeder = source.NewFeeder(source.FeederConfig{Log: n.store, Triggers: n.sensors, Intake: engine.IntakeOf(n.engine.Engine), Grown: n.resolver.Awaited().Wake, Messages: n.log,
+	n.feeder = source.NewFeeder(source.FeederConfig{Events: n.store, Triggers: n.sensors, Intake: engine.IntakeOf(n.engine.Engine), Grown: n.resolver.Awaited().Wake, Log: n.log,
 		Namespace: func(ctx context.Context, id dag.WorkflowID) (string, error) {
 			w, err := n.store.WorkflowByID(ctx, id)
 			return w.Namespace, err

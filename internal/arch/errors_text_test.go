@@ -233,6 +233,7 @@ var logRemedies = map[string]string{
 	"transaction_refused":        "nothing: the node finds the run at fault, and quarantines it",
 	"source_away":                "the reason is in the line; the source is tried again by itself",
 	"source_hangs":               "report it; if a node has 100 of them, restart the node",
+	"events_not_given":           "look at `err`; the events stay in the log of events, and `skein schedule get` shows how many wait",
 	"sources_unread":             "look at the database; the node tries again",
 	"trigger_folder_unreadable":  "make the folder, or mend its rights",
 	"trigger_plan_failed":        "correct the trigger, and apply its workflow again",

@@ -21,7 +21,7 @@ type feeds struct {
 }
 
 func (x *timed) feeds(log store.SentEvents) *feeds {
-	return &feeds{x: x, Feeder: source.NewFeeder(source.FeederConfig{Log: log, Intake: engine.IntakeOf(x.Engine), Messages: slog.New(slog.DiscardHandler),
+	return &feeds{x: x, Feeder: source.NewFeeder(source.FeederConfig{Events: log, Intake: engine.IntakeOf(x.Engine), Log: slog.New(slog.DiscardHandler),
 		Triggers:  x.Sensors,
 		Namespace: func(context.Context, dag.WorkflowID) (string, error) { return "test", nil }})}
 }

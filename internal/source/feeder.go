@@ -28,14 +28,14 @@ const (
 
 // FeederConfig is what a Feeder needs.
 type FeederConfig struct {
-	Log store.SentEvents
+	Events store.SentEvents
 	// Triggers lists the active triggers of some kinds that this process owns.
 	Triggers func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
 	// Namespace returns the namespace of a workflow.
 	Namespace func(ctx context.Context, w dag.WorkflowID) (string, error)
 	Intake    engine.Intake
 	Grown     func() // is called when the log has grown here
-	Messages  *slog.Logger
+	Log       *slog.Logger
 }
 
 // Feeder gives the events of the log to the triggers of kind event that this process owns. It is the log for
@@ -71,7 +71,7 @@ func placeOf(cursor []byte, pos *engine.Position) string {
 
 // NewFeeder makes a Feeder.
 func NewFeeder(cfg FeederConfig) *Feeder {
-	return &Feeder{SentEvents: cfg.Log, cfg: cfg, wake: make(chan struct{}, 1), places: map[store.TriggerKey]*place{}, told: map[string]time.Time{}}
+	return &Feeder{SentEvents: cfg.Events, cfg: cfg, wake: make(chan struct{}, 1), places: map[store.TriggerKey]*place{}, told: map[string]time.Time{}}
 }
 
 // AddEvents implements store.SentEvents.
@@ -100,7 +100,7 @@ func (f *Feeder) Run(ctx context.Context) {
 		pause := feedEvery
 		soon, err := f.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			f.tell("", "events cannot be given to triggers", err)
+			f.tell("", err)
 		}
 		if soon {
 			pause = feedSoon
@@ -115,8 +115,8 @@ func (f *Feeder) Run(ctx context.Context) {
 	}
 }
 
-// tell logs a message about a trigger at most once in a minute.
-func (f *Feeder) tell(trigger, what string, err error) {
+// tell logs an error of a trigger at most once a minute; "": of all triggers.
+func (f *Feeder) tell(trigger string, err error) {
 	if last, ok := f.told[trigger]; ok && time.Since(last) < time.Minute {
 		return
 	}
@@ -124,13 +124,13 @@ func (f *Feeder) tell(trigger, what string, err error) {
 		clear(f.told)
 	}
 	f.told[trigger] = time.Now()
-	f.cfg.Messages.Warn(what, "code", "events_not_given", "trigger", trigger, "err", err)
+	f.cfg.Log.Warn("events cannot be given to triggers now; the node tries again", "code", "events_not_given", "trigger", trigger, "err", err)
 }
 
 // round gives each trigger what it has not got yet. soon says that a trigger waits for room or for more
 // events.
 func (f *Feeder) round(ctx context.Context) (soon bool, err error) {
-	first, last, err := f.cfg.Log.EventLog(ctx)
+	first, last, err := f.cfg.Events.EventLog(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -147,7 +147,7 @@ func (f *Feeder) round(ctx context.Context) (soon bool, err error) {
 			wait, err := f.feed(ctx, t, first, last)
 			soon = soon || wait
 			if err != nil && ctx.Err() == nil {
-				f.tell(t.Name, "events cannot be given to this trigger", err)
+				f.tell(t.Name, err)
 			}
 			if p := f.places[after]; p != nil {
 				seen[after] = p
@@ -234,7 +234,7 @@ func (f *Feeder) start(ctx context.Context, pos *engine.Position, first int64) (
 	case pos.From == workflow.FromBeginning:
 		return first - 1, nil
 	}
-	return f.cfg.Log.EventsUntil(ctx, pos.Since)
+	return f.cfg.Events.EventsUntil(ctx, pos.Since)
 }
 
 // feeding gives events to one trigger.
@@ -254,7 +254,7 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 	if err := g.gap(ctx, g.first); err != nil {
 		return false, err
 	}
-	page, err := g.f.cfg.Log.EventsAfter(ctx, g.place.seq, engine.BatchEventsMax, engine.BatchBytesMax)
+	page, err := g.f.cfg.Events.EventsAfter(ctx, g.place.seq, engine.BatchEventsMax, engine.BatchBytesMax)
 	if err != nil || len(page) == 0 {
 		return err == nil, err // the rest of the log was deleted just now; the next round counts it
 	}
