@@ -110,7 +110,15 @@ func extensionListCmd(c *cli) *cobra.Command {
 
 // extensionsFlag is the setting of commands that read extensions.
 func extensionsFlag(cmd *cobra.Command) {
-	cmd.Flags().String("extensions", "", "folders of extensions, with colons, or none (default DATA/extensions:/etc/skein/extensions)")
+	cmd.Flags().String("extensions", "", "folders of extensions, separated by colons, or none (default DATA/extensions:/etc/skein/extensions)")
+}
+
+// kindFlags are the settings of commands that run tasks, for kinds that run as processes.
+func kindFlags(cmd *cobra.Command) {
+	extensionsFlag(cmd)
+	f := cmd.Flags()
+	f.String("container-engine", "", "engine for containers: auto or podman (both use podman), or none (no task with a container runs here) (default auto)")
+	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
 }
 
 func extensionCheckCmd(c *cli) *cobra.Command {

@@ -34,7 +34,7 @@ var descriptions = map[string]described{
 	"memory":                   {def: "what the process may use", meaning: "memory for tasks with `resources`"},
 	"pass_env":                 {meaning: "further variables of the process that tasks get, with commas", reread: true},
 	"extensions":               {def: "`extensions` in the data folder, and `/etc/skein/extensions`", meaning: "folders of [extensions](extensions.md), with colons, of which the first wins; or `none`"},
-	"container_engine":         {meaning: "`auto` or `podman`: tasks with [`container`](containers.md) run here if the machine has podman; `none`: they do not"},
+	"container_engine":         {meaning: "engine for tasks with [`container`](containers.md): `auto` or `podman` (both use podman), or `none` (such tasks do not run here)"},
 	"container_mounts":         {meaning: "folders of this machine that containers may mount, as `NAME=PATH,…`; `NAME=PATH:rw` if tasks may write there"},
 	"isolation":                {meaning: "`none` or `fence`: files that a task may reach, see [isolation](security.md#isolation)"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
