@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Follower reads the rows of a table that were added after a position. Its session reads only.
@@ -55,9 +56,10 @@ var (
 
 // firsts are positions before all others, by the type of the column.
 var firsts = map[uint32]string{
-	oidInt2: "-32768", oidInt4: "-2147483648", oidInt8: "-9223372036854775808", oidNumeric: "-Infinity", oidFloat4: "-Infinity", oidFloat8: "-Infinity",
-	1082: "-infinity", 1114: "-infinity", 1184: "-infinity", // date, timestamp, timestamptz
-	25: "", 1043: "", 2950: "00000000-0000-0000-0000-000000000000", // text, varchar, uuid
+	pgtype.Int2OID: "-32768", pgtype.Int4OID: "-2147483648", pgtype.Int8OID: "-9223372036854775808",
+	pgtype.NumericOID: "-Infinity", pgtype.Float4OID: "-Infinity", pgtype.Float8OID: "-Infinity",
+	pgtype.DateOID: "-infinity", pgtype.TimestampOID: "-infinity", pgtype.TimestamptzOID: "-infinity",
+	pgtype.TextOID: "", pgtype.VarcharOID: "", pgtype.UUIDOID: "00000000-0000-0000-0000-000000000000",
 }
 
 // Follow opens a session that reads the rows of a query. The query has $1 for the position; column is the

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const (
@@ -99,13 +100,6 @@ func (p *Postgres) Open(ctx context.Context, password string, dial Dial, notice 
 	return conn, err
 }
 
-// The types whose values become numbers, booleans and JSON. All others become texts.
-const (
-	oidBool, oidInt8, oidInt2, oidInt4        = 16, 20, 21, 23
-	oidFloat4, oidFloat8, oidNumeric          = 700, 701, 1700
-	oidJSON, oidJSONB                  uint32 = 114, 3802
-)
-
 // object makes JSON of a row.
 func object(fields []pgconn.FieldDescription, values [][]byte) ([]byte, error) {
 	out := []byte{'{'}
@@ -132,19 +126,19 @@ func object(fields []pgconn.FieldDescription, values [][]byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// valueOf makes JSON of a value. nil is NULL.
+// valueOf makes JSON of a value. Types that it does not name become texts. nil is NULL.
 func valueOf(oid uint32, value []byte) ([]byte, error) {
 	if value == nil {
 		return []byte("null"), nil
 	}
 	switch oid {
-	case oidBool:
+	case pgtype.BoolOID:
 		return strconv.AppendBool(nil, string(value) == "t"), nil
-	case oidInt2, oidInt4, oidInt8, oidFloat4, oidFloat8, oidNumeric:
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID:
 		if json.Valid(value) { // NaN and Infinity are not valid JSON
 			return bytes.Clone(value), nil
 		}
-	case oidJSON, oidJSONB:
+	case pgtype.JSONOID, pgtype.JSONBOID:
 		if !json.Valid(value) {
 			return nil, errors.New("its JSON is not valid")
 		}

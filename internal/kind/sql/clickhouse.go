@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,7 +132,7 @@ func (c *clickhouse) run(ctx context.Context, s *sqltext.Statement, to *sink) (i
 	if len(s.Params()) > 0 && c.major < 20 {
 		return 0, never("the server is ClickHouse %d, and parameters need 20 or later", c.major)
 	}
-	returns := contains([]string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}, s.Word(0))
+	returns := slices.Contains([]string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}, s.Word(0))
 	if !returns {
 		settings.Set("wait_end_of_query", "1") // errors come with a status, and the number of rows is known
 	}

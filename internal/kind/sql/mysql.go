@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,12 +92,12 @@ func (m *mariaDB) begin(context.Context) error {
 		if enders(s) {
 			return errEnds
 		}
-		if contains(commits, s.Word(0)) && s.Word(1) != "TEMPORARY" && s.Word(3) != "TEMPORARY" {
+		if slices.Contains(commits, s.Word(0)) && s.Word(1) != "TEMPORARY" && s.Word(3) != "TEMPORARY" {
 			return never("MySQL commits before and after %s, so statement %d cannot be part of a transaction: write transaction: false", s.Word(0), i+1)
 		}
 	}
 	levels := []string{"", "read uncommitted", "read committed", "repeatable read", "serializable"}
-	if !contains(levels, m.t.with.Isolation) {
+	if !slices.Contains(levels, m.t.with.Isolation) {
 		return never("isolation: MySQL has %s", strings.Join(levels[1:], ", "))
 	}
 	all := []string{"START TRANSACTION", "SAVEPOINT skein_begin"}

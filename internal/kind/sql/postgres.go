@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/sqltext"
@@ -71,7 +73,7 @@ func (p *postgres) begin(ctx context.Context) (err error) {
 		}
 	}
 	levels := []string{"", "read committed", "repeatable read", "serializable"}
-	if !contains(levels, p.t.with.Isolation) {
+	if !slices.Contains(levels, p.t.with.Isolation) {
 		return never("isolation: PostgreSQL has %s", strings.Join(levels[1:], ", "))
 	}
 	if p.tx, err = p.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(p.t.with.Isolation)}); err != nil {
@@ -178,28 +180,22 @@ func namesOf(fields []pgconn.FieldDescription) []string {
 	return names
 }
 
-// The types whose values become numbers, booleans and JSON. All others become texts.
-const (
-	oidBool, oidInt8, oidInt2, oidInt4        = 16, 20, 21, 23
-	oidFloat4, oidFloat8, oidNumeric          = 700, 701, 1700
-	oidJSON, oidJSONB                  uint32 = 114, 3802
-)
-
 var yes, no = []byte("true"), []byte("false")
 
+// cellOf makes numbers, booleans and JSON of values of these types, and texts of all others.
 func cellOf(oid uint32, value []byte) cell {
 	if value == nil {
 		return cell{}
 	}
 	switch oid {
-	case oidBool:
+	case pgtype.BoolOID:
 		if string(value) == "t" {
 			return cell{boolean, yes}
 		}
 		return cell{boolean, no}
-	case oidInt2, oidInt4, oidInt8, oidFloat4, oidFloat8, oidNumeric:
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Float4OID, pgtype.Float8OID, pgtype.NumericOID:
 		return cell{number, value}
-	case oidJSON, oidJSONB:
+	case pgtype.JSONOID, pgtype.JSONBOID:
 		return cell{document, value}
 	}
 	return cell{text, value}

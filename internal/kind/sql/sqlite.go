@@ -68,7 +68,7 @@ func (f *file) begin(context.Context) error {
 		if enders(&f.t.all[i]) {
 			return errEnds
 		}
-		if !contains(reads, f.t.all[i].Word(0)) {
+		if !slices.Contains(reads, f.t.all[i].Word(0)) {
 			how = "BEGIN IMMEDIATE" // waits for the lock now, when it holds nothing that others wait for
 		}
 	}
@@ -154,7 +154,7 @@ func (f *file) run(_ context.Context, s *sqltext.Statement, to *sink) (n int64, 
 	}
 	if len(names) == 0 {
 		n = int64(f.conn.Changes())
-		if !contains([]string{"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"}, s.Word(0)) {
+		if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"}, s.Word(0)) {
 			n = 0 // Changes is that of an earlier statement
 		}
 	}

@@ -4,11 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"slices"
 	"strings"
 )
-
-func contains(list []string, one string) bool { return slices.Contains(list, one) }
 
 // tlsVerdict finds errors of TLS, which a retry does not mend.
 func tlsVerdict(err error) verdict {
