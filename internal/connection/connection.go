@@ -57,16 +57,8 @@ type Postgres struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// MySQL is a database of MySQL or MariaDB. Its fields have the same meaning as those of Postgres.
-type MySQL struct {
-	Host     string       `json:"host"`
-	Port     int          `json:"port,omitempty"` // 0: 3306
-	Database string       `json:"database,omitempty"`
-	User     string       `json:"user"`
-	Password *secret.Text `json:"password,omitempty"`
-	TLS      string       `json:"tls,omitempty"`
-	CA       string       `json:"ca,omitempty"`
-}
+// MySQL is a database of MySQL or MariaDB. Port 0 is 3306.
+type MySQL Postgres
 
 // SQLite is a file of SQLite on the machine that runs the task.
 type SQLite struct {
@@ -314,10 +306,10 @@ type Means struct {
 }
 
 func (m *Means) text(ctx context.Context, t *secret.Text) (string, error) {
-	if t == nil || t.Secret == "" {
-		if t == nil {
-			return "", nil
-		}
+	switch {
+	case t == nil:
+		return "", nil
+	case t.Secret == "":
 		return t.Plain, nil
 	}
 	return m.Secret(ctx, t.Secret)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"skein.dev/skein/internal/secret"
 )
@@ -26,8 +25,7 @@ type SSH struct {
 	KnownHosts string `json:"known_hosts"`
 }
 
-// SSHPort is the port of a connection that names none.
-const SSHPort = 22
+const sshPort = 22
 
 var (
 	sshHost = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$`)
@@ -52,11 +50,11 @@ func (s *SSH) check() error {
 	return isSecret("key", s.Key)
 }
 
-// Address is the address to dial.
-func (s *SSH) Address() string {
+// address is the address to dial.
+func (s *SSH) address() string {
 	port := s.Port
 	if port == 0 {
-		port = SSHPort
+		port = sshPort
 	}
 	return net.JoinHostPort(s.Host, strconv.Itoa(port))
 }
@@ -66,16 +64,13 @@ const bannerMax = 8 << 10
 
 // use reads the version of the server. The keys are checked by the task.
 func (s *SSH) use(ctx context.Context, m *Means) (string, error) {
-	conn, err := m.Dial(ctx, "tcp", s.Address())
+	conn, err := m.Dial(ctx, "tcp", s.address())
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if at, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(at); err != nil {
-			return "", err
-		}
-	} else if err := conn.SetDeadline(time.Now().Add(busyMax)); err != nil {
+	at, _ := ctx.Deadline() // Config.Test sets it
+	if err := conn.SetDeadline(at); err != nil {
 		return "", err
 	}
 	lines := bufio.NewScanner(io.LimitReader(conn, bannerMax))

@@ -36,7 +36,6 @@ const WordsMax = 8
 type Part struct {
 	Text  string
 	Param string // the name; "": Text counts
-	At    bool   // the parameter was written as @NAME
 }
 
 // Word returns a word of the beginning of the statement; "" if it has fewer.
@@ -134,9 +133,9 @@ func (r *reader) next() {
 		r.at++
 		r.from = r.at
 	case c == ':' && begins(r.peek(1)) && !r.after():
-		r.param(false)
+		r.param()
 	case c == '@' && r.d == Postgres && begins(r.peek(1)) && r.known(r.name(r.at+1)):
-		r.param(true)
+		r.param()
 	case begins(c) || c >= 0x80:
 		r.word()
 	case isSpace(c):
@@ -168,10 +167,11 @@ func (r *reader) name(from int) string {
 	return r.text[from:to]
 }
 
-func (r *reader) param(at bool) {
+// param reads a parameter, whose first byte is : or @.
+func (r *reader) param() {
 	name := r.name(r.at + 1)
 	r.flush(r.at)
-	r.now.Parts = append(r.now.Parts, Part{Param: name, At: at})
+	r.now.Parts = append(r.now.Parts, Part{Param: name})
 	r.at += 1 + len(name)
 	r.from, r.some = r.at, true
 }

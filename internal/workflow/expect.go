@@ -54,14 +54,15 @@ func ParseExpectation(text string) (*Expectation, error) {
 // Reads reports whether the condition reads columns, row, rows or rows_affected.
 func (x *Expectation) Reads(name string) bool { return x.reads[name] }
 
-// Holds evaluates the condition. values has columns, row, rows and rows_affected.
+// Holds evaluates the condition. values has columns, row, rows and rows_affected. In the rows it replaces
+// each json.Number by an int or a float.
 func (x *Expectation) Holds(values map[string]any) (bool, error) {
 	for _, name := range expectNames {
 		if _, ok := values[name]; !ok && x.reads[name] {
 			return false, fmt.Errorf("%s is not known", name)
 		}
 	}
-	out, _, err := x.program.Eval(values)
+	out, _, err := x.program.Eval(numbers(values))
 	if err != nil {
 		return false, err
 	}

@@ -133,11 +133,16 @@ func within() *shape {
 	})
 }
 
+// connectionName is the shape of the name of a connection, which package connection checks, too.
+func connectionName() *shape {
+	return pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+}
+
 func http() *shape {
 	return object(`a mapping such as {url: "http://host/health"}`,
 		key{name: "url", must: true, doc: "The address, or with connection a path. May hold ${{ }}, like the headers and the texts of the body.", shape: text("an address")},
 		key{name: "connection", doc: "Name of a connection of the namespace, which has the address of the server and its credentials.",
-			shape: pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)},
+			shape: connectionName()},
 		key{name: "method", doc: "GET (default), POST, …", shape: oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")},
 		key{name: "headers", doc: "Headers of the request.", shape: table("a mapping of headers", pattern("the name of a header", `^[A-Za-z0-9-]+$`), textOrNothing("a text"))},
 		key{name: "body", doc: "Body of the request: a text, or anything else, which is sent as JSON.", shape: &shape{kind: anyShape}},

@@ -23,7 +23,7 @@ func sqlShape() *shape {
 	file := insidePath("a file of the working folder, such as out.csv")
 	return object("a mapping such as {connection: warehouse, query: \"DELETE FROM orders WHERE day = :day\", params: {day: …}}",
 		key{name: "connection", must: true, doc: "Name of a connection of the namespace: postgres, mysql, sqlite or clickhouse.",
-			shape: pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)},
+			shape: connectionName()},
 		key{name: "query", doc: "Statements with :NAME for each parameter, and a semicolon after each. It may not hold ${{ }}.", shape: text("statements of SQL")},
 		key{name: "file", doc: "A file of the working folder with the statements, in place of query.", shape: insidePath("a file such as load.sql")},
 		key{name: "params", doc: "Values of the parameters by name. They are bound, never put into the text. Values may hold ${{ }}.",

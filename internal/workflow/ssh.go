@@ -8,7 +8,7 @@ func sshHouse() house {
 func sshShape() *shape {
 	return object("a mapping such as {connection: web1, run: ./deploy.sh}",
 		key{name: "connection", must: true, doc: "Name of a connection of the namespace, of the type ssh.",
-			shape: pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)},
+			shape: connectionName()},
 		key{name: "run", must: true, doc: "Text that sh of the other machine executes. It may not hold ${{ }}: give values in env.", shape: text("a command of a shell")},
 		key{name: "dir", doc: "Folder on the other machine; default: the home folder of the user. May hold ${{ }}.", shape: text("a folder")},
 		key{name: "env", doc: "Environment variables of the command. Values may hold ${{ }}.",

@@ -58,7 +58,7 @@ type Objects struct {
 
 // sourceKeys are the sensors that read from another system.
 func sourceKeys() []key {
-	connection := pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
+	connection := connectionName()
 	every := func(otherwise Duration) key {
 		return key{name: "every", doc: "Time between two looks, at least 1s; default: " + otherwise.String() + ".", shape: duration(false)}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -245,7 +246,9 @@ func (t *task) checks(s *sink, affected int64) error {
 		return nil
 	}
 	row, rows := map[string]any{}, []any{}
-	if err := decode(append(append([]byte{'['}, s.list...), ']'), &rows); err != nil {
+	d := json.NewDecoder(bytes.NewReader(slices.Concat([]byte{'['}, s.list, []byte{']'})))
+	d.UseNumber() // integers stay exact
+	if err := d.Decode(&rows); err != nil {
 		return err
 	}
 	if len(rows) > 0 {
