@@ -11,7 +11,7 @@ import (
 type Awaited struct {
 	EventSource
 	Filter string   `json:"filter,omitempty"` // CEL over event, as conditions of a wait; "" accepts every event
-	Within Duration `json:"within,omitempty"` // an event counts that came so long before the task began to wait
+	Within Duration `json:"within,omitempty"` // longest time by which an event may precede the wait
 }
 
 // awaitedOutputs are the outputs of every task that waits for an event.
@@ -23,7 +23,7 @@ func awaitedShape() *shape {
 	one, keys := sentKeys()
 	return forms(`a type or a mapping such as {type: "order.*"}`, one, object(`a mapping such as {type: "order.*", source: shop}`, append(keys,
 		key{name: "filter", doc: "CEL expression over event, params, trigger.time, run and the tasks that it needs, that must hold.", shape: text(`an expression such as event.data.id == params.order`)},
-		key{name: "within", doc: "An event also counts that came so long before the task began to wait; default: none.", shape: duration(false)})...))
+		key{name: "within", doc: "An event also counts if it came at most this long before the task began to wait; default: no such event.", shape: duration(false)})...))
 }
 
 // waitEvent reads the key event of a wait.

@@ -13,7 +13,7 @@ type house struct {
 	name  string // name of the key, and of the kind in package kind
 	doc   string
 	shape func() *shape
-	// keys are the keys in notOfKinds that the task may have nevertheless.
+	// keys are the keys of notOfKinds that a task of this kind may have.
 	keys []string
 	// exits reports whether the exit codes of the kind mean something to retry.on_exit.
 	exits bool

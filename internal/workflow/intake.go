@@ -101,7 +101,7 @@ func intakeKeys(over string) []key {
 			shape: oneOf(LostPause, LostSkip)},
 		{name: "batch", doc: "One run for many events: trigger.event.items is their list.", shape: object("a mapping such as {max: 100, wait: 10s}",
 			key{name: "max", must: true, doc: "Most events of a run.", shape: integer(1, batchMax)},
-			key{name: "wait", doc: "So long after its first event a run is started with fewer; default: 10s, at most 1h.", shape: duration(true)})},
+			key{name: "wait", doc: "Longest wait after the first event; then the run starts with fewer events. Default: 10s, at most 1h.", shape: duration(true)})},
 	}
 }
 
