@@ -78,10 +78,8 @@ func (p *Postgres) Follow(ctx context.Context, password string, dial Dial, query
 }
 
 func (f *Follower) prepare(ctx context.Context) error {
-	for _, set := range append([]string{"default_transaction_read_only = on"}, sessionSettings...) {
-		if _, err := f.conn.Exec(ctx, "SET "+set); err != nil && (ctx.Err() != nil || f.conn.IsClosed()) {
-			return err
-		}
+	if err := SetSession(ctx, f.conn, "default_transaction_read_only = on"); err != nil {
+		return err
 	}
 	is, err := f.conn.Prepare(ctx, "", f.statement)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -30,10 +31,20 @@ const (
 // openMax bounds the opening of a session. Tests lower it.
 var openMax = 30 * time.Second
 
-// sessionSettings are set one by one, as far as the server knows them. The server ends a statement whose
-// client is gone, and a session whose network is gone.
+// sessionSettings make the server end a statement whose client is gone, and a session whose network is gone.
 var sessionSettings = []string{"client_connection_check_interval = '1s'", "tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5",
 	"tcp_keepalives_count = 3", "tcp_user_timeout = '25s'"}
+
+// SetSession sets sessionSettings and further settings. It leaves out those that the server refuses, because
+// earlier versions do not know all of them.
+func SetSession(ctx context.Context, conn *pgx.Conn, further ...string) error {
+	for _, set := range slices.Concat(further, sessionSettings) {
+		if _, err := conn.Exec(ctx, "SET "+set); err != nil && (ctx.Err() != nil || conn.IsClosed()) {
+			return err
+		}
+	}
+	return nil
+}
 
 // framed reads messages of a server and refuses one that is larger than messageMax.
 type framed struct {

@@ -58,7 +58,7 @@ func (t *task) openClickHouse(ctx context.Context) (database, error) {
 	c.prefix = fmt.Sprintf("skein-%s-%d-%d", key, t.env.Input.Token, time.Now().UnixMicro())
 	open, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	version, err := c.ask(open, "SELECT version()", nil)
+	version, err := c.ask(open, "SELECT version()")
 	if err != nil {
 		return nil, unreachable(err, c.judge(err))
 	}
@@ -77,11 +77,8 @@ func quoted(s string) string {
 }
 
 // ask sends a statement of Skein and returns its answer, which is short.
-func (c *clickhouse) ask(ctx context.Context, statement string, settings url.Values) (string, error) {
-	if settings == nil {
-		settings = url.Values{"default_format": {"TabSeparated"}}
-	}
-	resp, err := c.t.to.ClickHouse.Do(ctx, c.client, c.t.password, statement, settings)
+func (c *clickhouse) ask(ctx context.Context, statement string) (string, error) {
+	resp, err := c.t.to.ClickHouse.Do(ctx, c.client, c.t.password, statement, url.Values{"default_format": {"TabSeparated"}})
 	if err != nil {
 		return "", err
 	}
@@ -171,7 +168,7 @@ func (c *clickhouse) run(ctx context.Context, s *sqltext.Statement, to *sink) (i
 func (c *clickhouse) kill(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
 	defer cancel()
-	if _, err := c.ask(ctx, "KILL QUERY WHERE query_id = "+quoted(id)+" ASYNC", nil); err != nil {
+	if _, err := c.ask(ctx, "KILL QUERY WHERE query_id = "+quoted(id)+" ASYNC"); err != nil {
 		c.t.say("the statement cannot be ended in the server, so the request is cut: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/sqltext"
 )
@@ -23,11 +24,6 @@ type postgres struct {
 	tx   pgx.Tx
 }
 
-// sessionSettings are set one by one, as far as the server knows them. The server ends a statement
-// whose client is gone, and a session whose network is gone.
-var sessionSettings = []string{"client_connection_check_interval = '1s'", "tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5",
-	"tcp_keepalives_count = 3", "tcp_user_timeout = '25s'"}
-
 func (t *task) openPostgres(ctx context.Context) (database, error) {
 	dial, err := egress.Dialer(t.egress)
 	if err != nil {
@@ -37,14 +33,7 @@ func (t *task) openPostgres(ctx context.Context) (database, error) {
 	if p.conn, err = t.to.Postgres.Open(ctx, t.password, dial, t.notice); err != nil {
 		return nil, unreachable(err, p.judge(err))
 	}
-	for _, set := range sessionSettings {
-		if err == nil {
-			if _, refused := p.conn.Exec(ctx, "SET "+set); refused != nil && (ctx.Err() != nil || p.conn.IsClosed()) {
-				err = refused
-			}
-		}
-	}
-	if err != nil {
+	if err := connection.SetSession(ctx, p.conn); err != nil {
 		p.close()
 		return nil, unreachable(err, p.judge(err))
 	}
