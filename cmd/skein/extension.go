@@ -156,12 +156,9 @@ func checkExtension(folder string) (*extension.Manifest, error) {
 		return nil, err
 	}
 	for name, k := range m.Kinds {
-		path := k.Run[0]
+		path := extension.ProgramAt(at, k.Run[0])
 		if !strings.Contains(path, "/") {
 			continue
-		}
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(at, path)
 		}
 		info, err := os.Stat(path)
 		switch {
@@ -275,13 +272,11 @@ func (t *kindTest) run(ctx context.Context, c *cli) error {
 	if err := errors.Join(os.WriteFile(at("input"), raw, 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
 		return err
 	}
-	program := k.Run[0]
-	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
-		if program, err = filepath.Abs(filepath.Join(t.folder, program)); err != nil {
-			return err
-		}
+	folder, err := filepath.Abs(t.folder) // the working folder is another one
+	if err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, program, k.Run[1:]...)
+	cmd := exec.CommandContext(ctx, extension.ProgramAt(folder, k.Run[0]), k.Run[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = at("dir"), c.err, c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), kind.InputVar+"="+at("input"), kind.OutputVar+"="+at("output"),

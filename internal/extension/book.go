@@ -118,7 +118,7 @@ func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
 	f, k, house := b.of(kind)
 	switch {
 	case house != nil:
-		name := house.Kind[strings.Index(house.Kind, ":")+1:]
+		name := strings.TrimPrefix(house.Kind, dag.HousePrefix)
 		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed}, nil
 	case k == nil:
 		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
@@ -127,7 +127,7 @@ func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
 		return nil, fmt.Errorf("the input does not suit kind %s %s: %w", kind, f.Version, err)
 	}
 	argv := slices.Clone(k.Run)
-	argv[0] = programAt(f.Folder, argv[0])
+	argv[0] = ProgramAt(f.Folder, argv[0])
 	return &Command{Argv: argv, Name: kind, Version: f.Version, Digest: f.Digest, Folder: f.Folder}, nil
 }
 
@@ -249,15 +249,16 @@ func Read(folder string) (*Manifest, error) {
 		if !strings.Contains(k.Run[0], "/") {
 			continue
 		}
-		if _, err := g.way(programAt(at, k.Run[0])); err != nil {
+		if _, err := g.way(ProgramAt(at, k.Run[0])); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
 
-// programAt returns the path of a program that an extension names. One without a slash is searched in PATH.
-func programAt(folder, program string) string {
+// ProgramAt returns the path of a program that the extension of a folder names. A program without a slash is
+// searched in PATH.
+func ProgramAt(folder, program string) string {
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		return filepath.Join(folder, program)
 	}
