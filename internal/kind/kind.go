@@ -34,8 +34,8 @@ type Needy interface {
 	Missing(settings json.RawMessage) error
 }
 
-// Boxed is a kind that does the work of a task behind walls of its own. Its exit code is that of the command
-// behind them. If the process itself fails, it writes the reason to the file that EndFile names.
+// Boxed is a kind that isolates the command of a task itself, such as in a container. Its exit code is that
+// of the command. If the process itself fails, it writes the reason to the file that EndFile names.
 type Boxed interface {
 	Kind
 	Boxed()

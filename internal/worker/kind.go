@@ -16,9 +16,9 @@ type Kind struct {
 	Input  []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
 	// Patience is how long the process is started again after ExitAway; 0: PatienceDefault.
 	Patience time.Duration
-	// Boxed means that the process does the work of the task behind walls of its own, such as those of a
-	// container. It is not isolated further: a fence would keep it from making the walls. Its exit code is that
-	// of the command behind them, unless the process has written why it ended itself: see endFile.
+	// Boxed means that the process isolates the command of the task itself, such as in a container. The process
+	// gets no fence, which would keep it from making the container. Its exit code is that of the command, unless
+	// the process has written why it ended itself: see endFile.
 	Boxed bool
 }
 

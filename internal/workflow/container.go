@@ -69,7 +69,7 @@ func checkContainer(r *reader, n *node, at string) {
 	}
 }
 
-// withEnv adds the environment to the input of a kind whose work is done behind walls of its own. The
+// withEnv adds the environment to the input of a kind that isolates the command of the task itself. The
 // process of the kind itself does not get it.
 func withEnv(input json.RawMessage, env []KV) (json.RawMessage, error) {
 	if len(env) == 0 {

@@ -28,8 +28,8 @@ type house struct {
 	check func(r *reader, n *node, at string)
 	// given returns the input; nil: it is the value of the key as it is written.
 	given func(r *reader, n *node, at string) []Given
-	// boxed means that the work is done behind walls of its own: the environment of the task is part of the
-	// input, and the folder is always a fresh one.
+	// boxed means that the kind isolates the command of the task itself: the environment of the task is part of
+	// the input, and the folder is always a fresh one.
 	boxed bool
 }
 
@@ -103,7 +103,7 @@ func (r *reader) house(t *Task, n *node, at string) {
 	}
 }
 
-// Boxed reports whether the work of a task is done behind walls of its own, such as those of a container. If
+// Boxed reports whether the kind of a task isolates its command itself, such as in a container. If
 // so, its folder is always a fresh one, and never a folder of the machine.
 func (t *Task) Boxed() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.boxed })
