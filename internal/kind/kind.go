@@ -58,7 +58,7 @@ const (
 type Env struct {
 	Input Input
 	// Output takes the outputs of the task: JSON objects, one a line. Of equal names the last counts. They are
-	// kept only if Main returns Done.
+	// kept only if Main returns Done or Kept.
 	Output         io.Writer
 	Stdout, Stderr io.Writer // the log of the attempt
 	Dir            string    // the working folder of the attempt

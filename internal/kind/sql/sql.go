@@ -3,8 +3,7 @@
 //
 // All statements of a task are one transaction. With once, the transaction also writes a row with the
 // key of the task into the table skein_done, so it commits once, whatever is repeated. The end of the
-// attempt ends the statement in the server. What an earlier attempt has left there is ended before an
-// attempt begins.
+// attempt ends the statement in the server.
 package sql
 
 import (
