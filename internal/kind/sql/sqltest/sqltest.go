@@ -132,6 +132,8 @@ func MariaDB(t testing.TB) *Server {
 	t.Helper()
 	server := program(t, "mariadbd", "mysqld")
 	dir, as := folder(t)
+	// A folder of its own, because a server that starts removes the temporary tables of all servers in its folder.
+	temporary, _ := folder(t)
 	s := &Server{Port: freePort(t), dir: dir}
 	var script bytes.Buffer
 	script.WriteString("CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
@@ -143,7 +145,7 @@ func MariaDB(t testing.TB) *Server {
 		script.Write(raw)
 	}
 	script.WriteString("\nCREATE DATABASE " + Database + ";\n")
-	small := []string{"--no-defaults", "--datadir=" + dir, "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M",
+	small := []string{"--no-defaults", "--datadir=" + dir, "--tmpdir=" + temporary, "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M",
 		"--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--performance-schema=0"}
 	boot := exec.Command(server, append(small, "--bootstrap")...)
 	boot.Stdin, boot.SysProcAttr, boot.Dir = &script, &syscall.SysProcAttr{Credential: as}, dir
