@@ -74,6 +74,7 @@ type (
 	Instant              = sdk.Instant
 	KeyRotateRequest     = sdk.KeyRotateRequest
 	KeyRotation          = sdk.KeyRotation
+	Kind                 = sdk.Kind
 	Layout               = sdk.Layout
 	LayoutNode           = sdk.LayoutNode
 	Leader               = sdk.Leader

@@ -45,6 +45,7 @@ func (s *Server) nodeRoutes(nodes tag) {
 	route(s, nodes.get("/nodes", "list-nodes", "List the nodes"), s.listNodes)
 	route(s, nodes.get("/nodes/{name}", "get-node", "Read a node"), s.getNode)
 	route(s, nodes.get("/worker-groups", "list-worker-groups", "List the groups of workers"), s.listWorkerGroups)
+	route(s, nodes.get("/kinds", "list-kinds", "List the kinds of tasks that nodes and workers can run"), func(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Kind]], error) { return listKinds(ctx, s) })
 	cordon := s.ordersNode(store.OrderCordon, true)
 	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Give a node no shard, and take away those it has; what runs there finishes")), cordon)
 	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node; it is drained when its state says so")), cordon)

@@ -46,6 +46,17 @@ type WorkerGroup struct {
 	Slots   Slots    `json:"slots" doc:"Of all of them."`
 }
 
+// Kind is a kind of task that nodes or workers can run.
+type Kind struct {
+	Kind        string   `json:"kind"`
+	Origin      string   `json:"origin" enum:"skein,extension,worker" doc:"skein: part of the program. extension: a folder of the machine declares it. worker: a program has registered a task function."`
+	Version     *string  `json:"version" doc:"Of the extension or the program; null: of a task function."`
+	Digest      *string  `json:"digest" doc:"Of the declaration in the extension."`
+	Connections []string `json:"connections" nullable:"false" doc:"The types of connections that its input can name."`
+	Members     []string `json:"members" nullable:"false" doc:"Nodes and workers that have it, at most 50."`
+	Total       int      `json:"total" doc:"How many nodes and workers have it."`
+}
+
 // Shards describes the shards of a node.
 type Shards struct {
 	Owned int     `json:"owned"`

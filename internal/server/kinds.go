@@ -1,0 +1,89 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// kindMembersMax bounds the names of members in one row of the list of kinds.
+const kindMembersMax = 50
+
+// listKinds lists the kinds of tasks that nodes and workers have. A kind exists as long as it has a member.
+// Each declaration of a kind has a row of its own.
+func listKinds(ctx context.Context, s *Server) (*jsonOut[api.List[api.Kind]], error) {
+	members, err := traitsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[dag.Extension]*api.Kind{}
+	add := func(x dag.Extension, origin, member string) {
+		row := rows[x]
+		if row == nil {
+			row = &api.Kind{Kind: strings.TrimPrefix(x.Kind, dag.HousePrefix), Origin: origin, Version: textOrNull(x.Version), Digest: textOrNull(x.Digest),
+				Connections: []string{}, Members: []string{}}
+			if x.Connection != "" {
+				row.Connections = strings.Split(x.Connection, ",")
+			}
+			rows[x] = row
+		}
+		if row.Total++; len(row.Members) < kindMembersMax {
+			row.Members = append(row.Members, member)
+		}
+	}
+	for _, m := range members {
+		for _, name := range m.Traits.Kinds {
+			add(dag.Extension{Kind: name}, "worker", m.Name)
+		}
+		for _, x := range m.Traits.Extensions {
+			origin := "extension"
+			if strings.HasPrefix(x.Kind, dag.HousePrefix) {
+				origin = "skein"
+			}
+			add(x, origin, m.Name)
+		}
+	}
+	all := make([]api.Kind, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	slices.SortFunc(all, func(a, b api.Kind) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Origin, b.Origin), comparePointers(b.Version, a.Version), comparePointers(a.Digest, b.Digest))
+	})
+	return list(all, ""), nil
+}
+
+// comparePointers orders texts, of which nil is the empty one.
+func comparePointers(a, b *string) int {
+	var x, y string
+	if a != nil {
+		x = *a
+	}
+	if b != nil {
+		y = *b
+	}
+	return cmp.Compare(x, y)
+}
+
+// traitsOf returns the members with what they can run, by name.
+func traitsOf(ctx context.Context, s *Server) (members []store.Member, err error) {
+	if s.cfg.Cluster == nil {
+		members = []store.Member{{Name: s.cfg.Node.Name, Slots: 1, Traits: s.engine.Traits()}}
+		if s.cfg.Workers != nil {
+			members = append(members, s.cfg.Workers()...)
+		}
+	} else {
+		r, err := s.roll(ctx)
+		if err != nil {
+			return nil, err
+		}
+		members = r.members
+	}
+	slices.SortFunc(members, func(a, b store.Member) int { return strings.Compare(a.Name, b.Name) })
+	return members, nil
+}

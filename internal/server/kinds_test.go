@@ -1,0 +1,44 @@
+package server_test
+
+import (
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// TestKinds: each declaration of a kind is one row, with the members that have it.
+func TestKinds(t *testing.T) {
+	b, town := newTown(t)
+	mail := dag.Extension{Kind: "mail.send", Version: "1.2.0", Digest: "d1", Connection: "http,postgres"}
+	newer := dag.Extension{Kind: "mail.send", Version: "1.3.0", Digest: "d2"}
+	for name, is := range map[string]store.Traits{
+		"w1": {Extensions: []dag.Extension{{Kind: dag.HousePrefix + "sql", Version: "1.2.3", Connection: "postgres"}, mail}},
+		"w2": {Extensions: []dag.Extension{newer, mail}},
+		"w3": {Kinds: []string{"vm.create"}},
+	} {
+		h := must(town.Register(t.Context(), "0180000"+name[1:]+"-0000-7000-8000-000000000000", name))
+		town.join(t, store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Slots: 1, Traits: is})
+	}
+	got := map[string]api.Kind{}
+	for _, k := range want[api.List[api.Kind]](t, b.get("/api/v1/kinds"), 200).Items {
+		version := ""
+		if k.Version != nil {
+			version = *k.Version
+		}
+		got[k.Kind+" "+version+" "+k.Origin] = k
+	}
+	if k := got["mail.send 1.2.0 extension"]; k.Total != 2 || k.Members[0] != "w1" || k.Members[1] != "w2" || len(k.Connections) != 2 || *k.Digest != "d1" {
+		t.Errorf("%+v", k)
+	}
+	if k := got["mail.send 1.3.0 extension"]; k.Total != 1 || k.Members[0] != "w2" {
+		t.Errorf("%+v", k)
+	}
+	if k, ok := got["sql 1.2.3 skein"]; !ok || k.Digest != nil {
+		t.Errorf("%+v in %+v", k, got)
+	}
+	if k, ok := got["vm.create  worker"]; !ok || k.Version != nil || len(k.Connections) != 0 {
+		t.Errorf("%+v in %+v", k, got)
+	}
+}
