@@ -97,6 +97,7 @@ type (
 	Node                 = sdk.Node
 	NodeSight            = sdk.NodeSight
 	Occurrence           = sdk.Occurrence
+	Outside              = sdk.Outside
 	Param                = sdk.Param
 	Params               = sdk.Params
 	PasswordRequest      = sdk.PasswordRequest

@@ -44,7 +44,8 @@ type TaskView struct {
 // AttemptView is an attempt and its present or last holder.
 type AttemptView struct {
 	dag.AttemptRow
-	By store.Handler
+	By     store.Handler
+	Handle dag.Handle // the zero value: none, or it was not read (Reader.Task reads it)
 }
 
 // outline reads one run without counting its tasks.
@@ -385,7 +386,11 @@ func (rd *Reader) Task(ctx context.Context, id dag.RunID, name string) (TaskView
 	if err != nil || len(views) == 0 {
 		return TaskView{}, errors.Join(err, errkind.ErrNotFound)
 	}
-	return views[0], nil
+	v := views[0]
+	if g.Policy(t).Release && len(v.Attempts) > 0 {
+		err = addHandles(ctx, rd.store, id, &v)
+	}
+	return v, err
 }
 
 // DefinedTask says where the definition of a task of a run is.

@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -40,5 +42,27 @@ func TestKinds(t *testing.T) {
 	}
 	if k, ok := got["vm.create  worker"]; !ok || k.Version != nil || len(k.Connections) != 0 {
 		t.Errorf("%+v in %+v", k, got)
+	}
+}
+
+// TestOutside: a task shows what its attempts have left outside of their processes.
+func TestOutside(t *testing.T) {
+	b := newBed(t, false)
+	b.put("train", "name: train\ntasks:\n  a: {run: ./train.sh, release: ./cancel.sh}\n")
+	run := b.run("train")
+	a := <-b.exec.got
+	task := func() api.Attempt { return must(b.client.Task(t.Context(), run.ID, "a")).Attempts[0] }
+	if is := task(); is.Outside != nil {
+		t.Errorf("%+v before it has named anything", is.Outside)
+	}
+	b.engine.Report(engine.Report{Run: a.Run, Task: a.Task, Token: a.Token, Started: dag.Micro(time.Now()), Handle: "job-17"})
+	eventually(t, "the handle is shown", func() bool { is := task().Outside; return is != nil && is.Handle == "job-17" })
+	if is := task().Outside; is.State != "held" || is.Errand != nil || is.Since != nil || is.Why != nil {
+		t.Errorf("%+v", is)
+	}
+	b.exec.end(a, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, ExitCode: 1})
+	eventually(t, "the errand is shown", func() bool { is := task().Outside; return is != nil && is.State == "releasing" })
+	if is := task().Outside; is.Errand == nil || is.Since == nil {
+		t.Errorf("%+v", is)
 	}
 }

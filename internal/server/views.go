@@ -234,11 +234,24 @@ func taskOf(v *inspect.TaskView) api.Task {
 			Number: a.Token.Number(), Era: int32(a.Token.Era()), Token: int64(a.Token), Generation: a.Generation, Handler: store.PublicID(a.By.UUID), Node: a.By.Node,
 			State: a.State.String(), Cause: textOrNull(a.Cause), Message: textOrNull(a.Message), ExitCode: intOrNull(a.ExitCode, a.Exited),
 			Signal: textOrNull(signal), Child: textOrNull(child), AssignedAt: instant(a.Assigned), StartedAt: instantOrNull(a.Started),
-			FinishedAt: instantOrNull(a.Finished), RetryAt: instantOrNull(a.RetryAt),
+			FinishedAt: instantOrNull(a.Finished), RetryAt: instantOrNull(a.RetryAt), Outside: outsideOf(a),
 		})
 		t.Message = textOrNull(a.Message)
 	}
 	return t
+}
+
+// outsideOf returns nil if an attempt has left nothing outside of its process.
+func outsideOf(a *inspect.AttemptView) *api.Outside {
+	h := &a.Handle
+	if h.Text == "" {
+		return nil
+	}
+	out := &api.Outside{Handle: h.Text, State: string(h.State), Since: instantOrNull(h.Since), Why: textOrNull(h.Why)}
+	if h.State != dag.HandleHeld {
+		out.Errand = textOrNull(dag.ChildID(&a.AttemptRow).String())
+	}
+	return out
 }
 
 func eventsOf(run dag.RunID, seq int64, at dag.Micros, records []inspect.RecordView) []api.Event {

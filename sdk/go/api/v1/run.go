@@ -94,6 +94,17 @@ type Attempt struct {
 	StartedAt  *Time   `json:"started_at" format:"date-time" doc:"null: it never started."`
 	FinishedAt *Time   `json:"finished_at" format:"date-time" doc:"Of a lost one: when it was declared lost."`
 	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"When the task is due again after this failure; of a deferred one, when its wait or its timeout is over."`
+
+	Outside *Outside `json:"outside,omitempty" doc:"The work that it has left outside of its process; absent: none, or it was released. Only if one task is read."`
+}
+
+// Outside is the work of an attempt outside of its process.
+type Outside struct {
+	Handle string  `json:"handle" doc:"How the attempt has named the work."`
+	State  string  `json:"state" enum:"held,releasing,orphan" doc:"held: the attempt, or the next one, goes on with it. releasing: a run ends it. orphan: nothing waits for its end any more; a person looks after it."`
+	Since  *Time   `json:"since" format:"date-time" doc:"When the release began, or when the work became an orphan; null: it is held."`
+	Why    *string `json:"why" doc:"Why it is an orphan."`
+	Errand *string `json:"errand" format:"uuid" doc:"The run that ends it; null: it is held."`
 }
 
 // RunRequest starts a run.
