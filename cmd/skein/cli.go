@@ -199,7 +199,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("memory", "", "memory for tasks with resources, such as 4Gi (default: all that this process may use)")
 	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
 	kindFlags(cmd)
-	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
+	isolationFlags(f)
 	f.String("logs", "", "folder for the output of tasks that all nodes share, or s3://BUCKET/PREFIX?endpoint=URL (default: the database of a cluster keeps the last MiB of each log)")
 	f.String("artifacts", "", "folder for the artifacts of tasks that all nodes share, or s3://BUCKET/PREFIX?endpoint=URL (default: each node keeps the artifacts of its own attempts)")
 	f.String("loopback", "", "callers that a node on loopback answers: token (callers with a token) or open (every user of the machine; the next version has no open) (default token)")

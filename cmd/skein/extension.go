@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"skein.dev/skein/internal/app"
 	"skein.dev/skein/internal/dag"
@@ -119,6 +120,12 @@ func kindFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("container-engine", "", "engine for containers: auto or podman (both use podman), or none (no task with a container runs here) (default auto)")
 	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
+}
+
+// isolationFlags are the flags of the isolation of tasks.
+func isolationFlags(f *pflag.FlagSet) {
+	f.String("isolation", "", "isolation of tasks: none (tasks have all rights of the worker's user) | fence (files and processes) | user (also a user for each namespace) (default none)")
+	f.String("task-uids", "", "user IDs of tasks at the isolation level user, which no user of the machine has (default 1900000000-1900065535)")
 }
 
 func extensionCheckCmd(c *cli) *cobra.Command {

@@ -34,7 +34,7 @@ again, and names other settings that changed.`,
 	f.String("slots", "", "number of attempts that run at the same time (default: two per core)")
 	f.String("pass-env", "", "environment variables of this process that tasks get in addition, as A,B,…")
 	kindFlags(cmd)
-	f.String("isolation", "", "isolation of tasks from files: none (tasks reach all files of the user) | fence (default none)")
+	isolationFlags(f)
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default: the policy of its node)")
 	f.String("egress-proxy", "", "proxy for http tasks: a URL, or the word environment to use http_proxy and https_proxy (default none)")
 	f.String("lease", "", "time for which running tasks outlive a worker that has died, is frozen, or reaches no node (default 15s)")

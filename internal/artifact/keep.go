@@ -46,6 +46,9 @@ type WorkDir struct {
 	Path string
 	// Shut are files and folders that may not become artifacts, as absolute paths without links.
 	Shut []string
+	// Owner is the user of the attempt. Files of other users cannot become artifacts, because the reader of the
+	// files has more rights than the attempt. nil: files of any user can.
+	Owner *uint32
 }
 
 // Keep keeps the files of a folder that the globs name. If they name no file, this is recorded, too: an
@@ -166,9 +169,18 @@ func (s WorkDir) moved() error {
 	return nil
 }
 
-// allows checks that an open file is in none of the shut folders. It asks the kernel for the file's path,
-// so links on the way to it do not matter.
+// allows checks that an open file belongs to the user of the attempt, and is in none of the shut folders. It
+// asks the kernel for the file's path, so links on the way to it do not matter.
 func (s WorkDir) allows(file *os.File) error {
+	if s.Owner != nil {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != *s.Owner {
+			return errors.New("the file belongs to another user than the task: let the task write a copy")
+		}
+	}
 	if len(s.Shut) == 0 {
 		return nil
 	}

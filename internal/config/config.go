@@ -39,7 +39,8 @@ type Config struct {
 	PassEnv  []string // names of further variables of this process that tasks get
 	// Extensions are the folders of extensions. nil: those of ExtensionFolders; empty: none.
 	Extensions []string
-	Isolation  string            // level at which the processes of tasks run: none | fence
+	Isolation  string            // level at which the processes of tasks run: one of worker.Levels
+	TaskUIDs   worker.UIDRange   // the user IDs of tasks, from the level user on
 	Lease      time.Duration     // how long attempts outlive the last renewal
 	Drain      time.Duration     // how long a shutdown waits for running attempts
 	LogLevel   string            // debug | info | warn | error; a node can change it later
@@ -191,6 +192,7 @@ func settings() []setting {
 		{name: "pass_env", def: text(""), set: setPassEnv},
 		{name: "extensions", def: text(""), set: setExtensions},
 		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
+		{name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},

@@ -15,7 +15,12 @@ import (
 
 func setIsolation(c *Config, v string) error {
 	c.Isolation = v
-	return oneOf(v, worker.IsolationNone, worker.IsolationFence)
+	return oneOf(v, worker.Levels...)
+}
+
+func setTaskUIDs(c *Config, v string) (err error) {
+	c.TaskUIDs, err = worker.ParseUIDs(v)
+	return err
 }
 
 // Protected returns the absolute paths that no isolated task may reach, in addition to the data folder:

@@ -15,7 +15,6 @@ import (
 
 	"skein.dev/skein/internal/artifact"
 	"skein.dev/skein/internal/fence"
-	"skein.dev/skein/internal/threads"
 	"skein.dev/skein/sdk/shared/mask"
 )
 
@@ -57,6 +56,7 @@ type attempt struct {
 	outside          handleOf    // of work outside of its process
 	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
 	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
+	uid              uint32      // the user of the namespace; 0: the attempt has the worker's user
 	away             away        // of the process of a kind
 	failed           error       // the reason why it was not started again
 }
@@ -147,7 +147,17 @@ func (a *attempt) start() error {
 	if a.job.boxed() {
 		wall = nil
 	}
-	cmd, err := a.w.prepare(a.slot, a.job, wall, func() bool { return a.want.Load() != 0 })
+	if wall != nil && wall.broken != nil {
+		return fmt.Errorf("the isolation of the worker cannot be given here: %w", wall.broken)
+	}
+	if wall != nil && wall.uids != nil {
+		uid, err := wall.uids.of(a.job.Key.Namespace)
+		if err != nil {
+			return err
+		}
+		a.uid = uid
+	}
+	cmd, err := a.prepare(wall)
 	if a.want.Load() != 0 {
 		return nil
 	}
@@ -155,6 +165,9 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.cmd, a.outside.path = cmd, cmd.handle
+	if err := a.slot.own(a.uid); err != nil {
+		return fmt.Errorf("give the files of the attempt to its user: %w", err)
+	}
 	if wall != nil {
 		spec, err := wall.spec(a.slot, a.job, cmd)
 		if err != nil {
@@ -183,6 +196,9 @@ func (a *attempt) launch() error {
 		err = a.fork()
 	}
 	if errors.As(err, new(*fence.EnterError)) {
+		if why := a.barred(a.cmd.dir, 0o1); why != nil { // the change of the directory comes before the fence
+			return why
+		}
 		return err
 	}
 	if err != nil {
@@ -208,71 +224,6 @@ func startCause(err error) string {
 		return CauseInputs
 	}
 	return CauseStart
-}
-
-// fork starts the process with one pipe for stdout and stderr. The errors are the kernel's.
-func (a *attempt) fork() error {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return err
-	}
-	a.cap()
-	pidfd := -1
-	attr := &syscall.SysProcAttr{
-		Setsid:    true, // detach the process from the node's terminal, so that it gets no Ctrl-C and shows no prompt there
-		Pdeathsig: syscall.SIGKILL,
-		PidFD:     &pidfd,
-	}
-	a.slot.tree.prepare(attr)
-	null, out := a.w.null.Fd(), uintptr(ends[1])
-	with := &syscall.ProcAttr{Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr}
-	began := time.Now()
-	pid, err := a.bear(with)
-	_ = unix.Close(ends[1])
-	if err != nil {
-		_ = unix.Close(ends[0])
-		return err
-	}
-	a.pid, a.pidfd, a.pipe = pid, pidfd, ends[0]
-	a.began, a.result.Started = began, began
-	return nil
-}
-
-// bear starts the process on this thread, within the limits of its tree.
-func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
-	back, err := a.slot.tree.enter()
-	if err != nil { // the limits are not enforced, but the resources stay booked
-		a.capped = false
-		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
-	}
-	pid, err := a.exec(with)
-	if err := back(); err != nil { // the thread waits for the child, and then ends
-		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // there is one lock more than unlocks, so the thread ends with its goroutine
-	}
-	return pid, err
-}
-
-// exec forks and executes the program, behind a fence if the attempt has one.
-func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
-	var around *fence.Fence
-	if a.spec != nil {
-		if around, err = a.slot.fences.of(a.spec); err != nil {
-			return 0, err
-		}
-	}
-	threads.Unchanged()
-	a.w.births.RLock()
-	defer a.w.births.RUnlock()
-	if around != nil {
-		pid, err = around.StartProcess(a.cmd.path, a.cmd.argv, with)
-	} else {
-		pid, _, err = syscall.StartProcess(a.cmd.path, a.cmd.argv, with)
-	}
-	if err == nil {
-		a.w.firsts.Store(pid, true)
-	}
-	return pid, err
 }
 
 // watch follows the attempt until its main process has ended. If several events happen at one instant, an end

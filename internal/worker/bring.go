@@ -8,8 +8,27 @@ import (
 	"syscall"
 )
 
-// bring copies the inputs of a job into its working folder. It gives up when stop returns true.
-func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
+// ownsDir returns an error if the folder belongs to another user than the attempt: the worker writes inputs
+// into it, and may have more rights than the attempt.
+func (a *attempt) ownsDir(dir *os.Root) error {
+	if a.uid == 0 || a.job.Dir == "" {
+		return nil
+	}
+	info, err := dir.Stat(".")
+	if err != nil {
+		return inputError{err}
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != a.uid {
+		return inputError{fmt.Errorf("inputs are put only into a folder of user %d of namespace %s, and %s belongs to another user: use no dir, or change its owner",
+			a.uid, a.job.Key.Namespace, dir.Name())}
+	}
+	return nil
+}
+
+// bring copies the inputs of the job into its working folder. It gives up when the attempt is stopped.
+func (a *attempt) bring(dir string) error {
+	w, job := a.w, a.job
+	stop := func() bool { return a.want.Load() != 0 }
 	if len(job.Given) == 0 {
 		return nil
 	}
@@ -21,6 +40,9 @@ func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
 		return inputError{fmt.Errorf("the working directory cannot be written: %w", err)}
 	}
 	defer root.Close()
+	if err := a.ownsDir(root); err != nil {
+		return err
+	}
 	var from *os.Root
 	defer func() {
 		if from != nil {
@@ -37,6 +59,7 @@ func (w *Worker) bring(dir string, job *Job, stop func() bool) error {
 				return noInput(in, "%w", err)
 			}
 		}
+		in.owner = a.uid
 		if err := in.put(root, from, stop); err != nil {
 			return err
 		}

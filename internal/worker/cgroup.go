@@ -262,6 +262,7 @@ type cgroupTree struct {
 	killed bool
 	// cpu and memory are the limits of the tree; 0 means none.
 	cpu, memory int64
+	pids        int64       // the bound of processes; 0 means none
 	old         *legacyTree // limits the tree by version 1; nil: the cgroup of version 2 limits it
 }
 

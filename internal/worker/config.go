@@ -34,20 +34,16 @@ type Config struct {
 	// folder.
 	Store func(folder string) artifact.Store
 
-	// Isolation is the level at which processes run: IsolationNone ("" is the same) or IsolationFence.
+	// Isolation is the level at which processes run, one of Levels; "" is IsolationNone.
 	Isolation string
-	// Protected are absolute paths that no task may reach at the level fence, in addition to DataDir.
+	// UIDs are the user IDs of tasks from the level user on.
+	UIDs UIDRange
+	// Protected are absolute paths that no task may reach from the level fence on, in addition to DataDir.
 	Protected []string
 
 	// GroupsOnly never uses cgroups.
 	GroupsOnly bool
 }
-
-// Levels of isolation, of Config.Isolation.
-const (
-	IsolationNone  = "none"  // a task has all rights of the worker's user
-	IsolationFence = "fence" // a task reaches only the files that package fence allows
-)
 
 // realPath returns the absolute path of a data folder without links, so that every process uses the same
 // path.

@@ -44,6 +44,9 @@ type tree interface {
 	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
 	// that is not possible here.
 	limit(cpu, memory int64) bool
+	// bound bounds the number of processes, and lets the kernel end the whole tree if it has no memory for it; 0
+	// means neither. It does what the machine can do.
+	bound(pids int64)
 	// starved returns the number of times that the kernel has ended a process of the tree because of its
 	// memory.
 	starved() int64
@@ -95,6 +98,7 @@ func (t *groupTree) enter() (func() error, error) { return stay, nil }
 func stay() error { return nil }
 
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }
+func (t *groupTree) bound(int64)                  {}
 func (t *groupTree) starved() int64               { return 0 }
 
 func (t *groupTree) born(pid int, mark string) {

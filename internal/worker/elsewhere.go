@@ -52,6 +52,14 @@ func Boot() time.Duration { return time.Since(started) }
 // Fences returns an error, because this system cannot isolate tasks.
 func Fences() (string, error) { return "", ErrSystem }
 
+// Offers returns an error for each level but none.
+func Offers(level, _ string, _ UIDRange) error {
+	if level == IsolationNone || level == "" {
+		return nil
+	}
+	return ErrSystem
+}
+
 // Cores returns 0: the number of cores for tasks is unknown.
 func Cores() int64 { return 0 }
 

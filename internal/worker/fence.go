@@ -42,18 +42,63 @@ func Fences() (string, error) {
 type wall struct {
 	shut []string // the data folder, and the paths that the worker's owner protects
 	home string   // the home folder of the worker's user; "": none
+	uids *uids    // the users of the tasks; nil: tasks have the worker's user
+	// broken is the reason why this machine cannot give the level; nil: it can. No task starts then.
+	broken error
 }
 
-// newWall returns nil for the level none, and on a kernel without Landlock.
-func newWall(isolation, data string, protected []string) *wall {
-	if isolation != IsolationFence || fence.ABI() == 0 {
-		return nil
+// wallIn sets the isolation of attempts that start later. At the level fence on a kernel without Landlock they
+// have none.
+func (w *Worker) wallIn(level string, protected []string, from UIDRange) {
+	deep := slices.Index(Levels, level) > slices.Index(Levels, IsolationFence)
+	if !deep && (level != IsolationFence || fence.ABI() == 0) {
+		w.wall.Store(nil)
+		return
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = ""
 	}
-	return &wall{shut: slices.Concat([]string{data, "/etc/skein"}, protected), home: home}
+	wall := &wall{shut: slices.Concat([]string{w.data, "/etc/skein"}, protected), home: home}
+	if deep {
+		w.uids.mu.Lock()
+		w.uids.from = from
+		w.uids.mu.Unlock()
+		wall.uids, wall.broken = &w.uids, w.admitUsers(level, from)
+	}
+	w.wall.Store(wall)
+}
+
+// admitUsers prepares the worker for tasks of other users. They may enter the folders above their working
+// folder, but not list them.
+func (w *Worker) admitUsers(level string, from UIDRange) error {
+	if err := Offers(level, w.data, from); err != nil {
+		return err
+	}
+	if _, groups := w.contain.(*processGroups); groups && !capable(unix.CAP_SYS_PTRACE) {
+		return fmt.Errorf("the worker cannot find all processes of other users: it needs CAP_SYS_PTRACE, or cgroups (%s)", w.contain.describe())
+	}
+	for _, folder := range []string{w.data, filepath.Join(w.data, "work"), w.lifeDir} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		info, err := os.Stat(folder)
+		if err == nil {
+			err = os.Chmod(folder, info.Mode().Perm()|0o011)
+		}
+		if err != nil {
+			return fmt.Errorf("let tasks enter their working folders: %w", err)
+		}
+	}
+	return nil
+}
+
+// unwalled returns the reason why the level of isolation cannot be given, or "".
+func (w *Worker) unwalled() string {
+	if wall := w.wall.Load(); wall != nil && wall.broken != nil {
+		return wall.broken.Error()
+	}
+	return ""
 }
 
 // private adds a private TMPDIR to base. If the task may not reach the home folder, HOME is that folder,
@@ -186,12 +231,16 @@ func (a *attempt) refused() string {
 		switch {
 		case slices.ContainsFunc(a.spec.Shut, func(shut string) bool { return fence.Within(path, shut) }):
 			return fmt.Sprintf("; %s is protected: no task may reach it", path)
+		case a.uid != 0 && exists(path) && !permits(path, a.uid, 0o4):
+			return fmt.Sprintf("; user %d of namespace %s may not reach %s: change the owner or the permissions of the file", a.uid, a.job.Key.Namespace, path)
+		case a.uid != 0 && !exists(path) && exists(filepath.Dir(path)) && !permits(filepath.Dir(path), a.uid, 0o3):
+			return fmt.Sprintf("; user %d of namespace %s may not make files in %s: change the owner or the permissions of the folder", a.uid, a.job.Key.Namespace, filepath.Dir(path))
 		case !exists(path) && exists(filepath.Dir(path)) && unix.Access(filepath.Dir(path), unix.W_OK) == nil:
 			return a.unmade(path)
 		case !exists(path) || a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Devices) || a.reaches(path, a.spec.Write):
 			continue // the permissions of the file refused it
 		case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
-			if unix.Access(path, unix.W_OK) == nil {
+			if unix.Access(path, unix.W_OK) == nil && (a.uid == 0 || permits(path, a.uid, 0o2)) {
 				return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to the task", path, path)
 			}
 		default:

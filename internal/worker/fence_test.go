@@ -4,8 +4,10 @@ package worker
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +27,24 @@ func fenced(t *testing.T, protected ...string) func(*Config) {
 		t.Skip(fence.ErrNone)
 	}
 	return func(c *Config) { c.Isolation, c.Protected = IsolationFence, protected }
+}
+
+// walled isolates the tasks of a rig at a level. Other users may enter its data folder. A test of a level that
+// this machine lacks is skipped with the reason.
+func walled(t *testing.T, level string, protected ...string) func(*Config) {
+	t.Helper()
+	return func(c *Config) {
+		for at := filepath.Dir(c.DataDir); at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+			if err := os.Chmod(at, 0o711); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Isolation, c.Protected = level, protected
+		c.UIDs, _ = ParseUIDs(UIDsDefault)
+		if err := Offers(level, c.DataDir, c.UIDs); err != nil {
+			t.Skipf("the level %s is not shown here: %v", level, err)
+		}
+	}
 }
 
 func put(t *testing.T, path, text string) string {
@@ -51,7 +71,85 @@ func (r *rig) firstLine(key Key) string {
 	}
 }
 
-// TestAttacks runs forbidden and allowed actions in a task, at both levels. The level none shows that each
+// attack is an action that a task tries. The levels from which on it is refused are named in a table; "" means
+// that no level refuses it.
+type attack struct{ name, refused, script string }
+
+// attacksOn returns what tasks try, and from which level on it is refused. me is the process of the keeper, key a
+// protected file, and home the home folder of the worker's user.
+func attacksOn(me, key, home string) []attack {
+	return []attack{
+		{"read the environment of the keeper", IsolationFence, "cat /proc/" + me + "/environ | grep -q ."},
+		{"read the memory of the keeper", IsolationFence, "head -c0 /proc/" + me + "/mem"},
+		{"signal the keeper", IsolationFence, "kill -0 " + me},
+		{"connect to the socket of the keeper", IsolationUser, connectTo("$DATA/work/keeper.sock")},
+		{"read a token in the data folder", IsolationFence, "cat $DATA/access/local.token"},
+		{"read the log of another workflow", IsolationFence, "cat $DATA/logs/other/w/r/t.1.log"},
+		{"read an artifact of another workflow", IsolationFence, "cat $DATA/artifacts/other/file"},
+		{"list the data folder", IsolationFence, "ls $DATA"},
+		{"list the working folders", IsolationFence, "ls $DATA/work"},
+		{"write into the data folder", IsolationFence, "echo x >$DATA/access/made"},
+		{"read the environment of a neighbour", IsolationFence, "cat /proc/$NEIGHBOUR/environ | grep -q ."},
+		{"read the memory of a neighbour", IsolationFence, "head -c0 /proc/$NEIGHBOUR/mem"},
+		{"signal a neighbour", IsolationFence, "kill -0 $NEIGHBOUR"},
+		{"read the folder of a neighbour", IsolationFence, "ls /proc/$NEIGHBOUR/cwd/"},
+		{"write the outputs of a neighbour", IsolationFence, "echo x=1 >>$(dirname $(readlink /proc/$NEIGHBOUR/cwd))/forged.out"},
+		{"change the priority of a neighbour", IsolationUser, "renice -n 1 -p $NEIGHBOUR"},
+		{"read a key of the node", IsolationFence, "cat " + key},
+		{"read the home folder", IsolationFence, "cat " + home + "/.ssh/id"},
+		{"write the home folder", IsolationFence, "echo x >" + home + "/made"},
+		{"write a system folder", IsolationFence, "echo x >/etc/skein-attack && rm /etc/skein-attack"},
+		{"read a system file of root", IsolationUser, "cat /etc/shadow"},
+		{"read shared memory of another user", IsolationUser, "cat " + sharedOf(me)},
+		{"gain privileges", IsolationFence, "grep -q '^NoNewPrivs:.0' /proc/self/status"},
+		{"have capabilities", IsolationUser, "grep -q '^CapEff:.*[1-9a-f]' /proc/self/status"},
+		{"be in the groups of the worker", IsolationUser, "id -G | grep -qx 0"},
+		{"reach an address of the machine", "", "true </dev/tcp/127.0.0.1/$PORT"},
+		{"read the name of a process of the machine", "", "cat /proc/" + me + "/cmdline"},
+	}
+}
+
+// sharedOf returns the path of a file in shared memory, which belongs to the worker's user.
+func sharedOf(me string) string { return "/dev/shm/skein-attack-" + me }
+
+// connectTo returns a command that connects to a socket with a path.
+func connectTo(path string) string {
+	return `python3 -c 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' ` + path
+}
+
+// lacks returns the reason why an attack shows nothing on this machine, or "".
+func (a *attack) lacks() string {
+	switch {
+	case strings.HasPrefix(a.name, "signal") && fence.ABI() < 6:
+		return "Landlock before version 6 does not refuse signals"
+	case os.Geteuid() != 0 && (strings.Contains(a.name, "system") || strings.Contains(a.name, "capabilities") || strings.Contains(a.name, "groups")):
+		return "the worker is not root, so the attack fails at each level"
+	case strings.Contains(a.script, "python3") && !installed("python3"), strings.Contains(a.script, "renice") && !installed("renice"):
+		return "a program of the attack is not installed"
+	}
+	return ""
+}
+
+func installed(program string) bool {
+	_, err := lookPath(program, pathDefault, "/")
+	return err == nil
+}
+
+// rightsOf is what each task may do. The levels in but do not allow it.
+var rightsOf = []struct{ name, but, script string }{
+	{"write its working folder", "", "echo x >made && mkdir -p a/b && mv made a/b && rm -r a"},
+	{"write its temporary folder", IsolationNone, `f=$(mktemp) && echo x >"$f" && test "${f#$TMPDIR}" != "$f"`},
+	{"write its output", "", `echo x=1 >>"$SKEIN_OUTPUT"`},
+	{"use a home folder", "", `echo x >"$HOME/.toolrc"`},
+	{"write to devices", "", "echo x >/dev/null && head -c1 /dev/urandom >/dev/shm/skein-$$ && rm /dev/shm/skein-$$"},
+	{"write to its own output by name", "", "echo -n >/dev/stdout"},
+	{"run programs", "", "env true && sh -c 'exit 0'"},
+	{"signal its own child", "", "sleep 100 & kill $!"},
+	{"read the environment of its own child", "", "sleep 100 & cat /proc/$!/environ >/dev/null; s=$?; kill $!; exit $((8 - (s == 0)))"},
+	{"resolve names of users", IsolationUser, "id -un"},
+}
+
+// TestAttacks runs forbidden and allowed actions in a task, at each level. The level none shows that each
 // attack works without isolation.
 func TestAttacks(t *testing.T) {
 	home := t.TempDir()
@@ -59,42 +157,32 @@ func TestAttacks(t *testing.T) {
 	put(t, home+"/.ssh/id", "key")
 	key := put(t, filepath.Join(t.TempDir(), "node.key"), "key")
 	me := strconv.Itoa(os.Getpid())
-	attacks := []struct{ name, script string }{
-		{"read the environment of the keeper", "cat /proc/" + me + "/environ | grep -q ."},
-		{"read the memory of the keeper", "head -c0 /proc/" + me + "/mem"},
-		{"signal the keeper", "kill -0 " + me},
-		{"read a token in the data folder", "cat $DATA/access/local.token"},
-		{"read the log of another workflow", "cat $DATA/logs/other/w/r/t.1.log"},
-		{"read an artifact of another workflow", "cat $DATA/artifacts/other/file"},
-		{"list the data folder", "ls $DATA"},
-		{"write into the data folder", "echo x >$DATA/access/made"},
-		{"read the environment of a neighbour", "cat /proc/$NEIGHBOUR/environ | grep -q ."},
-		{"signal a neighbour", "kill -0 $NEIGHBOUR"},
-		{"read the folder of a neighbour", "ls /proc/$NEIGHBOUR/cwd/"},
-		{"read a key of the node", "cat " + key},
-		{"read the home folder", "cat " + home + "/.ssh/id"},
-		{"write the home folder", "echo x >" + home + "/made"},
-		{"write a system folder", "echo x >/etc/skein-attack && rm /etc/skein-attack"},
-		{"gain privileges", "grep -q '^NoNewPrivs:.0' /proc/self/status"},
+	shared := put(t, sharedOf(me), "text")
+	if err := os.Chmod(shared, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	rights := []struct{ name, script string }{
-		{"write its working folder", "echo x >made && mkdir -p a/b && mv made a/b && rm -r a"},
-		{"write its temporary folder", `f=$(mktemp) && echo x >"$f" && test "${f#$TMPDIR}" != "$f"`},
-		{"write its output", `echo x=1 >>"$SKEIN_OUTPUT"`},
-		{"use a home folder", `echo x >"$HOME/.toolrc"`},
-		{"write to devices", "echo x >/dev/null && head -c1 /dev/urandom >/dev/shm/skein-$$ && rm /dev/shm/skein-$$"},
-		{"write to its own output by name", "echo -n >/dev/stdout"},
-		{"run programs", "env true && sh -c 'exit 0'"},
-		{"signal its own child", "sleep 100 & kill $!"},
-		{"resolve names of users", "id -un"},
+	t.Cleanup(func() { _ = os.Remove(shared) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, level := range []string{IsolationNone, IsolationFence} {
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	for rank, level := range Levels {
 		t.Run(level, func(t *testing.T) {
-			r := newRig(t, fenced(t, key), func(c *Config) { c.Isolation = level })
+			fenced(t)
+			r := newRig(t, walled(t, level, key))
 			put(t, r.data+"/access/local.token", "secret")
 			put(t, r.data+"/logs/other/w/r/t.1.log", "text")
 			put(t, r.data+"/artifacts/other/file", "text")
+			socket, err := listenIn(r.data + "/work")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(r.data + "/work/" + keeperSocket)
+			defer socket.Close()
 			neighbour := r.sh("echo $$; exec sleep 1000")
+			neighbour.Key.Namespace = "bank"
 			r.Start(neighbour)
 			pid := strings.TrimSpace(r.firstLine(neighbour.Key))
 			defer func() {
@@ -103,7 +191,8 @@ func TestAttacks(t *testing.T) {
 			}()
 			try := func(script string) bool {
 				job := r.sh("{ " + script + "; } 2>/dev/null >&2 && exit 7; exit 8")
-				job.Env = []string{"DATA=" + r.data, "NEIGHBOUR=" + pid}
+				job.Argv[0] = "bash"
+				job.Env = []string{"DATA=" + r.data, "NEIGHBOUR=" + pid, "PORT=" + port, "PATH=" + pathDefault}
 				switch res := r.run(job); {
 				case res.Exited && res.ExitCode == 7:
 					return true
@@ -114,23 +203,20 @@ func TestAttacks(t *testing.T) {
 					return false
 				}
 			}
-			for _, a := range attacks {
-				if strings.HasPrefix(a.name, "signal") && fence.ABI() < 6 {
-					continue // this kernel cannot prevent it
+			for _, a := range attacksOn(me, key, home) {
+				if why := a.lacks(); why != "" {
+					t.Logf("%s is not shown: %s", a.name, why)
+					continue
 				}
-				if os.Geteuid() != 0 && strings.Contains(a.name, "system") {
-					continue // the user's permissions prevent it at each level
-				}
-				if got := try(a.script); got != (level == IsolationNone) {
+				refused := a.refused != "" && rank >= slices.Index(Levels, a.refused)
+				if got := try(a.script); got == refused {
 					t.Errorf("%s: %v", a.name, got)
 				}
 			}
-			for _, c := range rights {
-				if level == IsolationNone && strings.Contains(c.name, "temporary") {
-					continue // the variable comes from the node, if it is set there
-				}
-				if !try(c.script) {
-					t.Errorf("%s: refused", c.name)
+			for _, c := range rightsOf {
+				refused := c.but == level || c.but == IsolationUser && rank > slices.Index(Levels, IsolationUser)
+				if try(c.script) == refused && (c.but != IsolationNone || level != IsolationNone) {
+					t.Errorf("%s: refused %v", c.name, !refused)
 				}
 			}
 		})

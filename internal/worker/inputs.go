@@ -24,6 +24,7 @@ type Input struct {
 	Index         int    // only for the source
 	At            string // folder of the file on this machine; "": it must be fetched
 	File          string // the name of the file in that folder
+	owner         uint32 // the user who gets the file; 0: the worker's
 }
 
 // InputSource provides the inputs of an attempt. It is called from a goroutine of the attempt.
@@ -179,6 +180,11 @@ func (in *Input) copy(root *os.Root, to string, source io.Reader) error {
 	file, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
+	}
+	if in.owner != 0 {
+		if err := file.Chown(int(in.owner), int(in.owner)); err != nil {
+			return errors.Join(err, file.Close())
+		}
 	}
 	sum := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, sum), io.LimitReader(source, in.Size+1))

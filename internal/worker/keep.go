@@ -39,7 +39,7 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
 // dataNames are the names of Skein's files in its data folder.
-var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", "work"}
+var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", uidsName, "work"}
 
 // openDir opens the working folder of an attempt with artifacts before the attempt starts. Its artifacts are
 // the files of that folder, even if the attempt replaces the folder. The reader of the files may have more
@@ -59,6 +59,9 @@ func (a *attempt) openDir() error {
 	a.leaves = &artifact.WorkDir{Root: root}
 	if a.leaves.Path, err = artifact.PathOf(root); err != nil {
 		return fmt.Errorf("artifacts: the working directory cannot be found: %w", err)
+	}
+	if a.uid != 0 {
+		a.leaves.Owner = &a.uid
 	}
 	if a.job.Dir != "" {
 		data, err := filepath.EvalSymlinks(a.w.data)

@@ -141,6 +141,37 @@ func (t *cgroupTree) limit(cpu, memory int64) bool {
 	return true
 }
 
+// attemptPids bounds the processes and threads of an attempt that has a user of its own.
+const attemptPids = 4096
+
+// bound implements tree. The cgroup of a slot keeps the bound.
+func (t *cgroupTree) bound(pids int64) {
+	if t.old != nil {
+		t.old.bound(pids)
+		return
+	}
+	if t.pids == pids {
+		return
+	}
+	// Without the controllers there are no such files.
+	most, group := "max", "0"
+	if pids > 0 {
+		most, group = strconv.FormatInt(pids, 10), "1"
+	}
+	_ = os.WriteFile(t.dir+"/pids.max", []byte(most), 0)
+	_ = os.WriteFile(t.dir+"/memory.oom.group", []byte(group), 0)
+	t.pids = pids
+}
+
+// bound bounds the processes of an attempt with a user of its own.
+func (a *attempt) bound() {
+	pids := int64(0)
+	if a.uid != 0 {
+		pids = attemptPids
+	}
+	a.slot.tree.bound(pids)
+}
+
 func swapOf(memory int64) string {
 	if memory > 0 {
 		return "0"

@@ -25,8 +25,11 @@ type legacy struct {
 	home map[string]string // by controller: the folder of this process
 }
 
-// controllersV1 are the controllers that limits need, in the order in which a thread enters them.
-var controllersV1 = []string{"cpu", "memory"}
+// controllersV1 are the controllers that limits need, in the order in which a thread enters them. The
+// controller of processes is optional.
+var controllersV1 = []string{"cpu", "memory", pidsV1}
+
+const pidsV1 = "pids"
 
 // openLegacy finds folders of version 1 in which this process may set limits. It removes the folders of
 // earlier processes of the data folder.
@@ -34,6 +37,9 @@ func openLegacy(dataDir, life string) (*legacy, error) {
 	l := &legacy{at: map[string]string{}, home: map[string]string{}}
 	for _, c := range controllersV1 {
 		dirs, err := legacyParents(c)
+		if err != nil && c == pidsV1 {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +59,7 @@ func openLegacy(dataDir, life string) (*legacy, error) {
 				}
 			}
 		}
-		if err != nil {
+		if err != nil && c != pidsV1 {
 			l.close()
 			return nil, fmt.Errorf("no right to divide the controller %s: %w", c, err)
 		}
@@ -114,6 +120,7 @@ type legacyTree struct {
 	name string
 	// cpu and memory are the limits in the folders of the tree; 0 means no limit.
 	cpu, memory int64
+	pids        int64 // the bound of processes; 0 means none
 }
 
 func (t *legacyTree) dir(controller string) string {
@@ -127,9 +134,7 @@ func (t *legacyTree) limit(cpu, memory int64) bool {
 		return true
 	}
 	t.remove()
-	write := func(controller, file, text string) error {
-		return os.WriteFile(filepath.Join(t.dir(controller), file), []byte(text), 0)
-	}
+	write := t.write
 	var err error
 	if cpu > 0 {
 		const period = 100_000 // microseconds; the kernel's default
@@ -152,12 +157,28 @@ func (t *legacyTree) limit(cpu, memory int64) bool {
 	return true
 }
 
+func (t *legacyTree) write(controller, file, text string) error {
+	return os.WriteFile(filepath.Join(t.dir(controller), file), []byte(text), 0)
+}
+
+// bound bounds the processes of the tree, if the machine can.
+func (t *legacyTree) bound(pids int64) {
+	if t.pids == pids || t.of.at[pidsV1] == "" {
+		return
+	}
+	if t.pids = 0; pids > 0 && os.MkdirAll(t.dir(pidsV1), 0o755) == nil && t.write(pidsV1, "pids.max", strconv.FormatInt(pids, 10)) == nil {
+		t.pids = pids
+	}
+}
+
 // remove removes the folders. If a process in a folder does not end, a later process of the worker removes
 // the folder.
 func (t *legacyTree) remove() {
-	t.cpu, t.memory = 0, 0
+	t.cpu, t.memory, t.pids = 0, 0, 0
 	for _, c := range controllersV1 {
-		removeCgroup(t.dir(c))
+		if t.of.at[c] != "" {
+			removeCgroup(t.dir(c))
+		}
 	}
 }
 
@@ -172,7 +193,7 @@ func (t *legacyTree) enter() (back func() error, err error) {
 		return err
 	}
 	for _, c := range controllersV1 {
-		if c == "cpu" && t.cpu == 0 || c == "memory" && t.memory == 0 {
+		if c == "cpu" && t.cpu == 0 || c == "memory" && t.memory == 0 || c == pidsV1 && t.pids == 0 {
 			continue
 		}
 		if err := moveThread(t.dir(c)); err != nil {

@@ -95,8 +95,8 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	if err := c.complete(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := Fences(); c.Isolation == IsolationFence && err != nil {
-		return nil, nil, fmt.Errorf("setting isolation: %w; set it to none, or use another kernel", err)
+	if err := Offers(c.Isolation, c.DataDir, c.UIDs); err != nil {
+		return nil, nil, fmt.Errorf("setting isolation: the level %s cannot be given here: %w", c.Isolation, err)
 	}
 	data, err := realPath(c.DataDir)
 	if err != nil {
@@ -116,6 +116,10 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended",
 			"code", "tasks_not_isolated")
 	}
+	if err := w.walled(c.Isolation); err != nil {
+		_ = p.conn.Close()
+		return nil, nil, err
+	}
 	l.sweepIncoming(w.Running)
 	l.peer, l.said, l.rebases, l.masks, l.kinds, l.handles = p, w.Containment, w.Rebases, w.Masks, w.Kinds, w.Handles
 	for _, h := range w.Running {
@@ -129,7 +133,19 @@ func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
-		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected}}
+		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs}}
+}
+
+// walled returns an error if the keeper would run tasks at a weaker level than the settings demand. The level
+// fence of an earlier keeper is not checked here.
+func (w *welcome) walled(level string) error {
+	switch {
+	case w.Unwalled != "":
+		return fmt.Errorf("setting isolation: the level %s cannot be given here: %s", level, w.Unwalled)
+	case slices.Index(Levels, level) > slices.Index(Levels, IsolationFence) && !slices.Contains(w.Levels, level):
+		return fmt.Errorf("setting isolation: the level %s cannot be given yet: the keeper is of an earlier version, which holds attempts; start the node again once they have ended", level)
+	}
+	return nil
 }
 
 // PassEnv changes the variables of this process that tasks get, for attempts that begin later. It returns

@@ -28,6 +28,7 @@ type slot struct {
 	since   time.Time // the time at which their state was read; zero: not yet
 	still   bool      // the attempt has not changed the folders: see settled
 	fences  fences    // the fences of its latest attempts
+	owner   uint32    // the user of the folder; 0: the worker's
 }
 
 // face identifies a folder and its last change. Creating, removing or renaming an entry changes ctime, which
@@ -145,7 +146,7 @@ func (s *slot) dropTree() {
 
 // dropFolder abandons a folder that cannot be cleaned.
 func (s *slot) dropFolder() {
-	s.folder, s.since, s.still = "", time.Time{}, false
+	s.folder, s.since, s.still, s.owner = "", time.Time{}, false, 0
 	s.fences.close()
 	s.folders++
 }
@@ -174,6 +175,29 @@ func (s *slot) clean() error {
 	}
 	s.remember()
 	return nil
+}
+
+// own gives the folder and its files to the user of an attempt, before the attempt starts. uid 0 is the
+// worker's user. Links are not followed.
+func (s *slot) own(uid uint32) error {
+	if uid == 0 && s.owner == 0 {
+		return nil
+	}
+	to := uint32(os.Geteuid())
+	if uid != 0 {
+		to = uid
+	}
+	s.owner = uid
+	return filepath.WalkDir(s.folder, func(path string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(path, &st)
+		}
+		if err != nil || st.Uid == to && st.Gid == to {
+			return err
+		}
+		return unix.Lchown(path, int(to), int(to))
+	})
 }
 
 // sweep removes all entries of the folder except the fresh directory. If the folder was replaced, sweep

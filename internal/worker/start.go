@@ -36,7 +36,8 @@ var codeExtension = map[string]string{
 }
 
 // prepare makes everything that an attempt needs before the fork. Its errors are messages for the Result.
-func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*command, error) {
+func (a *attempt) prepare(wall *wall) (*command, error) {
+	w, s, job := a.w, a.slot, a.job
 	stem := job.Key.fileStem()
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
 	base := *w.base.Load()
@@ -65,7 +66,7 @@ func (w *Worker) prepare(s *slot, job *Job, wall *wall, stop func() bool) (*comm
 			}
 		}
 	}
-	if err := w.bring(cmd.dir, job, stop); err != nil {
+	if err := a.bring(cmd.dir); err != nil {
 		return nil, err
 	}
 	cmd.argv = job.Argv
@@ -258,10 +259,23 @@ func (a *attempt) explain(err error) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(a.cmd.dir, path)
 	}
+	if errors.Is(err, unix.EACCES) {
+		if why := errors.Join(a.barred(a.cmd.dir, 0o1), a.barred(path, 0o5)); why != nil {
+			return why
+		}
+	}
 	if a.spec != nil && errors.Is(err, unix.EACCES) && unix.Access(path, unix.X_OK) == nil {
 		return fmt.Errorf("isolation does not let the task read program %s, or the interpreter that the program names: add access: {read: [%s]} to the task", path, filepath.Dir(path))
 	}
 	return a.cmd.explain(err)
+}
+
+// barred returns an error if the user of the attempt may not access a path that exists.
+func (a *attempt) barred(path string, want uint32) error {
+	if a.uid == 0 || !exists(path) || permits(path, a.uid, want) {
+		return nil
+	}
+	return fmt.Errorf("user %d of namespace %s may not reach %s: change the permissions of the path, or put it elsewhere", a.uid, a.job.Key.Namespace, path)
 }
 
 // explain turns the error of fork and exec into a sentence with a remedy. The kernel returns the same number

@@ -63,6 +63,7 @@ type hello struct {
 	// Isolation and Protected are those of Config. A keeper whose welcome has no Isolates ignores them.
 	Isolation string
 	Protected []string
+	UIDs      UIDRange // of Config; a keeper whose welcome has no Levels ignores it
 }
 
 // parcel is a job in a message.
@@ -103,6 +104,8 @@ type welcome struct {
 	Ended       []Result // not acknowledged yet
 	Rebases     bool     // the keeper accepts order.Base
 	Isolates    bool     // the keeper accepts hello.Isolation
+	Levels      []string // the levels of isolation that the keeper knows; nil: those of an earlier version
+	Unwalled    string   // the reason why the keeper cannot give the level of the hello; "": it gives the level
 	Masks       bool     // the keeper masks Job.Secrets
 	Kinds       bool     // the keeper starts the processes of Job.Kind
 	Handles     bool     // the keeper reads the handles of attempts

@@ -35,6 +35,7 @@ type Worker struct {
 	base    atomic.Pointer[[]string] // environment from the node
 	shell   atomic.Pointer[shellAt]
 	wall    atomic.Pointer[wall] // nil: tasks are not isolated
+	uids    uids
 	null    *os.File
 	logMax  atomic.Int64
 	until   atomic.Int64 // end of the lease, on the boot clock; 0: there is none
@@ -76,10 +77,11 @@ func New(cfg Config) (*Worker, error) {
 		keepers: keepers{}, live: map[ID]*attempt{}, idle: make(chan struct{}),
 	}
 	w.equip(baseEnv(cfg.PassEnv))
-	w.wall.Store(newWall(cfg.Isolation, data, cfg.Protected))
 	w.logMax.Store(cfg.LogMax)
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
+	w.uids.path = filepath.Join(data, uidsName)
+	w.wallIn(cfg.Isolation, cfg.Protected, cfg.UIDs)
 	if at := w.contain.location(); at != "" {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()
@@ -235,7 +237,7 @@ func (w *Worker) demand(mode Mode) {
 // environment, and their isolation. Running attempts keep theirs.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
-	w.wall.Store(newWall(said.Isolation, w.data, said.Protected))
+	w.wallIn(said.Isolation, said.Protected, said.UIDs)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cfg.Slots = said.Slots

@@ -1,0 +1,87 @@
+//go:build linux
+
+package worker
+
+import (
+	"errors"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/fence"
+	"skein.dev/skein/internal/threads"
+)
+
+// fork starts the process with one pipe for stdout and stderr. The errors are the kernel's.
+func (a *attempt) fork() error {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	a.cap()
+	pidfd := -1
+	attr := &syscall.SysProcAttr{
+		Setsid:    true, // detach the process from the node's terminal, so that it gets no Ctrl-C and shows no prompt there
+		Pdeathsig: syscall.SIGKILL,
+		PidFD:     &pidfd,
+	}
+	if a.uid != 0 {
+		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.uid}
+		if err := unix.Fchown(ends[1], int(a.uid), int(a.uid)); err != nil { // so that the task can open /dev/stdout
+			return errors.Join(err, unix.Close(ends[0]), unix.Close(ends[1]))
+		}
+	}
+	a.bound()
+	a.slot.tree.prepare(attr)
+	null, out := a.w.null.Fd(), uintptr(ends[1])
+	with := &syscall.ProcAttr{Dir: a.cmd.dir, Env: a.cmd.env, Files: []uintptr{null, out, out}, Sys: attr}
+	began := time.Now()
+	pid, err := a.bear(with)
+	_ = unix.Close(ends[1])
+	if err != nil {
+		_ = unix.Close(ends[0])
+		return err
+	}
+	a.pid, a.pidfd, a.pipe = pid, pidfd, ends[0]
+	a.began, a.result.Started = began, began
+	return nil
+}
+
+// bear starts the process on this thread, within the limits of its tree.
+func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
+	back, err := a.slot.tree.enter()
+	if err != nil { // the limits are not enforced, but the resources stay booked
+		a.capped = false
+		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
+	}
+	pid, err := a.exec(with)
+	if err := back(); err != nil { // the thread waits for the child, and then ends
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
+		runtime.LockOSThread() // there is one lock more than unlocks, so the thread ends with its goroutine
+	}
+	return pid, err
+}
+
+// exec forks and executes the program, behind a fence if the attempt has one.
+func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
+	var around *fence.Fence
+	if a.spec != nil {
+		if around, err = a.slot.fences.of(a.spec); err != nil {
+			return 0, err
+		}
+	}
+	threads.Unchanged()
+	a.w.births.RLock()
+	defer a.w.births.RUnlock()
+	if around != nil {
+		pid, err = around.StartProcess(a.cmd.path, a.cmd.argv, with)
+	} else {
+		pid, _, err = syscall.StartProcess(a.cmd.path, a.cmd.argv, with)
+	}
+	if err == nil {
+		a.w.firsts.Store(pid, true)
+	}
+	return pid, err
+}

@@ -1,0 +1,248 @@
+//go:build linux
+
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// uidsName is the file in the data folder with the user IDs of the namespaces.
+const uidsName = "uids.json"
+
+// uids gives each namespace a user ID of its own, which is also the ID of its group. An ID is recorded on the
+// disk before its first use and is never given to another namespace, because files of its tasks may remain.
+type uids struct {
+	path string
+
+	mu    sync.Mutex // protects following fields
+	from  UIDRange
+	given *givenUIDs // nil: not read yet
+}
+
+// givenUIDs is the content of the file.
+type givenUIDs struct {
+	Namespaces map[string]uint32 `json:"namespaces"`
+	// Past are the IDs that a namespace had before the range of IDs changed.
+	Past []uint32 `json:"past,omitempty"`
+}
+
+// of returns the ID of a namespace.
+func (u *uids) of(namespace string) (uint32, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.readLocked(); err != nil {
+		return 0, fmt.Errorf("find the user of namespace %s: %w", namespace, err)
+	}
+	was, known := u.given.Namespaces[namespace]
+	if known && u.from.holds(was) {
+		return was, nil
+	}
+	next := givenUIDs{Namespaces: map[string]uint32{}, Past: slices.Clone(u.given.Past)}
+	taken := map[uint32]bool{}
+	for name, uid := range u.given.Namespaces {
+		next.Namespaces[name], taken[uid] = uid, true
+	}
+	for _, uid := range u.given.Past {
+		taken[uid] = true
+	}
+	uid := u.from.From
+	for taken[uid] {
+		if uid == u.from.To {
+			return 0, fmt.Errorf("all user IDs of task_uids %s belong to other namespaces: namespace %s has none; choose a larger range", u.from, namespace)
+		}
+		uid++
+	}
+	if next.Namespaces[namespace] = uid; known {
+		next.Past = append(next.Past, was)
+	}
+	if err := u.write(&next); err != nil {
+		return 0, fmt.Errorf("record the user of namespace %s: %w", namespace, err)
+	}
+	u.given = &next
+	return uid, nil
+}
+
+func (u *uids) readLocked() error {
+	if u.given != nil {
+		return nil
+	}
+	text, err := os.ReadFile(u.path)
+	given := &givenUIDs{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(text, given); err != nil {
+			return fmt.Errorf("%s is damaged: %w; restore it from a backup", u.path, err)
+		}
+	}
+	u.given = given
+	return nil
+}
+
+// write replaces the file. It returns after the new content is durable.
+func (u *uids) write(given *givenUIDs) error {
+	text, err := json.MarshalIndent(given, "", "  ")
+	if err != nil {
+		return err
+	}
+	temp := u.path + ".new"
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, u.path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(u.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// userNeeds are the capabilities with which a worker runs tasks as other users, and handles their files.
+var userNeeds = []struct {
+	bit  uint
+	name string
+}{
+	{unix.CAP_SETUID, "CAP_SETUID"}, {unix.CAP_SETGID, "CAP_SETGID"}, {unix.CAP_KILL, "CAP_KILL"}, {unix.CAP_CHOWN, "CAP_CHOWN"},
+	{unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"}, {unix.CAP_FOWNER, "CAP_FOWNER"},
+}
+
+// capable reports whether this process has a capability.
+func capable(bit uint) bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&head, &data[0]) == nil && data[bit/32].Effective&(1<<(bit%32)) != 0
+}
+
+// Offers returns nil if this machine can give a level of isolation to tasks whose data folder is data.
+// Otherwise it returns the reason.
+func Offers(level, data string, from UIDRange) error {
+	if level == IsolationNone || level == "" {
+		return nil
+	}
+	if _, err := Fences(); err != nil || level == IsolationFence {
+		return err
+	}
+	var missing []string
+	for _, c := range userNeeds {
+		if !capable(c.bit) {
+			missing = append(missing, c.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the worker cannot run tasks as other users: it needs root, or %s", strings.Join(missing, ", "))
+	}
+	if err := mapped(from); err != nil {
+		return err
+	}
+	if err := unowned(from); err != nil {
+		return err
+	}
+	return passable(data)
+}
+
+// mapped returns an error if the user namespace of this process lacks some IDs, as in some containers.
+func mapped(ids UIDRange) error {
+	text, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return fmt.Errorf("find the user IDs of this container: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var inside, outside, count uint64
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err == nil && inside <= uint64(ids.From) && uint64(ids.To) < inside+count {
+			return nil
+		}
+	}
+	return fmt.Errorf("this container does not have all user IDs %s: set task_uids to a range that it has", ids)
+}
+
+// unowned returns an error if a user of the machine has one of the IDs, or may use them in containers.
+func unowned(ids UIDRange) error {
+	for path, field := range map[string]int{"/etc/passwd": 2, "/etc/subuid": 1} {
+		file, err := os.Open(path)
+		if err != nil {
+			continue // the machine has no such users
+		}
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
+			fields := strings.Split(lines.Text(), ":")
+			if len(fields) < 3 {
+				continue
+			}
+			first, err := strconv.ParseUint(fields[field], 10, 32)
+			count := uint64(1)
+			if path == "/etc/subuid" {
+				count, _ = strconv.ParseUint(fields[2], 10, 32)
+			}
+			if err == nil && first <= uint64(ids.To) && first+count > uint64(ids.From) {
+				_ = file.Close()
+				return fmt.Errorf("user %s has IDs of task_uids %s in %s: set task_uids to a range that no user has", fields[0], ids, path)
+			}
+		}
+		_ = file.Close()
+	}
+	return nil
+}
+
+// passable returns an error if other users cannot enter the folders above the data folder.
+func passable(data string) error {
+	at, err := filepath.Abs(data)
+	if err != nil {
+		return err
+	}
+	for at != "/" {
+		at = filepath.Dir(at)
+		if info, err := os.Stat(at); err == nil && info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("other users may not enter %s, so tasks cannot reach their working folders in %s: choose a data folder elsewhere, such as /var/lib/skein", at, data)
+		}
+	}
+	return nil
+}
+
+// permits reports whether the permissions of a file, and of the folders above it, let a user access it. want
+// are permission bits for others. The user is in no group but its own.
+func permits(path string, uid uint32, want uint32) bool {
+	for first := true; ; first = false {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) != nil {
+			return false
+		}
+		mode := st.Mode
+		switch {
+		case st.Uid == uid:
+			mode >>= 6
+		case st.Gid == uid:
+			mode >>= 3
+		}
+		if !first {
+			want = 0o1
+		}
+		if mode&want != want {
+			return false
+		}
+		if path == "/" || path == "." {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
+}
