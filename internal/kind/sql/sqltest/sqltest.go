@@ -132,7 +132,7 @@ func MariaDB(t testing.TB) *Server {
 	t.Helper()
 	server := program(t, "mariadbd", "mysqld")
 	dir, as := folder(t)
-	// A folder of its own, because a server that starts removes the temporary tables of all servers in its folder.
+	// Each server has its own folder: one that starts removes the temporary tables of all others there.
 	temporary, _ := folder(t)
 	s := &Server{Port: freePort(t), dir: dir}
 	var script bytes.Buffer
