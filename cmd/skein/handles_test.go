@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/extension"
 	skein "skein.dev/skein/sdk"
 )
 
@@ -164,23 +166,50 @@ func TestHandleIsAdopted(t *testing.T) {
 	w.verify()
 }
 
-// TestHandleOfWorker: a worker and its keeper die of kill -9. The next worker adopts the job, and releases it
-// when the run is stopped.
+// jobKind makes an extension whose kind runs a job of a job server, as outsideTask does.
+func jobKind(t *testing.T, jobs string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	at := filepath.Join(folder, "job")
+	const value = `sed 's/.*"%s":"\([^"]*\)".*/\1/'`
+	run := fmt.Sprintf(`#!/bin/sh
+job=$(`+value+` "$SKEIN_INPUT")
+if [ -s "$SKEIN_EARLIER" ]; then job=$(`+value+` "$SKEIN_EARLIER"); fi
+touch %[3]s/want/$job
+until [ -e %[3]s/pid/$job ]; do sleep 0.02; done
+echo $job > "$SKEIN_HANDLE"
+sleep 600
+`, "name", "handle", jobs)
+	end := fmt.Sprintf(`#!/bin/sh
+job=$(`+value+` "$SKEIN_INPUT")
+touch %[2]s/end/$job
+while [ -e %[2]s/pid/$job ]; do sleep 0.02; done
+`, "handle", jobs)
+	manifest := "extension: 1\nname: job\nversion: 1.0.0\nkinds: {job: {run: [./run.sh], release: [./end.sh], adopts: true}}\n"
+	if err := errors.Join(os.Mkdir(at, 0o755), os.WriteFile(filepath.Join(at, extension.FileName), []byte(manifest), 0o644),
+		os.WriteFile(filepath.Join(at, "run.sh"), []byte(run), 0o755), os.WriteFile(filepath.Join(at, "end.sh"), []byte(end), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// TestHandleOfWorker: a worker and its keeper die of kill -9 while a kind of an extension runs a job of
+// another system. The next worker adopts the job, and the kind releases it when the run is stopped.
 func TestHandleOfWorker(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 1, "SKEIN_ROLES=api,scheduler")
 	node, dir := f.members[0], t.TempDir()
 	jobs := newJobServer(t, dir)
-	w := f.worker("w1", "--slots", "2")
+	w := f.worker("w1", "--slots", "2", "--extensions", jobKind(t, dir))
 	f.listed(2)
-	node.apply("outside", outsideTask(dir, ""))
+	node.apply("outside", "\n  work: {kind: job, with: {name: job-7}}\n")
 	run := node.detach("outside")
 	f.until("the first attempt has a handle", func() bool { return hasHandle(t, node.client, run, 1) })
 	w.kill()
 	killKeeper(t, w.home.data())
 	w.start()
 	f.until("the second attempt has it", func() bool { return hasHandle(t, node.client, run, 2) })
-	if names, begun := jobs.running(); begun != 1 || len(names) != 1 {
+	if names, begun := jobs.running(); begun != 1 || strings.Join(names, " ") != "job-7" {
 		t.Errorf("%d jobs were begun, these run: %v", begun, names)
 	}
 	if _, err := node.client.StopRun(t.Context(), run, ""); err != nil {

@@ -39,6 +39,7 @@ type Event struct {
 	Handler HandlerID
 	At      Micros // EvStarted: when the process began
 	Handle  string // EvStarted: the handle of the attempt; "": none
+	Adopts  bool   // EvStarted: see Result
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
@@ -76,6 +77,7 @@ type Result struct {
 	Message  string // one sentence for a person
 	Outputs  []byte // a JSON object, or nil
 	Handle   string // the work outside of its process; "": none
+	Adopts   bool   // with Handle: the next attempt may go on with that work, as with Policy.Adopts
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros

@@ -37,6 +37,9 @@ type Handle struct {
 	State HandleState `json:"state"`
 	Since Micros      `json:"since,omitempty"` // when the errand began, or when the run gave it up
 	Why   string      `json:"why,omitempty"`   // HandleOrphan
+	// Adopts: if the attempt is lost, the next attempt goes on with the work. Policy.Adopts says so for all
+	// attempts of a task; the kind of a task says so for each handle.
+	Adopts bool `json:"adopts,omitempty"`
 }
 
 // HandleOf returns the handle of an attempt, as its row has it in place of outputs. It returns false if there
@@ -93,9 +96,14 @@ type Orphan struct {
 	Why    string
 }
 
-// allowed reports whether attempts of a task may have handles.
+// allowed reports whether attempts of a task may have handles. Which kinds have them is known only to the
+// machines that run them.
 func (o outside) allowed(t TaskID) bool {
-	return t >= 0 && o.r.Graph != nil && o.r.Graph.Policy(t).Release
+	if t < 0 || o.r.Graph == nil {
+		return false
+	}
+	p := o.r.Graph.Policy(t)
+	return p.Release || p.Place.Kind() != ""
 }
 
 // at returns the handle of the attempt in a slot.
@@ -106,7 +114,7 @@ func (o outside) at(i int32) Handle {
 
 // keep stores the handle of an attempt that its holder reports. The first one counts. It reports whether
 // the handle is new. An earlier attempt's handle with the same text has been taken over.
-func (o outside) keep(t TaskID, p *task, text string) bool {
+func (o outside) keep(t TaskID, p *task, text string, adopts bool) bool {
 	if text == "" || len(text) > HandleMax || !o.allowed(t) {
 		return false
 	}
@@ -114,7 +122,7 @@ func (o outside) keep(t TaskID, p *task, text string) bool {
 	if a.Outputs != nil {
 		return false
 	}
-	a.Outputs = (&Handle{Text: text, State: HandleHeld}).pack()
+	a.Outputs = (&Handle{Text: text, State: HandleHeld, Adopts: adopts}).pack()
 	o.r.touch(p.slot - 1)
 	o.r.record(Record{Kind: RecHandle, Task: t, Token: a.Token, Handler: a.Handler, Text: text})
 	for _, i := range slices.Clone(o.r.handles) {
@@ -182,11 +190,16 @@ func (o outside) tend(now Now, fx *Effects) {
 // adoptable reports whether an attempt holds, or may take over, the handle of an earlier attempt that was
 // lost.
 func (o outside) adoptable(a *attempt) bool {
-	if a.State != AttemptLost || !o.r.Graph.Policy(a.Task).Adopts {
+	if a.State != AttemptLost || !o.adopts(a) {
 		return false
 	}
 	state := o.r.tasks[a.Task].state
 	return state.Held() || !state.Terminal() && o.r.Intent < IntentStop
+}
+
+// adopts reports whether the attempt after this one, if it is lost, goes on with its work.
+func (o outside) adopts(a *attempt) bool {
+	return o.r.Graph.Policy(a.Task).Adopts || unpackHandle(a.Outputs).Adopts
 }
 
 func (o outside) begin(i int32, now Now, fx *Effects) {
@@ -219,7 +232,7 @@ func (o outside) owes(t TaskID) bool {
 		if o.r.slots[i].Task != t {
 			continue
 		}
-		if s := o.at(i).State; s == HandleReleasing || s == HandleHeld && !o.r.Graph.Policy(t).Adopts {
+		if s := o.at(i).State; s == HandleReleasing || s == HandleHeld && !o.adopts(&o.r.slots[i]) {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ type handleWorld struct {
 	outside map[string]bool      // work that was begun and not ended
 	orphans map[string]bool
 	told    map[string]int // by handle: the reports of it
+	kinds   bool           // the kinds of the tasks release handles, and that of task 0 adopts
 }
 
 // errandKey names an errand.
@@ -25,17 +26,19 @@ type errandKey struct {
 	token Token
 }
 
-func newHandleWorld(t *testing.T, seed uint64, adopts bool) *handleWorld {
-	g, err := NewGraph(GraphSpec{Tasks: []TaskSpec{
-		{Name: "a", Policy: Policy{Release: true, Adopts: adopts, ReleaseTimeout: time.Minute, Retry: Retry{Max: 2, Delay: time.Second}}},
-		{Name: "b", Needs: []string{"a"}, Policy: Policy{Release: true, Retry: Retry{Max: 1}}},
-		{Name: "c"},
-	}})
+func newHandleWorld(t *testing.T, seed uint64, adopts, kinds bool) *handleWorld {
+	a := Policy{Release: true, Adopts: adopts, ReleaseTimeout: time.Minute, Retry: Retry{Max: 2, Delay: time.Second}}
+	b := Policy{Release: true, Retry: Retry{Max: 1}}
+	if kinds {
+		a.Release, a.Adopts, a.Place = false, false, Anywhere.OfKind("slurm")
+		b.Release, b.Place = false, Anywhere.OfKind("vm")
+	}
+	g, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a", Policy: a}, {Name: "b", Needs: []string{"a"}, Policy: b}, {Name: "c"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &handleWorld{world: newWorld(g), t: t, rand: rand.New(rand.NewPCG(seed, 1)), under: map[errandKey]string{}, outside: map[string]bool{},
-		orphans: map[string]bool{}, told: map[string]int{}}
+		orphans: map[string]bool{}, told: map[string]int{}, kinds: kinds}
 	w.do(Event{Kind: EvSubmit, Graph: g, Handler: 1})
 	return w
 }
@@ -107,7 +110,7 @@ func (w *handleWorld) move() {
 		w.do(Event{Kind: EvAssign, Task: w.run.NextReady(), Handler: HandlerID(1 + w.rand.IntN(2))})
 	case held && n < 5:
 		text := w.handle(t, token)
-		w.do(Event{Kind: EvStarted, Task: t, Token: token, Handler: h, Handle: text})
+		w.do(Event{Kind: EvStarted, Task: t, Token: token, Handler: h, Handle: text, Adopts: w.kindAdopts(t)})
 	case held && n == 5:
 		w.do(Event{Kind: EvLost, Task: t, Token: token, Handler: h, Reason: "gone"})
 	case held && n == 6:
@@ -141,7 +144,7 @@ func (w *handleWorld) handle(t TaskID, token Token) string {
 	}
 	text := fmt.Sprintf("job-%d-%d", t, token)
 	for known := range w.outside {
-		if w.run.Graph.Policy(t).Adopts && strings.HasPrefix(known, fmt.Sprintf("job-%d-", t)) && !w.orphans[known] {
+		if (w.kindAdopts(t) || w.run.Graph.Policy(t).Adopts) && strings.HasPrefix(known, fmt.Sprintf("job-%d-", t)) && !w.orphans[known] {
 			text = known
 		}
 	}
@@ -149,10 +152,13 @@ func (w *handleWorld) handle(t TaskID, token Token) string {
 	return text
 }
 
+// kindAdopts reports whether the kind of a task says that the next attempt adopts.
+func (w *handleWorld) kindAdopts(t TaskID) bool { return w.kinds && t == 0 }
+
 func (w *handleWorld) report(t TaskID, token Token, h HandlerID) {
 	res := Result{State: AttemptFailed, Cause: CauseExit, Exited: true, ExitCode: 1}
 	if w.rand.IntN(2) == 0 && t != 2 {
-		res.Handle = w.handle(t, token)
+		res.Handle, res.Adopts = w.handle(t, token), w.kindAdopts(t)
 	}
 	if w.rand.IntN(2) == 0 {
 		a, _ := w.run.Open(t)
@@ -160,7 +166,7 @@ func (w *handleWorld) report(t TaskID, token Token, h HandlerID) {
 		if own.Text == "" {
 			own.Text = res.Handle
 		}
-		res = Result{State: AttemptSucceeded, Exited: true, Handle: res.Handle, Outputs: []byte(`{"handle":"no handle"}`)}
+		res = Result{State: AttemptSucceeded, Exited: true, Handle: res.Handle, Adopts: res.Adopts, Outputs: []byte(`{"handle":"no handle"}`)}
 		for text := range w.outside { // the attempt has seen the end of its own work, and of what it took over
 			if strings.HasPrefix(text, fmt.Sprintf("job-%d-", t)) && (text == own.Text || own.Text == "") && !w.orphans[text] {
 				delete(w.outside, text)
@@ -201,7 +207,7 @@ func (w *handleWorld) expire() {
 func TestHandles(t *testing.T) {
 	ended, orphans := 0, 0
 	for seed := range uint64(600) {
-		w := newHandleWorld(t, seed, seed%2 == 0)
+		w := newHandleWorld(t, seed, seed%3 == 0, seed%3 == 1)
 		for range 150 {
 			w.move()
 		}

@@ -58,6 +58,10 @@ type Extension struct {
 	Digest  string `json:"digest,omitempty"` // of the declaration of the kind
 	// Connection is the type of connection that the input of the kind names; "": none.
 	Connection string `json:"connection,omitempty"`
+	// Releases: attempts may have handles, and the kind can release them.
+	Releases bool `json:"releases,omitempty"`
+	// Adopts: an attempt goes on with the work of an attempt that was lost, as Policy.Adopts.
+	Adopts bool `json:"adopts,omitempty"`
 }
 
 // Extension returns the extension that runs tasks of a kind, which may have a version behind @, such as

@@ -232,7 +232,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 	switch ev.Kind {
 	case EvStarted:
 		v := r.started(ev, p, now, fx)
-		if handlesOf(r).keep(ev.Task, p, ev.Handle) {
+		if handlesOf(r).keep(ev.Task, p, ev.Handle, ev.Adopts) {
 			return Accepted
 		}
 		return v
@@ -295,7 +295,7 @@ func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 
 // report settles an attempt with the result that its holder reports.
 func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
-	handlesOf(r).keep(ev.Task, p, ev.Result.Handle)
+	handlesOf(r).keep(ev.Task, p, ev.Result.Handle, ev.Result.Adopts)
 	a, res := r.end(p), r.bounded(ev.Task, &ev.Result)
 	warned, halted, byWhom := a.Cause == CauseTimeout, a.Cause == CauseHalted, a.Message
 	if a.State, a.Cause, a.Message = res.State, res.Cause, res.Message; halted && res.State == AttemptStopped && res.Message == "" {

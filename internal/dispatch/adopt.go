@@ -40,7 +40,7 @@ func (x *Executor) Adopt(a *worker.Adopted) []engine.AttemptID {
 func (x *Executor) Replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
-			x.Started(h.Key, h.Started, h.Handle)
+			x.Started(h.Key, h.Started, h.Handle, h.Adopts)
 		}
 	}
 	x.Ended(a.Ended...)

@@ -229,7 +229,7 @@ var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker
 func result(r *worker.Result) dag.Result {
 	out := dag.Result{
 		Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: int32(r.ExitCode), Signal: r.Signal, Message: r.Message,
-		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
 	}
 	switch r.State {
 	case worker.Succeeded:
@@ -331,12 +331,12 @@ func (x *Executor) lessen() {
 }
 
 // Started receives the notice of the worker that an attempt has run for a second, or has named its handle.
-func (x *Executor) Started(k worker.Key, at time.Time, handle string) {
+func (x *Executor) Started(k worker.Key, at time.Time, handle string, adopts bool) {
 	x.mu.Lock()
 	h := x.byKey[k.ID()]
 	x.mu.Unlock()
 	if h != nil {
-		x.engine().Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Started: dag.Micro(at), Handle: handle})
+		x.engine().Report(engine.Report{Run: h.Run, Task: h.Task, Token: h.Token, Started: dag.Micro(at), Handle: handle, Adopts: adopts})
 	}
 }
 

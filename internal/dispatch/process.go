@@ -60,6 +60,7 @@ func (r *Resolver) process(ctx context.Context, x *dag.Extension, v *version, ta
 	}
 	of.job.Kind = &worker.Kind{Name: t.PlaceKind(), Input: raw, Patience: time.Duration(t.Patience)}
 	of.job.Argv, of.job.Script, of.job.Secrets = nil, nil, of.used.values
+	of.job.Handle, of.job.Adopts = x.Releases, x.Adopts
 	return nil
 }
 

@@ -8,7 +8,10 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+	"skein.dev/skein/internal/workflow"
 )
 
 // earlierAttempt is an attempt before another one of its task, as the file $SKEIN_EARLIER describes it.
@@ -48,6 +51,13 @@ func (r *Resolver) earlier(ctx context.Context, a *engine.Assignment) ([]byte, e
 	return json.Marshal(all)
 }
 
+// allowHandle lets the attempts of a task with the key release have handles.
+func allowHandle(job *worker.Job, rel *workflow.Release) {
+	if rel != nil {
+		job.Handle, job.Adopts = true, rel.Adopts
+	}
+}
+
 // errandInput is the content of the file $SKEIN_INPUT of an errand.
 type errandInput struct {
 	Run    string    `json:"run"`
@@ -67,21 +77,48 @@ func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.Ru
 	if err != nil {
 		return nil, err
 	}
-	rel := is.version.Tasks[is.task].Release
-	if rel == nil {
-		return nil, &notStarted{causeStart, fmt.Errorf("task %s has no release any more", of.Name)}
+	job, task := is.job, &is.version.Tasks[is.task]
+	if job.Kind != nil {
+		err = releaseByKind(job, traits.Extension(task.PlaceKind()), of.handle)
+	} else {
+		err = releaseByCommand(job, task.Release, of)
 	}
-	job := is.job
+	if err != nil {
+		return nil, err
+	}
 	job.Key.Namespace, job.Key.Workflow, job.Key.RunID, job.Key.Task = engine.SystemNamespace, engine.ReleaseName, a.Run.String(), a.Name
 	job.Key.Attempt, job.Key.Ref, job.Key.IdempotencyKey = int(a.Token), int64(a.Task), idempotencyKey(a, max(a.Generation, 1))
 	p := a.Graph.Policy(a.Task)
 	job.Timeout, job.KillGrace, job.WarnOnTimeout = p.Timeout, p.KillGrace, false
 	job.Artifacts, job.OutputTypes, job.LockToken = nil, nil, 0
-	job.Argv, job.Script, job.HTTP, job.Kind = nil, nil, nil, nil
+	job.Handle, job.Adopts = false, false
+	is.kind, is.input, is.errand = "", nil, true
+	return is, nil
+}
+
+// releaseByCommand makes a job execute the command release of a task.
+func releaseByCommand(job *worker.Job, rel *workflow.Release, of *errandOf) (err error) {
+	if rel == nil {
+		return &notStarted{causeStart, fmt.Errorf("task %s has no release any more", of.Name)}
+	}
+	job.Argv, job.Script, job.HTTP = nil, nil, nil
 	setRun(job, &rel.Run)
 	job.Input, err = json.Marshal(errandInput{of.Run.String(), of.Name, of.Token, of.handle})
-	is.kind, is.input, is.errand = "", nil, true
-	return is, err
+	return err
+}
+
+// releaseByKind makes a job execute the program release of the kind of its task.
+func releaseByKind(job *worker.Job, x *dag.Extension, handle string) error {
+	if !x.Releases {
+		return &notStarted{causeStart, fmt.Errorf("kind %s %s has no release on this machine: install the version that the attempt had", x.Kind, x.Version)}
+	}
+	var in kind.Input
+	err := json.Unmarshal(job.Kind.Input, &in)
+	if err == nil {
+		in.Handle, job.Kind.Release = handle, true
+		job.Kind.Input, err = json.Marshal(&in)
+	}
+	return err
 }
 
 // errandOf is what an errand releases.

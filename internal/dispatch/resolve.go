@@ -380,7 +380,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 		}
 		is.job.Inputs = &inputsOf{kept: r.cfg.Kept, sources: sources}
 	}
-	is.job.Handle = v.Tasks[is.task].Release != nil
+	allowHandle(is.job, v.Tasks[is.task].Release)
 	if is.job.Handle && a.Token.Number() > 1 {
 		if is.job.Earlier, err = r.earlier(ctx, a); err != nil {
 			return nil, err

@@ -331,7 +331,8 @@ func (w *writer) moved(it *item) error {
 		if ev.Kind != dag.EvStarted {
 			w.carried.add(dag.KeyOf(it.run, ev.Task, ev.Token))
 		}
-		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Lost: ev.Reason})
+		w.e.cfg.Peers.Report(Report{Run: it.run, Task: ev.Task, Token: ev.Token, Result: ev.Result, Started: ev.At, Handle: ev.Handle,
+			Adopts: ev.Adopts, Lost: ev.Reason})
 	}
 	if away {
 		return errkind.FromStore("look for the run", err)

@@ -184,6 +184,7 @@ type Report struct {
 	Result  dag.Result
 	Started dag.Micros // the time since which the attempt runs; Result is ignored
 	Handle  string     // with Started: the handle of the attempt; "": none
+	Adopts  bool       // with Handle: see dag.Result
 	Lost    string     // if not "", the reason why the attempt no longer runs and its result is unknown; Result is ignored
 }
 
@@ -203,7 +204,7 @@ func (e *Engine) Report(rs ...Report) {
 func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	it := item{run: r.Run, ev: dag.Event{Kind: dag.EvReport, Task: r.Task, Token: r.Token, Handler: from, Result: r.Result}}
 	if r.Started != 0 {
-		it.ev.Kind, it.ev.At, it.ev.Handle = dag.EvStarted, r.Started, cleanHandle(r.Handle)
+		it.ev.Kind, it.ev.At, it.ev.Handle, it.ev.Adopts = dag.EvStarted, r.Started, cleanHandle(r.Handle), r.Adopts
 		return it
 	}
 	if r.Lost != "" {

@@ -66,7 +66,8 @@ func (b *Book) Reload() []Found {
 			continue
 		}
 		for name, k := range f.Kinds {
-			all = append(all, dag.Extension{Kind: name, Version: f.Version, Digest: f.Digest, Connection: k.Connection})
+			all = append(all, dag.Extension{Kind: name, Version: f.Version, Digest: f.Digest, Connection: k.Connection,
+				Releases: k.Release != nil, Adopts: k.Adopts})
 		}
 	}
 	for _, h := range b.house {
@@ -113,12 +114,16 @@ type Command struct {
 // ErrUnknown says that this machine does not have a kind.
 var ErrUnknown = errors.New("this machine does not have the kind")
 
-// Command returns how a kind is started, after its input was checked.
-func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
+// Command returns how a kind is started, after its input was checked. If release is true, it is started to
+// release a handle.
+func (b *Book) Command(kind string, with json.RawMessage, release bool) (*Command, error) {
 	f, k, house := b.of(kind)
 	switch {
 	case house != nil:
 		name := strings.TrimPrefix(house.Kind, dag.HousePrefix)
+		if release {
+			return nil, fmt.Errorf("kind %s releases nothing", name)
+		}
 		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed}, nil
 	case k == nil:
 		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
@@ -127,6 +132,12 @@ func (b *Book) Command(kind string, with json.RawMessage) (*Command, error) {
 		return nil, fmt.Errorf("the input does not suit kind %s %s: %w", kind, f.Version, err)
 	}
 	argv := slices.Clone(k.Run)
+	if release {
+		if k.Release == nil {
+			return nil, fmt.Errorf("kind %s %s releases nothing: its version had release when the attempt began; install that version again", kind, f.Version)
+		}
+		argv = slices.Clone(k.Release)
+	}
 	argv[0] = ProgramAt(f.Folder, argv[0])
 	return &Command{Argv: argv, Name: kind, Version: f.Version, Digest: f.Digest, Folder: f.Folder}, nil
 }
@@ -246,11 +257,13 @@ func Read(folder string) (*Manifest, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, k := range m.Kinds {
-		if !strings.Contains(k.Run[0], "/") {
-			continue
-		}
-		if _, err := g.way(ProgramAt(at, k.Run[0])); err != nil {
-			return nil, err
+		for _, argv := range [...][]string{k.Run, k.Release} {
+			if len(argv) == 0 || !strings.Contains(argv[0], "/") {
+				continue
+			}
+			if _, err := g.way(ProgramAt(at, argv[0])); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return m, nil

@@ -20,6 +20,8 @@ kinds:
     input: {type: object, required: [script], additionalProperties: false, properties: {script: {type: string, minLength: 1}, nodes: {type: integer, minimum: 1, maximum: 8}, partition: {enum: [big, small]}, tags: {type: array, items: {type: string, pattern: "^[a-z]+$"}, maxItems: 2}}}
     outputs: {job_id: string, exit_code: int}
     connection: http
+    release: [./slurm.py, release]
+    adopts: true
 `
 
 // says reports whether an error names a place or a rule.
@@ -55,7 +57,8 @@ func TestParse(t *testing.T) {
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: x}}":                                                 "cannot be read",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], outputs: {n: number}}}":                         "none of string, int",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], connection: 'http, sql'}}":                      "with commas and without spaces",
-		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 `unknown field "adopts"`,
+		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 "it needs release",
+		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], release: []}}":                                  "release: it names no program",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {type: text}}}":                          "no type of JSON Schema",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {properties: {b: {format: date}}}}}":     "is not supported",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {pattern: \"(\"}}}":                      "pattern",
@@ -181,10 +184,12 @@ func TestBook(t *testing.T) {
 	folderOf(t, one, "slurm-2", strings.Replace(slurm, "1.4.0", "1.10.0", 1))
 	folderOf(t, two, "slurm", slurm) // the same kind in the same version
 	folderOf(t, two, "broken", "a: b")
+	folderOf(t, two, "plain", "extension: 1\nname: plain\nversion: 1.0.0\nkinds: {plain: {run: [cat]}}")
 	house := []House{{Kind: "skein:sql", Connection: "postgres", Settings: json.RawMessage(`{"a":1}`)}}
 	b := Open([]string{one, filepath.Join(one, "none"), two}, "3.0.0", house)
 	all := b.Extensions()
-	if len(all) != 3 || all[0].Kind != "skein:sql" || all[0].Version != "3.0.0" || all[1].Version != "1.10.0" || all[2].Version != "1.4.0" || all[2].Connection != "http" {
+	if len(all) != 4 || all[1].Kind != "skein:sql" || all[1].Version != "3.0.0" || all[2].Version != "1.10.0" || all[3].Version != "1.4.0" || all[3].Connection != "http" ||
+		!all[3].Releases || !all[3].Adopts || all[0].Releases {
 		t.Errorf("%+v", all)
 	}
 	refused := 0
@@ -197,23 +202,29 @@ func TestBook(t *testing.T) {
 		t.Errorf("%+v", b.Found())
 	}
 	for kind, version := range map[string]string{"slurm": "1.10.0", "slurm@1.4": "1.4.0", "slurm@1": "1.10.0", "slurm@1.4.0": "1.4.0"} {
-		c, err := b.Command(kind, json.RawMessage(`{"script":"x"}`))
+		c, err := b.Command(kind, json.RawMessage(`{"script":"x"}`), false)
 		if err != nil || c.Version != version || c.House || !filepath.IsAbs(c.Argv[0]) || c.Folder == "" {
 			t.Errorf("%s: %+v, %v", kind, c, err)
 		}
 	}
-	if c, err := b.Command("slurm@1.4", json.RawMessage(`{"script":"x"}`)); err != nil || c.Argv[0] != filepath.Join(at, "slurm.py") {
+	if c, err := b.Command("slurm@1.4", json.RawMessage(`{"script":"x"}`), false); err != nil || c.Argv[0] != filepath.Join(at, "slurm.py") {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := b.Command("skein:sql", nil); err != nil || !c.House || c.Argv[1] != "sql" || string(c.Settings) != `{"a":1}` {
+	if c, err := b.Command("skein:sql", nil, false); err != nil || !c.House || c.Argv[1] != "sql" || string(c.Settings) != `{"a":1}` {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for kind, want := range map[string]string{"slurm@2": "does not have the kind", "mail": "does not have the kind", "slurm@1.1": "does not have"} {
-		if _, err := b.Command(kind, nil); !says(err, want) {
+		if _, err := b.Command(kind, nil, false); !says(err, want) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if _, err := b.Command("slurm", json.RawMessage(`{}`)); !says(err, "with.script is missing") {
+	if c, err := b.Command("slurm@1", json.RawMessage(`{"script":"x"}`), true); err != nil || len(c.Argv) != 2 || c.Argv[1] != "release" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := b.Command("plain", nil, true); !says(err, "releases nothing") {
+		t.Error(err)
+	}
+	if _, err := b.Command("slurm", json.RawMessage(`{}`), false); !says(err, "with.script is missing") {
 		t.Error(err)
 	}
 	if err := b.Check("slurm", json.RawMessage(`{"script":"${{ params.x }}","nodes":"${{ params.n }}"}`)); err != nil {
@@ -229,7 +240,7 @@ func TestBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Reload()
-	if all := b.Extensions(); len(all) != 3 { // that of the second folder is the first now
+	if all := b.Extensions(); len(all) != 4 { // that of the second folder is the first now
 		t.Errorf("%+v", all)
 	}
 }

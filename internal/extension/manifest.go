@@ -33,8 +33,11 @@ type Manifest struct {
 
 // Kind is a kind of task. The folder of its extension is where relative programs are.
 type Kind struct {
-	Run   []string `json:"run"`             // the program and its arguments
-	Input *Schema  `json:"input,omitempty"` // the shape of with; nil: anything
+	Run []string `json:"run"` // the program and its arguments
+	// Release is the program that ends the work that a handle names. nil: attempts have no handles.
+	Release []string `json:"release,omitempty"`
+	Adopts  bool     `json:"adopts,omitempty"` // see dag.Extension
+	Input   *Schema  `json:"input,omitempty"`  // the shape of with; nil: anything
 	// Outputs are the types of outputs, for people and editors.
 	Outputs map[string]string `json:"outputs,omitempty"`
 	// Connection is the type of the connection that with.connection names; "": it names none.
@@ -152,6 +155,13 @@ func (m *Manifest) check() error {
 func (k *Kind) check() error {
 	if err := checkCommand(k.Run); err != nil {
 		return fmt.Errorf("run: %w", err)
+	}
+	if k.Release != nil {
+		if err := checkCommand(k.Release); err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+	} else if k.Adopts {
+		return errors.New("adopts: it needs release, which ends work that no attempt goes on with: add it, or remove adopts")
 	}
 	if k.Connection != "" && !connectionOK.MatchString(k.Connection) {
 		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", k.Connection)

@@ -370,7 +370,7 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 	}
 	rep := engine.Report{Run: k.run, Task: k.task, Token: k.token}
 	if r.Running {
-		rep.Started, rep.Handle = max(dag.Micros(r.StartedMicros), 1), r.Handle
+		rep.Started, rep.Handle, rep.Adopts = max(dag.Micros(r.StartedMicros), 1), r.Handle, r.Adopts
 		return k, rep, nil
 	}
 	state, ok := states[r.State]
@@ -384,7 +384,7 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 		return k, rep, errors.New("outputs are not a JSON object")
 	}
 	rep.Result = dag.Result{State: state, Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: r.ExitCode, Signal: r.Signal, Message: r.Message,
-		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Started: dag.Micros(r.StartedMicros), Finished: dag.Micros(r.FinishedMicros)}
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micros(r.StartedMicros), Finished: dag.Micros(r.FinishedMicros)}
 	return k, rep, nil
 }
 

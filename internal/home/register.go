@@ -67,7 +67,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 // extensionsOf converts the extensions of a registration.
 func extensionsOf(in []*workerv1.Extension) (all []dag.Extension) {
 	for _, x := range in {
-		all = append(all, dag.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection})
+		all = append(all, dag.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection, Releases: x.Releases, Adopts: x.Adopts})
 	}
 	return all
 }

@@ -90,6 +90,8 @@ type Input struct {
 	Token     int64     `json:"token"`
 	// Key is the same for all attempts of the task in this generation.
 	Key string `json:"key"`
+	// Handle is what has to be released. "": the work of a task has to be done.
+	Handle string `json:"handle,omitempty"`
 }
 
 // Set writes one output.

@@ -92,12 +92,12 @@ func (r *Worker) stopCause(a *entry) string {
 }
 
 // started receives the notice of the worker that an attempt has run for a second, or has named its handle.
-func (r *Worker) started(k worker.Key, at time.Time, handle string) {
+func (r *Worker) started(k worker.Key, at time.Time, handle string, adopts bool) {
 	r.mu.Lock()
 	a := r.byKey[k.ID()]
 	r.mu.Unlock()
 	if a != nil {
-		r.s.Started(a, at, handle)
+		r.s.Started(a, at, handle, adopts)
 	}
 }
 

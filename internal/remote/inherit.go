@@ -72,7 +72,7 @@ func (r *Worker) take(k worker.Key, cpu, memory int64) {
 func (r *Worker) replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
-			r.started(h.Key, h.Started, h.Handle)
+			r.started(h.Key, h.Started, h.Handle, h.Adopts)
 		}
 	}
 	for i := range a.Ended {

@@ -39,7 +39,7 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
 		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts, Secrets: j.Secrets,
-		Handle: j.Handle, Earlier: present(j.Earlier), Input: present(j.Given),
+		Handle: j.Handle, Adopts: j.Adopts, Earlier: present(j.Earlier), Input: present(j.Given),
 	}
 	if len(j.Read)+len(j.Write) > 0 {
 		out.Access = &worker.Access{Read: j.Read, Write: j.Write}
@@ -58,7 +58,7 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 		}
 	}
 	if p := j.Process; p != nil {
-		out.Kind = &worker.Kind{Name: p.Kind, Input: p.Input, Patience: time.Duration(p.PatienceMillis) * time.Millisecond}
+		out.Kind = &worker.Kind{Name: p.Kind, Input: p.Input, Patience: time.Duration(p.PatienceMillis) * time.Millisecond, Release: p.Release}
 	}
 	dir, err := Folder(j.Origin, j.Dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: true, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
 		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets,
-		Handle: j.Handle, Earlier: j.Earlier, Given: j.Input}
+		Handle: j.Handle, Adopts: j.Adopts, Earlier: j.Earlier, Given: j.Input}
 	if a := j.Access; a != nil {
 		out.Read, out.Write = a.Read, a.Write
 	}
@@ -93,7 +93,7 @@ func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 		out.Script = &workerv1.Script{Interpreter: s.Interpreter, Code: s.Code, File: s.File, Args: s.Args}
 	}
 	if k := j.Kind; k != nil {
-		out.Process = &workerv1.Process{Kind: k.Name, Input: k.Input, PatienceMillis: k.Patience.Milliseconds(), Egress: rules.Policies, Own: wireOwn(rules.Own)}
+		out.Process = &workerv1.Process{Kind: k.Name, Input: k.Input, PatienceMillis: k.Patience.Milliseconds(), Release: k.Release, Egress: rules.Policies, Own: wireOwn(rules.Own)}
 	}
 	if q := j.HTTP; q != nil {
 		out.Request = &workerv1.Request{Method: q.Method, Url: q.URL, Body: q.Body, TimeoutMillis: q.Timeout.Milliseconds(),
@@ -126,7 +126,7 @@ func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
 		return &workerv1.Result{Attempt: a, State: "lost", Cause: why}
 	}
 	out := &workerv1.Result{Attempt: a, State: r.State, Cause: r.Cause, Exited: r.Exited, Signal: r.Signal, Message: r.Message,
-		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
+		TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
 	if r.Exited {
 		out.ExitCode = int32(r.ExitCode)
 	}

@@ -22,7 +22,7 @@ func Furnish(job *worker.Job, book *extension.Book, rules egress.Rules) error {
 	if err := json.Unmarshal(job.Kind.Input, &in); err != nil {
 		return errors.New("the input of the kind cannot be read: the home node has another version")
 	}
-	cmd, err := book.Command(job.Kind.Name, in.With)
+	cmd, err := book.Command(job.Kind.Name, in.With, job.Kind.Release)
 	if err != nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func (r *Worker) forget() {
 func offer(cfg *Config) *workerv1.RegisterRequest {
 	var kinds []*workerv1.Extension
 	for _, x := range cfg.Extensions.Extensions() {
-		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection})
+		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection, Releases: x.Releases, Adopts: x.Adopts})
 	}
 	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
 		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true, Handles: true}

@@ -342,7 +342,7 @@ func (a *attempt) tick(now time.Time) {
 	if !a.told && ran >= startedAfter {
 		a.told = true
 		if a.w.cfg.Started != nil {
-			a.w.cfg.Started(a.job.Key, a.result.Started, a.result.Handle)
+			a.w.cfg.Started(a.job.Key, a.result.Started, a.result.Handle, a.result.Adopts)
 		}
 	}
 	if a.job.Timeout > 0 && !a.timedOut && ran >= a.job.Timeout {

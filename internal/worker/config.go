@@ -23,7 +23,7 @@ type Config struct {
 	Report func(...Result)
 	// Started is called for each attempt when it has run for 1 s, and when it has named its handle. handle
 	// is "" if it has not. Started must not block, because the attempt is not watched during the call.
-	Started func(k Key, at time.Time, handle string)
+	Started func(k Key, at time.Time, handle string, adopts bool)
 
 	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts,
 	// and with "" when it has space again. A Link calls it before it reports an attempt that ended with

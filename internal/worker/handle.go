@@ -86,9 +86,9 @@ func (a *attempt) seeHandle(now time.Time, ended bool) {
 		a.w.cfg.Log.Warn("the handle of an attempt cannot be used, so what it names is not released", a.attrs("code", "handle_invalid", "file", path, "why", why)...)
 		return
 	}
-	a.result.Handle = text
+	a.result.Handle, a.result.Adopts = text, a.job.Adopts
 	if a.w.cfg.Started != nil && !ended {
-		a.w.cfg.Started(a.job.Key, a.result.Started, text)
+		a.w.cfg.Started(a.job.Key, a.result.Started, text, a.result.Adopts)
 	}
 }
 

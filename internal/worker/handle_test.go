@@ -14,21 +14,21 @@ import (
 func TestHandles(t *testing.T) {
 	told := make(chan string, 10)
 	r := newRig(t, func(c *Config) {
-		c.Started = func(_ Key, _ time.Time, handle string) {
+		c.Started = func(_ Key, _ time.Time, handle string, adopts bool) {
 			if handle != "" {
-				told <- handle
+				told <- fmt.Sprint(handle, " ", adopts)
 			}
 		}
 	})
 	b := newBell(t)
 	job := r.sh("printf job- > $SKEIN_HANDLE; echo 'é 1' >> $SKEIN_HANDLE; echo later >> $SKEIN_HANDLE; read x < " + b.path)
-	job.Handle = true
+	job.Handle, job.Adopts = true, true
 	r.Start(job)
-	if h := <-told; h != "job-é 1" {
+	if h := <-told; h != "job-é 1 true" {
 		t.Errorf("told %q", h)
 	}
 	fmt.Fprintln(b.file, "go on")
-	if res := r.wait(); res.Handle != "job-é 1" || res.State != Succeeded {
+	if res := r.wait(); res.Handle != "job-é 1" || !res.Adopts || res.State != Succeeded {
 		t.Errorf("the result is %+v", res)
 	}
 	for script, handle := range map[string]string{

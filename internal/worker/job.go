@@ -84,6 +84,8 @@ type Job struct {
 	// the contents of the files that $SKEIN_EARLIER and $SKEIN_INPUT name; nil: there is no such file.
 	Handle         bool
 	Earlier, Input []byte
+	// Adopts: if the attempt is lost, the next one goes on with the work that its handle names.
+	Adopts bool
 
 	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn ("" =
 	// the data folder). If they cannot be stored, the attempt fails with CauseArtifacts.
@@ -174,6 +176,7 @@ type Result struct {
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
 	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
 	Handle   string          `json:",omitempty"` // of work outside of the process
+	Adopts   bool            `json:",omitempty"` // with Handle, that of the job
 	Outputs  json.RawMessage `json:",omitempty"` // if there are no outputs, it is empty and not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed

@@ -318,11 +318,11 @@ func (k *keeper) ended(r Result) {
 	k.rouse()
 }
 
-func (k *keeper) started(key Key, at time.Time, handle string) {
+func (k *keeper) started(key Key, at time.Time, handle string, adopts bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h := k.running[key.ID()]; h != nil {
-		h.Started, h.Handle = at, handle
+		h.Started, h.Handle, h.Adopts = at, handle, adopts
 		k.out.Started = append(k.out.Started, *h)
 		k.rouse()
 	}

@@ -11,9 +11,11 @@ type Kind struct {
 	Label string
 	// House reports whether this program runs the kind, as `kind NAME` of Argv. Then Job.Argv has only the
 	// arguments.
-	House  bool
-	Folder string // the folder of the extension, which the process may read and execute; "": none
-	Input  []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
+	House bool
+	// Release: the process releases the handle that its input holds, in place of the work of a task.
+	Release bool
+	Folder  string // the folder of the extension, which the process may read and execute; "": none
+	Input   []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
 	// Patience is how long the process is started again after ExitAway; 0: PatienceDefault.
 	Patience time.Duration
 	// Boxed means that the process isolates the command of the task itself, such as in a container. The process

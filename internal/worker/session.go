@@ -224,7 +224,7 @@ func (l *Link) hear(n *news) {
 	}
 	if l.cfg.Started != nil {
 		for _, h := range n.Started {
-			l.cfg.Started(h.Key, h.Started, h.Handle)
+			l.cfg.Started(h.Key, h.Started, h.Handle, h.Adopts)
 		}
 	}
 	l.settle(n.Results...)

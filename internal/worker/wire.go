@@ -116,6 +116,7 @@ type Held struct {
 	Key         Key
 	Started     time.Time // zero: unknown yet
 	Handle      string    // "": none yet
+	Adopts      bool      // with Handle, that of the Job
 	CPU, Memory int64     // the amounts of its Job
 }
 

@@ -250,7 +250,7 @@ func TestDescriptorsAndSession(t *testing.T) {
 
 func TestStartedAfterOneSecond(t *testing.T) {
 	started := make(chan Key, 10)
-	r := newRig(t, func(c *Config) { c.Started = func(k Key, _ time.Time, _ string) { started <- k } })
+	r := newRig(t, func(c *Config) { c.Started = func(k Key, _ time.Time, _ string, _ bool) { started <- k } })
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
 	b := newBell(t)
 	job := r.sh("read x < " + b.path)

@@ -124,6 +124,6 @@ const startedAfter = time.Second
 func (s *attached) tellStarted() {
 	for _, a := range s.s.Select(func(a *session.Attempt[*attempt]) bool { return !a.Of.told && time.Since(a.Of.began) >= startedAfter }) {
 		a.Of.told = true
-		s.s.Started(a, a.Of.began, "")
+		s.s.Started(a, a.Of.began, "", false)
 	}
 }

@@ -75,14 +75,15 @@ func (s *Session[T]) enqueue(a *Attempt[T]) {
 	}
 }
 
-// Started reports that an attempt runs since an instant, and its handle, if there is one.
-func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string) {
+// Started reports that an attempt runs since an instant, and its handle, if there is one. adopts: the next
+// attempt may go on with what the handle names.
+func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string, adopts bool) {
 	s.mu.Lock()
 	if a.result == nil {
 		if handle == "" {
-			handle = a.notice.GetHandle() // which was not sent yet
+			handle, adopts = a.notice.GetHandle(), a.notice.GetAdopts() // which was not sent yet
 		}
-		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true, Handle: handle}
+		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true, Handle: handle, Adopts: adopts}
 		if !at.IsZero() {
 			a.notice.StartedMicros = at.UnixMicro()
 		}

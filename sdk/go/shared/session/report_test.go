@@ -63,7 +63,7 @@ func TestReportsOfAnAttempt(t *testing.T) {
 		t.Fatal("there is no slot")
 	}
 	a := s.All()[0]
-	s.Started(a, time.UnixMicro(5), "")
+	s.Started(a, time.UnixMicro(5), "", false)
 	notice, judged := reported(s)
 	if len(notice) != 1 || !notice[0].Running || notice[0].StartedMicros != 5 {
 		t.Fatalf("the notice is %v", notice)
@@ -107,7 +107,7 @@ func TestAttemptsOfOthers(t *testing.T) {
 		t.Fatal("two slots do not take two of three attempts")
 	}
 	for _, a := range s.All() {
-		s.Started(a, time.Time{}, "")
+		s.Started(a, time.Time{}, "", false)
 	}
 	said, judged := reported(s)
 	if len(said) != 2 {

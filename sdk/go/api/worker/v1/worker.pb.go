@@ -368,6 +368,8 @@ type Extension struct {
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`         // of the declaration of the kind
 	Connection    string                 `protobuf:"bytes,4,opt,name=connection,proto3" json:"connection,omitempty"` // the type of connection that the input of the kind names; "": none
+	Releases      bool                   `protobuf:"varint,5,opt,name=releases,proto3" json:"releases,omitempty"`    // its attempts may have handles, and it can release them
+	Adopts        bool                   `protobuf:"varint,6,opt,name=adopts,proto3" json:"adopts,omitempty"`        // Job.adopts, for its attempts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +430,20 @@ func (x *Extension) GetConnection() string {
 		return x.Connection
 	}
 	return ""
+}
+
+func (x *Extension) GetReleases() bool {
+	if x != nil {
+		return x.Releases
+	}
+	return false
+}
+
+func (x *Extension) GetAdopts() bool {
+	if x != nil {
+		return x.Adopts
+	}
+	return false
 }
 
 type RegisterResponse struct {
@@ -908,6 +924,7 @@ type Job struct {
 	Secrets []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// The attempt may name work outside of its process by a handle: Result.handle.
 	Handle bool `protobuf:"varint,40,opt,name=handle,proto3" json:"handle,omitempty"`
+	Adopts bool `protobuf:"varint,45,opt,name=adopts,proto3" json:"adopts,omitempty"` // if the attempt is lost, the next one goes on with the work that its handle names
 	// What the attempt finds in the files that SKEIN_EARLIER and SKEIN_INPUT name; empty: there is no such file.
 	Earlier []byte `protobuf:"bytes,41,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	Given   []byte `protobuf:"bytes,42,opt,name=given,proto3" json:"given,omitempty"`
@@ -1145,6 +1162,13 @@ func (x *Job) GetHandle() bool {
 	return false
 }
 
+func (x *Job) GetAdopts() bool {
+	if x != nil {
+		return x.Adopts
+	}
+	return false
+}
+
 func (x *Job) GetEarlier() []byte {
 	if x != nil {
 		return x.Earlier
@@ -1188,6 +1212,7 @@ type Process struct {
 	PatienceMillis int64                  `protobuf:"varint,3,opt,name=patience_millis,json=patienceMillis,proto3" json:"patience_millis,omitempty"` // how long it is started again while the other side is away; 0: the worker's default
 	Egress         []string               `protobuf:"bytes,4,rep,name=egress,proto3" json:"egress,omitempty"`                                        // as in Request
 	Own            []*Own                 `protobuf:"bytes,5,rep,name=own,proto3" json:"own,omitempty"`                                              // likewise
+	Release        bool                   `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`                                     // it releases the handle that the input holds
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1255,6 +1280,13 @@ func (x *Process) GetOwn() []*Own {
 		return x.Own
 	}
 	return nil
+}
+
+func (x *Process) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
 }
 
 // Request is an HTTP request that the worker sends itself.
@@ -1651,6 +1683,7 @@ type Result struct {
 	// The work outside of its process that the attempt has named: one line, at most 4 KiB. With running, the
 	// report is sent as soon as the worker knows it.
 	Handle        string `protobuf:"bytes,13,opt,name=handle,proto3" json:"handle,omitempty"`
+	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"` // of the Job, with the handle
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1774,6 +1807,13 @@ func (x *Result) GetHandle() string {
 		return x.Handle
 	}
 	return ""
+}
+
+func (x *Result) GetAdopts() bool {
+	if x != nil {
+		return x.Adopts
+	}
+	return false
 }
 
 type ReportResponse struct {
@@ -3022,14 +3062,16 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"extensions\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
 	"\tExtension\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x04 \x01(\tR\n" +
-	"connection\"\xfd\x01\n" +
+	"connection\x12\x1a\n" +
+	"\breleases\x18\x05 \x01(\bR\breleases\x12\x16\n" +
+	"\x06adopts\x18\x06 \x01(\bR\x06adopts\"\xfd\x01\n" +
 	"\x10RegisterResponse\x12\x18\n" +
 	"\ahandler\x18\x01 \x01(\x03R\ahandler\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x12\x1f\n" +
@@ -3068,7 +3110,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xd6\b\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xee\b\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3100,7 +3142,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04read\x18\x19 \x03(\tR\x04read\x12\x14\n" +
 	"\x05write\x18\x1a \x03(\tR\x05write\x12\x18\n" +
 	"\asecrets\x18\x1c \x03(\tR\asecrets\x12\x16\n" +
-	"\x06handle\x18( \x01(\bR\x06handle\x12\x18\n" +
+	"\x06handle\x18( \x01(\bR\x06handle\x12\x16\n" +
+	"\x06adopts\x18- \x01(\bR\x06adopts\x12\x18\n" +
 	"\aearlier\x18) \x01(\fR\aearlier\x12\x14\n" +
 	"\x05given\x18* \x01(\fR\x05given\x12\x1b\n" +
 	"\tworks_for\x18+ \x01(\tR\bworksFor\x12 \n" +
@@ -3108,13 +3151,14 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9c\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb6\x01\n" +
 	"\aProcess\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\fR\x05input\x12'\n" +
 	"\x0fpatience_millis\x18\x03 \x01(\x03R\x0epatienceMillis\x12\x16\n" +
 	"\x06egress\x18\x04 \x03(\tR\x06egress\x12&\n" +
-	"\x03own\x18\x05 \x03(\v2\x14.skein.worker.v1.OwnR\x03own\"\xc7\x02\n" +
+	"\x03own\x18\x05 \x03(\v2\x14.skein.worker.v1.OwnR\x03own\x12\x18\n" +
+	"\arelease\x18\x06 \x01(\bR\arelease\"\xc7\x02\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x121\n" +
@@ -3144,7 +3188,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
 	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
-	"\x06starts\x18\x05 \x01(\bR\x06starts\"\x88\x03\n" +
+	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xa0\x03\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -3159,7 +3203,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	" \x01(\fR\aoutputs\x12%\n" +
 	"\x0estarted_micros\x18\v \x01(\x03R\rstartedMicros\x12'\n" +
 	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\x12\x16\n" +
-	"\x06handle\x18\r \x01(\tR\x06handle\"r\n" +
+	"\x06handle\x18\r \x01(\tR\x06handle\x12\x16\n" +
+	"\x06adopts\x18\x0e \x01(\bR\x06adopts\"r\n" +
 	"\x0eReportResponse\x124\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\"\x86\x01\n" +
