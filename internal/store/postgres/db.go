@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 40
+	formatNewest = 41
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
