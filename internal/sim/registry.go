@@ -29,12 +29,14 @@ type shelf struct {
 	// missing is since when answers to a life have lacked a member that they had before.
 	missing map[*life]map[string]int64
 	seen    map[*life]map[string]bool
+	// lost are the members that answers to a life had lacked for long enough when the life last judged them.
+	lost map[*life]map[string]bool
 }
 
 func (s *shelf) open(w *World) {
 	s.w = w
 	s.expires, s.hidden, s.ended = map[string]int64{}, map[string]bool{}, map[string]bool{}
-	s.missing, s.seen = map[*life]map[string]int64{}, map[*life]map[string]bool{}
+	s.missing, s.seen, s.lost = map[*life]map[string]int64{}, map[*life]map[string]bool{}, map[*life]map[string]bool{}
 }
 
 // judge returns the judge of a life, or nil if the world has no registry.
@@ -42,7 +44,25 @@ func (s *shelf) judge(l *life) cluster.Judge {
 	if !s.w.stage.Registry {
 		return nil
 	}
-	return registry.NewJudge(registry.Config{Registry: desk{l}, TTL: sessionTTL, Host: l})
+	return &questioned{registry.NewJudge(registry.Config{Registry: desk{l}, TTL: sessionTTL, Host: l}), l}
+}
+
+// questioned is the judge of a life. It records what the registry had told the life at each question, because a
+// member may come back to the registry while the verdict is on its way to the store.
+type questioned struct {
+	*registry.Judge
+	l *life
+}
+
+// Gone implements cluster.Judge.
+func (q *questioned) Gone(uuid string) bool {
+	s := &q.l.w.shelf
+	since, missing := s.missing[q.l][uuid]
+	if s.lost[q.l] == nil {
+		s.lost[q.l] = map[string]bool{}
+	}
+	s.lost[q.l][uuid] = missing && float64(s.w.now-since) >= 0.95*float64(sessionTTL)/4
+	return q.Judge.Gone(uuid)
 }
 
 // script plans the faults.
@@ -96,10 +116,9 @@ func (s *shelf) lists(uuid string) bool {
 }
 
 // lagOf is the least silence after which a life may declare a member dead: the lag, or less if the registry
-// has told it that the member is gone.
+// had told it that the member is gone.
 func (w *World) lagOf(l *life, p pulse) time.Duration {
-	since, missing := w.shelf.missing[l][p.uuid]
-	if missing && p.quick && float64(w.now-since) >= 0.95*float64(sessionTTL)/4 {
+	if p.quick && w.shelf.lost[l][p.uuid] {
 		return registry.QuickOf(sessionTTL)
 	}
 	return lag

@@ -17,6 +17,16 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
+// TestRegistryBackDuringVerdict: in this seed, a member that was silent for long enough comes back to the
+// registry while the order to depose it is on its way to the store. The order counts.
+func TestRegistryBackDuringVerdict(t *testing.T) {
+	stage := &Stage{Registry: true, Handles: true}
+	defer stage.Close()
+	for _, f := range Run(stage, 102257, nil, nil).Found {
+		t.Error(f)
+	}
+}
+
 // TestRegistryGoesBack does so with a store that goes back to an earlier state.
 func TestRegistryGoesBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Registry: true, Back: true})
