@@ -27,6 +27,7 @@ type calls struct {
 	log      *slog.Logger
 	// makeRelease makes the workflow of errands. It is nil if another component does.
 	makeRelease func(context.Context) error
+	hindrance   hindrance
 	callsCore
 }
 

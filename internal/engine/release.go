@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -95,8 +96,41 @@ func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 		Version: wf.Version, Priority: dag.High, User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}}})
 }
 
-// releasePause is the pause before the workflow of errands is looked for again.
-const releasePause = time.Second
+// releasePause is the pause before the workflow of errands is looked for again. A cause that stays is logged
+// again after releaseLogged.
+const (
+	releasePause  = time.Second
+	releaseLogged = 10 * time.Minute
+)
+
+// hindrance folds the log lines that say why the workflow of errands does not exist.
+type hindrance struct {
+	mu    sync.Mutex // protects following fields
+	cause string     // of the last line; "": none is open
+	at    time.Time  // of the last line
+	times int        // failures since then
+}
+
+// count counts a failure. It returns 0, or the number of failures for which a line must be logged now.
+func (h *hindrance) count(cause string, now time.Time) (times int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cause != h.cause {
+		h.cause, h.at, h.times = cause, now, 0
+		return 1
+	}
+	if h.times++; now.Sub(h.at) < releaseLogged {
+		return 0
+	}
+	times, h.at, h.times = h.times, now, 0
+	return times
+}
+
+func (h *hindrance) over() {
+	h.mu.Lock()
+	h.cause = ""
+	h.mu.Unlock()
+}
 
 // later makes the workflow of errands, which does not exist before the first errand, and then starts the
 // errand.
@@ -104,10 +138,15 @@ func (c *calls) later(e dag.Errand) {
 	c.helper(func(ctx context.Context) {
 		for ctx.Err() == nil { // the next owner of the run sends the errand if this process ends before
 			if err := c.makeErrands(ctx); err != nil {
-				c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
-					"run", e.Attempt.Run.String(), "task", e.Attempt.Task, "handle", e.Handle, "err", err)
-			} else if _, err = c.inbox.send(ctx, c.again(e)); !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
-				return
+				if times := c.hindrance.count(err.Error(), c.host.Now()); times > 0 {
+					c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
+						"run", e.Attempt.Run.String(), "task", e.Attempt.Task, "handle", e.Handle, "times", times, "err", err)
+				}
+			} else {
+				c.hindrance.over()
+				if _, err = c.inbox.send(ctx, c.again(e)); !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
+					return
+				}
 			}
 			c.host.Await(ctx, nil, releasePause)
 		}

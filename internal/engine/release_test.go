@@ -3,6 +3,11 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,4 +166,40 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("the ended run has changed: %+v, %v", now, err)
 	}
 	n.quiet()
+}
+
+// TestMissingReleaseIsLoggedOnce: errands that cannot be started for one reason make one line, and each new
+// reason makes a line.
+func TestMissingReleaseIsLoggedOnce(t *testing.T) {
+	var said strings.Builder
+	var why atomic.Value
+	var looks atomic.Int64
+	why.Store("the shard is away")
+	h := newHands(t)
+	h.held = true
+	n := start(t, openSQLite(t), h, func(c *engine.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&said, nil))
+		c.Release = func(context.Context) error {
+			looks.Add(1)
+			return errors.New(why.Load().(string))
+		}
+	})
+	main := n.apply("main", graph(t, "a", func(s *dag.GraphSpec) { s.Tasks[0].Policy.Release = true }))
+	for range 3 {
+		n.submit(main)
+	}
+	for i, k := range h.holding(3) {
+		n.name(k, fmt.Sprint("job", i))
+		h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	}
+	eventually(t, "each errand was tried twice", func() bool { return looks.Load() >= 6 })
+	why.Store("the database is away")
+	before := looks.Load()
+	eventually(t, "each errand was tried again", func() bool { return looks.Load() >= before+6 })
+	n.close()
+	for _, cause := range []string{"the shard is away", "the database is away"} { // an errand may bring an old cause late
+		if lines := strings.Count(said.String(), cause); lines < 1 || lines > 2 {
+			t.Errorf("%s: %d lines\n%s", cause, lines, said.String())
+		}
+	}
 }
