@@ -79,3 +79,9 @@ func (e *Elsewhere) Error() string {
 
 // Unwrap makes it an ErrUnavailable for callers that know no other node.
 func (e *Elsewhere) Unwrap() error { return ErrUnavailable }
+
+// IsElsewhere reports whether another node has to answer, because it owns the shard.
+func IsElsewhere(err error) bool {
+	var e *Elsewhere
+	return errors.As(err, &e)
+}

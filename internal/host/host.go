@@ -77,3 +77,9 @@ func (Machine) ID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 // Jitter is random.
 func (Machine) Jitter(d time.Duration) time.Duration { return rand.N(d) }
+
+// Sleep waits for d on the real machine. If ctx ends before, Sleep returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	Machine{}.Await(ctx, nil, max(d, 0))
+	return ctx.Err()
+}

@@ -84,7 +84,7 @@ func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, erro
 	}
 	in.call.Target = target
 	out, form, outcome, err := s.fireHook(ctx, in)
-	if !isElsewhere(err) { // the node that answers counts the call
+	if !errkind.IsElsewhere(err) { // the node that answers counts the call
 		s.metrics.hooks.WithLabelValues(outcome, form).Inc()
 	}
 	return out, err

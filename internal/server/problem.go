@@ -117,12 +117,6 @@ func (f *failure) elsewhere(err error) {
 	}
 }
 
-// isElsewhere reports whether another node has to answer.
-func isElsewhere(err error) bool {
-	var e *errkind.Elsewhere
-	return errors.As(err, &e)
-}
-
 // level is the log level of a failure. A request that another node answers is no failure.
 func (f *failure) level() slog.Level {
 	if f.header.Get(headerElsewhere) != "" {

@@ -201,7 +201,7 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 // ended forgets a place that others have changed. The next round begins at the stored cursor, if the trigger
 // is still here and active.
 func (g *feeding) ended(err error) error {
-	if errors.Is(err, engine.ErrStale) || errors.Is(err, errkind.ErrConflict) || errors.Is(err, errkind.ErrNotFound) || isElsewhere(err) {
+	if errors.Is(err, engine.ErrStale) || errors.Is(err, errkind.ErrConflict) || errors.Is(err, errkind.ErrNotFound) || errkind.IsElsewhere(err) {
 		delete(g.f.places, g.key)
 		return nil
 	}
@@ -215,11 +215,6 @@ func (g *feeding) settle(ctx context.Context) error {
 		return nil
 	}
 	return g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.place.seq, 10)}, g.place.seq)
-}
-
-func isElsewhere(err error) bool {
-	var e *errkind.Elsewhere
-	return errors.As(err, &e)
 }
 
 // start returns the Seq after which a trigger reads.

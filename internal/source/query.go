@@ -10,6 +10,7 @@ import (
 
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -254,7 +255,7 @@ func (q *Query) listen(ctx context.Context, wake chan<- struct{}) {
 			default:
 			}
 		})
-		if sleep(ctx, listenAgain) != nil {
+		if host.Sleep(ctx, listenAgain) != nil {
 			return
 		}
 	}

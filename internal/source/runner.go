@@ -10,6 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -104,7 +105,7 @@ func (r *runner) run(ctx context.Context) {
 		default:
 			r.fails(ctx, err)
 		}
-		if sleep(ctx, wait) != nil {
+		if host.Sleep(ctx, wait) != nil {
 			return
 		}
 		if errors.Is(err, errCollect) {
@@ -114,17 +115,6 @@ func (r *runner) run(ctx context.Context) {
 		r.mu.Lock()
 		r.restarts++
 		r.mu.Unlock()
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 
@@ -360,7 +350,7 @@ func (r *runner) give(ctx context.Context, b Batch) error {
 		if !errors.Is(err, errkind.ErrUnavailable) || errors.Is(err, engine.ErrStale) { // engine.ErrGateFull is an ErrUnavailable, too
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := host.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

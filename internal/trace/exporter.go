@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/lru"
 	"skein.dev/skein/internal/metric"
 	"skein.dev/skein/internal/store"
@@ -97,7 +98,7 @@ func New(c Config) *Exporter {
 	if c.URL == "" {
 		return nil
 	}
-	x := &Exporter{cfg: c, client: newClient(), sleep: sleep, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{},
+	x := &Exporter{cfg: c, client: newClient(), sleep: host.Sleep, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{},
 		shards: map[dag.ShardID]*progress{}, nodes: lru.New[dag.HandlerID, string](namesMax, namesMax*64)}
 	x.workflows = lru.NewLoader(namesMax, func(id dag.WorkflowID) (string, error) {
 		w, err := c.Store.WorkflowByID(context.Background(), id)
@@ -154,16 +155,6 @@ func (x *Exporter) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		_ = x.sleep(ctx, stepMin) // a ctx that has ended is seen after the next step
-	}
-}
-
-// sleep waits, unless ctx ends before. Then it returns its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
