@@ -155,6 +155,11 @@ func RotateAuthority(ctx context.Context, c *Client) (a api.Authority, err error
 	return sdk.RotateAuthority(ctx, c)
 }
 
+// RotateHookSecret calls [sdk.RotateHookSecret].
+func RotateHookSecret(ctx context.Context, c *Client, workflow, trigger string, req api.RotateRequest) (is api.HookSecret, err error) {
+	return sdk.RotateHookSecret(ctx, c, workflow, trigger, req)
+}
+
 // RotateToken calls [sdk.RotateToken].
 func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest) (t api.RotatedToken, err error) {
 	return sdk.RotateToken(ctx, c, id, req)

@@ -69,6 +69,7 @@ type (
 	GraphNode            = sdk.GraphNode
 	Grid                 = sdk.Grid
 	GridRun              = sdk.GridRun
+	HookSecret           = sdk.HookSecret
 	IdentityProvider     = sdk.IdentityProvider
 	InstanceSpan         = sdk.InstanceSpan
 	Instant              = sdk.Instant

@@ -25,7 +25,7 @@ func (c *cli) scheduleCmd() *cobra.Command {
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.scheduleListCmd(), c.scheduleNextCmd(), c.scheduleMissedCmd(), c.scheduleFiresCmd(), c.scheduleTriggerCmd(),
-		c.scheduleSimulateCmd(), scheduleGetCmd(c), scheduleSeekCmd(c),
+		c.scheduleSimulateCmd(), scheduleGetCmd(c), scheduleSeekCmd(c), scheduleSecretCmd(c),
 		c.scheduleStateCmd("pause", "Pause a trigger: it does not fire, and its instants are recorded as skipped", (*skein.Client).PauseSchedule),
 		c.scheduleStateCmd("resume", "Resume a paused trigger: it fires for future instants only", (*skein.Client).ResumeSchedule))
 	return cmd

@@ -85,6 +85,7 @@ var rows = []Row{
 	{"POST", "/api/v1/schedules/{ns}/{workflow}/{trigger}:resume", ScheduleOperate, OfSchedule, ""},
 	{"POST", "/api/v1/schedules/{ns}/{workflow}/{trigger}:trigger", ScheduleOperate, OfSchedule, ""},
 	{"POST", "/api/v1/schedules/{ns}/{workflow}/{trigger}:seek", ScheduleOperate, OfSchedule, ""},
+	{"POST", "/api/v1/schedules/{ns}/{workflow}/{trigger}:secret", SecretWrite, OfSchedule, ""},
 	{"POST", "/api/v1/hooks/{ns}/{workflow}/{trigger}", Public, OfSchedule, "the call carries the signature of its trigger"},
 	{"GET", "/api/v1/backfills", ScheduleRead, OfList, ""},
 	{"POST", "/api/v1/backfills", BackfillWrite, OfBody, ""},

@@ -38,7 +38,7 @@ var auditedElsewhere = map[string]string{
 	"DELETE /sessions/{id}":            "needs a session: TestAuditedSignIns",
 }
 
-const auditedFlow = "name: w\nalerts: [{on: stopped, to: ops}]\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}, {name: e, event: {type: paid}}]\ntasks:\n  gate: {approval: {}}\n" +
+const auditedFlow = "name: w\nalerts: [{on: stopped, to: ops}]\nparams: {p: {type: string, default: x}}\ntriggers: [{name: t, cron: '0 0 1 1 *'}, {name: e, event: {type: paid}}, {name: h, webhook: {}}]\ntasks:\n  gate: {approval: {}}\n" +
 	"  slow: {run: sleep 60}\n  last: {needs: slow, run: 'true'}\n  more: {needs: slow, run: 'true'}\n"
 
 // auditBed is a node with its own calls.
@@ -212,6 +212,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 			check("POST /admin/scheduler:"+verb, "/admin/scheduler:"+verb, "")
 		}
 	}
+	check("POST /schedules/{ns}/{workflow}/{trigger}:secret", "/schedules/default/w/h:secret", "")
 	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
 	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
 	check("POST /connections/{ns}/{name}:test", "/connections/default/crm:test", "")

@@ -163,7 +163,7 @@ var logRemedies = map[string]string{
 	"notices_unread":             "look at the database; notices wait",
 	"message_refused":            "report it with the log; run `skein verify`",
 	"name_held":                  "give each worker a `name` of its own, or end the other worker of this name",
-	"no_secret":                  "make the secret's file, readable by the node only",
+	"no_secret":                  "make the secret: skein schedule secret; or the file that the workflow names, readable by the node only",
 	"past_unreadable":            "look at the rights and the disk of the data folder",
 	"past_unwritable":            "free or repair the disk of the data folder",
 	"old_logs_left":              "make the folder writable",

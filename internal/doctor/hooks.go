@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"skein.dev/skein/internal/sealed"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
@@ -18,11 +19,11 @@ const (
 	hooksTold = 10
 )
 
-// checkHooks names the active webhooks that use unsigned values, and those whose last call had an old form of
-// signature. There is no check if there is no webhook.
+// checkHooks names the active webhooks that use unsigned values, those without a secret, and those whose last
+// call had an old form of signature. There is no check if there is no webhook.
 func checkHooks(ctx context.Context, db store.Store) []Check {
 	const name = "webhooks"
-	found, old, loose := 0, []string{}, []string{}
+	found, old, loose, bare := 0, []string{}, []string{}, []string{}
 	q := store.TriggerQuery{State: store.TriggerActive, Limit: 1000}
 	for range hookPagesMax {
 		page, err := db.Triggers(ctx, q)
@@ -43,6 +44,9 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 			if is.old {
 				old = append(old, is.name)
 			}
+			if is.bare {
+				bare = append(bare, is.name)
+			}
 			if len(is.unsigned) > 0 {
 				loose = append(loose, is.name+" ("+strings.Join(is.unsigned, ", ")+")")
 			}
@@ -60,6 +64,11 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 		c.Found += "; called in an old form of signature, X-Hub-Signature-256 (without a time) or v1: " + firstOf(old)
 		c.Remedy = "sign with v3 or Standard Webhooks; where the sender cannot, give the webhook a secret of its own"
 	}
+	if len(bare) > 0 {
+		c.State = Warning
+		c.Found += "; have no secret yet, so every call is refused: " + firstOf(bare)
+		c.Remedy = strings.TrimPrefix(c.Remedy+"; make it with: skein schedule secret "+bare[0], "; ")
+	}
 	if len(loose) > 0 {
 		c.State = Warning
 		c.Found += "; believe what no signature covers (unsigned): " + firstOf(loose)
@@ -72,6 +81,7 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 type signing struct {
 	name     string
 	old      bool // the form of the signature of its last call
+	bare     bool // it names no secret, and Skein has made none
 	unsigned []string
 }
 
@@ -89,10 +99,16 @@ func hookSigns(ctx context.Context, db store.Store, t *store.Trigger) (is signin
 	default:
 		is.old = trigger.OldSignature(line.Key)
 	}
-	if !is.old && len(is.unsigned) == 0 {
+	if !is.old && len(is.unsigned) == 0 && decl.Webhook.Secret != "" {
 		return is, nil
 	}
 	w, err := db.WorkflowByID(ctx, t.Workflow)
+	if err == nil && decl.Webhook.Secret == "" {
+		_, err = db.SecretOf(ctx, w.Namespace, sealed.Hook{Namespace: w.Namespace, Workflow: int64(w.ID), Trigger: t.Name}.Name())
+		if is.bare = errors.Is(err, store.ErrNotFound); is.bare {
+			err = nil
+		}
+	}
 	is.name = w.Namespace + "/" + w.Name + "/" + t.Name
 	return is, err
 }

@@ -32,8 +32,15 @@ func (*hookShelf) WorkflowByID(context.Context, dag.WorkflowID) (store.Workflow,
 	return store.Workflow{Namespace: "default", Name: "w"}, nil
 }
 
-// TestDoctorLooksAtWebhooks: doctor names the webhooks whose calls have an old form of signature, and those
-// that use unsigned values.
+func (*hookShelf) SecretOf(_ context.Context, _, name string) (store.Secret, error) {
+	if name == "__hook/0/new" {
+		return store.Secret{}, nil
+	}
+	return store.Secret{}, store.ErrNotFound
+}
+
+// TestDoctorLooksAtWebhooks: doctor names the webhooks whose calls have an old form of signature, those without
+// a secret, and those that use unsigned values.
 func TestDoctorLooksAtWebhooks(t *testing.T) {
 	h := &hookShelf{keys: map[string]string{"old": "hook/00", "new": "id/order-1"}}
 	add := func(name, kind, spec string) {
@@ -43,18 +50,19 @@ func TestDoctorLooksAtWebhooks(t *testing.T) {
 	if got := checkHooks(t.Context(), h); got != nil {
 		t.Errorf("no webhook: %+v", got)
 	}
-	add("new", workflow.KindWebhook, `{"name":"new","webhook":{"secret":"s"}}`)
+	add("new", workflow.KindWebhook, `{"name":"new","webhook":{}}`)
 	add("never", workflow.KindWebhook, `{"name":"never","webhook":{"secret":"s"}}`)
 	if got := checkHooks(t.Context(), h); len(got) != 1 || got[0].State != Good || got[0].Remedy != "" {
 		t.Errorf("good ones: %+v", got)
 	}
 	add("old", workflow.KindWebhook, `{"name":"old","webhook":{"secret":"s"}}`)
 	add("loose", workflow.KindWebhook, `{"name":"loose","webhook":{"secret":"s","unsigned":["headers.x-github-event"]}}`)
+	add("bare", workflow.KindWebhook, `{"name":"bare","webhook":{}}`)
 	got := checkHooks(t.Context(), h)
-	if len(got) != 1 || got[0].State != Warning || got[0].Remedy == "" {
+	if len(got) != 1 || got[0].State != Warning || !strings.Contains(got[0].Remedy, "skein schedule secret default/w/bare") {
 		t.Fatalf("%+v", got)
 	}
-	for _, say := range []string{"4 are active", "or v1: default/w/old;", "default/w/loose (headers.x-github-event)"} {
+	for _, say := range []string{"5 are active", "or v1: default/w/old;", "every call is refused: default/w/bare;", "default/w/loose (headers.x-github-event)"} {
 		if !strings.Contains(got[0].Found, say) {
 			t.Errorf("it does not say %q: %s", say, got[0].Found)
 		}

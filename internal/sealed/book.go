@@ -94,17 +94,25 @@ type Name struct{ Namespace, Name string }
 // another caller changes the secret at the same time, change is called again with the new value. Change
 // writes nothing if the value stays the same.
 func (b *Book) Change(ctx context.Context, at Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error) {
+	return b.change(ctx, at, by, func(old []byte) ([]byte, error) {
+		value, err := change(old)
+		if err == nil && (old == nil || !bytes.Equal(value, old)) {
+			err = check(at.Name, value)
+		}
+		return value, err
+	})
+}
+
+// change does the work of Change. The name and the values are valid.
+func (b *Book) change(ctx context.Context, at Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for range triesMax {
-		old, version, err := b.Value(ctx, at.Namespace, at.Name)
+		old, version, err := b.value(ctx, at)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
 		value, err := change(old)
 		if err != nil || old != nil && bytes.Equal(value, old) {
 			return value, err
-		}
-		if err := check(at.Name, value); err != nil {
-			return nil, err
 		}
 		key, err := b.present(ctx)
 		if err != nil {
@@ -114,8 +122,14 @@ func (b *Book) Change(ctx context.Context, at Name, by string, change func(old [
 		if next.Wrapped, next.Data, err = key.Seal(sealName(&next), value); err != nil {
 			return nil, err
 		}
-		if _, err = b.Store.PutSecret(ctx, next); err == nil || !errors.Is(err, store.ErrFenced) {
-			return value, err
+		_, err = b.Store.PutSecret(ctx, next)
+		switch {
+		case err == nil:
+			return value, nil
+		case errors.Is(err, store.ErrRefused):
+			return nil, fmt.Errorf("%w: a database has at most %d: delete one", ErrFull, store.SecretsMax)
+		case !errors.Is(err, store.ErrFenced):
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("secret %s/%s: %w: try again", at.Namespace, at.Name, ErrBusy)
@@ -149,9 +163,14 @@ func (b *Book) Value(ctx context.Context, namespace, name string) ([]byte, int64
 	if Reserved(name) {
 		return nil, 0, fmt.Errorf("%w %s/%s: the name belongs to Skein", ErrNotFound, namespace, name)
 	}
-	value, version, err := b.read(ctx, namespace, name)
+	return b.value(ctx, Name{namespace, name})
+}
+
+// value returns the present value of a secret, which may belong to Skein.
+func (b *Book) value(ctx context.Context, at Name) ([]byte, int64, error) {
+	value, version, err := b.read(ctx, at.Namespace, at.Name)
 	if errors.Is(err, ErrKey) { // a change of keys may have ended between the two reads
-		return b.read(ctx, namespace, name)
+		return b.read(ctx, at.Namespace, at.Name)
 	}
 	return value, version, err
 }

@@ -27,7 +27,7 @@ const paramsName = "__params"
 const ParamPrefix = "sealed:1:"
 
 // Reserved reports whether a name belongs to Skein, so that lists leave it out.
-func Reserved(name string) bool { return name == paramsName }
+func Reserved(name string) bool { return name == paramsName || strings.HasPrefix(name, hookPrefix) }
 
 // SealParam seals the value of a parameter, for this parameter of this workflow only. The same value gives
 // the same text, so that a repeated start is recognised by it.
@@ -93,10 +93,7 @@ func derived(key []byte, use string, of []byte) []byte {
 }
 
 func (b *Book) paramKey(ctx context.Context, namespace string) ([]byte, error) {
-	value, _, err := b.read(ctx, namespace, paramsName)
-	if errors.Is(err, ErrKey) { // a change of keys may have ended between the two reads
-		value, _, err = b.read(ctx, namespace, paramsName)
-	}
+	value, _, err := b.value(ctx, Name{namespace, paramsName})
 	return value, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
@@ -98,6 +99,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 		if err != nil {
 			return nil, "", hookFailed, err
 		}
+		_, _ = madeKeys(ctx, s, &w, in.Trigger, now) // the work that a webhook would need
 		return nil, "", hookUnknown, refusedCall(trigger.Refuse(in.call, now))
 	}
 	if err != nil {
@@ -106,7 +108,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 	o, err := s.verified(ctx, &w, &t, &in.call)
 	switch {
 	case errors.Is(err, errNoSecret):
-		s.tellOnce(&w, &t, hookNoSecret, "calls to this webhook are refused, because its secret cannot be read; create or repair its file", err)
+		s.tellOnce(&w, &t, hookNoSecret, "calls to this webhook are refused, because its secret cannot be read", err)
 		return nil, "", hookNoSecret, refusedCall(err)
 	case errors.Is(err, trigger.ErrStale):
 		return nil, "", hookStale, refusedCall(err)
@@ -185,13 +187,22 @@ func (s *Server) verified(ctx context.Context, w *store.Workflow, t *store.Trigg
 	if err != nil {
 		return none, err
 	}
-	if s.cfg.Secrets == nil {
-		return none, fmt.Errorf("%w: this node has no secrets", errNoSecret)
-	}
-	secret, err := s.cfg.Secrets.Secret(ctx, w.Namespace, decl.Webhook.Secret)
+	keys, err := hookKeys(ctx, s, w, decl, now)
 	if err != nil {
 		_ = trigger.Refuse(*call, now)
 		return none, fmt.Errorf("%w: %w", errNoSecret, err)
 	}
-	return trigger.VerifyHook(decl, secret, *call, now)
+	return trigger.VerifyHook(decl, keys, *call, now)
+}
+
+// hookKeys returns the secrets with which calls of a webhook may be signed.
+func hookKeys(ctx context.Context, s *Server, w *store.Workflow, decl *workflow.Trigger, now dag.Micros) ([][]byte, error) {
+	if decl.Webhook.Secret == "" {
+		return madeKeys(ctx, s, w, decl.Name, now)
+	}
+	if s.cfg.Secrets == nil {
+		return nil, errors.New("this node has no secrets")
+	}
+	secret, err := s.cfg.Secrets.Secret(ctx, w.Namespace, decl.Webhook.Secret)
+	return [][]byte{secret}, err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/server"
+	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -318,4 +321,98 @@ func (s *said) lines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.FieldsFunc(s.text.String(), func(r rune) bool { return r == '\n' })
+}
+
+// TestSecretOfAWebhook: a webhook that names no secret is called with the one that Skein made, during an
+// exchange also with the earlier one, and with no secret of another trigger. No answer shows a secret again.
+func TestSecretOfAWebhook(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	for _, role := range []string{"editor", "admin"} {
+		b.token(store.Token{Name: role, Principal: b.principal(role, store.PrincipalActive, store.Binding{Role: role, Namespace: "web"}), Verbs: "*", Namespaces: "*"})
+	}
+	const source = `
+name: made
+namespace: web
+triggers:
+  - {name: in, webhook: {}, overlap: allow}
+  - {name: in2, webhook: {}, overlap: allow}
+  - {name: file, webhook: {secret: hook}}
+  - {name: daily, daily: "06:00"}
+tasks: {a: {run: "true"}}
+`
+	put := func() {
+		t.Helper()
+		if a := b.do("PUT", "/api/v1/workflows/web/made", source, "Content-Type", "application/yaml"); a.status >= 300 {
+			t.Fatal(a.status, a.body)
+		}
+	}
+	put()
+	const at = "/schedules/web/made/"
+	rotate := func(who, trigger, body string, status int, says string) (is api.HookSecret) {
+		t.Helper()
+		got, text := b.call(who, "POST", at+trigger+":secret", body, "Content-Type", "application/json")
+		if got != status || !strings.Contains(text, says) {
+			t.Fatalf("%s, %s: %d %s, want %d and %s", who, trigger, got, text, status, says)
+		}
+		if got == 200 {
+			must(0, json.Unmarshal([]byte(text), &is))
+		}
+		return is
+	}
+	n := 0
+	call := func(trigger, secret string, status int) {
+		t.Helper()
+		n++
+		body, id, stamp := fmt.Sprintf(`{"n":%d}`, n), fmt.Sprintf("msg_%d", n), fmt.Sprint(time.Now().Unix())
+		key := must(base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_")))
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(id + "." + stamp + "." + body))
+		a := b.do("POST", "/api/v1/hooks/web/made/"+trigger, body, "Content-Type", "application/json", "Webhook-Id", id, "Webhook-Timestamp", stamp,
+			"Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(h.Sum(nil)))
+		if a.status != status {
+			t.Fatalf("%s: %d %s, want %d", trigger, a.status, a.body, status)
+		}
+	}
+	guess := "whsec_" + base64.StdEncoding.EncodeToString(digestOf("guess"))
+	call("in", guess, 401)
+	rotate("editor", "in", "", 403, "secret.write")
+	rotate("admin", "daily", "", 422, "only a webhook")
+	rotate("admin", "file", "", 409, "remove the key secret")
+	rotate("admin", "none", "", 404, "")
+	rotate("admin", "in", `{"grace":"8d"}`, 422, "grace")
+	one, of2 := rotate("admin", "in", "", 200, "whsec_"), rotate("admin", "in2", "", 200, "whsec_")
+	call("in", one.Secret, 202)
+	call("in2", of2.Secret, 202)
+	call("in", of2.Secret, 401)
+	call("in", guess, 401)
+	two := rotate("admin", "in", "", 200, "whsec_")
+	if len(two.Earlier) != 1 || time.Until(two.Earlier[0].Time) < 23*time.Hour || two.Secret == one.Secret || two.Workflow != "web/made" || two.Trigger != "in" {
+		t.Errorf("%+v", two)
+	}
+	call("in", one.Secret, 202)
+	call("in", two.Secret, 202)
+	rotate("admin", "in", "", 200, "whsec_")
+	rotate("admin", "in", "", 409, "--grace 0s")
+	call("in", one.Secret, 202)
+	last := rotate("admin", "in", `{"grace":"0s"}`, 200, `"earlier":[]`)
+	call("in", one.Secret, 401)
+	call("in", two.Secret, 401)
+	call("in", last.Secret, 202)
+	for _, path := range []string{"/secrets", "/schedules/web/made/in", "/workflows/web/made/versions/1"} {
+		if status, text := b.call("cluster", "GET", path, ""); status != 200 || strings.Contains(text, "whsec_") || strings.Contains(text, "__hook") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	// The secret ends with the workflow.
+	if a := b.do("DELETE", "/api/v1/workflows/web/made", ""); a.status >= 300 {
+		t.Fatal(a.status, a.body)
+	}
+	put()
+	call("in", last.Secret, 401)
+}
+
+func digestOf(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
 }

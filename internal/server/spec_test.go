@@ -104,7 +104,7 @@ func (s *spec) validate(t *testing.T, at []string, body string) {
 
 // The routes that the contract names. They may be extended, but not removed.
 var contract = []string{
-	"POST /events", "POST /schedules/{ns}/{workflow}/{trigger}:seek",
+	"POST /events", "POST /schedules/{ns}/{workflow}/{trigger}:seek", "POST /schedules/{ns}/{workflow}/{trigger}:secret",
 	"GET /cluster-alerts", "PUT /cluster-alerts",
 	"GET /tokens", "POST /session", "GET /session", "DELETE /session", "POST /session:code", "GET /sessions", "DELETE /sessions/{id}", "GET /users", "POST /users", "GET /users/{name}", "DELETE /users/{name}", "POST /users/{name}:password",
 	"POST /users/{name}:disable", "POST /users/{name}:enable", "GET /roles", "POST /roles", "DELETE /roles/{name}",

@@ -19,7 +19,9 @@ const (
 	HookBytesMax       = 1 << 20
 	hookAge            = 5 * time.Minute // bound of the age of a signature, in both directions
 	hookHeaderBytesMax = 16 << 10        // bounds the headers that a filter and trigger.event see
-	hookSignaturesMax  = 8               // bounds the signatures in one header; there are several while a secret is being replaced
+	// HookKeysMax bounds the secrets that are valid for one webhook at a time.
+	HookKeysMax       = 3
+	hookSignaturesMax = 8 // bounds the signatures in one header; there are several while a secret is being replaced
 )
 
 // The reasons for which a call is refused.
@@ -71,17 +73,17 @@ type Verified struct {
 //
 // Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires
 // or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
-func VerifyHook(t *workflow.Trigger, secret []byte, call Call, now dag.Micros) (Verified, error) {
+// A call may be signed with any of the keys, of which at most HookKeysMax count: while a sender exchanges
+// its secret, several are valid.
+func VerifyHook(t *workflow.Trigger, keys [][]byte, call Call, now dag.Micros) (Verified, error) {
 	none := Verified{}
 	switch {
 	case t.Webhook == nil:
 		return none, fmt.Errorf("trigger %s is not a webhook", t.Name)
 	case len(call.Body) > HookBytesMax:
 		return none, ErrTooLarge
-	case len(secret) == 0:
-		return none, fmt.Errorf("%w: the secret %s is empty", ErrSignature, t.Webhook.Secret)
 	}
-	p, err := prove(secret, &call, now)
+	p, secret, err := proveAny(keys, &call, now)
 	if err != nil {
 		return none, err
 	}

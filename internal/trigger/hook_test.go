@@ -106,26 +106,26 @@ func TestVerifyHook(t *testing.T) {
 		{"after its end", func() *workflow.Trigger { d := hook(""); d.End = "2025-01-01"; return d }(), github(body), body, ErrFiltered, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := VerifyHook(c.decl, []byte(secret), Call{Header: c.header, Query: header("ref", "main"), Body: []byte(c.body), Target: target}, now)
+			got, err := VerifyHook(c.decl, [][]byte{[]byte(secret)}, Call{Header: c.header, Query: header("ref", "main"), Body: []byte(c.body), Target: target}, now)
 			if !errors.Is(err, c.want) || !strings.HasPrefix(got.Key, c.key) || (got.Key == "") != (c.want != nil) {
 				t.Errorf("%+v %v", got, err)
 			}
 		})
 	}
-	one, err := VerifyHook(hook(""), []byte(secret), Call{Header: github(body, "X-Github-Delivery", "1"), Body: []byte(body)}, now)
-	two, err2 := VerifyHook(hook(""), []byte(secret), Call{Header: github(body, "X-Github-Delivery", "2"), Body: []byte(body)}, now+99*hour)
+	one, err := VerifyHook(hook(""), [][]byte{[]byte(secret)}, Call{Header: github(body, "X-Github-Delivery", "1"), Body: []byte(body)}, now)
+	two, err2 := VerifyHook(hook(""), [][]byte{[]byte(secret)}, Call{Header: github(body, "X-Github-Delivery", "2"), Body: []byte(body)}, now+99*hour)
 	if err != nil || err2 != nil || one.Key != two.Key {
 		t.Errorf("the same call under a fresh id is another event: %s, %s", one.Key, two.Key)
 	}
 	coded := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a key of sixteen bytes"))
 	mac := sum([]byte("a key of sixteen bytes"), []byte(fmt.Sprintf("msg_1.%d.%s", stamp, body)))
 	call := Call{Header: header("Webhook-Id", "msg_1", "Webhook-Timestamp", fmt.Sprint(stamp), "Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac)), Body: []byte(body)}
-	if got, err := VerifyHook(hook(""), []byte(coded), call, now); err != nil || got.Form != FormStandard {
+	if got, err := VerifyHook(hook(""), [][]byte{[]byte(coded)}, call, now); err != nil || got.Form != FormStandard {
 		t.Errorf("a secret in the form of Standard Webhooks: %+v, %v", got, err)
 	}
 	for name, h := range map[string]map[string][]string{"v1": v1(stamp, body), "GitHub": github(body)} {
-		got, err := VerifyHook(hook(""), []byte(secret), Call{Header: h, Body: []byte(body), Target: target}, now)
-		other, err2 := VerifyHook(hook(""), []byte(secret), Call{Header: h, Body: []byte(body), Target: "shop/orders/other"}, now)
+		got, err := VerifyHook(hook(""), [][]byte{[]byte(secret)}, Call{Header: h, Body: []byte(body), Target: target}, now)
+		other, err2 := VerifyHook(hook(""), [][]byte{[]byte(secret)}, Call{Header: h, Body: []byte(body), Target: "shop/orders/other"}, now)
 		if err != nil || err2 != nil || got.Seen != other.Seen || !strings.HasPrefix(got.Seen.Scope, store.CallScope) || got.Seen.Key == "" {
 			t.Errorf("%s: one call is known by two names: %v, %v", name, got.Seen, other.Seen)
 		}
@@ -133,7 +133,7 @@ func TestVerifyHook(t *testing.T) {
 	if _, err := VerifyHook(hook(""), nil, Call{Header: header("X-Hub-Signature-256", "sha256="+sign("", body)), Body: []byte(body)}, now); !errors.Is(err, ErrSignature) {
 		t.Errorf("an empty secret: %v", err)
 	}
-	if _, err := VerifyHook(cronDecl("0 * * * *", nil), []byte(secret), Call{}, now); err == nil {
+	if _, err := VerifyHook(cronDecl("0 * * * *", nil), [][]byte{[]byte(secret)}, Call{}, now); err == nil {
 		t.Error("a schedule takes calls")
 	}
 }
@@ -160,9 +160,41 @@ func FuzzVerifyHook(f *testing.F) {
 	f.Add("t=1767225600,id=a,v3=00", "", []byte("{}"))
 	d := decl(workflow.KindWebhook, func(d *workflow.Trigger) { d.Webhook = &workflow.Webhook{Secret: "hook"} })
 	f.Fuzz(func(t *testing.T, skein, hub string, body []byte) {
-		_, err := VerifyHook(d, []byte("a secret nobody guesses"), Call{Header: header("X-Skein-Signature", skein, "X-Hub-Signature-256", hub), Body: body}, 1_767_225_600*second)
+		_, err := VerifyHook(d, [][]byte{[]byte("a secret nobody guesses")}, Call{Header: header("X-Skein-Signature", skein, "X-Hub-Signature-256", hub), Body: body}, 1_767_225_600*second)
 		if err == nil {
 			t.Fatal("taken")
 		}
 	})
+}
+
+// TestVerifyHookOfSeveral: each key of a webhook is accepted, and remembers its own calls. A call that no key
+// has signed, or that a further key has signed, is refused.
+func TestVerifyHookOfSeveral(t *testing.T) {
+	const stamp, body = 1_767_225_600, `{"ref":"main"}`
+	now := dag.Micros(stamp) * second
+	keys := [][]byte{[]byte("new"), []byte("older"), []byte("oldest"), []byte("one too many")}
+	decl := &workflow.Trigger{Name: "h", Kind: workflow.KindWebhook, Webhook: &workflow.Webhook{}}
+	call := func(key string, at int64) Call {
+		mac := hex.EncodeToString(sum([]byte(key), fmt.Appendf(nil, "%d.%s", at, body)))
+		return Call{Header: map[string][]string{"X-Skein-Signature": {fmt.Sprintf("t=%d,v1=%s", at, mac)}}, Body: []byte(body), Target: "shop/orders/h"}
+	}
+	scopes := map[string]bool{}
+	for i, key := range keys {
+		got, err := VerifyHook(decl, keys, call(string(key), stamp), now)
+		if want := i < HookKeysMax; (err == nil) != want || !want && !errors.Is(err, ErrSignature) {
+			t.Errorf("signed with %s: %v", key, err)
+		}
+		scopes[got.Seen.Scope] = true
+		if _, err := VerifyHook(decl, keys, call(string(key), stamp-400), now); i < HookKeysMax && !errors.Is(err, ErrStale) {
+			t.Errorf("signed with %s, late: %v", key, err)
+		}
+	}
+	if len(scopes) != len(keys) { // the last one is that of the refused call
+		t.Errorf("the calls are remembered under %v", scopes)
+	}
+	for _, none := range [][][]byte{nil, {nil}, {{}, {}}} {
+		if _, err := VerifyHook(decl, none, call("", stamp), now); !errors.Is(err, ErrSignature) {
+			t.Errorf("without a secret: %v", err)
+		}
+	}
 }

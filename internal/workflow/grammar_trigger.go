@@ -162,8 +162,8 @@ func sensors() []key {
 			shape: text("a time of day, an instant or a duration")})
 	absent.choose = []string{"run_of", "file"}
 	return append(sourceKeys(), []key{
-		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping such as {secret: NAME}",
-			key{name: "secret", must: true, doc: "Name of the secret that signs the calls.", shape: keyOrDash("the name of a secret")},
+		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping, {} if it has no key",
+			key{name: "secret", doc: "Name of the file with the secret that signs the calls; absent: a secret that skein schedule secret makes for this trigger alone.", shape: keyOrDash("the name of a secret")},
 			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")},
 			key{name: "unsigned", doc: "Headers and queries that the filter and params may see although no signature covers them: whoever sends a call once more can change them.",
 				shape: list("a list such as [headers.x-github-event]", pattern("headers.NAME, in small letters, or query.NAME", `^(headers\.[a-z0-9_-]{1,100}|query\.[A-Za-z0-9_.-]{1,100})$`))})},

@@ -99,7 +99,8 @@ type Trigger struct {
 
 // Webhook is a signed call from outside.
 type Webhook struct {
-	Secret string `json:"secret"`           // the name of the secret that signs the calls
+	// Secret is the name of the secret that signs the calls. "": a secret that Skein makes for this trigger.
+	Secret string `json:"secret"`
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every call
 	// Unsigned are the headers and queries that event has although no signature covers them: headers.NAME,
 	// query.NAME.

@@ -382,7 +382,7 @@ func TestSchema(t *testing.T) {
 		"name: x\ntriggers: [{monthly: {at: '06:00', day: 0}}]\ntasks: {a: {run: x}}",
 		"name: x\ntriggers: [{annually: {at: '06:00', month: 13}}]\ntasks: {a: {run: x}}",
 		"name: x\ntriggers: [{daily: {at: []}}]\ntasks: {a: {run: x}}",
-		"name: x\ntriggers: [{webhook: {filter: 'true'}}]\ntasks: {a: {run: x}}",
+		"name: x\ntriggers: [{webhook: {secret: 'a b'}}]\ntasks: {a: {run: x}}",
 		"name: x\ntriggers: [{run_of: {workflow: a, require: some}}]\ntasks: {a: {run: x}}",
 		"name: x\ntriggers: [{absent: {run_of: a, file: b, by: 1h}}]\ntasks: {a: {run: x}}",
 		"name: x\ntriggers: [{every: 1h, overlap: maybe}]\ntasks: {a: {run: x}}",

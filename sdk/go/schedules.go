@@ -179,3 +179,12 @@ func (c *Client) Simulate(ctx context.Context, req api.SimulateRequest) (s api.S
 	_, err = c.do(ctx, k, &s)
 	return s, err
 }
+
+// RotateHookSecret makes the secret of a webhook, or the next one. Only this answer contains the secret. The
+// earlier secret stays valid for the time in the request.
+func RotateHookSecret(ctx context.Context, c *Client, workflow, trigger string, req api.RotateRequest) (is api.HookSecret, err error) {
+	k := scheduleCall(http.MethodPost, workflow, trigger, nil)
+	k.verb, k.body = "secret", req
+	_, err = c.do(ctx, k, &is)
+	return is, err
+}

@@ -26,3 +26,11 @@ type KeyRotation struct {
 	Sealed int    `json:"sealed" doc:"Secrets that this call has sealed again."`
 	Left   bool   `json:"left" doc:"There are more: call again with continue. Until then both keys are needed."`
 }
+
+// HookSecret is the new secret of a webhook.
+type HookSecret struct {
+	Workflow string `json:"workflow"`
+	Trigger  string `json:"trigger"`
+	Secret   string `json:"secret" doc:"With it the sender signs its calls. It is told here and never again."`
+	Earlier  []Time `json:"earlier" format:"date-time" doc:"The ends of the earlier secrets that still count, the latest first."`
+}
