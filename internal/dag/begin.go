@@ -59,7 +59,8 @@ func (r *RunRow) unbegun() TaskState {
 }
 
 // Denied reports whether a run failed because it did not get its claim, or was beyond a quota. The states of
-// its tasks do not show this: an operator may have marked all tasks of a recovered run as succeeded while it was queued.
+// its tasks do not show this: an operator may have marked all tasks of a recovered run as succeeded while it
+// was queued.
 func (r *RunRow) Denied() bool {
 	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle || r.Cause == CauseQuota
 }

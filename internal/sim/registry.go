@@ -47,8 +47,8 @@ func (s *shelf) judge(l *life) cluster.Judge {
 	return &questioned{registry.NewJudge(registry.Config{Registry: desk{l}, TTL: sessionTTL, Host: l}), l}
 }
 
-// questioned is the judge of a life. It records what the registry had told the life at each question, because a
-// member may come back to the registry while the verdict is on its way to the store.
+// questioned is the judge of a life. It records what the registry had told the life at each question,
+// because a member may come back to the registry while the verdict is on its way to the store.
 type questioned struct {
 	*registry.Judge
 	l *life
