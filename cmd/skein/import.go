@@ -27,7 +27,7 @@ func (c *cli) importCmd() *cobra.Command {
 		Example: "  crontab -l | skein import crontab - --out workflows\n  skein import crontab /etc/crontab",
 	}
 	needsVerb(cmd)
-	cmd.AddCommand(c.importCrontabCmd(), c.importDaguCmd(), c.importArgoCmd())
+	cmd.AddCommand(c.importCrontabCmd(), c.importDaguCmd(), c.importArgoCmd(), importDolphinCmd(c))
 	return cmd
 }
 
@@ -131,7 +131,9 @@ func nothingConverted(r *importer.Result) error {
 }
 
 // isDocuments reports whether a file held documents, not lines.
-func isDocuments(r *importer.Result) bool { return r.Format == "dagu" || r.Format == "argo" }
+func isDocuments(r *importer.Result) bool {
+	return r.Format == "dagu" || r.Format == "argo" || r.Format == "dolphinscheduler"
+}
 
 // namespacePattern is the pattern of a namespace in a workflow file.
 const namespacePattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`

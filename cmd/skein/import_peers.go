@@ -9,6 +9,7 @@ import (
 	"skein.dev/skein/internal/importer"
 	"skein.dev/skein/internal/importer/argo"
 	"skein.dev/skein/internal/importer/dagu"
+	"skein.dev/skein/internal/importer/dolphin"
 )
 
 // importLong is the part of the help that the imports of YAML files share.
@@ -56,6 +57,22 @@ templates that name an image. --containers run runs their commands and scripts o
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.containers, "containers", "drop", "commands and scripts of templates with an image: drop | run")
+	return cmd
+}
+
+func importDolphinCmd(c *cli) *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use: "dolphinscheduler FILE|-", Aliases: []string{"ds"}, Short: "Convert an export of DolphinScheduler to workflows, with a report of the differences",
+		Long: "Converts each workflow in a JSON export of DolphinScheduler (2.x, 3.x), or in a YAML file of its Python SDK, to a\nworkflow. - is standard input.\n" +
+			importLong + "\n\nOn DolphinScheduler's page, the workflow definitions have the button Export. Export workflows that call or wait for\neach other together, because an export names them only by numbers.",
+		Example: "  skein import dolphinscheduler export.json\n  skein import dolphinscheduler export.json --out workflows\n  skein import dolphinscheduler flow.yaml --apply --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			return c.importYAML(ctx, args[0], f, dolphin.Convert)
+		}),
+	}
+	f.add(cmd)
 	return cmd
 }
 

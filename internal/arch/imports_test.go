@@ -118,12 +118,13 @@ var allowed = map[string][]string{
 	"internal/nodebench":        {"internal/app", "internal/bench", "internal/config", "sdk/go/api/v1", "sdk/go"},
 	"web/ui":                    {},
 	"internal/importer":         {"internal/cron", "internal/workflow"},
+	"internal/importer/dolphin": {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/dagu":    {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/argo":    {"internal/cron", "internal/workflow", "internal/importer"},
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
-	"cmd/skein":                 {"internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"cmd/skein":                 {"internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.
@@ -159,6 +160,7 @@ var pure = map[string]bool{
 	"internal/importer/argo":    true,
 	"internal/importer/crontab": true,
 	"internal/importer/dagu":    true,
+	"internal/importer/dolphin": true,
 	"internal/layout":           true,
 	"internal/suggest":          true,
 }

@@ -25,6 +25,15 @@ type Doing struct {
 	HTTP     *Request
 	Wait     workflow.Duration
 	Approval *Approval
+	Other    *Other
+}
+
+// Other is a key of the workflow file that has no field in Doing, such as sql or dependent.
+type Other struct {
+	Key   string
+	Value any // as in Map
+	// Same reports whether the task that was read back has this key.
+	Same func(is *workflow.Task) bool
 }
 
 // Call runs another workflow.
@@ -52,7 +61,7 @@ type Approval struct {
 }
 
 func (d *Doing) none() bool {
-	return d.Call == nil && d.HTTP == nil && d.Wait == 0 && d.Approval == nil
+	return d.Call == nil && d.HTTP == nil && d.Wait == 0 && d.Approval == nil && d.Other == nil
 }
 
 // file adds the keys of the workflow file.
@@ -67,6 +76,8 @@ func (d *Doing) file(m *Map) {
 		m.Add("http", d.HTTP.file())
 	case d.Wait != 0:
 		m.Add("wait", Raw(d.Wait.String()))
+	case d.Other != nil:
+		m.Add(d.Other.Key, d.Other.Value)
 	case d.Approval != nil:
 		a := Map{}
 		if d.Approval.Message != "" {
@@ -138,6 +149,8 @@ func (d *Doing) same(is *workflow.Task) bool {
 			(want.Body == nil) == (q.Body == nil) && (want.Body == nil || sameJSON(q.Body, want.Body.Template()))
 	case d.Wait != 0:
 		return is.Wait != nil && is.Wait.For == d.Wait
+	case d.Other != nil:
+		return d.Other.Same(is)
 	case d.Approval != nil:
 		return is.Approval != nil && is.Approval.Message == d.Approval.Message
 	}

@@ -24,6 +24,7 @@ type Draft struct {
 type Param struct {
 	Name, Description string
 	Default           *string // nil: a start must give a value
+	Expr              Text    // instead of Default: a text that is known only when a run starts
 	Type              workflow.Type
 	Enum              []string
 }
@@ -141,7 +142,7 @@ func (d *Draft) same(source string) error {
 		is := &all[0].Tasks[i]
 		if is.Name != t.Name || !slices.Equal(is.Needs, t.Needs) || is.If != t.If || is.Dir != t.Dir.Template() || !sameEnv(is.Env, t.Env) ||
 			is.Run.Shell != t.Run.Shell || is.Run.Lang != t.Run.Lang || is.Run.Code != t.Run.Code || !slices.Equal(is.Run.Argv, t.Run.Argv) ||
-			!t.Each.same(is) || !t.Doing.same(is) || !slices.Equal(is.Artifacts, t.Artifacts) ||
+			!t.Each.same(is) || !t.Doing.same(is) || (t.Other == nil && !slices.Equal(is.Artifacts, t.Artifacts)) ||
 			!slices.EqualFunc(is.Inputs, t.Inputs, func(a workflow.Input, b Input) bool { return a.Task == b.Task && a.Name == b.Name && a.To == b.To }) {
 			return fmt.Errorf("its task %s is read back as another task", t.Name)
 		}

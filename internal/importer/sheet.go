@@ -271,7 +271,7 @@ func (s *Sheet) fillParams() {
 		return
 	}
 	for i := range s.Params {
-		if p := &s.Params[i]; p.Default == nil {
+		if p := &s.Params[i]; p.Default == nil && p.Expr == nil {
 			if p.Default = new(string); p.Type == workflow.JSON {
 				*p.Default = "[]"
 				s.Note("the parameter " + p.Name + " has no value, and triggers start runs: its default is an empty list")

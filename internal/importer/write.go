@@ -112,6 +112,8 @@ func (p *Param) file() any {
 	}
 	m := Map{{"type", Raw(kind)}}
 	switch {
+	case p.Expr != nil:
+		m.Add("default", p.Expr.Template())
 	case p.Default == nil:
 	case kind == "string":
 		m.Add("default", Literal(*p.Default))
@@ -126,6 +128,9 @@ func (p *Param) file() any {
 	}
 	return m
 }
+
+// Environment returns variables as a mapping of the workflow file.
+func Environment(env []Var) Map { return environment(env) }
 
 func environment(env []Var) Map {
 	var m Map
