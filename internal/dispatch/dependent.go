@@ -43,6 +43,15 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 	if err != nil {
 		return engine.Prepared{}, err
 	}
+	if row.Namespace != v.Namespace { // so only other namespaces cost the reading of a definition
+		other, err := l.versions.Get(versionID{row.ID, row.Version})
+		if err != nil {
+			return engine.Prepared{}, ofStore(err)
+		}
+		if offered, declared := other.OffersTo(v.Namespace); declared && !offered {
+			return engine.Prepared{}, other.NotOffered(v.Namespace)
+		}
+	}
 	from, until, err := d.Span(q.Row.Instant().Time())
 	if err != nil {
 		return engine.Prepared{}, err

@@ -147,6 +147,9 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 	if err != nil {
 		return engine.Prepared{}, ofStore(err)
 	}
+	if offered, declared := child.OffersTo(v.Namespace); declared && !offered {
+		return engine.Prepared{}, child.NotOffered(v.Namespace)
+	}
 	params, err := v.CallParams(t, in, child.Workflow)
 	if err != nil {
 		return engine.Prepared{}, fmt.Errorf("the parameters of workflow %s: %w", name, err)

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -177,7 +176,7 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if f := otherName(req, def, &in.WorkflowPath); f != nil {
 		return nil, f
 	}
-	if err := mayReach(ctx, def); err != nil {
+	if err := mayReach(ctx, s, def); err != nil {
 		return nil, err
 	}
 	if def.Namespace == engine.SystemNamespace {
@@ -211,39 +210,6 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 		out.Status, out.Location = http.StatusCreated, api.Prefix+"/workflows/"+w.Namespace+"/"+w.Name
 	}
 	return out, nil
-}
-
-// mayReach refuses a workflow that starts or listens to workflows of other namespaces, unless its author
-// has the right. The check is made at the apply, not at each start.
-func mayReach(ctx context.Context, def *workflow.Workflow) error {
-	reach := func(v access.Verb, name string) error {
-		if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
-			return nil
-		}
-		return mayName(ctx, v, name)
-	}
-	for _, name := range def.Calls() {
-		for _, v := range [...]access.Verb{access.RunStart, access.RunValues} {
-			if err := reach(v, name); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range def.Tasks {
-		if d := def.Tasks[i].Dependent; d != nil {
-			if err := reach(access.RunRead, def.TargetOf(d)); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range def.Triggers {
-		for _, name := range def.Triggers[i].On() {
-			if err := reach(access.RunRead, name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // warnings names the tasks that no worker could run now, and missing queues. The workflow is stored by

@@ -131,6 +131,8 @@ func workflowShape() *shape {
 		key{name: "params", doc: "Parameters that a start gives.", shape: params},
 		key{name: "triggers", doc: "What starts the workflow: schedules and sensors.",
 			shape: list("a list of triggers", triggerShape())},
+		key{name: "offers", doc: "Other namespaces whose workflows may call this one, wait for its runs, or start when they end: a list of names, or [\"*\"] for all. Without this key, the author of the other workflow needs the right here.",
+			shape: list("a list of namespaces", pattern("the name of a namespace, or *", `^(\*|`+strings.Trim(workflowNamePattern, "^$")+`)$`))},
 		key{name: "priority", doc: "Priority of the runs; default: medium.", shape: priorities()},
 		key{name: "queue", doc: "Named queue that the runs pass; its limits are set on the queue (skein queue set).", shape: keyOrDash("the name of a queue")},
 		key{name: "max_concurrent_runs", doc: "Most runs of this workflow at one time, whatever started them; default: any number. Further ones wait.", shape: integer(1, 1_000_000)},

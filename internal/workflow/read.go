@@ -56,6 +56,9 @@ func (r *reader) workflow(n *node) *Workflow {
 	if p := n.get("lock_policy"); p != nil && len(w.Locks) == 0 {
 		r.failNode(p, "lock_policy", "lock_policy has no effect without locks", "add locks, or remove it")
 	}
+	if offers := n.get("offers"); offers != nil {
+		w.Offers = append([]string{}, texts(offers)...)
+	}
 	r.triggers(w, n.get("triggers"))
 	r.alerts(w, n.get("alerts"))
 	r.head = headOf(n)

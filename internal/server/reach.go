@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/workflow"
+	"skein.dev/skein/sdk/api/v1"
+)
+
+// mayReach refuses a workflow that starts or listens to workflows of other namespaces, unless these offer
+// themselves to its namespace. A workflow without offers lets the rights of the author decide, which are
+// checked here only. Offers are checked at each call and each look, too.
+func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
+	for _, name := range def.Calls() {
+		if err := mayUse(ctx, s, def, name, access.RunStart, access.RunValues); err != nil {
+			return err
+		}
+	}
+	for i := range def.Tasks {
+		if d := def.Tasks[i].Dependent; d != nil {
+			if err := mayUse(ctx, s, def, def.TargetOf(d), access.RunRead); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range def.Triggers {
+		for _, name := range def.Triggers[i].On() {
+			if err := mayUse(ctx, s, def, name, access.RunRead); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayUse decides about one other workflow, for the use of which an author needs verbs.
+func mayUse(ctx context.Context, s *Server, def *workflow.Workflow, name string, verbs ...access.Verb) error {
+	if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
+		return nil
+	}
+	other, err := s.callee(ctx, &candidate{}, name)
+	if err != nil {
+		return err
+	}
+	offered, declared := false, false
+	if other != nil {
+		offered, declared = other.OffersTo(def.Namespace)
+	}
+	if offered {
+		return nil
+	}
+	for _, v := range verbs { // also before the refusal, which says that the workflow exists
+		if err := mayName(ctx, v, name); err != nil {
+			return err
+		}
+	}
+	if declared {
+		return fail(http.StatusForbidden, api.ProblemForbidden, "%v", other.NotOffered(def.Namespace))
+	}
+	return nil
+}
