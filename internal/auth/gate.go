@@ -89,7 +89,7 @@ func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
 	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
-	g.rates = rates{Rates: cfg.Rates, now: time.Now, of: map[rated]*bucket{}, spaces: map[string]*bucket{}}
+	g.rates = rates{Rates: cfg.Rates, now: time.Now, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}, open: map[rated]int{}}
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
 	if cfg.Sessions != nil {
@@ -175,9 +175,9 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 	switch {
 	case held && passed != nil && passed.Token.Kind == t.Kind: // if the token ends, the first node ends the call
-		a.r = r.WithContext(c.in(g.hold(r.Context(), &t)))
+		a.r = r.WithContext(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
 	case held:
-		ctx, cancel := context.WithCancelCause(c.in(g.hold(r.Context(), &t)))
+		ctx, cancel := context.WithCancelCause(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
 		defer cancel(nil)
 		stop := g.watch(ctx, cancel, c.again)
 		defer stop()

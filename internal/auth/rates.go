@@ -1,6 +1,9 @@
 package auth
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,17 +13,22 @@ import (
 const (
 	// SessionRateDefault is the number of calls a second of one person in browsers.
 	SessionRateDefault = 50
+	// SessionStreamsDefault is the number of streams that one person in browsers may have open.
+	SessionStreamsDefault = 20
 	// rateBurst is the number of seconds whose calls may come at once.
 	rateBurst = 4
 	// ratedMax bounds the callers that are counted. Beyond it, all begin again.
 	ratedMax = 10_000
 )
 
-// Rates bound the calls of one caller, in calls a second; 0: any number. A user, or a service, is one caller,
-// however many sessions or tokens it has. The token of a node's start, workers and nodes are not bounded.
+// Rates bound the calls of one caller, in calls a second, and the streams that it has open; 0: any number. A
+// user, or a service, is one caller, however many sessions or tokens it has. The token of a node's start,
+// workers and nodes are not bounded.
 type Rates struct {
 	Sessions int // the rate of a person, for all sessions together
 	Tokens   int // the rate of a user or a service, for all tokens of the kind api together
+	// SessionStreams and TokenStreams bound the open streams of the same callers.
+	SessionStreams, TokenStreams int
 }
 
 // rated identifies a caller.
@@ -35,8 +43,9 @@ type rates struct {
 	now func() time.Time
 
 	mu     sync.Mutex // protects following fields
-	of     map[rated]*bucket
+	calls  map[rated]*bucket
 	spaces map[string]*bucket // by namespace, for namespaces with a quota
+	open   map[rated]int      // streams
 }
 
 type bucket struct {
@@ -44,21 +53,66 @@ type bucket struct {
 	at   time.Time
 }
 
+// of returns the caller of a call, and its bounds. A call that another node has passed on shows no session.
+func (r *rates) of(c *credential) (who rated, rate, streams int) {
+	switch {
+	case c.token.Kind == kindUser && (c.session == nil || !c.session.Local):
+		return rated{true, c.token.Principal}, r.Sessions, r.SessionStreams
+	case c.session == nil && c.token.Kind == store.TokenAPI:
+		return rated{false, c.token.Principal}, r.Tokens, r.TokenStreams
+	}
+	return rated{}, 0, 0
+}
+
+// ErrStreams says that a caller has too many streams open.
+var ErrStreams = errors.New("too many streams are open")
+
+type streamKey struct{}
+
+// streaming adds to the context of a call the bound of the streams of its caller.
+func (r *rates) streaming(ctx context.Context, c *credential) context.Context {
+	who, _, most := r.of(c)
+	if most == 0 {
+		return ctx
+	}
+	name := c.token.Name
+	return context.WithValue(ctx, streamKey{}, func(ctx context.Context) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.open[who] >= most {
+			return fmt.Errorf("%w: %s has %d at this node, the limit; close one", ErrStreams, name, most)
+		}
+		r.open[who]++
+		context.AfterFunc(ctx, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.open[who]--; r.open[who] == 0 {
+				delete(r.open, who)
+			}
+		})
+		return nil
+	})
+}
+
+// OpenStream counts a stream of the caller of ctx until ctx ends. It returns an ErrStreams if the caller has
+// too many open.
+func OpenStream(ctx context.Context) error {
+	open, bounded := ctx.Value(streamKey{}).(func(context.Context) error)
+	if !bounded {
+		return nil
+	}
+	return open(ctx)
+}
+
 // over counts a call, and reports whether the caller has used up its calls.
 func (r *rates) over(c *credential) bool {
-	who, rate := rated{c.session != nil, c.token.Principal}, 0
-	switch {
-	case c.session != nil && !c.session.Local && c.token.Kind == kindUser:
-		rate = r.Sessions
-	case c.session == nil && c.token.Kind == store.TokenAPI:
-		rate = r.Tokens
-	}
+	who, rate, _ := r.of(c)
 	if rate == 0 {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return takes(r.of, who, r.now(), float64(rate), float64(rate*rateBurst))
+	return takes(r.calls, who, r.now(), float64(rate), float64(rate*rateBurst))
 }
 
 // spaceOver counts a call of a caller that has rights in one namespace only, and reports whether these

@@ -1,7 +1,10 @@
 package auth
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skein.dev/skein/internal/store"
@@ -11,7 +14,7 @@ import (
 // token of the start, workers and nodes are not bounded.
 func TestRates(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := &rates{Rates: Rates{Sessions: 10, Tokens: 5}, now: func() time.Time { return now }, of: map[rated]*bucket{}, spaces: map[string]*bucket{}}
+	r := &rates{Rates: Rates{Sessions: 10, Tokens: 5}, now: func() time.Time { return now }, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}}
 	calls := func(c credential, n int) (passed int) {
 		for range n {
 			if !r.over(&c) {
@@ -49,12 +52,12 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s: %d calls pass, want %d", c.name, got, c.want)
 		}
 	}
-	r.of = map[rated]*bucket{}
+	r.calls = map[rated]*bucket{}
 	for id := range int64(3 * ratedMax) {
 		calls(person(id), 1)
 	}
-	if len(r.of) > ratedMax {
-		t.Errorf("%d callers are counted", len(r.of))
+	if len(r.calls) > ratedMax {
+		t.Errorf("%d callers are counted", len(r.calls))
 	}
 }
 
@@ -79,5 +82,55 @@ func TestSpaceRates(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s at %d a minute after %s: %d calls pass, want %d", c.namespace, c.perMinute, c.wait, got, c.want)
 		}
+	}
+}
+
+// TestStreams: a caller has a number of streams open, whatever its sessions or tokens, and takes none from
+// another caller. A stream that ends gives room for another one.
+func TestStreams(t *testing.T) { synctest.Test(t, streams) }
+
+func streams(t *testing.T) {
+	r := &rates{Rates: Rates{SessionStreams: 2, TokenStreams: 3}, open: map[rated]int{}}
+	opens := func(c credential, n int) (closes []func()) {
+		t.Helper()
+		for range 100 {
+			ctx, cancel := context.WithCancel(r.streaming(t.Context(), &c))
+			if err := OpenStream(ctx); err != nil {
+				cancel()
+				if !errors.Is(err, ErrStreams) {
+					t.Fatal(err)
+				}
+				break
+			}
+			closes = append(closes, cancel)
+		}
+		if len(closes) != n {
+			t.Errorf("%+v opens %d streams, want %d", c.token, len(closes), n)
+		}
+		return closes
+	}
+	person := func(id int64) credential {
+		return credential{token: store.Token{Kind: kindUser, Principal: id}, session: &Session{}}
+	}
+	token := func(kind string, id int64) credential {
+		return credential{token: store.Token{Kind: kind, Principal: id}}
+	}
+	closes := opens(person(1), 2)
+	opens(person(1), 0)
+	opens(credential{token: store.Token{Kind: kindUser, Principal: 1}}, 0) // passed on by another node
+	opens(person(2), 2)
+	opens(token(store.TokenAPI, 1), 3)
+	opens(token(store.TokenWorker, 1), 100)
+	opens(token(store.TokenNode, 1), 100)
+	opens(credential{token: store.Token{Kind: kindLocal}, session: &Session{Local: true}}, 100)
+	closes[0]()
+	synctest.Wait()
+	closes = append(closes[1:], opens(person(1), 1)...)
+	for _, end := range closes {
+		end()
+	}
+	synctest.Wait()
+	if len(r.open) != 2 {
+		t.Errorf("callers without a stream are kept: %v", r.open)
 	}
 }

@@ -68,6 +68,8 @@ var descriptions = map[string]described{
 	"insecure_plaintext":       {meaning: "`true`: send and take tokens without TLS; everything can be read on the way"},
 	"connections_per_address":  {meaning: "connections of one address that have shown no valid credential"},
 	"session_rate":             {meaning: "calls a second of one person in browsers, all sessions together, four times as many at once; beyond that 429; 0: any number"},
+	"session_streams":          {meaning: "streams that one person in browsers may have open at a node: event streams and followed logs; beyond that 429; 0: any number"},
+	"token_streams":            {meaning: "streams that one user or service may have open at a node with tokens of the kind `api`; 0: any number"},
 	"token_rate":               {meaning: "calls a second of one user or service with tokens of the kind `api`; 0: any number"},
 	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which programs of its user find by themselves; `open`: it takes every user of the machine for its own, and warns at each start; the next version has no `open`"},
 	"auth":                     {meaning: "identity providers, and the directory, by which people sign in: see [sign-in by a company's accounts](access.md#accounts-of-your-company); in the file a map, else JSON"},
@@ -133,7 +135,7 @@ func TestConfigPage(t *testing.T) {
 // unflagged are the settings without a flag: secrets, and those that few operators change.
 // TestFlagsOfSettings in cmd/skein compares the page with the commands.
 var unflagged = []string{
-	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "certificate_life", "node_certificates_only",
+	"balance", "recovery", "unclaimed", "tasks_max", "api_token", "auth", "public_url", "secret_providers", "audit_key_file", "audit_checkpoints", "retention_audit", "session_rate", "token_rate", "session_streams", "token_streams", "certificate_life", "node_certificates_only",
 	"retention_keys_age", "retention_keys", "retention_calls_age", "retention_calls", "retention_events_age", "retention_events", "retention_fires_age", "retention_exceptions_age",
 	"retention_fires", "retention_days_age", "retention_tally_age", "retention_backfills_age", "retention_backfills", "retention_versions",
 	"retention_records_age", "retention_records",

@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
@@ -142,6 +143,9 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := openStream(ctx); err != nil {
+		return nil, err
+	}
 	return &streamOut{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
 		s.metrics.streams.Inc()
@@ -154,6 +158,14 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 			s.log.Debug("event stream", "err", err)
 		}
 	}}, nil
+}
+
+// openStream counts a stream of the caller until its call ends.
+func openStream(ctx context.Context) error {
+	if err := auth.OpenStream(ctx); err != nil {
+		return fail(http.StatusTooManyRequests, api.ProblemBusy, "%s", err)
+	}
+	return nil
 }
 
 // stream is one subscriber.

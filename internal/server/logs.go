@@ -69,6 +69,12 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 			return nil, err
 		}
 	}
+	if in.Follow {
+		if err := openStream(ctx); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
 	return &streamOut{Body: func(hc huma.Context) {
 		defer l.close()
 		r, w := humago.Unwrap(hc)

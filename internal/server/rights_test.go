@@ -327,3 +327,43 @@ func TestTokensOfMakers(t *testing.T) {
 		t.Errorf("a token that was made to read runs: %d %s", status, body)
 	}
 }
+
+// TestStreamsOfACaller: event streams and followed logs of a caller count together, and a further one is
+// refused until one of them ends. Other calls are not counted.
+func TestStreamsOfACaller(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "ann", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	gate := auth.New(auth.Config{Store: b.tokens, Required: true, Rates: auth.Rates{TokenStreams: 2}, Route: func(r *http.Request) auth.Route {
+		row, _ := access.Match(r)
+		return auth.Route{Verb: row.Verb}
+	}}).Wrap(b.srv.Handler())
+	door := httptest.NewServer(gate)
+	defer door.Close()
+	open := func(path string, status int) (end func()) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		r := must(http.NewRequestWithContext(ctx, http.MethodGet, door.URL+api.Prefix+path, nil))
+		r.Host = "skein.example:8080"
+		r.Header.Set("Authorization", "Bearer "+b.secrets["ann"])
+		resp := must(door.Client().Do(r))
+		if resp.StatusCode != status {
+			t.Fatalf("%s: %d, want %d", path, resp.StatusCode, status)
+		}
+		return func() { cancel(); resp.Body.Close() }
+	}
+	first := open("/events", 200)
+	second := open("/events?run="+b.ids["web"], 200)
+	open("/events", 429)()
+	open("/runs/"+b.ids["web"]+"/tasks/a/logs?follow=true", 429)()
+	open("/runs?ns=web", 200)()
+	first()
+	eventually(t, "room for another stream", func() bool {
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, door.URL+api.Prefix+"/events", nil))
+		r.Host = "skein.example:8080"
+		r.Header.Set("Authorization", "Bearer "+b.secrets["ann"])
+		resp := must(door.Client().Do(r))
+		defer resp.Body.Close()
+		return resp.StatusCode == 200
+	})
+	second()
+}
