@@ -33,7 +33,7 @@ type Workflow struct {
 	// Offers are the other namespaces whose workflows may call this one and wait for its runs; "*": all. nil: the
 	// rights of the authors of those workflows decide.
 	Offers []string `json:"offers,omitzero"`
-	Tasks       []Task    `json:"tasks"` // in the order of the file
+	Tasks  []Task   `json:"tasks"` // in the order of the file
 	// Origin is the absolute path of the workflow file's folder on the machine that applied it; "": the workflow
 	// came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
