@@ -14,8 +14,8 @@ import (
 )
 
 // TestStep plays events on one rule. An event is a letter: F failed, S succeeded, T stopped, K skipped, M
-// missed; f and s are those of backfills, R a recovered run that fails again. After each of them the table
-// has the state of the incident that is not over ("-": none) and its count, and the kinds of notices.
+// missed, O orphan; f and s are those of backfills, R a recovered run that fails again. After each event the
+// table has the state of the incident that is not over ("-": none) and its count, and the kinds of notices.
 func TestStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule   alert.Rule
@@ -37,6 +37,7 @@ func TestStep(t *testing.T) {
 		"success":                {alert.Rule{On: on(alert.Succeeded)}, "SFS", "- event, -, - event"},
 		"failure and success":    {alert.Rule{On: on(alert.Failed, alert.Succeeded)}, "SFSS", "- event, open 1 opened, - resolved, - event"},
 		"each of both":           {alert.Rule{On: on(alert.Failed, alert.Succeeded), Each: true}, "FS", "- event, - event"},
+		"no success resolves":    {alert.Rule{On: on(alert.Orphan, alert.Failed)}, "OSFS", "open 1 opened, open 1, open 2, open 2"},
 		"no backfills":           {alert.Rule{On: on(alert.Failed)}, "fFs", "-, open 1 opened, open 1"},
 		"only backfills":         {alert.Rule{On: on(alert.Failed), Origin: []string{"backfill"}}, "FfSs", "-, open 1 opened, open 1, - resolved"},
 	} {
@@ -74,7 +75,7 @@ func happening(i int, e rune) alert.Happening {
 		h.Run, h.Trigger = "", "nightly"
 	}
 	h.Event = map[rune]alert.Event{'F': alert.Failed, 'R': alert.Failed, 'f': alert.Failed, 'S': alert.Succeeded, 's': alert.Succeeded,
-		'T': alert.Stopped, 'K': alert.Skipped, 'M': alert.Missed}[e]
+		'T': alert.Stopped, 'K': alert.Skipped, 'M': alert.Missed, 'O': alert.Orphan}[e]
 	h.Success = h.Event == alert.Succeeded
 	return h
 }

@@ -20,6 +20,7 @@ const (
 	Succeeded Event = "succeeded" // a run succeeded; it also resolves incidents
 	Late      Event = "late"      // a run or an instant has passed its deadline
 	Slow      Event = "slow"      // a run takes longer than usual
+	Orphan    Event = "orphan"    // work outside of a task's process was not released; only a person resolves it
 )
 
 // Rule is a rule of a workflow, in the form of the stored definition.

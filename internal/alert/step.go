@@ -21,7 +21,7 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
 	case !r.Covers(h.Origin):
 		return Change{}
-	case h.Success && is != nil:
+	case h.Success && is != nil && !slices.Contains(r.On, Orphan):
 		return Close(is, Word{Run: h.Run, At: h.At})
 	case !r.watches(h.Event, h.Origin):
 		return Change{}
@@ -125,6 +125,8 @@ func (b *Notice) line() string {
 		text = fmt.Sprintf("%s: run %s is late", name, h.Run)
 	case h.Event == Slow:
 		text = fmt.Sprintf("%s: run %s takes longer than usual", name, h.Run)
+	case h.Event == Orphan:
+		text = fmt.Sprintf("%s: run %s has left work outside of its processes", name, h.Run)
 	case h.Event == Missed && h.Instants > 1:
 		text = fmt.Sprintf("%s: trigger %s missed %d instants", name, h.Trigger, h.Instants)
 	case h.Event == Missed && h.Run == "":

@@ -283,6 +283,17 @@ func (a *alerts) ended(r *dag.Run) error {
 		StartedAt: r.StartedAt, Generation: r.Generation}, a.txn().now.Wall))
 }
 
+// orphaned applies the rules of a workflow to a handle for whose release a run no longer waits.
+func (a *alerts) orphaned(o *dag.Orphan) error {
+	r := a.inMemory()[o.Run]
+	if a.read == nil || r == nil {
+		return nil
+	}
+	h := course(&r.Header, a.txn().now.Wall)
+	h.Event, h.Message = alert.Orphan, clean(fmt.Sprintf("task %s, handle %s: %s; end it by hand", o.Task, o.Handle, o.Why))
+	return a.happened(r.Workflow, h)
+}
+
 // unwatched reports whether a workflow has neither rules nor open incidents.
 func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 	if len(a.open[id]) > 0 {

@@ -13,10 +13,16 @@ import (
 // follow applies the consequences of ended runs in the transaction of their ends: ledger lines, further runs
 // of a backfill, reactions of triggers, and runs that gates admit.
 func (w *writer) follow() {
-	for done := 0; ; {
+	for done, orphans := 0, 0; ; {
 		if err := errors.Join(w.calls.orders(), w.calls.errands()); err != nil {
 			w.broken(err)
 			return
+		}
+		for ; orphans < len(w.tx.fx.Orphans); orphans++ {
+			if err := w.alerts.orphaned(&w.tx.fx.Orphans[orphans]); err != nil {
+				w.broken(err)
+				return
+			}
 		}
 		for ; done < len(w.tx.ended); done++ {
 			if err := w.followOne(w.tx.ended[done]); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/inspect"
@@ -145,8 +146,16 @@ func TestLostIsAdopted(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	st, h := openSQLite(t), newHands(t)
 	h.held = true
-	n := start(t, st, h)
+	n := start(t, st, h, func(c *engine.Config) { c.Rules = alert.Rules })
 	main, errands := releasing(n, func(p *dag.Policy) { p.ReleaseTimeout = 50 * time.Millisecond })
+	watch := engine.Definition{Namespace: main.Namespace, Name: main.Name, Def: watched(`"orphan"`), Digest: []byte("watched"), User: "ada",
+		Graph: graph(t, "a", func(s *dag.GraphSpec) {
+			s.Tasks[0].Policy.Release, s.Tasks[0].Policy.ReleaseTimeout = true, 50*time.Millisecond
+		}).Pack()}
+	main, _, err := n.Apply(t.Context(), watch)
+	if err != nil {
+		t.Fatal(err)
+	}
 	id := n.submit(main)
 	k := h.holding(1)[0]
 	n.name(k, "job")
@@ -155,6 +164,7 @@ func TestOrphans(t *testing.T) {
 	if got := n.handle(k); got.State != dag.HandleOrphan || got.Why == "" {
 		t.Fatalf("the handle is %+v", got)
 	}
+	wantIncidents(t, st, "open 1"+toldOpened)
 	row, err := st.Run(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ const (
 
 // These are the events that rules can watch, and the events that are known but cannot be watched yet.
 var (
-	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded", "late", "slow"}
+	alertEvents      = []string{"failed", "stopped", "skipped", "missed", "succeeded", "late", "slow", "orphan"}
 	alertEventsLater = []string{"approval", "lost", "poison", "quarantined", "recovered", "retrying", "started", "task_failed", "waiting"}
 )
 
@@ -52,7 +52,7 @@ func alertShape() *shape {
 	anything := &shape{kind: anyShape}
 	return object("a mapping such as {on: [failed], to: ops}",
 		key{name: "name", doc: "Its identity across edits; default: its events.", shape: keyOrDash("a name of letters, digits, _, . and -")},
-		key{name: "on", must: true, unless: isTimed, doc: "The events that open an incident: failed, stopped, skipped, missed, late (with deadline), slow (with than); succeeded notifies without one.",
+		key{name: "on", must: true, unless: isTimed, doc: "The events that open an incident: failed, stopped, skipped, missed, late (with deadline), slow (with than), orphan; succeeded notifies without one.",
 			shape: forms("an event or a list of events", event, listOf("a list of events", event))},
 		key{name: "to", must: true, doc: "The channel, or several.", shape: forms("a channel or a list of channels", channel, listOf("a list of channels", channel))},
 		key{name: "severity", doc: "info, warning, error (default) or critical.", shape: oneOf("info", "warning", "error", "critical")},
