@@ -14,7 +14,7 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
 import { kinds, targetOf } from './channeldata'
-import { ChannelForm } from './channelform'
+import { ChannelForm } from './configform'
 import { AdminTop, Refused, Some } from './parts'
 
 /** The channel that a form is open for; without a name it is a new one. */
