@@ -72,7 +72,7 @@ func (s inEra) Marks(context.Context) ([]store.Fence, error) {
 
 // TestDoctorLooksAtTheEra: doctor warns long before a database has had its last era.
 func TestDoctorLooksAtTheEra(t *testing.T) {
-	for era, want := range map[dag.Era]string{0: Good, store.ErasMany - 1: Good, store.ErasMany: Warning, dag.EraMax: Warning} {
+	for era, want := range map[dag.Era]string{0: Good, store.ErasMany - 1: Good, store.ErasMany: Warning, dag.EraMax - 1: Warning, dag.EraMax: Bad} {
 		c := checkPast(t.Context(), &config.Config{Data: t.TempDir()}, inEra{era: era})
 		if c.State != want || (c.Remedy == "") != (want == Good) {
 			t.Errorf("era %d: %+v", era, c)

@@ -22,9 +22,12 @@ func checkPast(ctx context.Context, cfg *config.Config, st store.Store) Check {
 	era := store.EraOf(marks)
 	c.Found = fmt.Sprintf("era %d", era)
 	switch {
+	case era >= dag.EraMax:
+		c.State, c.Found = Bad, fmt.Sprintf("era %d is the last one of this database: after the next failover it takes no writes", era)
+		c.Remedy = "apply the workflows to a new database before that (docs/database.md, \"The last eras\")"
 	case era >= store.ErasMany:
 		c.State, c.Found = Warning, fmt.Sprintf("era %d of %d: each failover takes one, and after the last one the database takes no writes", era, dag.EraMax)
-		c.Remedy = "plan to apply the workflows to a new database"
+		c.Remedy = "plan to apply the workflows to a new database (docs/database.md, \"The last eras\")"
 	case err != nil:
 		c.State, c.Found = Warning, fmt.Sprintf("%s; %s cannot be read: %v", c.Found, cfg.PastFile(), err)
 		c.Remedy = "remove the file; if the database was recovered to an earlier state since this node ran: skein db recovered"
