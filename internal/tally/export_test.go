@@ -6,3 +6,13 @@ func (f *Folder) Held() int {
 	defer f.mu.Unlock()
 	return f.all
 }
+
+// Woken reports whether a step was to come early, and takes that back.
+func (f *Folder) Woken() bool {
+	select {
+	case <-f.wake:
+		return true
+	default:
+		return false
+	}
+}

@@ -55,6 +55,9 @@ type Folder struct {
 	held map[dag.ShardID][]store.Ended
 	all  int
 	lost map[dag.ShardID]bool // some ends of the shard were dropped
+	// known are the shards of which the last step left a progress. The first end of another shard brings a step
+	// early: it has to find the ends before it in the rows, so it should find few.
+	known map[dag.ShardID]bool
 
 	stepping sync.Mutex // held by Step; protects the following fields
 	shards   map[dag.ShardID]*progress
@@ -81,6 +84,7 @@ func NewFolder(c Config) *Folder {
 func (f *Folder) Ended(ends []store.Ended) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	early := false
 	for i := range ends {
 		s := ends[i].Shard
 		if f.all >= heldMax {
@@ -88,11 +92,12 @@ func (f *Folder) Ended(ends []store.Ended) {
 			f.held[s], f.lost[s] = nil, true
 		}
 		if !f.lost[s] {
+			early = early || !f.known[s] && len(f.held[s]) == 0
 			f.held[s] = append(f.held[s], ends[i])
 			f.all++
 		}
 	}
-	if f.all >= foldEarly {
+	if early || f.all >= foldEarly {
 		select {
 		case f.wake <- struct{}{}:
 		default:
@@ -153,6 +158,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	}
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
+	defer f.know()
 	if !f.cfg.Store.TallyStands() { // not every program knows the tally yet; these ends are read from the rows later
 		f.drop(nil)
 		return nil
@@ -175,6 +181,16 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 		}
 	}
 	return failed
+}
+
+// know notes the shards that have a progress.
+func (f *Folder) know() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = map[dag.ShardID]bool{}
+	for s := range f.shards {
+		f.known[s] = true
+	}
 }
 
 // drop forgets shards of other nodes.

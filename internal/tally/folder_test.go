@@ -223,6 +223,26 @@ func TestCounts(t *testing.T) {
 	})
 }
 
+// TestFirstEndIsCountedEarly: a folder does not wait until the rows have many ends of a shard that it does
+// not know.
+func TestFirstEndIsCountedEarly(t *testing.T) {
+	onStores(t, func(b *bench) {
+		one, two := b.run(d(10)), b.run(d(10))
+		b.end(&one, dag.RunSucceeded, d(10)+3e6, 500_000)
+		if !b.folder.Woken() {
+			b.Error("the first end of a shard brings no step")
+		}
+		b.step()
+		b.end(&two, dag.RunSucceeded, d(10)+4e6, 500_000)
+		if b.folder.Woken() {
+			b.Error("an end of a known shard brings a step")
+		}
+		b.step()
+		b.ends(10, "", 2)
+		b.verified()
+	})
+}
+
 // TestEndsAgain: a recovered run counts at each of its ends, however the folder learns of them.
 func TestEndsAgain(t *testing.T) {
 	onStores(t, func(b *bench) {
