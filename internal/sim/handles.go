@@ -142,9 +142,9 @@ func (wk *worker) names(at *attempt) {
 		w.count("adopted work")
 	}
 	w.tell("%s: %s names %s", wk.life, w.name(at.attemptKey), at.handle)
-	at.result.Handle = at.handle
+	at.result.Handle, at.result.Adopts = at.handle, at.task%2 == 1 // as the kind of the task would say
 	if w.rng.IntN(3) > 0 {
-		wk.life.eng.Report(engine.Report{Run: at.run, Task: at.task, Token: at.token, Started: wk.told(), Handle: at.handle})
+		wk.life.eng.Report(engine.Report{Run: at.run, Task: at.task, Token: at.token, Started: wk.told(), Handle: at.handle, Adopts: at.result.Adopts})
 	}
 }
 

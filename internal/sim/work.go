@@ -144,7 +144,7 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 			continue
 		}
 		wk.life.w.tell("%s: %s is told to end", wk.life, wk.life.w.name(at.attemptKey))
-		at.result = dag.Result{State: dag.AttemptStopped, Signal: "SIGTERM", Finished: wk.told(), Handle: at.result.Handle}
+		at.result = dag.Result{State: dag.AttemptStopped, Signal: "SIGTERM", Finished: wk.told(), Handle: at.result.Handle, Adopts: at.result.Adopts}
 		wk.life.w.after(wk.life.w.delay(100*time.Millisecond), func() { wk.life.do(func() { wk.end(at) }) })
 	}
 }
