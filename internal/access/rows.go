@@ -16,6 +16,7 @@ var rows = []Row{
 	{"GET", "/metrics", Metrics, OfCluster, ""},
 	{"GET", "/auth/{name}/login", Public, OfPublic, "a person who is not signed in is sent to the identity provider from here"},
 	{"GET", "/auth/{name}/callback", Public, OfPublic, "the identity provider sends a person back here, who proves an account by what it signed"},
+	{"POST", "/auth/{name}/logout", Public, OfPublic, "the identity provider ends the sessions of a person here, by a token that it signed"},
 	// Runs.
 	{"POST", "/api/v1/runs", RunStart, OfBody, ""},
 	{"POST", "/api/v1/runs:batch", RunStart, OfBody, ""},

@@ -33,6 +33,7 @@ var auditedElsewhere = map[string]string{
 	"POST /admin/scheduler:stop":       "needs a cluster: orders to nodes and moves of shards are audited",
 	"POST /admin/scheduler:start":      "needs a cluster: orders to nodes and moves of shards are audited",
 	"GET /auth/{name}/callback":        "needs a provider: TestOIDC",
+	"POST /auth/{name}/logout":         "needs a provider: TestOIDC",
 	"DELETE /session":                  "needs a session: TestAuditedSignIns",
 	"POST /session":                    "needs a password: TestAuditedSignIns",
 	"DELETE /sessions/{id}":            "needs a session: TestAuditedSignIns",

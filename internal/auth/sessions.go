@@ -424,6 +424,29 @@ func (s *Sessions) End(ctx context.Context, is *Session) error {
 	return nil
 }
 
+// EndOf ends the sessions that a principal has opened without a token, and its codes. It returns the number
+// of ended sessions.
+func (s *Sessions) EndOf(ctx context.Context, principal int64) (n int, err error) {
+	rows, err := s.store.SessionList(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.gate.book.stale()
+	for i := range rows {
+		if rows[i].Principal != principal || rows[i].Token != 0 {
+			continue
+		}
+		err := s.store.EndSession(ctx, rows[i].ID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return n, err
+		}
+		if err == nil && !rows[i].Code {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // CookieOf returns the session of a request's cookie.
 func (s *Sessions) CookieOf(ctx context.Context, header http.Header, secure bool) (Session, bool) {
 	r := http.Request{Header: header}

@@ -30,6 +30,7 @@ const (
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
 	OutsideGroup      // the person is not in the required group
+	BadLogout         // the logout token does not prove anything
 )
 
 // Refusal is a sign-in that did not succeed. Its text is for the person. Cause is for the log; it may be
@@ -107,6 +108,8 @@ type Provider struct {
 	is    *described // nil: the provider has not answered yet
 	asked time.Time  // the time of the last answer or failure
 	err   error      // the error of the call
+
+	logouts logouts
 }
 
 // described is the discovery document of a provider.

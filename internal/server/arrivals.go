@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +29,7 @@ import (
 const (
 	loginPath    = "/auth/{name}/login"
 	callbackPath = "/auth/{name}/callback"
+	logoutPath   = "/auth/{name}/logout"
 )
 
 const (
@@ -52,6 +55,8 @@ func arrivalRoutes(s *Server) {
 	}
 	outside(s, loginPath, a.answered(a.login))
 	outside(s, callbackPath, auditing(s, access.RowOf(http.MethodGet, callbackPath), "sign-in-by-provider", a.answered(a.callback)))
+	s.adapter.bodies[http.MethodPost+" "+logoutPath] = identity.LogoutBytesMax
+	outsideBy(s, http.MethodPost, logoutPath, auditing(s, access.RowOf(http.MethodPost, logoutPath), "sign-out-by-provider", a.answered(a.logout)))
 }
 
 func providerRoutes(s *Server, sessions tag) {
@@ -242,6 +247,38 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 	return nil
 }
 
+// logout ends the sessions of a person whom the provider has signed out (OpenID Connect Back-Channel Logout
+// 1.0). It answers 400 to a token that does not count.
+func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
+		return fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "a logout is a form with logout_token (application/x-www-form-urlencoded)")
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, identity.LogoutBytesMax)
+	if err := r.ParseForm(); err != nil || len(r.PostForm["logout_token"]) != 1 {
+		return fail(http.StatusBadRequest, api.ProblemInvalid, "the form has no logout_token, or several, or is too large")
+	}
+	subject, err := r.provider.Logout(r.Context(), r.PostForm.Get("logout_token"))
+	if err != nil {
+		return err
+	}
+	rights, err := a.s.cfg.Access.Rights(r.Context())
+	if err != nil {
+		return unread(err)
+	}
+	i := slices.IndexFunc(rights.Identities, func(o store.Identity) bool {
+		return o.Issuer == r.provider.Issuer() && o.Subject == subject
+	})
+	ended := 0
+	if i >= 0 { // a person who has never signed in has no session to end
+		if ended, err = a.s.cfg.Sessions.EndOf(r.Context(), rights.Identities[i].Principal); err != nil {
+			return unread(err)
+		}
+	}
+	a.s.log.Info("an identity provider has signed a person out", "code", "signed_out", "provider", r.provider.Name(), "sessions", ended, "address", r.RemoteAddr)
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
 // pathOfPage returns a path of this server's page, which begins with a slash. It is the path that a caller
 // asks for, if that is one. Otherwise it is the path of the first page.
 func pathOfPage(asked string) string {
@@ -266,14 +303,16 @@ var arrivalKinds = map[identity.Kind]struct {
 	identity.OtherIssuer:  {http.StatusUnauthorized, api.ProblemSignInIssuer},
 	identity.BadToken:     {http.StatusUnauthorized, api.ProblemSignInToken},
 	identity.OutsideGroup: {http.StatusForbidden, api.ProblemSignInGroup},
+	identity.BadLogout:    {http.StatusBadRequest, api.ProblemInvalid},
 }
 
 // arrivalFailed is the answer to a sign-in that did not succeed.
 func arrivalFailed(err error) error {
 	var refused *identity.Refusal
+	var answered *failure
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.As(err, &answered):
+		return err
 	case errors.As(err, &refused):
 		k := arrivalKinds[refused.Kind]
 		f := fail(k.status, k.problem, "%s", refused.Text)

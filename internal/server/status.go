@@ -109,14 +109,16 @@ func (s *Server) plain() error {
 	return nil
 }
 
-// outside registers a route outside of the versioned interface.
-func outside(s *Server, path string, h http.HandlerFunc) {
-	s.access.Take(http.MethodGet, path)
-	h = decided(s, http.MethodGet, path, h)
+// outside registers a route outside of the versioned interface, with the method GET.
+func outside(s *Server, path string, h http.HandlerFunc) { outsideBy(s, http.MethodGet, path, h) }
+
+func outsideBy(s *Server, method, path string, h http.HandlerFunc) {
+	s.access.Take(method, path)
+	h = decided(s, method, path, h)
 	if path == "/" {
 		path = "/{$}"
 	}
-	s.mux.HandleFunc(http.MethodGet+" "+path, h)
+	s.mux.HandleFunc(method+" "+path, h)
 }
 
 // stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before

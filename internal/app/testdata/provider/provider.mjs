@@ -16,7 +16,9 @@ function start({ issuer, clients, jwks, port = 0 }) {
     cookies: { keys: ['for tests only'] },
     claims: { openid: ['sub'], profile: ['preferred_username'], email: ['email', 'email_verified'], groups: ['groups'] },
     scopes: ['openid', 'profile', 'email', 'groups'],
-    features: { devInteractions: { enabled: false } },
+    // The provider calls the node of the test, which listens on loopback.
+    fetch: (url, { dispatcher: _, ...options }) => fetch(url, options),
+    features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true } },
     interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
     findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id, ...claims[id] }) }),
     async loadExistingGrant(ctx) {

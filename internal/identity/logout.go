@@ -1,0 +1,125 @@
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A provider tells by a logout token that the sessions of a person have ended there (OpenID Connect
+// Back-Channel Logout 1.0).
+
+const (
+	// logoutEvent is the claim that makes a token a logout token.
+	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
+	// logoutAge bounds the age of a logout token, and its distance from the future.
+	logoutAge = 2 * time.Minute
+	// LogoutBytesMax bounds the body of a logout, in bytes.
+	LogoutBytesMax = 16 << 10
+	// logoutsMax bounds the logout tokens that are remembered. A provider that sends more within logoutAge is
+	// put off.
+	logoutsMax = 10_000
+)
+
+// logouts remembers the accepted logout tokens of a provider, so that none counts twice at this node.
+type logouts struct {
+	mu   sync.Mutex           // protects the following field
+	seen map[string]time.Time // by identifier, the time at which the token is too old
+}
+
+// take remembers a token. It reports whether the token is new, and whether there was room for it.
+func (l *logouts) take(id string, until, now time.Time) (fresh, room bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end, known := l.seen[id]; known && end.After(now) {
+		return false, true
+	}
+	if len(l.seen) >= logoutsMax {
+		for id, end := range l.seen {
+			if !end.After(now) {
+				delete(l.seen, id)
+			}
+		}
+	}
+	if len(l.seen) >= logoutsMax {
+		return true, false
+	}
+	if l.seen == nil {
+		l.seen = map[string]time.Time{}
+	}
+	l.seen[id] = until
+	return true, true
+}
+
+// Logout returns the subject of the person whose sessions a logout token ends. The token counts once at this
+// node.
+func (p *Provider) Logout(ctx context.Context, token string) (subject string, err error) {
+	d, err := p.describe(ctx)
+	if err != nil {
+		return "", err
+	}
+	bad := func(err error) error {
+		return refuse(BadLogout, "the logout token is not one of the identity provider %s for this server", p.of.Name).because(err)
+	}
+	is, err := d.verifier.Verify(p.with(ctx), token)
+	if err != nil {
+		return "", bad(err)
+	}
+	var said struct {
+		ID     string                     `json:"jti"`
+		Events map[string]json.RawMessage `json:"events"`
+		Nonce  json.RawMessage            `json:"nonce"`
+	}
+	now := time.Now()
+	if err := is.Claims(&said); err != nil {
+		return "", bad(err)
+	}
+	event := map[string]json.RawMessage{}
+	switch age := now.Sub(is.IssuedAt); {
+	case !logoutType(token):
+		err = errors.New("it is a token of another type")
+	case json.Unmarshal(said.Events[logoutEvent], &event) != nil:
+		err = errors.New("it names no logout")
+	case said.Nonce != nil:
+		err = errors.New("it has a nonce, so it is an ID token")
+	case age > logoutAge || age < -logoutAge:
+		err = fmt.Errorf("it was issued at %s", is.IssuedAt.UTC().Format(time.RFC3339))
+	case said.ID == "" || len(said.ID) > textMax:
+		err = errors.New("it has no jti, or a long one")
+	case is.Subject == "" || len(is.Subject) > textMax:
+		err = errors.New("it has no sub; let the provider send one")
+	}
+	if err != nil {
+		return "", bad(err)
+	}
+	fresh, room := p.logouts.take(said.ID, is.IssuedAt.Add(logoutAge), now)
+	switch {
+	case !fresh:
+		return "", bad(errors.New("it came before"))
+	case !room:
+		return "", p.away(errors.New("it sends more logouts than this server remembers"))
+	}
+	return is.Subject, nil
+}
+
+// logoutType reports whether the header of a verified token allows that it is a logout token.
+func logoutType(token string) bool {
+	head, _, _ := strings.Cut(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(head)
+	var is struct {
+		Type string `json:"typ"`
+	}
+	if err != nil || json.Unmarshal(text, &is) != nil {
+		return false
+	}
+	switch strings.ToLower(is.Type) {
+	case "", "jwt", "logout+jwt", "application/logout+jwt":
+		return true
+	}
+	return false
+}
