@@ -26,6 +26,7 @@ type logFile struct {
 	err     error        // the first failure; no bytes are written after it
 	lines   *lastLine    // the last line; nil: it is not wanted
 	mask    *mask.Writer // nil: the attempt has no secrets
+	index   logIndex
 }
 
 // write masks p and keeps at most sizeMax bytes.
@@ -51,6 +52,7 @@ func (l *logFile) put(p []byte) {
 		return
 	}
 	n, err := l.file.Write(p[:keep])
+	l.index.wrote(l, p[:n])
 	l.size += int64(n)
 	if n > 0 {
 		l.lines.see(p[:n])
@@ -75,6 +77,7 @@ func (l *logFile) close() string {
 		// On a full disk the mark is lost, too. The Result still reports it.
 		_, _ = fmt.Fprintf(l.file, "%s[skein: the log ends here, %d bytes dropped]\n", newline, l.lost)
 	}
+	l.index.close()
 	if l.file != nil {
 		if err := l.file.Close(); l.err == nil {
 			l.err = err

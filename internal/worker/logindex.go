@@ -1,0 +1,104 @@
+//go:build linux
+
+package worker
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/logindex"
+)
+
+// recordsMax is the number of blocks of a log that are described in memory only. If the keeper dies, a reader
+// describes them again.
+const recordsMax = 16
+
+// logIndex writes the index of a log next to it. A log below logindex.From has none. The index may end before
+// the log at any time, because a reader continues it. So an error only ends the index.
+type logIndex struct {
+	times [logindex.From / logindex.Block]int64 // when the first blocks began, in µs, until there is an index
+	x     *logindex.Index
+	file  *os.File
+	over  bool // there will be no more of it
+}
+
+// wrote takes bytes that were written to a log. l.size does not count them yet.
+func (i *logIndex) wrote(l *logFile, p []byte) {
+	if i.over || len(p) == 0 {
+		return
+	}
+	size := l.size + int64(len(p))
+	now := int64(0)
+	if l.size == 0 || (l.size-1)/logindex.Block != (size-1)/logindex.Block { // a block begins
+		now = time.Now().UnixMicro()
+	}
+	if i.x == nil {
+		for b := (l.size + logindex.Block - 1) / logindex.Block; b*logindex.Block < min(size, logindex.From); b++ {
+			i.times[b] = now
+		}
+		if size < logindex.From {
+			return
+		}
+		i.over = !i.begin(l, size)
+	}
+	if i.over {
+		return
+	}
+	i.x.Add(p, now)
+	if i.x.Done() >= recordsMax {
+		i.put()
+	}
+}
+
+// begin makes the index, and describes what was written before. It returns false if it cannot.
+func (i *logIndex) begin(l *logFile, size int64) bool {
+	log, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer log.Close()
+	before := make([]byte, l.size)
+	if info, err := log.Stat(); err != nil || info.Size() != size {
+		return false
+	}
+	if _, err := log.ReadAt(before, 0); err != nil {
+		return false
+	}
+	i.file, err = os.OpenFile(l.path+logindex.Suffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return false
+	}
+	i.x = &logindex.Index{}
+	for b := 0; len(before) > 0; b++ {
+		n := min(len(before), logindex.Block)
+		i.x.Add(before[:n], i.times[b])
+		before = before[n:]
+	}
+	return true
+}
+
+// put appends the records of the blocks that are done.
+func (i *logIndex) put() {
+	_, records := i.x.Take()
+	if len(records) == 0 {
+		return
+	}
+	if _, err := i.file.Write(records); err != nil {
+		i.end()
+	}
+}
+
+// close appends the last records.
+func (i *logIndex) close() {
+	if i.x != nil && !i.over {
+		i.put()
+		i.end()
+	}
+}
+
+func (i *logIndex) end() {
+	i.over = true
+	_ = i.file.Close() // a reader checks each record
+}
