@@ -60,12 +60,12 @@ func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReade
 // giver gives pieces of a log from the worker that has, or had, the attempt: perhaps in a later life, under
 // another handler.
 func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.Giver {
-	return func(ctx context.Context, offset int64) ([]byte, error) {
+	return func(ctx context.Context, p logs.Piece) ([]byte, error) {
 		w, ok := m.workerOf(ctx, st, h)
 		if !ok {
 			return nil, nil
 		}
-		return m.home.ReadLog(ctx, w, *ref, offset)
+		return m.home.ReadLog(ctx, w, *ref, p)
 	}
 }
 

@@ -33,7 +33,7 @@ type reading struct {
 type logPiece struct {
 	Worker dag.HandlerID
 	Ref    logs.Ref
-	Offset int64
+	logs.Piece
 }
 
 // pieceGiven is the answer.
@@ -41,11 +41,11 @@ type pieceGiven struct{ Data []byte }
 
 // ReadLog asks a worker, through its home, for a piece of the log of an attempt that it ran. It returns no
 // bytes if the worker does not have the piece.
-func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, offset int64) ([]byte, error) {
+func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, p logs.Piece) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax)
 	defer cancel()
 	for {
-		data, err := h.readByHome(ctx, &logPiece{worker, ref, offset})
+		data, err := h.readByHome(ctx, &logPiece{worker, ref, p})
 		if err == nil {
 			return data, nil
 		}
@@ -96,7 +96,7 @@ func (h *Home) readLog(ctx context.Context, p *logPiece) (out pieceGiven, err er
 		return out, ctx.Err()
 	}
 	x := &reading{got: make(chan []byte, 1), want: &workerv1.LogRead{Ticket: rand.Text(), Attempt: wireAttempt(key{p.Ref.Run, p.Ref.Task, p.Ref.Token}),
-		Namespace: p.Ref.Namespace, Workflow: p.Ref.Workflow, Task: p.Ref.Name, Offset: p.Offset, Limit: logs.PieceMax}}
+		Namespace: p.Ref.Namespace, Workflow: p.Ref.Workflow, Task: p.Ref.Name, Offset: p.Offset, Limit: logs.PieceMax, Index: p.Index}}
 	if !h.asks(w, x) {
 		return out, away(p.Worker)
 	}

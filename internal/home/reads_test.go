@@ -70,7 +70,7 @@ type piece struct {
 func (h *hand) wants(ctx context.Context, n *node) <-chan piece {
 	got := make(chan piece, 1)
 	go func() {
-		data, err := n.h.ReadLog(ctx, dag.HandlerID(h.handler), logs.Ref{Namespace: "test", Workflow: "w", Run: dag.RunID{1}, Task: 2, Name: "t2", Token: 3}, 40)
+		data, err := n.h.ReadLog(ctx, dag.HandlerID(h.handler), logs.Ref{Namespace: "test", Workflow: "w", Run: dag.RunID{1}, Task: 2, Name: "t2", Token: 3}, logs.Piece{Offset: 40})
 		got <- piece{string(data), err}
 	}()
 	return got

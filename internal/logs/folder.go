@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"skein.dev/skein/internal/atomicfile"
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/worker"
 )
 
@@ -113,3 +116,40 @@ func (r fileReader) Size() (int64, error) {
 
 // First implements Reader.
 func (fileReader) First(at int64) int64 { return at }
+
+var _ Indexed = fileReader{}
+
+// Index implements Indexed.
+func (r fileReader) Index() ([]byte, error) {
+	file, err := os.OpenFile(r.Name()+logindex.Suffix, os.O_RDONLY|noFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, IndexMax))
+}
+
+// PutIndex implements Indexed.
+func (r fileReader) PutIndex(records []byte) error {
+	return atomicfile.Write(r.Name()+logindex.Suffix, records, 0o600)
+}
+
+// copyIndex copies the index of a log, which has ended, to the same log in another folder. A log without an
+// index gets one when it is read.
+func (f Folder) copyIndex(ctx context.Context, to Folder, ref Ref) error {
+	from, err := f.Open(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	records, err := from.(Indexed).Index()
+	if err != nil {
+		return err
+	}
+	into, err := to.Open(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer into.Close()
+	return into.(Indexed).PutIndex(records)
+}

@@ -14,6 +14,7 @@ import (
 	"io"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/store"
 )
 
@@ -72,3 +73,15 @@ type Reader interface {
 	// that is later.
 	First(at int64) int64
 }
+
+// Indexed is a Reader whose log may have an index (package logindex) next to it.
+type Indexed interface {
+	// Index returns the records of the index. They are a hint: they may be damaged, or end before the log.
+	// fs.ErrNotExist: there is none.
+	Index() ([]byte, error)
+	// PutIndex stores the records of a log that has ended.
+	PutIndex(records []byte) error
+}
+
+// IndexMax bounds the bytes of an index that are read: enough for a log of 16 GiB.
+const IndexMax = 16 << 30 / logindex.Block * logindex.RecordSize

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/store"
 )
 
@@ -257,6 +258,7 @@ func (s *Shipper) send(ctx context.Context, ended bool) error {
 			}
 			if len(c.Data) == 0 {
 				if t.over {
+					s.keepIndex(t)
 					s.drop(t)
 				}
 				continue
@@ -336,6 +338,9 @@ func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
 	}
 	complete := t.sent+int64(len(c.Data)) == end && len(c.Data) < chunkMax
 	t.sent = end
+	if complete && t.over {
+		s.keepIndex(t)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.live[t.ref.ID()]; l != nil {
@@ -345,6 +350,17 @@ func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
 		}
 	}
 	return !complete
+}
+
+// keepIndex copies the index of a log that was sent to a shared folder.
+func (s *Shipper) keepIndex(t *tail) {
+	to, shared := s.to.(Folder)
+	if !shared || t.sent < logindex.From {
+		return
+	}
+	if err := s.local.copyIndex(context.Background(), to, t.ref); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Debug("the index of a log is not copied, and is made when the log is read", "run", t.ref.Run, "task", t.ref.Name, "err", err)
+	}
 }
 
 func (s *Shipper) drop(t *tail) {

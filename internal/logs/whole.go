@@ -5,15 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"skein.dev/skein/internal/logindex"
 )
 
 // PieceMax bounds the bytes that a Giver returns at once. As JSON between two nodes such a piece stays
 // below the bound of an answer.
 const PieceMax = 512 << 10
 
-// Giver returns output from an offset on, at most PieceMax bytes, from the node that has the file. It
-// returns no bytes if the file is not there (any more).
-type Giver func(ctx context.Context, offset int64) ([]byte, error)
+// Piece is a piece of a log, or of its index.
+type Piece struct {
+	Offset int64
+	Index  bool
+}
+
+// Giver returns a piece, at most PieceMax bytes, from the node that has the file. It returns no bytes if the
+// file is not there (any more).
+type Giver func(ctx context.Context, p Piece) ([]byte, error)
 
 // Whole reads the part of a log that a store keeps, and the part before it from the Giver, one piece at a
 // time. A piece that the Giver does not have counts as not kept. ctx is the reader's.
@@ -67,7 +75,7 @@ func (r *whole) load(at int64) error {
 	if at < r.lost {
 		return notKept(at, r.Reader.First(at))
 	}
-	data, err := r.give(r.ctx, at)
+	data, err := r.give(r.ctx, Piece{Offset: at})
 	switch {
 	case r.ctx.Err() != nil:
 		return r.ctx.Err()
@@ -76,6 +84,33 @@ func (r *whole) load(at int64) error {
 		return notKept(at, r.lost)
 	}
 	r.at, r.block = at, data
+	return nil
+}
+
+var _ Indexed = (*whole)(nil)
+
+// Index implements Indexed. A Giver of an earlier version returns pieces of the log, which are no valid
+// records.
+func (r *whole) Index() (records []byte, err error) {
+	if kept, ok := r.Reader.(Indexed); ok {
+		if records, err = kept.Index(); err == nil {
+			return records, nil
+		}
+	}
+	for records = nil; len(records) < IndexMax; {
+		piece, err := r.give(r.ctx, Piece{Offset: int64(len(records)), Index: true})
+		if records = append(records, piece...); err != nil || len(piece) < PieceMax || !logindex.Valid(records) {
+			return records, err
+		}
+	}
+	return records, nil
+}
+
+// PutIndex implements Indexed. A worker keeps the index of its file itself.
+func (r *whole) PutIndex(records []byte) error {
+	if kept, ok := r.Reader.(Indexed); ok {
+		return kept.PutIndex(records)
+	}
 	return nil
 }
 

@@ -34,9 +34,9 @@ func TestWhole(t *testing.T) {
 	text := []byte(strings.Repeat("0123456789", PieceMax/4))
 	size := int64(len(text))
 	asked := 0
-	give := func(_ context.Context, offset int64) ([]byte, error) {
+	give := func(_ context.Context, p Piece) ([]byte, error) {
 		asked++
-		return text[offset:min(size, offset+PieceMax)], nil
+		return text[p.Offset:min(size, p.Offset+PieceMax)], nil
 	}
 	for name, kept := range map[string]*cut{
 		"the end is kept":               {text: text, first: size - 100},
@@ -65,12 +65,12 @@ func TestWhole(t *testing.T) {
 // TestWholeInVain: what nobody gives counts as not kept, and is asked for once; what goes later is asked for.
 func TestWholeInVain(t *testing.T) {
 	for name, no := range map[string]Giver{
-		"not there": func(context.Context, int64) ([]byte, error) { return nil, nil },
-		"frozen":    func(context.Context, int64) ([]byte, error) { return nil, errors.New("no answer") },
+		"not there": func(context.Context, Piece) ([]byte, error) { return nil, nil },
+		"frozen":    func(context.Context, Piece) ([]byte, error) { return nil, errors.New("no answer") },
 	} {
 		asked := 0
 		kept := &cut{text: []byte("0123456789"), first: 5}
-		r := Whole(t.Context(), kept, func(ctx context.Context, at int64) ([]byte, error) { asked++; return no(ctx, at) })
+		r := Whole(t.Context(), kept, func(ctx context.Context, p Piece) ([]byte, error) { asked++; return no(ctx, p) })
 		for _, at := range []int64{0, 4} {
 			if first := r.First(at); first != 5 {
 				t.Errorf("%s: from %d: begins at %d", name, at, first)
@@ -84,7 +84,7 @@ func TestWholeInVain(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := Whole(ctx, &cut{text: []byte("0123456789"), first: 5}, func(context.Context, int64) ([]byte, error) {
+	r := Whole(ctx, &cut{text: []byte("0123456789"), first: 5}, func(context.Context, Piece) ([]byte, error) {
 		cancel()
 		return nil, fmt.Errorf("the reader has gone: %w", ctx.Err())
 	})

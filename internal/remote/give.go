@@ -66,10 +66,27 @@ func (r *Worker) printed(ctx context.Context, want *workerv1.LogRead) ([]byte, e
 		return nil, err
 	}
 	defer file.Close()
+	if want.Index {
+		return piece(file, want)
+	}
 	data := make([]byte, max(0, min(want.Limit, logs.PieceMax)))
 	n, err := file.ReadAt(data, want.Offset)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return data[:n], err
+}
+
+// piece returns a piece of the index of a log.
+func piece(log logs.Reader, want *workerv1.LogRead) ([]byte, error) {
+	indexed, ok := log.(logs.Indexed)
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	records, err := indexed.Index()
+	if err != nil {
+		return nil, err
+	}
+	from := min(want.Offset, int64(len(records)))
+	return records[from:min(int64(len(records)), from+int64(max(0, min(want.Limit, logs.PieceMax))))], nil
 }

@@ -2,11 +2,14 @@ package remote
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/logs"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
@@ -38,6 +41,10 @@ func TestGivesLogs(t *testing.T) {
 	j := shell("a", `i=0; while [ $i -lt 20000 ]; do echo 0123456789012345678901234567890123456789012345678; i=$((i+1)); done; : > "`+data+`/printed"; while ! [ -e "`+data+`/over" ]; do sleep 0.05; done`)
 	h.give(j)
 	h.until("it has printed", exists(data, "printed"))
+	const index = "records of the blocks of the log"
+	if files, err := filepath.Glob(filepath.Join(data, "logs", "*", "*", "*", "*.log")); err != nil || len(files) != 1 || os.WriteFile(files[0]+logindex.Suffix, []byte(index), 0o600) != nil {
+		t.Fatal(files, err)
+	}
 	text := strings.Repeat("0123456789012345678901234567890123456789012345678\n", 20000)
 	pieces := func(when string) {
 		t.Helper()
@@ -48,6 +55,13 @@ func TestGivesLogs(t *testing.T) {
 			want := text[min(at.offset, 1_000_000):min(at.offset+max(0, min(logs.PieceMax, int64(at.limit))), 1_000_000)]
 			if got := h.piece(wants(fmt.Sprint(when, i), j, at.offset, at.limit)); got != want {
 				t.Errorf("%s: from %d at most %d: %d bytes, want %d", when, at.offset, at.limit, len(got), len(want))
+			}
+		}
+		for i, at := range []int64{0, 21, 100} {
+			want := wants(fmt.Sprint(when, "index", i), j, at, 1<<20)
+			want.Index = true
+			if got := h.piece(want); got != index[min(at, int64(len(index))):] {
+				t.Errorf("%s: the index from %d: %q", when, at, got)
 			}
 		}
 		for i, change := range []func(*workerv1.LogRead){

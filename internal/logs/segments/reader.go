@@ -1,6 +1,7 @@
 package segments
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -198,4 +199,24 @@ func (r *reader) Close() error {
 		return nil
 	}
 	return r.live.Close()
+}
+
+var _ logs.Indexed = (*reader)(nil)
+
+// indexName is the name of the index of a log, next to the segments.
+const indexName = "index"
+
+// Index implements logs.Indexed.
+func (r *reader) Index() ([]byte, error) {
+	body, err := r.blobs.Open(r.ctx, r.prefix+indexName, 0, logs.IndexMax)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// PutIndex implements logs.Indexed.
+func (r *reader) PutIndex(records []byte) error {
+	return r.blobs.Put(r.ctx, r.prefix+indexName, bytes.NewReader(records), int64(len(records)), blob.PutOptions{})
 }

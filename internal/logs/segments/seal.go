@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/logs"
 )
 
 // Run writes segments until ctx ends. Flush writes the rest.
@@ -98,7 +99,7 @@ func (s *Store) choose(all bool) (list []*tail) {
 	defer s.mu.Unlock()
 	for id, t := range s.tails {
 		switch {
-		case t.due(now), t.end > t.sealed && all, len(t.data) > 0 && s.held > heldMax:
+		case t.due(now), t.unlisted(), t.end > t.sealed && all, len(t.data) > 0 && s.held > heldMax:
 			list = append(list, t)
 		case t.end <= t.sealed && (t.over || now.Sub(t.since) >= restMax):
 			s.drop(t)
@@ -118,13 +119,16 @@ func (s *Store) write(ctx context.Context, t *tail) error {
 	}
 	for {
 		s.mu.Lock()
-		from, end := t.sealed, t.end
+		from, end, unlisted := t.sealed, t.end, t.unlisted()
 		s.mu.Unlock()
 		if from < 0 {
 			if from, err = s.last(ctx, prefix); err != nil {
 				return err
 			}
 			s.sealedTo(t, from)
+		}
+		if from >= end && unlisted {
+			return s.putIndex(ctx, t, prefix)
 		}
 		if from >= end {
 			return nil
@@ -150,6 +154,25 @@ func (s *Store) write(ctx context.Context, t *tail) error {
 			s.sealedTo(t, at+n)
 		}
 	}
+}
+
+// putIndex stores the index of a log that has ended. If its writer made none, a reader makes it.
+func (s *Store) putIndex(ctx context.Context, t *tail, prefix string) error {
+	file, err := s.files.Open(ctx, t.ref)
+	if err == nil {
+		var records []byte
+		records, err = file.(logs.Indexed).Index()
+		_ = file.Close() // it was only read
+		if err == nil {
+			if err := s.blobs.Put(ctx, prefix+indexName, bytes.NewReader(records), int64(len(records)), blob.PutOptions{}); err != nil {
+				return err
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.listed = true
+	return nil
 }
 
 // sealedTo notes how far the segments of a log reach.

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/blob"
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
@@ -76,6 +77,7 @@ type tail struct {
 	sealed int64 // up to here there are segments; -1: it is not known
 	since  time.Time
 	over   bool   // the attempt has ended
+	listed bool   // there is an index, or none will be made from here
 	data   []byte // bytes of a log without a file here
 	at     int64  // of data
 }
@@ -181,6 +183,9 @@ func (s *Store) drop(t *tail) {
 func (t *tail) due(now time.Time) bool {
 	return t.end > t.sealed && (t.over || t.end-max(t.sealed, 0) >= sizeMax || now.Sub(t.since) >= ageMax)
 }
+
+// unlisted reports whether the index of a log is to be stored: the file next to it is complete.
+func (t *tail) unlisted() bool { return t.over && t.here && !t.listed && t.end >= logindex.From }
 
 // Ended notes that a log does not grow any more.
 func (s *Store) Ended(ref logs.Ref) {

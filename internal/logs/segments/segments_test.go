@@ -17,6 +17,7 @@ import (
 	"skein.dev/skein/internal/blob"
 	"skein.dev/skein/internal/blob/blobtest"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/logindex"
 	"skein.dev/skein/internal/logs"
 	"skein.dev/skein/internal/store"
 )
@@ -319,5 +320,50 @@ func TestSweep(t *testing.T) {
 	}
 	if err := w.sweep(t.Context(), time.Now().Add(strayMax+time.Hour), gone); err != nil || len(blobtest.Keys(t, blobs, root)) != 3 {
 		t.Errorf("%v %q", err, blobtest.Keys(t, blobs, root))
+	}
+}
+
+// TestIndex: the index of a log that has ended is stored next to its segments, also if the objects are away
+// first, and disturbs nothing there.
+func TestIndex(t *testing.T) {
+	blobs := &away{Store: blobtest.Folder{Path: t.TempDir()}}
+	data := t.TempDir()
+	files := logs.Folder{Path: data}
+	s := New(blobs, files, data, slog.New(slog.DiscardHandler))
+	printed(t, s, 0, strings.Repeat("a line\n", logindex.From/7+1))
+	s.Ended(ref)
+	at, err := files.Open(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	if err := at.(logs.Indexed).PutIndex([]byte("records")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(t.Context()); !errors.Is(err, errAway) {
+		t.Fatal(err)
+	}
+	blobs.back.Store(true)
+	if err := s.Flush(t.Context()); err != nil || s.waiting() && s.Flush(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	r, err := newStore(t, blobs, newLive(1)).Open(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.(logs.Indexed).Index(); string(got) != "records" {
+		t.Errorf("%q: %v", got, err)
+	}
+	if size, err := r.Size(); err != nil || size != logindex.From/7*7+7 {
+		t.Errorf("%d bytes: %v", size, err)
+	}
+	if err := r.(logs.Indexed).PutIndex([]byte("made again")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.(logs.Indexed).Index(); string(got) != "made again" {
+		t.Errorf("%q: %v", got, err)
+	}
+	if err := s.Delete(t.Context(), []logs.Run{{Namespace: "default", Workflow: "w", ID: run}}); err != nil || len(sizes(t, blobs)) != 0 {
+		t.Errorf("%v: %v", sizes(t, blobs), err)
 	}
 }

@@ -752,6 +752,7 @@ type LogRead struct {
 	Task          string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte
 	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`   // bytes at most
+	Index         bool                   `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"`   // of the index of the log, not of the log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -833,6 +834,13 @@ func (x *LogRead) GetLimit() int32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *LogRead) GetIndex() bool {
+	if x != nil {
+		return x.Index
+	}
+	return false
 }
 
 type Stop struct {
@@ -3099,7 +3107,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x03(\v2\x15.skein.worker.v1.StopR\x04stop\x12\x14\n" +
 	"\x05nodes\x18\x04 \x03(\tR\x05nodes\x12#\n" +
 	"\rbehind_millis\x18\x05 \x01(\x03R\fbehindMillis\x12,\n" +
-	"\x04read\x18\x06 \x03(\v2\x18.skein.worker.v1.LogReadR\x04read\"\xd1\x01\n" +
+	"\x04read\x18\x06 \x03(\v2\x18.skein.worker.v1.LogReadR\x04read\"\xe7\x01\n" +
 	"\aLogRead\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x122\n" +
 	"\aattempt\x18\x02 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
@@ -3107,7 +3115,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\bworkflow\x18\x04 \x01(\tR\bworkflow\x12\x12\n" +
 	"\x04task\x18\x05 \x01(\tR\x04task\x12\x16\n" +
 	"\x06offset\x18\x06 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05limit\x18\a \x01(\x05R\x05limit\"N\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05index\x18\b \x01(\bR\x05index\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xee\b\n" +
