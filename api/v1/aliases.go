@@ -82,8 +82,10 @@ type (
 	List[T any]          = sdk.List[T]
 	Lock                 = sdk.Lock
 	LogHit               = sdk.LogHit
+	LogIndex             = sdk.LogIndex
 	LogLevel             = sdk.LogLevel
 	LogLevelRequest      = sdk.LogLevelRequest
+	LogMark              = sdk.LogMark
 	LogProgress          = sdk.LogProgress
 	LogSearch            = sdk.LogSearch
 	LogSearchEnd         = sdk.LogSearchEnd
@@ -126,6 +128,9 @@ type (
 	RotateRequest        = sdk.RotateRequest
 	RotatedToken         = sdk.RotatedToken
 	Run                  = sdk.Run
+	RunLogProgress       = sdk.RunLogProgress
+	RunLogSearch         = sdk.RunLogSearch
+	RunLogSearchEnd      = sdk.RunLogSearchEnd
 	RunRequest           = sdk.RunRequest
 	Schedule             = sdk.Schedule
 	ScheduleChange       = sdk.ScheduleChange
@@ -182,6 +187,7 @@ const (
 	HeaderAttempt          = sdk.HeaderAttempt
 	HeaderClaimedBy        = sdk.HeaderClaimedBy
 	HeaderIdempotencyKey   = sdk.HeaderIdempotencyKey
+	HeaderLogLine          = sdk.HeaderLogLine
 	HeaderLogOffset        = sdk.HeaderLogOffset
 	KeyOnce                = sdk.KeyOnce
 	NamespaceDefault       = sdk.NamespaceDefault

@@ -39,6 +39,8 @@ var rows = []Row{
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/explain", Explain, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs", LogRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs/search", LogRead, OfRun, ""},
+	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs/index", LogRead, OfRun, ""},
+	{"GET", "/api/v1/runs/{id}/logs/search", LogRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/artifacts", ArtifactRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/artifacts/{name}", ArtifactRead, OfRun, ""},
 	{"POST", "/api/v1/runs/{id}:stop", RunControl, OfRun, ""},

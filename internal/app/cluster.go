@@ -288,14 +288,17 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	}, fail
 }
 
-// remote finds the node that has the files of the attempts of a handler, if that is another node of the
-// cluster. That node may have a newer handler by now.
+// remote finds the present node that has the files of the attempts of a handler, and reports whether it is
+// another node of the cluster. That node may have a newer handler by now. 0: no present node has them.
 func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
-	if h == m.node.Self().Handler {
-		return 0, false
+	self := m.node.Self().Handler
+	if h == self {
+		return self, false
 	}
-	if o, ok := m.node.Member(h); ok {
-		return h, !o.Worker // any node can read from a worker: see giver
+	if o, ok := m.node.Member(h); ok && o.Worker {
+		return 0, false // any node can read from a worker: see giver
+	} else if ok {
+		return h, true
 	}
 	was, err := st.Handlers(ctx, []dag.HandlerID{h})
 	if err != nil || len(was) == 0 {
@@ -303,10 +306,10 @@ func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID
 	}
 	members, _ := m.node.View()
 	i := slices.IndexFunc(members, func(o store.Member) bool { return !o.Worker && o.Name == was[0].Node })
-	if i < 0 || members[i].Handler == m.node.Self().Handler || !m.node.Alive(members[i].Handler) {
+	if i < 0 || members[i].Handler != self && !m.node.Alive(members[i].Handler) {
 		return 0, false
 	}
-	return members[i].Handler, true
+	return members[i].Handler, members[i].Handler != self
 }
 
 // alone reports whether no other node has been seen since this one started.

@@ -1,5 +1,5 @@
-// Package logscan looks through logs of any size with little memory: for a text, or for the beginning of a
-// line.
+// Package logscan looks through logs of any size with little memory: for a text, for a regular expression,
+// and for errors and warnings.
 package logscan
 
 import (
@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+
+	"skein.dev/skein/internal/logindex"
 )
 
 // Source is a log of which the first part may not be kept.
@@ -25,64 +27,81 @@ const (
 	hitTextMax = 512
 	// progressEvery is the number of bytes after which a search reports its progress.
 	progressEvery = 64 << 20
+	// longMax is the length of a line from which a search may end within the line.
+	longMax = 16 << 20
+	// lineMax bounds the part of a line that a pattern sees.
+	lineMax = 64 << 10
 )
 
-// Query describes a search: a text within one line.
+// Query describes a search within single lines. A line fits if all that is set fits.
 type Query struct {
 	Text []byte
 	// Case is true if the search distinguishes A to Z from a to z.
 	Case bool
+	// Pattern is used in place of Text.
+	Pattern *Pattern
+	// Level is the least level of the lines.
+	Level logindex.Level
 }
 
-// Hit is a line with the text that is looked for.
+// Hit is a line that fits.
 type Hit struct {
 	Line   int64 // number of the line from 1; 0: unknown, because the first part of the log is not kept
 	Offset int64 // offset of the first byte of the line
 	Text   []byte
-	At     int // where the text begins in Text
+	At     int // where the match begins in Text
+	Length int // the length of the match
 }
 
 // Searching is a search through a log. Its functions return an error to end it.
 type Searching struct {
 	Query
-	Hit func(*Hit) error
+	// From is the offset at which the search begins, and Line the number of the line there. Line is 0 if it is
+	// unknown; the first line of a log need not be named.
+	From, Line int64
+	// Blocks describes the log. Blocks without a line of the level are not read. nil: the whole log is read.
+	Blocks []logindex.Entry
+	// Enough is called after each part with the number of bytes that were read. If it returns true, the search
+	// ends there. It may be nil.
+	Enough func(read int64) bool
+	Hit    func(*Hit) error
 	// Progress is called from time to time with the offset up to which the log has been read.
 	Progress func(at int64) error
 }
 
-// errFound ends the search for a line.
-var errFound = errors.New("found")
+// Done says how far a search came.
+type Done struct {
+	Next  int64 // where to continue; the size of the log: nothing is left
+	Lines int64 // the number of lines up to Next; 0: unknown
+}
 
-// Search reads r up to size and reports the lines with the text, in their order. It returns the number of
-// lines, or 0 if the first part of the log is not kept. It holds two blocks of memory, however long the
-// lines are.
-func (s *Searching) Search(ctx context.Context, r Source, size int64) (lines int64, err error) {
-	c := scan{s: s, r: r, size: size, text: s.Text, line: 1}
+// Search reads r up to size and reports the lines that fit, in their order. It holds a few blocks of memory,
+// however long the lines are. Of a line, a pattern sees the first 64 KiB.
+func (s *Searching) Search(ctx context.Context, r Source, size int64) (Done, error) {
+	if s.Pattern != nil || s.Level != logindex.Plain {
+		return s.byLines(ctx, r, size)
+	}
+	c := scan{s: s, r: r, size: size, text: s.Text, at: s.From, start: s.From, told: s.From, line: s.Line, gap: s.From > 0 && s.Line == 0}
+	if s.From == 0 {
+		c.line = 1
+	}
 	if !s.Case {
 		c.text = folded(bytes.Clone(s.Text))
 	}
-	err = c.run(ctx)
-	return c.count(), err
-}
-
-// LineAt returns the offset of a line, counted from 1. If the log is shorter, or its beginning is not kept,
-// there is no such line.
-func LineAt(ctx context.Context, r Source, size, line int64) (at int64, ok bool, err error) {
-	c := scan{r: r, size: size, line: 1, want: line}
-	if err := c.run(ctx); err != nil && !errors.Is(err, errFound) {
-		return 0, false, err
+	err := c.run(ctx)
+	if c.next > 0 {
+		return Done{Next: c.next}, err
 	}
-	return c.found, c.want == 0 && c.found < size, nil
+	return Done{Next: c.at, Lines: c.count()}, err
 }
 
 // scan is the state of a search: a buffer with the beginning of a line in front of the next block.
 type scan struct {
-	s     *Searching
-	r     Source
-	size  int64
-	text  []byte // folded, unless case matters
-	want  int64  // the line whose offset is wanted; 0: none, or it is found
-	found int64
+	s    *Searching
+	r    Source
+	size int64
+	text []byte // folded, unless case matters
+	next int64  // where to continue, if the search has ended early
 
 	at     int64 // offset of the next byte to read
 	start  int64 // offset of the line at the beginning of the buffer
@@ -112,9 +131,6 @@ func (c *scan) run(ctx context.Context) error {
 		}
 		if first := c.r.First(c.at); first > c.at {
 			c.at, c.start, c.gap, c.hit, c.buf = first, first, true, false, c.buf[:0]
-			if c.want > 0 {
-				return nil // the lines cannot be counted
-			}
 			continue
 		}
 		kept := len(c.buf)
@@ -134,21 +150,36 @@ func (c *scan) run(ctx context.Context) error {
 		if err := c.look(); err != nil {
 			return err
 		}
-		if c.s != nil && c.at-c.told >= progressEvery {
+		if c.at-c.told >= progressEvery {
 			c.told = c.at
 			if err := c.s.Progress(c.at); err != nil {
 				return err
 			}
 		}
+		if c.enough() {
+			return nil
+		}
 	}
 	return nil
 }
 
+// enough reports whether the search ends here. It ends at the beginning of a line that was not reported, or
+// within a very long line.
+func (c *scan) enough() bool {
+	if c.at >= c.size || c.s.Enough == nil || !c.s.Enough(c.at-c.s.From) {
+		return false
+	}
+	switch {
+	case !c.hit && c.start > c.s.From && c.at-c.start <= block:
+		c.next = c.start
+	case c.at-c.start > longMax:
+		c.next = c.at
+	}
+	return c.next > 0
+}
+
 // look searches the buffer, and keeps the beginning of a line whose end has not been read.
 func (c *scan) look() error {
-	if c.want > 0 {
-		return c.seek()
-	}
 	text := c.buf
 	if !c.s.Case {
 		c.folded = append(c.folded[:0], c.buf...)
@@ -211,31 +242,22 @@ func (c *scan) report(from, i int) error {
 	if nl := bytes.IndexByte(c.buf[i:], '\n'); nl >= 0 {
 		end = i + nl
 	}
-	first := from
-	if i+len(c.text)-from > hitTextMax {
-		first = i - min(i-from, hitTextMax/4)
-	}
-	h := Hit{Line: c.line, Offset: c.start, Text: c.buf[first:min(end, first+hitTextMax)], At: i - first}
-	if c.gap {
+	h := hitOf(c.buf[from:end], i-from, len(c.text))
+	if h.Line, h.Offset = c.line, c.start; c.gap {
 		h.Line = 0
 	}
 	return c.s.Hit(&h)
 }
 
-// seek finds the beginning of the wanted line.
-func (c *scan) seek() error {
-	at := 0
-	for c.line < c.want {
-		n := bytes.Count(c.buf[at:], newline)
-		if c.line+int64(n) < c.want {
-			c.line, c.buf = c.line+int64(n), c.buf[:0]
-			return nil
-		}
-		at += bytes.IndexByte(c.buf[at:], '\n') + 1
-		c.line++
+// hitOf is a hit at i in a line, with the part of the line around it.
+func hitOf(line []byte, i, length int) Hit {
+	first := 0
+	if i+length > hitTextMax {
+		first = i - min(i, hitTextMax/4)
 	}
-	c.found, c.want = c.startOf(at), 0
-	return errFound
+	h := Hit{Text: line[first:min(len(line), first+hitTextMax)], At: i - first}
+	h.Length = min(length, len(h.Text)-h.At)
+	return h
 }
 
 // folded converts the letters A to Z to lower case, in place. Other letters keep their case, so that a text

@@ -115,6 +115,9 @@ type logs struct {
 	gone int64 // bytes at the beginning of each log that are deleted
 	goes int64 // bytes that will be deleted at the next read
 	bug  bool  // opening a log panics
+
+	index map[server.LogRef][]byte // by log
+	puts  int                      // indexes that were stored
 }
 
 func (l *logs) add(ref server.LogRef, s string) {
@@ -167,6 +170,23 @@ func (r *logReader) First(at int64) int64 {
 }
 
 func (r *logReader) Close() error { return nil }
+
+func (r *logReader) Index() ([]byte, error) {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.l.index[r.ref] == nil {
+		return nil, fs.ErrNotExist
+	}
+	return r.l.index[r.ref], nil
+}
+
+func (r *logReader) PutIndex(records []byte) error {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	r.l.index[r.ref] = records
+	r.l.puts++
+	return nil
+}
 
 // secrets holds the secrets of every namespace. The secret slow arrives when its context ends.
 type secrets map[string]string
@@ -221,7 +241,7 @@ func (b *bed) sourceOf(store.TriggerKey) (int64, dag.Micros, string, bool) {
 
 func newBed(t *testing.T, auto bool) *bed {
 	t.Helper()
-	b := &bed{t: t, dir: t.TempDir(), auto: auto, logs: &logs{text: map[server.LogRef][]byte{}}}
+	b := &bed{t: t, dir: t.TempDir(), auto: auto, logs: &logs{text: map[server.LogRef][]byte{}, index: map[server.LogRef][]byte{}}}
 	b.start()
 	t.Cleanup(func() { b.stop() })
 	return b

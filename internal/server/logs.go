@@ -38,11 +38,12 @@ const logType = "text/plain; charset=utf-8"
 
 type logIn struct {
 	TaskPath
-	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
-	Offset  int64 `query:"offset" doc:"First byte; negative: from the end."`
-	Line    int64 `query:"line" minimum:"1" doc:"Begin with this line, counted from 1, in place of an offset."`
-	Limit   int64 `query:"limit" minimum:"1" doc:"Bytes at most."`
-	Follow  bool  `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
+	Attempt int64  `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
+	Offset  int64  `query:"offset" doc:"First byte; negative: from the end."`
+	Line    int64  `query:"line" minimum:"1" doc:"Begin with this line, counted from 1, in place of an offset."`
+	Time    string `query:"time" doc:"RFC 3339: begin with the block of 64 KiB that was written at this time, in place of an offset."`
+	Limit   int64  `query:"limit" minimum:"1" doc:"Bytes at most."`
+	Follow  bool   `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
 	// Here is set by package peer if no other node can answer.
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
@@ -63,8 +64,8 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.Line > 0 {
-		if in.Offset, err = l.lineAt(ctx, in.Line); err != nil {
+	if in.Line > 0 || in.Time != "" {
+		if in.Offset, err = l.place(ctx, in); err != nil {
 			l.close()
 			return nil, err
 		}
@@ -328,10 +329,8 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 	if left == 0 {
 		left = math.MaxInt64
 	}
-	w.Header().Set(api.HeaderLogOffset, strconv.FormatInt(at, 10))
-	out := newStreamWriter(w)
-	out.header(logType)
-	if err := out.write(nil); err != nil {
+	out, err := l.begin(ctx, w, at)
+	if err != nil {
 		return err
 	}
 	poll := time.NewTicker(logPoll)
@@ -380,6 +379,21 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 			return ctx.Err()
 		}
 	}
+}
+
+// begin sends the headers of an answer that begins at an offset.
+func (l *logOf) begin(ctx context.Context, w http.ResponseWriter, at int64) (*streamWriter, error) {
+	w.Header().Set(api.HeaderLogOffset, strconv.FormatInt(at, 10))
+	line, err := l.lineOf(ctx, at, indexSoon)
+	if err != nil {
+		return nil, err
+	}
+	if line > 0 {
+		w.Header().Set(api.HeaderLogLine, strconv.FormatInt(line, 10))
+	}
+	out := newStreamWriter(w)
+	out.header(logType)
+	return out, out.write(nil)
 }
 
 // again reads the present state of the attempt.

@@ -115,8 +115,11 @@ func (s *Server) runRoutes(runs tag) {
 	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
 	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
 	route(s, logs, s.getLog)
-	find := runs.get("/runs/{id}/tasks/{task}/logs/search", "search-log", "Look for a text in all that an attempt wrote")
+	find := runs.get("/runs/{id}/tasks/{task}/logs/search", "search-log", "Look for a text, an expression or errors in all that an attempt wrote")
 	route(s, streaming(find, searchType, searchDoc), logSearch{s}.find)
+	route(s, runs.get("/runs/{id}/tasks/{task}/logs/index", "get-log-index", "Read how many lines and errors an attempt wrote, and where they are"), logSearch{s}.index)
+	all := runs.get("/runs/{id}/logs/search", "search-run-logs", "Look for a text, an expression or errors in all that the attempts of a run wrote")
+	route(s, streaming(all, searchType, runSearchDoc), logSearch{s}.all)
 	s.artifactRoutes(runs)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
 	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)

@@ -216,6 +216,7 @@ type Server struct {
 
 	recounts places
 	searches places
+	indexes  *logIndexes
 	zips     places // bounds the answers that are compressed at the same time
 	page     *page
 	handler  http.Handler // serve, behind the gateway; verbs on several runs use it to reach each run
@@ -242,6 +243,7 @@ func New(cfg Config) (*Server, error) {
 		layouts: newLayouts(), hooks: make(places, hooksMax), told: map[string]time.Time{}}
 	s.bulks, s.batches = make(places, bulksMax), make(places, batchesMax)
 	s.recounts, s.zips, s.searches = make(places, 1), zips(), make(places, searchesMax)
+	s.indexes = newLogIndexes()
 	s.handler = http.HandlerFunc(s.serve)
 	if cfg.Gateway != nil {
 		s.handler = cfg.Gateway(s.handler)

@@ -157,27 +157,34 @@ func TestLogSearch(t *testing.T) {
 	run := b.run("w")
 	a := <-b.exec.got
 	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
-	if got := b.get(path + "/search?q=x"); got.body != `{"end":{"bytes":0,"hits":0,"more":false,"lines":null}}`+"\n" {
+	if got := b.get(path + "/search?q=x"); got.body != `{"end":{"bytes":0,"hits":0,"more":false,"lines":null,"next":null}}`+"\n" {
 		t.Errorf("of an empty log: %d %s", got.status, got.body)
 	}
 	b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}, "one\n\xff An Error\ntwo\nerror\n")
-	second, fourth := `{"hit":{"line":2,"offset":4,"text":"� An Error","at":5}}`+"\n", `{"hit":{"line":4,"offset":19,"text":"error","at":0}}`+"\n"
+	second, fourth := `{"hit":{"line":2,"offset":4,"text":"� An Error","at":5,"length":5}}`+"\n", `{"hit":{"line":4,"offset":19,"text":"error","at":0,"length":5}}`+"\n"
 	for query, wanted := range map[string]string{
-		"q=error":           second + fourth + `{"end":{"bytes":25,"hits":2,"more":false,"lines":4}}` + "\n",
-		"q=error&case=true": fourth + `{"end":{"bytes":25,"hits":1,"more":false,"lines":4}}` + "\n",
-		"q=error&limit=1":   second + `{"end":{"bytes":25,"hits":1,"more":true,"lines":null}}` + "\n",
+		"q=error":                     second + fourth + `{"end":{"bytes":25,"hits":2,"more":false,"lines":4,"next":null}}` + "\n",
+		"q=error&case=true":           fourth + `{"end":{"bytes":25,"hits":1,"more":false,"lines":4,"next":null}}` + "\n",
+		"q=err.r$&re=true&after=4":    second + fourth + `{"end":{"bytes":25,"hits":2,"more":false,"lines":4,"next":null}}` + "\n",
+		"level=error&after=19":        strings.Replace(fourth, `"length":5`, `"length":0`, 1) + `{"end":{"bytes":25,"hits":1,"more":false,"lines":4,"next":null}}` + "\n",
+		"q=t&level=warning&case=true": `{"end":{"bytes":25,"hits":0,"more":false,"lines":4,"next":null}}` + "\n",
+		"q=error&limit=1":             second + `{"end":{"bytes":25,"hits":1,"more":true,"lines":null,"next":19}}` + "\n",
 	} {
 		got := b.get(path + "/search?" + query)
 		if got.status != 200 || got.header.Get("Content-Type") != "application/x-ndjson" || got.body != wanted {
 			t.Errorf("%s: %d %v %s", query, got.status, got.header, got.body)
 		}
 	}
-	if got := b.get(path + "?line=3&limit=3"); got.body != "two" || got.header.Get("Skein-Log-Offset") != "15" {
+	if got := b.get(path + "?line=3&limit=3"); got.body != "two" || got.header.Get("Skein-Log-Offset") != "15" || got.header.Get("Skein-Log-Line") != "3" {
 		t.Errorf("line 3: %d %q %v", got.status, got.body, got.header)
 	}
 	wantProblem(t, b.get(path+"?line=5"), 404, api.ProblemNotFound)
 	wantProblem(t, b.get(path+"/search?q=a%0Ab"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"?time=2026-01-31T12:00:00Z"), 404, api.ProblemNotFound)
+	wantProblem(t, b.get(path+"?time=noon"), 422, api.ProblemInvalid)
 	wantProblem(t, b.get(path+"/search"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"/search?re=true&level=error"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get(path+"/search?re=true&q=a(b"), 422, api.ProblemInvalid)
 	wantProblem(t, b.get(path+"/search?q=a&attempt=7"), 404, api.ProblemNotFound)
 }
 

@@ -23,6 +23,7 @@ const (
 	HeaderClaimedBy      = "Skein-Claimed-By"
 	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST: the same key gets the same answer
 	HeaderLogOffset      = "Skein-Log-Offset"
+	HeaderLogLine        = "Skein-Log-Line" // the number of the line at the offset, from 1, if it is known
 	HeaderAttempt        = "Skein-Attempt"
 )
 

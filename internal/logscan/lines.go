@@ -1,0 +1,250 @@
+package logscan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"skein.dev/skein/internal/logindex"
+)
+
+// byLines is a search whose lines are judged as a whole.
+func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, error) {
+	b := byLines{s: s, r: r, size: size, at: s.From, line: s.Line, told: s.From, need: s.Text, fold: !s.Case}
+	if s.Pattern != nil {
+		b.need, b.fold = s.Pattern.need, s.Pattern.fold
+	} else if b.fold {
+		b.need = folded(bytes.Clone(s.Text))
+	}
+	switch {
+	case s.From == 0:
+		b.line = 1
+	case b.before(s.From):
+		b.inside = true // the search that ended here has judged the line by its beginning
+	}
+	err := b.run(ctx)
+	done := Done{Next: b.at}
+	if b.line > 0 && b.at >= size && !b.jumped {
+		done.Lines = b.line - 1
+		if b.inside || b.open {
+			done.Lines++
+		}
+	}
+	return done, err
+}
+
+// byLines is the state of such a search.
+type byLines struct {
+	s    *Searching
+	r    Source
+	size int64
+	need []byte // each fitting line contains this text; empty: not known
+	fold bool   // need is in lower case
+
+	at     int64
+	line   int64 // the number of the line at at; 0: unknown
+	inside bool  // at is within a line that was judged
+	open   bool  // the last line has no end
+	jumped bool  // blocks were left out
+	read   int64
+	told   int64
+	buf    []byte
+	folded []byte
+}
+
+// before reports whether the byte before an offset belongs to the same line.
+func (b *byLines) before(at int64) bool {
+	var last [1]byte
+	n, _ := b.r.ReadAt(last[:], at-1) // without the byte, the line begins here
+	return n == 1 && last[0] != '\n'
+}
+
+func (b *byLines) run(ctx context.Context) error {
+	for b.at < b.size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if first := b.r.First(b.at); first > b.at {
+			b.at, b.line, b.inside = first, 0, false
+			continue
+		}
+		end := b.jump()
+		if b.at >= b.size {
+			return nil
+		}
+		n := int(min(b.size, end+lineMax) - b.at)
+		if cap(b.buf) < n {
+			b.buf = make([]byte, n, block+lineMax)
+		}
+		b.buf = b.buf[:n]
+		n, err := b.r.ReadAt(b.buf, b.at)
+		if n == 0 && errors.Is(err, fs.ErrNotExist) && b.r.First(b.at) > b.at {
+			continue // the part was dropped in the meantime
+		}
+		if n == 0 {
+			if err == nil || errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("search the log: %w", err)
+		}
+		b.buf = b.buf[:n]
+		b.read += int64(n)
+		if err := b.look(int(min(end-b.at, int64(n)))); err != nil {
+			return err
+		}
+		if b.at-b.told >= progressEvery {
+			b.told = b.at
+			if err := b.s.Progress(b.at); err != nil {
+				return err
+			}
+		}
+		if b.at < b.size && b.s.Enough != nil && b.s.Enough(b.read) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// jump goes on to the next block that may have a line of the level. It returns the end of the part to read.
+func (b *byLines) jump() (end int64) {
+	end = min(b.size, b.at+block)
+	all := b.s.Blocks
+	k := b.at / logindex.Block
+	if b.s.Level == logindex.Plain || k >= int64(len(all)) {
+		return end
+	}
+	for k < int64(len(all)) && !all[k].Has(b.s.Level) {
+		k++
+	}
+	if to := min(b.size, k*logindex.Block); to > b.at {
+		b.at, b.jumped = to, true
+		if b.inside = to < b.size && b.before(to); b.line > 0 {
+			b.line = 1
+			for i := range all[:k] {
+				b.line += int64(all[i].Breaks)
+			}
+		}
+	}
+	last := k
+	for last < int64(len(all)) && all[last].Has(b.s.Level) {
+		last++
+	}
+	if last == int64(len(all)) {
+		return min(b.size, b.at+block)
+	}
+	return min(b.size, b.at+block, last*logindex.Block)
+}
+
+// look judges the lines that begin in the first bytes of the buffer.
+func (b *byLines) look(limit int) error {
+	text := b.buf
+	if b.fold && len(b.need) > 0 {
+		b.folded = append(b.folded[:0], b.buf...)
+		text = folded(b.folded)
+	}
+	at := 0
+	if b.inside {
+		nl := bytes.IndexByte(b.buf, '\n')
+		if nl < 0 {
+			b.at += int64(len(b.buf))
+			return nil
+		}
+		at, b.inside = nl+1, false
+		b.next(1)
+	}
+	for at < limit {
+		i := b.candidate(text, at)
+		if i < 0 || i >= limit && bytes.IndexByte(b.buf[limit-1:i], '\n') >= 0 {
+			i = limit - 1 // no line that begins before the limit fits, but the last one may go beyond it
+			b.skip(&at, i)
+			return b.rest(at)
+		}
+		b.skip(&at, i)
+		end := bytes.IndexByte(b.buf[i:], '\n')
+		line := b.buf[at:]
+		if end >= 0 {
+			line = b.buf[at : i+end]
+		}
+		if err := b.judge(line, b.at+int64(at)); err != nil {
+			return err
+		}
+		if end < 0 {
+			return b.rest(at)
+		}
+		at = i + end + 1
+		b.next(1)
+	}
+	b.at += int64(at)
+	return nil
+}
+
+// candidate returns an index in a line that may fit, the first one from an index on; -1: there is none.
+func (b *byLines) candidate(text []byte, at int) int {
+	switch {
+	case len(b.need) > 0:
+		if i := bytes.Index(text[at:], b.need); i >= 0 {
+			return at + i
+		}
+		return -1
+	case b.s.Level != logindex.Plain:
+		return logindex.Next(text, at)
+	}
+	return at
+}
+
+// skip moves to the beginning of the line that has an index.
+func (b *byLines) skip(at *int, i int) {
+	if nl := bytes.LastIndexByte(b.buf[*at:i], '\n'); nl >= 0 {
+		b.next(bytes.Count(b.buf[*at:*at+nl+1], newline))
+		*at += nl + 1
+	}
+}
+
+// rest continues after the last line of the buffer, which begins at an index and was judged.
+func (b *byLines) rest(at int) error {
+	if nl := bytes.IndexByte(b.buf[at:], '\n'); nl >= 0 {
+		b.at += int64(at + nl + 1)
+		b.next(1)
+		return nil
+	}
+	b.at += int64(len(b.buf))
+	b.inside, b.open = b.at < b.size, b.at >= b.size
+	return nil
+}
+
+func (b *byLines) next(lines int) {
+	if b.line > 0 {
+		b.line += int64(lines)
+	}
+}
+
+// judge reports a line if it fits.
+func (b *byLines) judge(line []byte, offset int64) error {
+	line = line[:min(len(line), lineMax)]
+	if l := b.s.Level; l != logindex.Plain && logindex.LevelOf(line) < l {
+		return nil
+	}
+	from, to := 0, 0
+	switch {
+	case b.s.Pattern != nil:
+		var ok bool
+		if from, to, ok = b.s.Pattern.in(line); !ok {
+			return nil
+		}
+	case len(b.need) > 0:
+		text := line
+		if b.fold {
+			text = folded(bytes.Clone(line))
+		}
+		if from = bytes.Index(text, b.need); from < 0 {
+			return nil
+		}
+		to = from + len(b.need)
+	}
+	h := hitOf(line, from, to-from)
+	h.Line, h.Offset = b.line, offset
+	return b.s.Hit(&h)
+}

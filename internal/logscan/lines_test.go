@@ -1,0 +1,173 @@
+package logscan
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/logindex"
+)
+
+// randomLog has lines of all levels and lengths, some of which go over the ends of blocks.
+func randomLog(rnd *rand.Rand) string {
+	var b strings.Builder
+	for size := rnd.IntN(block + block/2); b.Len() < size; {
+		switch rnd.IntN(12) {
+		case 0:
+			fmt.Fprintf(&b, "an Error of table%d\n", rnd.IntN(10))
+		case 1:
+			fmt.Fprintf(&b, "a warning about TABLE%d\r\n", rnd.IntN(10))
+		case 2:
+			b.WriteString(strings.Repeat("\n", rnd.IntN(9)))
+		case 3:
+			b.WriteString("error of table1 " + strings.Repeat("x", rnd.IntN(4*lineMax)) + "\n")
+		case 4: // a word around the end of a block of the index
+			b.WriteString(strings.Repeat("y", max(0, logindex.Block-b.Len()%logindex.Block-rnd.IntN(9))) + " fatal of table7\n")
+		case 5: // around the end of a block of the search
+			b.WriteString(strings.Repeat("y", max(0, block-b.Len()%block-rnd.IntN(9))) + " table3\n")
+		default:
+			for range rnd.IntN(300) {
+				b.WriteString("all is well\n")
+			}
+		}
+	}
+	if rnd.IntN(2) == 0 {
+		b.WriteString("the last error of table2 has no end")
+	}
+	return b.String()
+}
+
+// TestSearchByLines compares searches by level, expression and text with a look at each line, with and
+// without an index, in one piece and continued again and again.
+func TestSearchByLines(t *testing.T) {
+	found := 0
+	for seed := range uint64(16) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		text := randomLog(rnd)
+		q := Query{Level: logindex.Level(rnd.IntN(3)), Case: rnd.IntN(2) == 0}
+		expr := []string{"", "table[1-3]", "(table|x)\\d", "^a.*7$", "[0-9]", "^$", "l{2}$", "TABLE[0-9]+"}[rnd.IntN(8)]
+		if expr == "" {
+			q.Text = []byte("TABLE")
+		} else {
+			var err error
+			if q.Pattern, err = NewPattern(expr, q.Case); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := ""
+		full := expr
+		if expr == "" {
+			full = "TABLE"
+		}
+		if !q.Case {
+			full = "(?i)" + full
+		}
+		re := regexp.MustCompile(full)
+		at, n, line := 0, 0, int64(1)
+		for l := range strings.Lines(text) {
+			head := strings.TrimSuffix(l, "\n")
+			if expr != "" || q.Level > 0 {
+				head = head[:min(len(head), lineMax)]
+			}
+			if expr != "" {
+				head = strings.TrimSuffix(head, "\r")
+			}
+			if m := re.FindStringIndex(head); m != nil && logindex.LevelOf([]byte(head)) >= q.Level {
+				want += fmt.Sprintln(line, at, head[m[0]:min(m[1], m[0]+8)])
+				n++
+			}
+			at, line = at+len(l), line+1
+		}
+		found += n
+		var x logindex.Index
+		x.Add([]byte(text), 0)
+		got := ""
+		s := Searching{Query: q, Progress: func(int64) error { return nil }, Hit: func(h *Hit) error {
+			got += fmt.Sprintln(h.Line, h.Offset, string(h.Text[h.At:h.At+min(h.Length, 8)]))
+			return nil
+		}}
+		if rnd.IntN(3) > 0 {
+			s.Blocks = x.Entries()
+		}
+		step := rnd.IntN(2) == 0
+		s.Enough = func(int64) bool { return step }
+		for s.From < int64(len(text)) {
+			done, err := s.Search(t.Context(), logOf(text), int64(len(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done.Next <= s.From {
+				t.Fatalf("seed %d: the search does not go on from %d", seed, s.From)
+			}
+			if !step && done.Lines != 0 && done.Lines != line-1 {
+				t.Fatalf("seed %d: %d lines, want %d", seed, done.Lines, line-1)
+			}
+			s.From = done.Next
+			s.Line = int64(bytes.Count([]byte(text[:s.From]), newline)) + 1
+		}
+		if got != want {
+			t.Fatalf("seed %d, %q, level %d, case %v, index %v, step %v:\n%s\nwant\n%s", seed, full, q.Level, q.Case, s.Blocks != nil, step, got, want)
+		}
+	}
+	if found < 50 {
+		t.Fatalf("%d hits", found)
+	}
+}
+
+// TestSearchReadsFewBlocks: with an index, a search for errors reads only the blocks that have one.
+func TestSearchReadsFewBlocks(t *testing.T) {
+	text := strings.Repeat("all is well\n", 1<<20) + "an error\n" + strings.Repeat("all is well\n", 1<<20)
+	var x logindex.Index
+	x.Add([]byte(text), 0)
+	read, n := int64(0), 0
+	s := Searching{Query: Query{Level: logindex.Error}, Blocks: x.Entries(), Progress: func(int64) error { return nil },
+		Enough: func(n int64) bool { read = n; return false },
+		Hit: func(h *Hit) error {
+			if n++; h.Line != 1<<20+1 {
+				t.Errorf("line %d", h.Line)
+			}
+			return nil
+		}}
+	if _, err := s.Search(t.Context(), logOf(text), int64(len(text))); err != nil || n != 1 || read > 2*(logindex.Block+lineMax) {
+		t.Errorf("%d hits by reading %d bytes: %v", n, read, err)
+	}
+}
+
+// TestPatterns: what each match has is found in an expression, and a wrong expression is explained.
+func TestPatterns(t *testing.T) {
+	for expr, want := range map[string]string{"relation .* does not exist": " does not exist", "(ERROR)+ x": "error", "a|b": "", "(?:abc)?de": "de", "x{2,}yz": "yz", "straße": ""} {
+		p, err := NewPattern(expr, false)
+		if err != nil || string(p.need) != want {
+			t.Errorf("%s: %q, want %q (%v)", expr, p.need, want, err)
+		}
+	}
+	if p, err := NewPattern("straße", true); err != nil || string(p.need) != "straße" {
+		t.Errorf("%v", err)
+	}
+	if _, err := NewPattern("a(b", true); err == nil {
+		t.Error("a group without an end is an expression")
+	}
+}
+
+func BenchmarkPattern(b *testing.B) {
+	text := strings.Repeat("2026-11-24T02:58:01Z INFO  batch 8812 rows=1204 took 12 ms in the Warehouse\n", 1<<18)
+	log := logOf(text)
+	for _, expr := range []string{"relation .* missing", "rows=9[0-9]+", "[a-z]+:[0-9]"} {
+		b.Run(expr, func(b *testing.B) {
+			p, err := NewPattern(expr, false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				s := Searching{Query: Query{Pattern: p}, Progress: func(int64) error { return nil }, Hit: func(*Hit) error { return nil }}
+				if _, err := s.Search(b.Context(), log, int64(len(text))); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package logscan
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"regexp/syntax"
+)
+
+// Pattern is a regular expression. Its time is linear in the length of a line, because it never goes back.
+type Pattern struct {
+	re *regexp.Regexp
+	// need is a text that each match has, if one is known. It is found much faster than the expression.
+	need []byte
+	fold bool // need is in lower case, and the case of A to Z does not matter
+}
+
+// needMin is the least length of a text that is worth a search of its own.
+const needMin = 2
+
+// NewPattern reads a regular expression in Go's syntax. The error is for the person who wrote it.
+func NewPattern(text string, matters bool) (*Pattern, error) {
+	if !matters {
+		text = "(?i:" + text + ")"
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		var at *syntax.Error
+		if errors.As(err, &at) {
+			return nil, errors.New(string(at.Code) + ": " + at.Expr)
+		}
+		return nil, err
+	}
+	p := &Pattern{re: re, fold: !matters}
+	if tree, err := syntax.Parse(text, syntax.Perl); err == nil {
+		p.need = needOf(tree.Simplify(), !matters)
+	}
+	if len(p.need) < needMin {
+		p.need = nil
+	}
+	if p.fold {
+		p.need = folded(p.need)
+	}
+	return p, nil
+}
+
+// needOf returns the longest text that each match has, as far as it is easy to see.
+func needOf(e *syntax.Regexp, fold bool) (best []byte) {
+	switch e.Op {
+	case syntax.OpLiteral:
+		if !fold && e.Flags&syntax.FoldCase != 0 {
+			return nil
+		}
+		text := []byte(string(e.Rune))
+		for _, c := range text {
+			if fold && c >= 0x80 { // it has another case, and only A to Z are compared without it
+				return nil
+			}
+		}
+		return text
+	case syntax.OpConcat:
+		for _, part := range e.Sub {
+			if text := needOf(part, fold); len(text) > len(best) {
+				best = text
+			}
+		}
+	case syntax.OpCapture, syntax.OpPlus:
+		return needOf(e.Sub[0], fold)
+	case syntax.OpRepeat:
+		if e.Min > 0 {
+			return needOf(e.Sub[0], fold)
+		}
+	}
+	return best
+}
+
+// in returns where a line matches.
+func (p *Pattern) in(line []byte) (from, to int, ok bool) {
+	at := p.re.FindIndex(bytes.TrimSuffix(line, []byte{'\r'}))
+	if at == nil {
+		return 0, 0, false
+	}
+	return at[0], at[1], true
+}
