@@ -82,6 +82,10 @@ const routes = [
       'tab',
       'attempt',
       'q',
+      're',
+      'all',
+      'l',
+      'lv',
       'state',
       'critical',
       'from',
@@ -103,7 +107,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/r/$id/log/$task',
-    validateSearch: only('attempt', 'l', 'q', 'lv', 'follow'),
+    validateSearch: only('attempt', 'l', 'q', 're', 'all', 'lv', 'follow'),
     component: lazyRouteComponent(() => import('../pages/log'), 'LogPage'),
   }),
   createRoute({

@@ -5,8 +5,8 @@ import { block, LogWindow, windowMax } from '../text/log'
 const pollEvery = 800
 const wholeMax = 2 * 1024 * 1024
 
-/** A line to go to. With its offset, the server need not count lines. */
-export type Place = { line: number | null; offset?: number }
+/** A line or a time to go to. With its offset, the server need not look for a line. */
+export type Place = { line: number | null; offset?: number; time?: string }
 
 /** How many lines before a place are read with it. */
 const before = 200
@@ -27,7 +27,8 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
         ...(signal ? { signal } : {}),
       })
       const bytes = new Uint8Array(await response.arrayBuffer())
-      return { from: Number(response.headers.get('Skein-Log-Offset') ?? 0), bytes }
+      const line = Number(response.headers.get('Skein-Log-Line') ?? 0)
+      return { from: Number(response.headers.get('Skein-Log-Offset') ?? 0), bytes, line }
     },
     [run, task, attempt],
   )
@@ -59,8 +60,9 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
     }
     const begin = async () => {
       try {
-        const { from, bytes } = await read({ offset: -wholeMax }, abort.signal)
+        const { from, bytes, line } = await read({ offset: -wholeMax }, abort.signal)
         fresh.begin(from, bytes)
+        fresh.numbered(from, line)
         log.current = fresh
         setLoading(false)
         redraw((n) => n + 1)
@@ -88,10 +90,15 @@ export function useLogWindow(run: string, task: string, attempt: number, ended: 
       let place = 0
       if (to.offset !== undefined) {
         const begun = Math.max(0, to.offset - block)
-        const { from, bytes } = await read({ offset: begun, limit: 2 * block })
+        const { from, bytes, line } = await read({ offset: begun, limit: 2 * block })
         fresh.begin(from, bytes)
+        fresh.numbered(from, line)
         place = fresh.placeOf(to.offset, from, bytes)
         if (to.line !== null) fresh.first = to.line - place
+      } else if (to.time !== undefined) {
+        const { from, bytes, line } = await read({ time: to.time, limit: 2 * block })
+        fresh.begin(from, bytes)
+        fresh.numbered(from, line)
       } else {
         const first = Math.max(1, (to.line ?? 1) - before)
         const { from, bytes } = await read({ line: first, limit: 2 * block })

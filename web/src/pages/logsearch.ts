@@ -1,51 +1,91 @@
 // The search of the server through a whole log: hits come while it goes on.
-import { useEffect, useState } from 'react'
-import { path, send } from '../api/client'
+import { useQuery } from '@tanstack/react-query'
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { get, path, send } from '../api/client'
 
-export type Hit = { line: number | null; offset: number; text: string; at: number }
-type End = { bytes: number; hits: number; more: boolean; lines: number | null }
-export type Found = {
+export type Hit = {
+  line: number | null
+  offset: number
   text: string
+  at: number
+  length: number
+  /** In a search through a run: where the line is. */
+  task?: string
+  attempt?: number
+}
+type End = { bytes: number; hits: number; lines?: number | null; next: number | string | null }
+/** What is looked for: a text or an expression, lines of a level, or both, in one log or in all of the run. */
+export type Wanted = { text: string; re: boolean; level: string; all: boolean }
+export type Found = {
   hits: Hit[]
   /** How much of the log has been read. */
-  progress?: { bytes: number; of: number }
+  progress?: { bytes: number; of?: number }
   end?: End
   error?: Error
 }
 
 const pause = 300
 const hitsMax = 1000
+/** How many hits are kept: a person who has read these looks for something else. */
+const allMax = 20_000
 
-/** Gives what a search for a text finds; nothing while there is no text. */
-export function useLogSearch(run: string, task: string, attempt: number, text: string): Found | undefined {
+/** Gives what a search finds, and reads on after its end; nothing if nothing is wanted. */
+export function useLogSearch(run: string, task: string, attempt: number, wanted: Wanted | undefined) {
   const [found, setFound] = useState<Found>()
-  useEffect(() => {
-    setFound(undefined)
-    if (text === '') return
-    const abort = new AbortController()
-    const timer = setTimeout(() => {
-      const is: Found = { text, hits: [] }
+  const going = useRef<{ abort: AbortController; is: Found } | undefined>(undefined)
+  const text = wanted?.text ?? ''
+  const re = wanted?.re ?? false
+  const level = wanted?.level ?? ''
+  const all = wanted?.all ?? false
+  const read = useCallback(
+    (abort: AbortController, is: Found, after: number | string) => {
       const show = () => !abort.signal.aborted && setFound({ ...is, hits: [...is.hits] })
       show()
       void search(
-        path('runs', run, 'tasks', task, 'logs', 'search'),
-        { attempt, q: text },
+        all ? path('runs', run, 'logs', 'search') : path('runs', run, 'tasks', task, 'logs', 'search'),
+        {
+          ...(all ? {} : { attempt }),
+          ...(after ? { after } : {}),
+          ...(text ? { q: text } : {}),
+          ...(re && text ? { re: true } : {}),
+          ...(level ? { level } : {}),
+        },
         abort.signal,
         is,
         show,
       )
+    },
+    [run, task, attempt, text, re, level, all],
+  )
+  useEffect(() => {
+    setFound(undefined)
+    going.current = undefined
+    if (text === '' && level === '') return
+    const abort = new AbortController()
+    const timer = setTimeout(() => {
+      const is: Found = { hits: [] }
+      going.current = { abort, is }
+      read(abort, is, 0)
     }, pause)
     return () => {
       abort.abort()
       clearTimeout(timer)
     }
-  }, [run, task, attempt, text])
-  return found
+  }, [read, text, level])
+  const more = () => {
+    const now = going.current
+    const next = now?.is.end?.next
+    if (!now || next === null || next === undefined || now.is.hits.length >= allMax) return
+    delete now.is.end
+    delete now.is.error
+    read(now.abort, now.is, next)
+  }
+  return { found, more }
 }
 
 async function search(
   where: string,
-  query: { attempt: number; q: string },
+  query: Record<string, string | number | boolean>,
   signal: AbortSignal,
   is: Found,
   show: () => void,
@@ -73,8 +113,33 @@ async function search(
   show()
 }
 
-export function take(is: Found, line: { hit?: Hit; progress?: { bytes: number; of: number }; end?: End }) {
+export function take(is: Found, line: { hit?: Hit; progress?: { bytes: number; of?: number }; end?: End }) {
   if (line.hit) is.hits.push(line.hit)
   if (line.progress) is.progress = line.progress
   if (line.end) is.end = line.end
+}
+
+type Index = { lines: number | null; errors: number | null; warnings: number | null; first: Hit[] }
+
+/** What the server knows about a whole log: how many lines, errors and warnings, and the first errors. */
+export const useLogIndex = (run: string, task: string, attempt: number, wanted: boolean) =>
+  useQuery({
+    queryKey: ['log index', run, task, attempt],
+    queryFn: ({ signal }) =>
+      get<Index>(path('runs', run, 'tasks', task, 'logs', 'index'), { attempt }, signal),
+    enabled: wanted,
+    staleTime: 60_000,
+    retry: 1,
+  }).data
+
+/** Reads where to go to: a number of a line, or a time of day or instant. The day is that of the attempt. */
+export function placeOf(text: string, day: string | null): { line: number } | { time: string } | undefined {
+  const word = text.trim()
+  if (/^\d+$/.test(word)) return Number(word) > 0 ? { line: Number(word) } : undefined
+  const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(word)
+  const at = clock && day ? new Date(day) : new Date(word)
+  if (clock && day) at.setHours(Number(clock[1]), Number(clock[2]), Number(clock[3] ?? 0), 0)
+  // A time before the attempt is one of the next day.
+  if (clock && day && at.getTime() + 1000 < new Date(day).getTime()) at.setDate(at.getDate() + 1)
+  return Number.isNaN(at.getTime()) || (!clock && word.length < 8) ? undefined : { time: at.toISOString() }
 }

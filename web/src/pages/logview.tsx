@@ -1,21 +1,23 @@
 // The log of one attempt: opened at its end, or at the first error of one that failed. Only what is on screen is drawn.
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import { address, path } from '../api/client'
 import type { Attempt } from '../api/types'
 import { useKeys } from '../app/keys'
 import { bytes, count, plural } from '../kit/format'
 import { Skeleton } from '../kit/panel'
-import { Button, Copy } from '../kit/parts'
+import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { Rows, type RowsHandle } from '../kit/rows'
 import { level, pieces, plain } from '../text/ansi'
 import { type Place, useLogWindow } from './logdata'
-import { type Found, type Hit, useLogSearch } from './logsearch'
+import { LogHead } from './loghead'
+import { type Found, type Hit, useLogIndex, useLogSearch } from './logsearch'
 
 const lineHeight = 18
+/** A token is the number of the attempt, plus a multiple of this. */
+const tokens = 2 ** 20
 
-type LogSearch = { attempt?: string; l?: string; q?: string; lv?: string }
+export type LogSearch = { attempt?: string; l?: string; q?: string; re?: string; lv?: string; all?: string }
 
 export function Log({
   run,
@@ -47,8 +49,18 @@ export function Log({
     again,
   } = useLogWindow(run, task, attempt, ended)
   const partial = log.from > 0 || !atEnd
-  // What is not loaded is searched by the server. A hit that was chosen is shown within the log.
-  const found = useLogSearch(run, task, attempt, partial ? find.trim() : '')
+  const lv = search.lv ?? ''
+  const re = search.re !== undefined
+  // The server searches what is not loaded, and understands expressions. A hit that was chosen is shown within the log.
+  const all = search.all !== undefined
+  const served = partial || all || (re && find.trim() !== '')
+  const { found, more } = useLogSearch(
+    run,
+    task,
+    attempt,
+    served ? { text: find.trim(), re, level: lv, all } : undefined,
+  )
+  const index = useLogIndex(run, task, attempt, partial && !loading)
   const [chosen, setChosen] = useState<number>()
   const [target, setTarget] = useState<{ place: number }>()
   const [lost, setLost] = useState<Error>()
@@ -60,6 +72,12 @@ export function Log({
   const choose = (i: number) => {
     const hit = found?.hits[i]
     if (!hit) return
+    if (hit.task !== undefined) {
+      const l = hit.line === null ? {} : { l: String(hit.line) }
+      const at = { attempt: String((hit.attempt ?? 1) % tokens), ...l }
+      void navigate({ to: '/r/$id/log/$task', params: { id: run, task: hit.task }, search: at })
+      return
+    }
     setChosen(i)
     setFollow(false)
     if (hit.line !== null) set({ l: String(hit.line) })
@@ -67,11 +85,10 @@ export function Log({
   }
   const listed = found !== undefined && chosen === undefined
   const rows = useRef<RowsHandle>(null)
-  const lv = search.lv ?? ''
   const length = log.length
   const shown = useMemo(() => {
-    const wanted = partial ? '' : find.toLowerCase()
-    if (!lv && !wanted) return undefined
+    const wanted = find.toLowerCase()
+    if (served || (!lv && !wanted)) return undefined
     const out: number[] = []
     for (let i = 0; i < length; i++) {
       const text = plain(log.line(i))
@@ -82,7 +99,7 @@ export function Log({
       out.push(i)
     }
     return out
-  }, [log, length, lv, find, partial])
+  }, [log, length, lv, find, served])
   const n = shown ? shown.length : length
   const wantedLine = search.l ? Number(search.l.split('-')[0]) : 0
   const marked = log.first !== undefined && wantedLine >= log.first ? wantedLine - log.first : -1
@@ -109,12 +126,14 @@ export function Log({
   }, [follow, n])
 
   const firstError = () => {
-    const at = errorAt()
+    const first = index?.first[0]
+    const at = first && partial ? -1 : errorAt()
     if (at === undefined) return
-    set({ lv: undefined as never })
+    set({ lv: undefined as never, ...(first?.line && at < 0 ? { l: String(first.line) } : {}) })
     setFind('')
     setFollow(false)
-    requestAnimationFrame(() => rows.current?.show(at))
+    if (first && at < 0) go(first)
+    else requestAnimationFrame(() => rows.current?.show(at))
   }
   const next = (by: number) =>
     found && choose(Math.max(0, Math.min(found.hits.length - 1, (chosen ?? (by > 0 ? -1 : 1)) + by)))
@@ -132,64 +151,21 @@ export function Log({
 
   return (
     <div className="log">
-      <div className="row log-head">
-        {attempts.length > 1 ? (
-          <select
-            className="select"
-            aria-label="Attempt"
-            value={attempt}
-            onChange={(e) => set({ attempt: e.target.value })}
-          >
-            {attempts.map((a) => (
-              <option key={a.token} value={a.number}>
-                attempt {a.number}, {a.state}
-              </option>
-            ))}
-          </select>
-        ) : null}
-        <input
-          className="input grow"
-          type="search"
-          placeholder={partial ? 'Search the whole log' : 'Search'}
-          aria-label="Search in the log"
-          value={find}
-          onChange={(e) => {
-            setFind(e.target.value)
-            setChosen(undefined)
-          }}
-          onBlur={() => set({ q: find || (undefined as never) })}
-        />
-        <select
-          className="select"
-          aria-label="Lines"
-          value={lv}
-          onChange={(e) => set({ lv: e.target.value || (undefined as never) })}
-        >
-          <option value="">all lines</option>
-          <option value="warning">warnings and errors</option>
-          <option value="error">errors</option>
-        </select>
-        <Button kind="quiet" onPress={firstError} hint="Go to the first line that reads like an error (e)">
-          First error
-        </Button>
-        {ended ? null : (
-          <button type="button" className="chip" aria-pressed={follow} onClick={() => setFollow(!follow)}>
-            Follow
-          </button>
-        )}
-        <a
-          className="button"
-          data-icon="only"
-          data-kind="quiet"
-          href={address(path('runs', run, 'tasks', task, 'logs'), { attempt })}
-          download={`${task}-${attempt}.log`}
-          aria-label="Download the log"
-          title="Download the log"
-        >
-          ⤓
-        </a>
-        <Copy text={location.href} label="Copy the link" />
-      </div>
+      <LogHead
+        {...{ run, task, attempt, attempts, ended, partial, find, follow, setFollow, firstError, set }}
+        search={search}
+        setFind={(text) => {
+          setFind(text)
+          setChosen(undefined)
+        }}
+        go={(to) => {
+          setFollow(false)
+          setFind('')
+          setChosen(undefined)
+          set({ l: to.line === null ? (undefined as never) : String(to.line), lv: undefined as never })
+          go(to)
+        }}
+      />
       {error ? <ProblemBox error={error} retry={again} /> : null}
       {lost ? <ProblemBox error={lost} retry={toEnd} /> : null}
       {found ? (
@@ -200,7 +176,7 @@ export function Log({
               All hits
             </Button>
           )}
-          {found.hits.length > 0 ? (
+          {found.hits.length > 0 && !all ? (
             <>
               <Button kind="quiet" hint="Previous hit (N)" onPress={() => next(-1)}>
                 Previous
@@ -210,6 +186,11 @@ export function Log({
               </Button>
             </>
           ) : null}
+          {found.end && found.end.next !== null ? (
+            <Button kind="quiet" hint="Search the rest of the log" onPress={more}>
+              Search on
+            </Button>
+          ) : null}
         </p>
       ) : null}
       {found?.error ? <ProblemBox error={found.error} /> : null}
@@ -217,9 +198,7 @@ export function Log({
         <Rows n={found.hits.length} row={lineHeight} label="Hits" className="rows log-lines">
           {(i) => {
             const hit = found.hits[i]
-            return hit ? (
-              <HitLine key={i} hit={hit} length={found.text.length} open={() => choose(i)} />
-            ) : null
+            return hit ? <HitLine key={i} hit={hit} open={() => choose(i)} /> : null
           }}
         </Rows>
       ) : null}
@@ -265,6 +244,7 @@ export function Log({
       <p className="sub row log-foot">
         {count(length)} lines, {bytes(log.to - log.from)}
         {atEnd && log.from > 0 ? ` of ${bytes(log.to)}` : ''} loaded
+        {index?.lines ? ` · ${whole(index)}` : ''}
         {ended ? '' : ' · the attempt is running'}
         {atEnd ? null : (
           <Button kind="quiet" onPress={toEnd}>
@@ -279,26 +259,42 @@ export function Log({
 /** Says how far a search is, or what it has found. */
 function told(found: Found, chosen: number | undefined): string {
   const n = found.hits.length
-  if (chosen !== undefined) return `Hit ${count(chosen + 1)} of ${count(n)}${found.end?.more ? '+' : ''}`
+  if (chosen !== undefined) return `Hit ${count(chosen + 1)} of ${count(n)}${found.end?.next ? '+' : ''}`
   const { end, progress } = found
-  if (end?.more) return `The first ${plural(n, 'hit')}. A longer text finds fewer.`
+  if (end && end.next !== null)
+    return `The first ${plural(n, 'hit')}${typeof end.next === 'number' ? `, up to ${bytes(end.next)} of ${bytes(end.bytes)}` : ''}`
   if (end)
-    return `${n === 0 ? 'No hit' : plural(n, 'hit')} in ${bytes(end.bytes)}${end.lines === null ? '' : `, ${plural(end.lines, 'line')}`}`
-  const part = progress ? `${bytes(progress.bytes)} of ${bytes(progress.of)}` : 'the log'
+    return `${n === 0 ? 'No hit' : plural(n, 'hit')} in ${bytes(end.bytes)}${end.lines ? `, ${plural(end.lines, 'line')}` : ''}`
+  const part = progress
+    ? `${bytes(progress.bytes)}${progress.of ? ` of ${bytes(progress.of)}` : ''}`
+    : 'the log'
   return `${plural(n, 'hit')} so far: searching ${part}`
 }
 
-function HitLine({ hit, length, open }: { hit: Hit; length: number; open: () => void }) {
+/** Says what the whole log has. */
+const whole = (index: { lines: number | null; errors: number | null; warnings: number | null }) =>
+  [
+    `${plural(index.lines ?? 0, 'line')} in all`,
+    plural(index.errors ?? 0, 'error'),
+    plural(index.warnings ?? 0, 'warning'),
+  ].join(', ')
+
+function HitLine({ hit, open }: { hit: Hit; open: () => void }) {
   const letters = [...hit.text]
-  const end = hit.at + length
+  const end = hit.at + hit.length
   return (
-    <div className="line" style={{ height: lineHeight }}>
+    <div
+      className="line"
+      data-level={hit.length > 0 ? undefined : level(plain(hit.text))}
+      style={{ height: lineHeight }}
+    >
       <button type="button" className="number" onClick={open} title="Show this line in the log">
         {hit.line === null ? bytes(hit.offset) : count(hit.line)}
       </button>
+      {hit.task === undefined ? null : <span className="sub">{`${hit.task}  `}</span>}
       <span>
         {plain(letters.slice(Math.max(0, hit.at - 60), hit.at).join(''))}
-        <mark>{letters.slice(hit.at, end).join('')}</mark>
+        {hit.length > 0 ? <mark>{letters.slice(hit.at, end).join('')}</mark> : null}
         {plain(letters.slice(end).join(''))}
       </span>
     </div>

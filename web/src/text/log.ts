@@ -31,6 +31,11 @@ export class LogWindow {
     }
   }
 
+  /** Takes the number of the line that has the first byte that was read, as far as the server knows it. */
+  numbered(begun: number, line: number) {
+    if (line > 0 && this.from >= begun) this.first = this.from > begun ? line + 1 : line
+  }
+
   append(bytes: Uint8Array) {
     if (bytes.length === 0) return
     this.to += bytes.length

@@ -204,7 +204,7 @@ test('a queue is paused, a run waits for it with the reason, and the pause is un
 test('a line in the middle of a long log is found by the server, shown in its place, and its link opens there', async () => {
   await apply(
     'long-log',
-    'name: long-log\ntasks:\n  a: {run: "seq 1 200000; echo the Needle is here; seq 200002 600000"}\n',
+    'name: long-log\ntasks:\n  a: {run: "seq 1 200000; echo the Needle is here; seq 200002 500000; echo ERROR of line 500001; seq 500002 600000"}\n',
   )
   const { id } = await call('/runs', { workflow: 'long-log' })
   expect(await ended(base, id)).toBe('succeeded')
@@ -221,6 +221,21 @@ test('a line in the middle of a long log is found by the server, shown in its pl
   await other.locator('.line[data-marked]').getByText('the Needle is here').waitFor()
   await other.getByRole('button', { name: 'To the end' }).click()
   await other.locator('.log-lines').getByText('600000', { exact: true }).waitFor()
+  await other.getByText('600,000 lines in all, 1 error, 0 warnings').waitFor()
+  await other.getByLabel('Go to a line or a time').fill('300000')
+  await other.keyboard.press('Enter')
+  await other.locator('.line[data-marked]').getByRole('button', { name: '300000' }).waitFor()
+  await other.getByRole('button', { name: 'First error' }).click()
+  await other.locator('.line').getByText('ERROR of line 500001').waitFor()
+  const errors = await open(c, `/r/${id}/log/a?lv=error`)
+  await errors.getByText(/^1 hit in .*, 600,000 lines/).waitFor()
+  await errors.getByRole('button', { name: '500,001' }).waitFor()
+  const expression = await open(c, `/r/${id}/log/a?q=${encodeURIComponent('^the N.*here$')}&re=1`)
+  await expression.getByRole('button', { name: '200,001' }).waitFor()
+  await expression.locator('mark').getByText('the Needle is here').waitFor()
+  await expression.getByLabel('Where to search').selectOption('1')
+  await expression.locator('.line', { hasText: 'a  the Needle is here' }).getByRole('button').click()
+  await expression.locator('.line[data-marked]').getByText('the Needle is here').waitFor()
   expect(wrong.splice(0)).toEqual([])
 })
 

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { apply, call, contextOf, ended, idle, launch, open, type Server, serve } from '../e2e/harness'
+import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, serve } from '../e2e/harness'
 import { calibrate, heap, metric, p95, type Row, table, takeFrames, watchFrames } from './measure'
 import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
 
@@ -248,7 +248,24 @@ const changed = (page: Page, selector: string, to: string | number): Promise<num
 logs('a large log', async () => {
   const scale = `${thousands(sizes.log)} MiB`
   const id = await bigLog(server.base, sizes.log)
-  await usable('log: open at its end', scale, 300, `/r/${id}/log/talk`, ['.log-lines .line', 'row 4711'])
+  const log = `/r/${id}/log/talk`
+  const error = ['.log-lines .line', 'ERROR: no such relation'] as [string, string]
+  await usable('log: open at its end', scale, 300, log, ['.log-lines .line', 'row 4711'])
+  const index = await ask(`${server.base}/api/v1/runs/${id}/tasks/talk/logs/index`)
+  const { first } = (await index.json()) as { first: { line: number }[] }
+  await usable('log: open at a line in its middle', scale, 200, `${log}?l=${first[0]?.line}`, error)
+  await usable(
+    'log: from its address to the first hit of a text',
+    scale,
+    500,
+    `${log}?q=such+relation`,
+    error,
+  )
+  await usable('log: from its address to the first error', scale, 500, `${log}?lv=error`, error)
+  await usable('log: … to the end of a search through all of it', scale, 3000, `${log}?q=never+printed`, [
+    '.log-found',
+    'No hit in',
+  ])
 })
 
 editor('the editor: keys and problems', async () => {

@@ -3,10 +3,11 @@ import { score } from '../../src/app/score'
 import { ago, bytes, duration } from '../../src/kit/format'
 import { windowOf } from '../../src/kit/rows'
 import { failing } from '../../src/pages/homedata'
-import { type Found, take } from '../../src/pages/logsearch'
+import { type Found, placeOf, take } from '../../src/pages/logsearch'
 import { command, typed } from '../../src/pages/startdata'
 import { level, pieces, plain } from '../../src/text/ansi'
 import { LogWindow } from '../../src/text/log'
+import levels from './levels.json'
 
 test('terminal colours become tones, and nothing else is obeyed', () => {
   expect(pieces('a\u001b[31mred\u001b[0mb')).toEqual([
@@ -22,6 +23,7 @@ test('a line that reads like an error', () => {
   expect(level('ERROR relation "orders" does not exist')).toBe('error')
   expect(level('done, 0 errors')).toBeUndefined()
   expect(level('warning: old')).toBe('warning')
+  for (const [line, is] of levels) expect([line, level(plain(line ?? '')) ?? '']).toEqual([line, is])
 })
 
 test('a window on a log grows at both ends and never shows half a line', () => {
@@ -50,12 +52,37 @@ test('a window in the middle of a log knows the numbers of its lines from one of
 })
 
 test('a search gathers hits, its progress and its end', () => {
-  const is: Found = { text: 'x', hits: [] }
-  take(is, { hit: { line: 2, offset: 4, text: 'ax', at: 1 } })
+  const is: Found = { hits: [] }
+  take(is, { hit: { line: 2, offset: 4, text: 'ax', at: 1, length: 1 } })
   take(is, { progress: { bytes: 9, of: 20 } })
   expect([is.hits.length, is.progress?.bytes, is.end]).toEqual([1, 9, undefined])
-  take(is, { end: { bytes: 20, hits: 1, more: false, lines: 3 } })
+  take(is, { end: { bytes: 20, hits: 1, lines: 3, next: null } })
   expect(is.end?.lines).toBe(3)
+})
+
+test('a line or a time to go to', () => {
+  const began = '2026-11-27T23:30:00Z'
+  const at = (text: string) => placeOf(text, began)
+  expect(at(' 42 ')).toEqual({ line: 42 })
+  expect([at('0'), at('soon'), at(''), at('7:9')]).toEqual([undefined, undefined, undefined, undefined])
+  expect(at('2026-11-28T00:10:00Z')).toEqual({ time: '2026-11-28T00:10:00.000Z' })
+  const local = new Date(began)
+  const next = new Date(local.getTime() - 60 * 60_000) // an hour before the attempt began: of the next day
+  const place = at(`${next.getHours()}:${String(next.getMinutes()).padStart(2, '0')}`)
+  expect(place).toEqual({ time: new Date(next.getTime() + 24 * 60 * 60_000).toISOString() })
+})
+
+test('a window tells the numbers of its lines from the number of the first byte', () => {
+  const bytes = new TextEncoder().encode('st\nthree\n')
+  const log = new LogWindow()
+  log.begin(10, bytes)
+  log.numbered(10, 2)
+  expect([log.first, log.line(0)]).toEqual([3, 'three'])
+  log.begin(13, bytes.subarray(3), 3)
+  log.numbered(13, 3)
+  expect(log.first).toBe(3)
+  log.numbered(13, 0)
+  expect(log.first).toBe(3)
 })
 
 test('a character that is cut in two is one again', () => {
