@@ -83,7 +83,9 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 			if resp.StatusCode >= http.StatusInternalServerError {
 				return errors.New(resp.Status)
 			}
-			if at, err := strconv.ParseInt(resp.Header.Get(headerLogOffset), 10, 64); err == nil && resp.ContentLength < 0 {
+			// A whole log has a length, and its rest from the copy must have the missing one, or the client sees
+			// that the answer is cut off. A range of it begins elsewhere.
+			if at, err := strconv.ParseInt(resp.Header.Get(headerLogOffset), 10, 64); err == nil && resp.StatusCode == http.StatusOK {
 				resp.Body = &resumed{ReadCloser: resp.Body, d: d, r: r, at: at}
 			}
 			return nil
@@ -163,6 +165,8 @@ func (b *resumed) rest() (body io.ReadCloser, end func()) {
 	ctx, cancel := context.WithCancel(b.r.Context())
 	again := b.r.Clone(ctx)
 	q := again.URL.Query()
+	q.Del("line")
+	q.Del("time")
 	q.Set("offset", strconv.FormatInt(b.at, 10))
 	if limit, err := strconv.ParseInt(q.Get("limit"), 10, 64); err == nil {
 		if limit -= b.sent; limit <= 0 {
