@@ -26,6 +26,7 @@ type (
 	CallOption     = sdk.CallOption
 	Client         = sdk.Client
 	Connections    = sdk.Connections
+	CountsQuery    = sdk.CountsQuery
 	Enqueue        = sdk.Enqueue
 	Error          = sdk.Error
 	Events         = sdk.Events

@@ -98,6 +98,8 @@ type (
 	NewToken             = sdk.NewToken
 	NextFires            = sdk.NextFires
 	Node                 = sdk.Node
+	NodeLoadPoint        = sdk.NodeLoadPoint
+	NodeLoads            = sdk.NodeLoads
 	NodeSight            = sdk.NodeSight
 	Occurrence           = sdk.Occurrence
 	Outside              = sdk.Outside
@@ -128,6 +130,8 @@ type (
 	RotateRequest        = sdk.RotateRequest
 	RotatedToken         = sdk.RotatedToken
 	Run                  = sdk.Run
+	RunCount             = sdk.RunCount
+	RunCounts            = sdk.RunCounts
 	RunLogProgress       = sdk.RunLogProgress
 	RunLogSearch         = sdk.RunLogSearch
 	RunLogSearchEnd      = sdk.RunLogSearchEnd

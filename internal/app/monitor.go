@@ -16,7 +16,7 @@ import (
 // newMonitor makes the monitor of the other nodes. call is nil if there are none.
 func newMonitor(n *Node, self func() store.Member, call func(context.Context, store.Member, string, any, any) error) *monitor.Monitor {
 	return monitor.New(monitor.Config{Self: self, View: func() []store.Member { all, _ := n.members.list(); return all }, Call: call,
-		Clock: n.store.Clock, Look: func(r *monitor.Report) { describe(n, r) }, Jitter: host.Machine{}.Jitter, Log: n.log})
+		Clock: n.store.Clock, Look: func(r *monitor.Report) { describe(n, r) }, Counters: func() monitor.Counters { return countersOf(n) }, Jitter: host.Machine{}.Jitter, Log: n.log})
 }
 
 // describe tells the other nodes how this one is.
@@ -38,6 +38,14 @@ func describe(n *Node, r *monitor.Report) {
 			r.Expires = pair.Leaf.NotAfter
 		}
 	}
+}
+
+// countersOf reads what the node counts.
+func countersOf(n *Node) monitor.Counters {
+	is := n.engine.Stats()
+	c := monitor.Counters{Commits: is.Commits.Load(), CommitTime: time.Duration(is.CommitNanos.Load()), Started: is.AttemptsStarted.Load()}
+	c.Slots, c.Busy = n.engine.Slots()
+	return c
 }
 
 // newOverseer makes the part that looks at the cluster for its alert rules.

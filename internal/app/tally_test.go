@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func TestWorkflowStats(t *testing.T) {
 	if len(tasks.Items) != 1 || tasks.Items[0].Task == nil || *tasks.Items[0].Task != "a" || tasks.Items[0].N != 3 {
 		t.Errorf("tasks %+v", tasks.Items)
 	}
+	checkCounts(t, k)
 	found, err := inspect.Verify(t.Context(), n.store, compiler())
 	if err != nil || len(found) > 0 {
 		t.Errorf("verify: %v, %v", found, err)
@@ -70,4 +72,34 @@ func TestWorkflowStats(t *testing.T) {
 		stats, err := skein.NewStats(k).Of(t.Context(), "w", skein.StatsQuery{})
 		return err == nil && stats.Total.N == 4
 	})
+}
+
+// checkCounts compares the counts of all runs with those of the only workflow: two runs succeeded and one
+// failed.
+func checkCounts(t *testing.T, k *skein.Client) {
+	t.Helper()
+	for _, c := range []struct {
+		q    skein.CountsQuery
+		want []string
+	}{
+		{skein.CountsQuery{}, []string{time.Now().UTC().Format("2006-01-02")}},
+		{skein.CountsQuery{By: "workflow", Namespace: "default"}, []string{"default/w"}},
+		{skein.CountsQuery{By: "state", Workflow: "w"}, []string{"succeeded", "failed"}},
+		{skein.CountsQuery{By: "state", From: time.Now().Add(-time.Hour)}, []string{"succeeded", "failed"}},
+		{skein.CountsQuery{By: "hour", Namespace: "other"}, nil},
+	} {
+		got, err := skein.NewStats(k).Counts(t.Context(), c.q)
+		if err != nil {
+			t.Fatalf("%+v: %v", c.q, err)
+		}
+		n, failed := int64(0), int64(0)
+		for i, item := range got.Items {
+			if n, failed = n+item.N, failed+item.Failed; i >= len(c.want) || !strings.HasPrefix(item.Key, c.want[i]) || item.P95 == nil || *item.P95 > *item.Max {
+				t.Errorf("%+v: item %d is %+v", c.q, i, item)
+			}
+		}
+		if !got.Counted || got.Damaged != 0 || got.Next != "" || len(c.want) > 0 && (n != 3 || failed != 1) || len(got.Items) != len(c.want) {
+			t.Errorf("%+v: %+v", c.q, got)
+		}
+	}
 }

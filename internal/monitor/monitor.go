@@ -44,9 +44,11 @@ type Config struct {
 	Clock func(context.Context) (dag.Micros, error)
 	// Look adds what the node knows of itself to the report. It reads memory and files, and never the
 	// database.
-	Look   func(*Report)
-	Jitter func(time.Duration) time.Duration // a random duration below
-	Log    *slog.Logger
+	Look func(*Report)
+	// Counters reads what the node counts, from memory. If it is nil, the load is not noted.
+	Counters func() Counters
+	Jitter   func(time.Duration) time.Duration // a random duration below
+	Log      *slog.Logger
 }
 
 // Monitor watches the peers of a node.
@@ -59,6 +61,7 @@ type Monitor struct {
 	cutBy  []string // the peers that say that they cannot reach this node, by name
 	skew   time.Duration
 	skewed bool
+	loads  loads
 	next   int // the first peer of the next round, if there are more than peersMax
 }
 
@@ -75,6 +78,11 @@ func New(cfg Config) *Monitor {
 
 // Run watches until ctx ends.
 func (m *Monitor) Run(ctx context.Context) {
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	if m.cfg.Counters != nil {
+		keeping.Go(func() { m.keepLoad(ctx) })
+	}
 	for ctx.Err() == nil {
 		m.Round(ctx)
 		pause := roundEvery*9/10 + m.cfg.Jitter(roundEvery/5)

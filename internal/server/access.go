@@ -159,12 +159,12 @@ var namespaceParam = map[string]string{
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
 	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace", api.Prefix + "/namespaces": "namespace",
 	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace", api.Prefix + "/connections": "namespace",
-	api.Prefix + "/silences": "namespace",
+	api.Prefix + "/silences": "namespace", api.Prefix + "/runs/counts": "ns",
 }
 
 // workflowParam are the lists that can select by workflow.
 var workflowParam = map[string]bool{
-	api.Prefix + "/runs": true, api.Prefix + "/users/{id}/runs": true, api.Prefix + "/schedules": true,
+	api.Prefix + "/runs": true, api.Prefix + "/runs/counts": true, api.Prefix + "/users/{id}/runs": true, api.Prefix + "/schedules": true,
 	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true, api.Prefix + "/alerts": true,
 }
 

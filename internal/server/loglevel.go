@@ -42,35 +42,12 @@ func (s logLevels) set(ctx context.Context, in *logLevelIn) (*jsonOut[api.LogLev
 	return &jsonOut[api.LogLevel]{Body: api.LogLevel{Node: in.Name, Level: s.cfg.LogLevel.Level()}}, nil
 }
 
-// isNode returns nil if this process is the node of that name and has a log. Another node of the cluster
-// answers for itself.
+// isNode returns nil if this process is the node of that name and has a log.
 func (s logLevels) isNode(ctx context.Context, name string) error {
-	if s.cfg.Cluster == nil {
-		switch {
-		case worksHere(s.Server, name):
-			return workerLevel(name)
-		case name != s.cfg.Node.Name:
-			return noNode(name)
-		case s.cfg.LogLevel == nil:
-			return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so its log level cannot be changed", name)
-		}
-		return nil
-	}
-	r, err := s.roll(ctx)
-	if err != nil {
+	if err := isSelf(ctx, s.Server, name, workerLevel(name)); err != nil || s.cfg.LogLevel != nil {
 		return err
 	}
-	switch m := r.named(name); {
-	case m == nil:
-		return noNode(name)
-	case m.Worker:
-		return workerLevel(name)
-	case m.Handler != s.engine.Handler().ID:
-		return askThere(m.Handler)
-	case s.cfg.LogLevel == nil:
-		return fail(http.StatusConflict, api.ProblemConflict, "node %s has no log", name)
-	}
-	return nil
+	return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so its log level cannot be changed", name)
 }
 
 // workerLevel says how the level of a worker is changed.

@@ -50,6 +50,7 @@ func (s *Server) nodeRoutes(nodes tag) {
 	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Give a node no shard, and take away those it has; what runs there finishes")), cordon)
 	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node; it is drained when its state says so")), cordon)
 	route(s, accepted(nodes.verb("/nodes/{name}:uncordon", "uncordon-node", "Give a node shards again")), s.ordersNode(store.OrderCordon, false))
+	route(s, nodes.get("/nodes/{name}/metrics", "get-node-metrics", "Read the load of a node in the last hour"), nodeLoads{s}.get)
 	route(s, nodes.get("/nodes/{name}/log-level", "get-log-level", "Read the level of a node's log"), logLevels{s}.get)
 	route(s, nodes.verb("/nodes/{name}:log-level", "set-log-level", "Change the level of a node's log until it ends or reads its settings again"), logLevels{s}.set)
 	route(s, accepted(nodes.verb("/shards/{id}:move", "move-shard", "Have a node own a shard")), s.moveShard)
@@ -90,6 +91,7 @@ func (s *Server) runRoutes(runs tag) {
 		return startBatch(ctx, s, in)
 	})
 	route(s, runs.get("/runs", "list-runs", "List runs, newest first"), s.listRuns)
+	route(s, runs.get("/runs/counts", "count-runs", "Count ended runs by day, hour, workflow or state"), statistics{s}.runs)
 	route(s, runs.get("/runs/{id}", "get-run", "Read a run"), s.getRun)
 	for _, v := range runVerbs {
 		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))

@@ -59,3 +59,16 @@ func TestSights(t *testing.T) {
 		t.Errorf("node-3: %+v", three)
 	}
 }
+
+// TestNodeLoads: a node answers for itself, and for no worker and no other node.
+func TestNodeLoads(t *testing.T) {
+	b, _ := newTown(t)
+	if got := want[api.NodeLoads](t, b.get("/api/v1/nodes/node-1/metrics?span=15m"), 200); got.Node != "node-1" || got.Items == nil || len(got.Items) != 0 {
+		t.Errorf("%+v", got)
+	}
+	wantProblem(t, b.get("/api/v1/nodes/node-1/metrics?span=2h"), 422, api.ProblemInvalid)
+	wantProblem(t, b.get("/api/v1/nodes/nowhere/metrics"), 404, api.ProblemNotFound)
+	if got := b.get("/api/v1/nodes/node-2/metrics"); got.status == 200 {
+		t.Errorf("node-1 answers for node-2: %s", got.body)
+	}
+}

@@ -42,3 +42,31 @@ func (s Stats) Of(ctx context.Context, workflow string, q StatsQuery) (stats api
 	_, err = s.c.do(ctx, k, &stats)
 	return stats, err
 }
+
+// CountsQuery selects the ended runs to be counted. For zero fields the server uses its defaults: 30 days, by
+// day, all workflows.
+type CountsQuery struct {
+	From, To  time.Time
+	By        string // day, hour, workflow or state
+	Namespace string
+	Workflow  string
+	Cursor    string // Next of the answer before
+}
+
+// Counts counts the ended runs of all workflows.
+func (s Stats) Counts(ctx context.Context, q CountsQuery) (counts api.RunCounts, err error) {
+	k := newCall(http.MethodGet, nil, "runs", "counts")
+	k.query = url.Values{}
+	for name, value := range map[string]string{"by": q.By, "ns": q.Namespace, "workflow": q.Workflow, "cursor": q.Cursor} {
+		if value != "" {
+			k.query.Set(name, value)
+		}
+	}
+	for name, at := range map[string]time.Time{"from": q.From, "to": q.To} {
+		if !at.IsZero() {
+			k.query.Set(name, at.UTC().Format(time.RFC3339))
+		}
+	}
+	_, err = s.c.do(ctx, k, &counts)
+	return counts, err
+}

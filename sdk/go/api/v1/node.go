@@ -182,3 +182,21 @@ type LogLevel struct {
 type LogLevelRequest struct {
 	Level string `json:"level" enum:"debug,info,warn,error"`
 }
+
+// NodeLoads is the load of a node, noted every 5 s for the last hour. A new process begins without points.
+type NodeLoads struct {
+	Node  string          `json:"node"`
+	Items []NodeLoadPoint `json:"items" doc:"The oldest first, at most 720."`
+}
+
+// NodeLoadPoint holds the means of the 5 s before an instant.
+type NodeLoadPoint struct {
+	At         Time    `json:"at"`
+	CPU        float64 `json:"cpu" doc:"Cores that the process of the node used, without its tasks."`
+	Slots      int     `json:"slots"`
+	Busy       int     `json:"busy" doc:"Slots with an attempt."`
+	Started    float64 `json:"started" doc:"Attempts that began, per second."`
+	Commits    float64 `json:"commits" doc:"Transactions of its shards, per second."`
+	CommitTime float64 `json:"commit_s" doc:"Seconds that a transaction took; 0: there was none."`
+	Lag        float64 `json:"lag_s" doc:"Seconds since the last heartbeat that the database has."`
+}

@@ -35,3 +35,27 @@ type StatsRow struct {
 	Trend     *float64 `json:"trend" doc:"By task: p95 of the second half of the time, divided by p95 of the first half; null: one of them has none."`
 	Last      *Time    `json:"last" format:"date-time" doc:"The newest end."`
 }
+
+// RunCounts counts the ended runs of workflows.
+type RunCounts struct {
+	By      string     `json:"by"`
+	From    Time       `json:"from" doc:"The beginning of the first period."`
+	To      Time       `json:"to" doc:"The end of the last period."`
+	Items   []RunCount `json:"items" doc:"By day and hour in their order; by workflow and state the largest first. Buckets without an end are left out."`
+	Counted bool       `json:"counted" doc:"false: not every program of the cluster counts yet, so runs may be missing."`
+	Damaged int        `json:"damaged" doc:"Rows that cannot be read, and are missing in the counts; skein verify names them."`
+	Next    string     `json:"next" doc:"Continue with this cursor for further workflows, and add the counts of the answers; empty: all were counted."`
+}
+
+// RunCount is a bucket of ended runs.
+type RunCount struct {
+	Key       string   `json:"key" doc:"The beginning of the day or hour, NAMESPACE/NAME, or the state."`
+	N         int64    `json:"n" doc:"Ends. A run that was recovered and ended again counts twice."`
+	Succeeded int64    `json:"succeeded"`
+	Failed    int64    `json:"failed"`
+	Stopped   int64    `json:"stopped"`
+	Skipped   int64    `json:"skipped"`
+	P50       *float64 `json:"p50" doc:"Of the durations from start to end, in seconds; null: there is none."`
+	P95       *float64 `json:"p95"`
+	Max       *float64 `json:"max"`
+}
