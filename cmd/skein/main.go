@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"skein.dev/skein/internal/app"
+	"skein.dev/skein/internal/box"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/threads"
@@ -15,6 +16,9 @@ import (
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "kind" { // not a command for people: the attempt of a task starts it
 		os.Exit(house.Main(os.Args[2:]))
+	}
+	if len(os.Args) == 2 && os.Args[1] == box.Name { // not a command for people: a keeper starts the init of a box
+		os.Exit(box.Main())
 	}
 	_ = threads.Calm() // if the kernel refuses, short tasks cost more, and skein doctor says how much
 	args, err := config.HideSecrets(os.Args[1:])

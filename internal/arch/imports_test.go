@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"internal/logscan":               {"internal/logindex"},
 	"internal/threads":               {},
 	"internal/fence":                 {},
+	"internal/box":                   {"internal/fence"},
 	"internal/store":                 {"internal/dag"},
 	"internal/store/packed":          {"internal/dag", "internal/store"},
 	"internal/store/memory":          {"internal/dag", "internal/store"},
@@ -94,7 +95,7 @@ var allowed = map[string][]string{
 	"internal/cloudevent":            {},
 	"internal/source":                {"internal/dag", "internal/engine", "internal/blob", "internal/connection", "internal/egress", "internal/errkind", "internal/host", "internal/metric", "internal/store", "internal/trigger", "internal/workflow"},
 	"internal/egress":                {},
-	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence", "internal/logindex"},
+	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence", "internal/logindex", "internal/box"},
 	"internal/logs":                  {"internal/atomicfile", "internal/dag", "internal/logindex", "internal/store", "internal/worker"},
 	"internal/home":                  {"sdk/go/shared/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/extension", "internal/kind", "internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/shared/session"},
@@ -125,7 +126,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
-	"cmd/skein":                 {"internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"cmd/skein":                 {"internal/box", "internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.

@@ -41,6 +41,7 @@ type Config struct {
 	Extensions []string
 	Isolation  string            // level at which the processes of tasks run: one of worker.Levels
 	TaskUIDs   worker.UIDRange   // the user IDs of tasks, from the level user on
+	BoxNetwork string            // network of tasks at the level box: host | none
 	Lease      time.Duration     // how long attempts outlive the last renewal
 	Drain      time.Duration     // how long a shutdown waits for running attempts
 	LogLevel   string            // debug | info | warn | error; a node can change it later
@@ -192,7 +193,7 @@ func settings() []setting {
 		{name: "pass_env", def: text(""), set: setPassEnv},
 		{name: "extensions", def: text(""), set: setExtensions},
 		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
-		{name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs},
+		{name: "box_network", def: text(BoxNetworkHost), set: setBoxNetwork}, {name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},

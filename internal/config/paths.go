@@ -18,6 +18,17 @@ func setIsolation(c *Config, v string) error {
 	return oneOf(v, worker.Levels...)
 }
 
+// Networks of a box: that of the machine, or only a loopback interface of its own.
+const (
+	BoxNetworkHost = "host"
+	BoxNetworkNone = "none"
+)
+
+func setBoxNetwork(c *Config, v string) error {
+	c.BoxNetwork = v
+	return oneOf(v, BoxNetworkHost, BoxNetworkNone)
+}
+
 func setTaskUIDs(c *Config, v string) (err error) {
 	c.TaskUIDs, err = worker.ParseUIDs(v)
 	return err

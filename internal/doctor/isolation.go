@@ -15,6 +15,12 @@ func checkIsolation(cfg *config.Config) Check {
 		c.Remedy = "change what it names, or set isolation to another level"
 		return c
 	}
+	if cfg.Isolation == worker.IsolationBox {
+		if err := worker.ProbeBox(cfg.TaskUIDs); err != nil {
+			c.State, c.Found, c.Remedy = Bad, "the level box of the setting isolation cannot be given here: "+err.Error(), "change what it names, or set isolation to another level"
+			return c
+		}
+	}
 	if cfg.Isolation == worker.IsolationNone {
 		c.Found = "none: a task may do what the user of the node may"
 	} else {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -42,16 +43,27 @@ const enterFailed = 0x10000
 func codeStart() unsafe.Pointer
 func codeEnd() unsafe.Pointer
 
-// stub returns a descriptor of the program as an ELF file in memory.
-var stub = sync.OnceValues(func() (int, error) {
-	const (
-		base       = 0x400000 // the address at which the program is loaded
-		headerSize = 64
-		entrySize  = 56
-	)
+// The parts of the file: both headers, the sock_fprog of the filter of system calls, the code, the filter.
+const (
+	base       = 0x400000 // the address at which the program is loaded
+	headerSize = 64
+	entrySize  = 56
+	filterAt   = base + headerSize + entrySize
+	fprogSize  = 16
+)
+
+// stub returns a descriptor of the program, without a filter of system calls.
+var stub = sync.OnceValues(func() (int, error) { return newStub(nil) })
+
+// filteringStub returns a descriptor of the program, with the filter.
+var filteringStub = sync.OnceValues(func() (int, error) { return newStub(filter()) })
+
+// newStub makes the program as an ELF file in memory.
+func newStub(with []unix.SockFilter) (int, error) {
 	start := codeStart()
 	code := unsafe.Slice((*byte)(start), uintptr(codeEnd())-uintptr(start))
-	size := uint64(headerSize + entrySize + len(code))
+	code = append(slices.Clip(code), make([]byte, -len(code)&7)...)
+	size := uint64(headerSize + entrySize + fprogSize + len(code) + 8*len(with))
 	var b bytes.Buffer
 	b.WriteString("\x7fELF\x02\x01\x01")
 	b.Write(make([]byte, 9))
@@ -64,12 +76,14 @@ var stub = sync.OnceValues(func() (int, error) {
 	if runtime.GOARCH == "arm64" {
 		machine = 183 // EM_AARCH64
 	}
-	// The header: an executable (2) that begins behind both headers.
-	write(uint16(2), machine, uint32(1), uint64(base+headerSize+entrySize), uint64(headerSize), uint64(0), uint32(0),
+	// The header: an executable (2) whose code begins behind both headers and the sock_fprog.
+	write(uint16(2), machine, uint32(1), uint64(filterAt+fprogSize), uint64(headerSize), uint64(0), uint32(0),
 		uint16(headerSize), uint16(entrySize), uint16(1), uint16(0), uint16(0), uint16(0))
 	// Its one segment is the whole file (PT_LOAD), readable and executable.
 	write(uint32(1), uint32(5), uint64(0), uint64(base), uint64(base), size, size, uint64(0x10000))
+	write(uint64(len(with)), uint64(filterAt+fprogSize+len(code)))
 	b.Write(code)
+	write(with)
 	fd, err := unix.MemfdCreate("skein-fence", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, fmt.Errorf("make the program that enters a fence: %w", err)
@@ -81,13 +95,22 @@ var stub = sync.OnceValues(func() (int, error) {
 		return -1, fmt.Errorf("seal the program that enters a fence: %w", errors.Join(err, unix.Close(fd)))
 	}
 	return fd, nil
-})
+}
 
 // StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has
 // three files. The program and its children can never gain a right that the fence does not give, nor
 // privileges by a program with a set-user-ID bit. They do not have the capabilities by which root gets around
 // a fence. An error is an *EnterError, or the error of the kernel.
 func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	return f.start(stub, path, argv, attr)
+}
+
+// StartFiltered is StartProcess with a filter of system calls: see filter.
+func (f *Fence) StartFiltered(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+	return f.start(filteringStub, path, argv, attr)
+}
+
+func (f *Fence) start(stub func() (int, error), path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	program, err := stub()
 	if err != nil {
 		return 0, &EnterError{err}

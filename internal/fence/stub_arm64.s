@@ -110,6 +110,17 @@ kept:
 	SVC
 	CBNZ R0, failed
 
+	// seccomp(SECCOMP_SET_MODE_FILTER, 0, the filter), if there is one
+	MOVD  $(const_filterAt), R2
+	MOVHU (R2), R0
+	CBZ   R0, allowed
+	MOVD  $277, R8
+	MOVD  $1, R0
+	MOVD  $0, R1
+	SVC
+	CBNZ  R0, failed
+allowed:
+
 	// execve(argv[0], argv + 1, envp)
 	MOVD $221, R8
 	MOVD (R19), R0

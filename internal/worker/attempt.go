@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"skein.dev/skein/internal/artifact"
+	"skein.dev/skein/internal/box"
 	"skein.dev/skein/internal/fence"
 	"skein.dev/skein/sdk/shared/mask"
 )
@@ -56,6 +57,9 @@ type attempt struct {
 	outside          handleOf    // of work outside of its process
 	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
 	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
+	boxed            bool        // its process is in a box
+	room             *box.Box    // that box; nil: it has not started, or it is none
+	closed           bool        // the box has no network
 	uid              uint32      // the user of the namespace; 0: the attempt has the worker's user
 	away             away        // of the process of a kind
 	failed           error       // the reason why it was not started again
@@ -155,7 +159,10 @@ func (a *attempt) start() error {
 		if err != nil {
 			return err
 		}
-		a.uid = uid
+		a.uid, a.boxed, a.closed = uid, wall.boxed, wall.closed
+	}
+	if k := a.job.Kind; a.boxed && a.closed && k != nil && k.House {
+		return fmt.Errorf("a task of kind %s needs the network, and the setting box_network of this worker is none: let another worker run it", k.Name)
 	}
 	cmd, err := a.prepare(wall)
 	if a.want.Load() != 0 {
@@ -170,6 +177,9 @@ func (a *attempt) start() error {
 	}
 	if wall != nil {
 		spec, err := wall.spec(a.slot, a.job, cmd)
+		if err == nil {
+			err = wall.ofUser(a, &spec)
+		}
 		if err != nil {
 			return err
 		}
@@ -403,6 +413,10 @@ func (a *attempt) end() {
 		if err != syscall.EINTR {
 			break
 		}
+	}
+	if a.room != nil {
+		a.status = a.room.End(a.status)
+		a.room = nil
 	}
 	a.w.firsts.Delete(a.pid)
 	_ = unix.Close(a.pidfd)

@@ -38,17 +38,21 @@ func BenchmarkAttempt(b *testing.B) {
 	}{
 		{"contained", false, IsolationNone, []string{"true"}},
 		{"fenced", false, IsolationFence, []string{"true"}},
+		{"user", false, IsolationUser, []string{"true"}},
+		{"boxed", false, IsolationBox, []string{"true"}},
 		{"groups", true, IsolationNone, []string{"true"}},
 		{"contained_output", false, IsolationNone, []string{"echo", "hello"}},
 	} {
 		b.Run(mode.name, func(b *testing.B) {
 			tokens := make(chan struct{}, benchSlots)
-			w, err := New(Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Isolation: mode.isolation, Report: func(rs ...Result) {
+			cfg := Config{DataDir: b.TempDir(), Slots: benchSlots, GroupsOnly: mode.groupsOnly, Report: func(rs ...Result) {
 				if r := rs[0]; r.State != Succeeded {
 					b.Error(r)
 				}
 				<-tokens
-			}})
+			}}
+			walled(b, mode.isolation)(&cfg)
+			w, err := New(cfg)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -38,6 +38,8 @@ type Config struct {
 	Isolation string
 	// UIDs are the user IDs of tasks from the level user on.
 	UIDs UIDRange
+	// ClosedBoxes gives tasks at the level box no network but a loopback interface of their own.
+	ClosedBoxes bool
 	// Protected are absolute paths that no task may reach from the level fence on, in addition to DataDir.
 	Protected []string
 

@@ -60,6 +60,9 @@ func Offers(level, _ string, _ UIDRange) error {
 	return ErrSystem
 }
 
+// ProbeBox returns an error, because this system cannot isolate tasks.
+func ProbeBox(UIDRange) error { return ErrSystem }
+
 // Cores returns 0: the number of cores for tasks is unknown.
 func Cores() int64 { return 0 }
 

@@ -45,11 +45,13 @@ type wall struct {
 	uids *uids    // the users of the tasks; nil: tasks have the worker's user
 	// broken is the reason why this machine cannot give the level; nil: it can. No task starts then.
 	broken error
+	// boxed: the level is box. closed: boxes have no network.
+	boxed, closed bool
 }
 
-// wallIn sets the isolation of attempts that start later. At the level fence on a kernel without Landlock they
-// have none.
-func (w *Worker) wallIn(level string, protected []string, from UIDRange) {
+// wallIn sets the isolation of attempts that start later. At the level fence on a kernel without Landlock
+// they have none.
+func (w *Worker) wallIn(level string, protected []string, from UIDRange, closed bool) {
 	deep := slices.Index(Levels, level) > slices.Index(Levels, IsolationFence)
 	if !deep && (level != IsolationFence || fence.ABI() == 0) {
 		w.wall.Store(nil)
@@ -59,7 +61,7 @@ func (w *Worker) wallIn(level string, protected []string, from UIDRange) {
 	if err != nil {
 		home = ""
 	}
-	wall := &wall{shut: slices.Concat([]string{w.data, "/etc/skein"}, protected), home: home}
+	wall := &wall{shut: slices.Concat([]string{w.data, "/etc/skein"}, protected), home: home, boxed: level == IsolationBox, closed: closed}
 	if deep {
 		w.uids.mu.Lock()
 		w.uids.from = from
@@ -77,6 +79,9 @@ func (w *Worker) admitUsers(level string, from UIDRange) error {
 	}
 	if _, groups := w.contain.(*processGroups); groups && !capable(unix.CAP_SYS_PTRACE) {
 		return fmt.Errorf("the worker cannot find all processes of other users: it needs CAP_SYS_PTRACE, or cgroups (%s)", w.contain.describe())
+	}
+	if level == IsolationBox {
+		return ProbeBox(from)
 	}
 	for _, folder := range []string{w.data, filepath.Join(w.data, "work"), w.lifeDir} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -133,6 +138,25 @@ func (w *wall) folders(job *Job) (paths []string) {
 func (w *wall) wide(dir string) bool {
 	dir = filepath.Clean(dir)
 	return dir == "/" || w.home != "" && fence.Within(w.home, dir)
+}
+
+// ofUser keeps what the user of a box could reach without the box. In a box, the folders above a file do not
+// count, so the worker checks them. Folders of PATH are left out, and other paths are an error.
+func (w *wall) ofUser(a *attempt, spec *fence.Spec) error {
+	if !w.boxed {
+		return nil
+	}
+	hidden := func(path string) bool {
+		real, err := filepath.EvalSymlinks(path)
+		return err == nil && !fence.Within(real, a.slot.folder) && !permits(real, a.uid, 0)
+	}
+	spec.System = slices.DeleteFunc(spec.System, hidden)
+	for _, path := range slices.Concat(spec.Read, spec.Write) {
+		if hidden(path) {
+			return fmt.Errorf("user %d of namespace %s may not reach %s: change the permissions of the folders above, or put it elsewhere", a.uid, a.job.Key.Namespace, path)
+		}
+	}
+	return nil
 }
 
 // spec returns the files that an attempt may reach.
@@ -217,6 +241,9 @@ func (fs *fences) close() {
 // denied matches the output of programs when a file is refused, with the path before or after it.
 var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: Permission denied|Permission denied: ['"](/[^'"]+)['"]|open (/[^\s:]+): permission denied`)
 
+// missing matches the output of programs when a file does not exist, as in a box.
+var missing = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: No such file or directory|No such file or directory: ['"](/[^'"]+)['"]|open (/[^\s:]+): no such file or directory`)
+
 // deniedMax bounds the end of a log that is searched for refused files, in bytes.
 const deniedMax = 8 << 10
 
@@ -226,7 +253,12 @@ func (a *attempt) refused() string {
 	if a.spec == nil || a.log.size == 0 {
 		return ""
 	}
-	for _, found := range denied.FindAllStringSubmatch(tailOf(a.log.path, deniedMax), -1) {
+	tail := tailOf(a.log.path, deniedMax)
+	all := denied.FindAllStringSubmatch(tail, -1)
+	if a.boxed {
+		all = append(all, missing.FindAllStringSubmatch(tail, -1)...)
+	}
+	for _, found := range all {
 		path := filepath.Clean(found[1] + found[2] + found[3])
 		switch {
 		case slices.ContainsFunc(a.spec.Shut, func(shut string) bool { return fence.Within(path, shut) }):

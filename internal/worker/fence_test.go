@@ -29,9 +29,9 @@ func fenced(t *testing.T, protected ...string) func(*Config) {
 	return func(c *Config) { c.Isolation, c.Protected = IsolationFence, protected }
 }
 
-// walled isolates the tasks of a rig at a level. Other users may enter its data folder. A test of a level that
-// this machine lacks is skipped with the reason.
-func walled(t *testing.T, level string, protected ...string) func(*Config) {
+// walled isolates the tasks of a rig at a level. Other users may enter its data folder. A test of a level
+// that this machine lacks is skipped with the reason.
+func walled(t testing.TB, level string, protected ...string) func(*Config) {
 	t.Helper()
 	return func(c *Config) {
 		for at := filepath.Dir(c.DataDir); at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
@@ -43,6 +43,11 @@ func walled(t *testing.T, level string, protected ...string) func(*Config) {
 		c.UIDs, _ = ParseUIDs(UIDsDefault)
 		if err := Offers(level, c.DataDir, c.UIDs); err != nil {
 			t.Skipf("the level %s is not shown here: %v", level, err)
+		}
+		if level == IsolationBox {
+			if err := ProbeBox(c.UIDs); err != nil {
+				t.Skipf("the level %s is not shown here: %v", level, err)
+			}
 		}
 	}
 }
@@ -71,12 +76,12 @@ func (r *rig) firstLine(key Key) string {
 	}
 }
 
-// attack is an action that a task tries. The levels from which on it is refused are named in a table; "" means
-// that no level refuses it.
+// attack is an action that a task tries. The levels from which on it is refused are named in a table; ""
+// means that no level refuses it.
 type attack struct{ name, refused, script string }
 
-// attacksOn returns what tasks try, and from which level on it is refused. me is the process of the keeper, key a
-// protected file, and home the home folder of the worker's user.
+// attacksOn returns what tasks try, and from which level on it is refused. me is the process of the keeper,
+// key a protected file, and home the home folder of the worker's user.
 func attacksOn(me, key, home string) []attack {
 	return []attack{
 		{"read the environment of the keeper", IsolationFence, "cat /proc/" + me + "/environ | grep -q ."},
@@ -86,8 +91,8 @@ func attacksOn(me, key, home string) []attack {
 		{"read a token in the data folder", IsolationFence, "cat $DATA/access/local.token"},
 		{"read the log of another workflow", IsolationFence, "cat $DATA/logs/other/w/r/t.1.log"},
 		{"read an artifact of another workflow", IsolationFence, "cat $DATA/artifacts/other/file"},
-		{"list the data folder", IsolationFence, "ls $DATA"},
-		{"list the working folders", IsolationFence, "ls $DATA/work"},
+		{"list the data folder", IsolationFence, "ls $DATA | grep -q access"},
+		{"list the working folders", IsolationFence, "test $(ls -d $DATA/work/*/* | wc -l) -gt 1"},
 		{"write into the data folder", IsolationFence, "echo x >$DATA/access/made"},
 		{"read the environment of a neighbour", IsolationFence, "cat /proc/$NEIGHBOUR/environ | grep -q ."},
 		{"read the memory of a neighbour", IsolationFence, "head -c0 /proc/$NEIGHBOUR/mem"},
@@ -105,7 +110,7 @@ func attacksOn(me, key, home string) []attack {
 		{"have capabilities", IsolationUser, "grep -q '^CapEff:.*[1-9a-f]' /proc/self/status"},
 		{"be in the groups of the worker", IsolationUser, "id -G | grep -qx 0"},
 		{"reach an address of the machine", "", "true </dev/tcp/127.0.0.1/$PORT"},
-		{"read the name of a process of the machine", "", "cat /proc/" + me + "/cmdline"},
+		{"read the name of a process of the machine", IsolationBox, "cat /proc/" + me + "/cmdline"},
 	}
 }
 
@@ -149,6 +154,23 @@ var rightsOf = []struct{ name, but, script string }{
 	{"resolve names of users", IsolationUser, "id -un"},
 }
 
+// pidOf waits for a process of this rig that has an entry in its environment and a name.
+func (r *rig) pidOf(entry, name string) (pid string) {
+	r.t.Helper()
+	var scan procScan
+	for began := time.Now(); pid == ""; time.Sleep(time.Millisecond) {
+		scan.each(func(id, _ int, env []byte) {
+			if comm := readText("/proc/" + strconv.Itoa(id) + "/comm"); hasEntry(env, entry) && strings.TrimSpace(comm) == name && strings.Contains(string(env), r.data) {
+				pid = strconv.Itoa(id)
+			}
+		})
+		if time.Since(began) > patience {
+			r.t.Fatal("there is no process " + name)
+		}
+	}
+	return pid
+}
+
 // TestAttacks runs forbidden and allowed actions in a task, at each level. The level none shows that each
 // attack works without isolation.
 func TestAttacks(t *testing.T) {
@@ -181,10 +203,11 @@ func TestAttacks(t *testing.T) {
 			}
 			defer os.Remove(r.data + "/work/" + keeperSocket)
 			defer socket.Close()
-			neighbour := r.sh("echo $$; exec sleep 1000")
+			neighbour := r.sh("echo begun; exec sleep 1000")
 			neighbour.Key.Namespace = "bank"
 			r.Start(neighbour)
-			pid := strings.TrimSpace(r.firstLine(neighbour.Key))
+			r.firstLine(neighbour.Key)
+			pid := r.pidOf("SKEIN_NAMESPACE=bank", "sleep")
 			defer func() {
 				r.Stop(neighbour.Key, ModeKill)
 				r.wait()

@@ -5,11 +5,14 @@ package worker
 import (
 	"errors"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/box"
 	"skein.dev/skein/internal/fence"
 	"skein.dev/skein/internal/threads"
 )
@@ -64,10 +67,10 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	return pid, err
 }
 
-// exec forks and executes the program, behind a fence if the attempt has one.
+// exec forks and executes the program, in its box or behind its fence if the attempt has one.
 func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 	var around *fence.Fence
-	if a.spec != nil {
+	if a.spec != nil && !a.boxed {
 		if around, err = a.slot.fences.of(a.spec); err != nil {
 			return 0, err
 		}
@@ -75,13 +78,36 @@ func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 	threads.Unchanged()
 	a.w.births.RLock()
 	defer a.w.births.RUnlock()
-	if around != nil {
+	switch {
+	case a.boxed:
+		pid, err = a.enterBox(with)
+	case around != nil:
 		pid, err = around.StartProcess(a.cmd.path, a.cmd.argv, with)
-	} else {
+	default:
 		pid, _, err = syscall.StartProcess(a.cmd.path, a.cmd.argv, with)
 	}
 	if err == nil {
 		a.w.firsts.Store(pid, true)
 	}
 	return pid, err
+}
+
+// marks are the variables by which a later worker recognizes the init of a box, see reaper.read.
+var marks = []string{outputVar, "SKEIN_NAMESPACE", "SKEIN_WORKFLOW", "SKEIN_RUN_ID", "SKEIN_TASK", "SKEIN_TOKEN", "SKEIN_IDEMPOTENCY_KEY", "TRACEPARENT"}
+
+// enterBox starts the box of the attempt. Its init is root, so it gets no variable that the workflow sets.
+func (a *attempt) enterBox(with *syscall.ProcAttr) (int, error) {
+	s := box.Spec{Fence: *a.spec, Tmp: a.slot.tmp(), Net: !a.closed, UID: a.uid, Path: a.cmd.path, Argv: a.cmd.argv, Env: a.cmd.env, Dir: a.cmd.dir}
+	with.Env, with.Sys.Credential = []string{"GOMAXPROCS=1"}, nil
+	for _, kv := range a.cmd.env {
+		if name, _, _ := strings.Cut(kv, "="); slices.Contains(marks, name) {
+			with.Env = append(with.Env, kv)
+		}
+	}
+	b, err := box.Start(&s, with)
+	if err != nil {
+		return 0, err
+	}
+	a.room = b
+	return b.PID, nil
 }

@@ -12,10 +12,11 @@ const (
 	IsolationNone  = "none"  // a task has all rights of the worker's user
 	IsolationFence = "fence" // a task reaches only the files that package fence allows
 	IsolationUser  = "user"  // a task also has the user ID of its namespace
+	IsolationBox   = "box"   // a task also has namespaces of its own, see package box
 )
 
 // Levels are the levels of isolation, the weakest first.
-var Levels = []string{IsolationNone, IsolationFence, IsolationUser}
+var Levels = []string{IsolationNone, IsolationFence, IsolationUser, IsolationBox}
 
 // UIDRange is a range of user IDs that belong to no user of the machine. It includes From and To.
 type UIDRange struct{ From, To uint32 }

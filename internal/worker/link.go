@@ -133,7 +133,7 @@ func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
-		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs}}
+		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes}}
 }
 
 // walled returns an error if the keeper would run tasks at a weaker level than the settings demand. The level

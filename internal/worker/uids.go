@@ -16,6 +16,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/box"
 )
 
 // uidsName is the file in the data folder with the user IDs of the namespaces.
@@ -122,9 +124,11 @@ func (u *uids) write(given *givenUIDs) error {
 var userNeeds = []struct {
 	bit  uint
 	name string
+	box  bool // only at the level box
 }{
-	{unix.CAP_SETUID, "CAP_SETUID"}, {unix.CAP_SETGID, "CAP_SETGID"}, {unix.CAP_KILL, "CAP_KILL"}, {unix.CAP_CHOWN, "CAP_CHOWN"},
-	{unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"}, {unix.CAP_FOWNER, "CAP_FOWNER"},
+	{unix.CAP_SETUID, "CAP_SETUID", false}, {unix.CAP_SETGID, "CAP_SETGID", false}, {unix.CAP_KILL, "CAP_KILL", false},
+	{unix.CAP_CHOWN, "CAP_CHOWN", false}, {unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", false}, {unix.CAP_FOWNER, "CAP_FOWNER", false},
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", true},
 }
 
 // capable reports whether this process has a capability.
@@ -145,6 +149,9 @@ func Offers(level, data string, from UIDRange) error {
 	}
 	var missing []string
 	for _, c := range userNeeds {
+		if c.box && level != IsolationBox {
+			continue
+		}
 		if !capable(c.bit) {
 			missing = append(missing, c.name)
 		}
@@ -158,7 +165,19 @@ func Offers(level, data string, from UIDRange) error {
 	if err := unowned(from); err != nil {
 		return err
 	}
+	if level == IsolationBox {
+		return nil // the working folder of a task is in its box
+	}
 	return passable(data)
+}
+
+// ProbeBox returns an error if boxes cannot be made here, although Offers allows it. It may be called only by
+// a program that calls box.Main for the argument box.Name.
+func ProbeBox(from UIDRange) error {
+	if err := box.Probe(from.From); err != nil {
+		return fmt.Errorf("a box cannot be made: %w", err)
+	}
+	return nil
 }
 
 // mapped returns an error if the user namespace of this process lacks some IDs, as in some containers.

@@ -71,8 +71,8 @@ func uidOf(t *testing.T, r *rig, namespace string) string {
 	return strconv.Itoa(int(given.Namespaces[namespace]))
 }
 
-// TestUserDir checks working folders that the workflow names: the rights of the user count there, also for the
-// files that the worker reads and writes for the task.
+// TestUserDir checks working folders that the workflow names: the rights of the user count there, also for
+// the files that the worker reads and writes for the task.
 func TestUserDir(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
 		at, list := keptIn(t, map[string]string{"a": "hello\n"})
@@ -101,6 +101,7 @@ func TestUserDir(t *testing.T) {
 			name, script, cause, message string
 			job                          Job
 		}{
+			{"a folder above the data folder", "echo n=1 >$SKEIN_OUTPUT && echo x >$TMPDIR/x && ! ls " + r.data + "/logs", "", "", Job{Dir: base}},
 			{"its own folder", "cat a && echo x >b", "", "", Job{Dir: own, Given: []Input{in}, Artifacts: []string{"b"}}},
 			{"inputs in a foreign folder", "true", CauseInputs, "belongs to another user", Job{Dir: foreign, Given: []Input{in}}},
 			{"an artifact of another user", "true", CauseArtifacts, "belongs to another user", Job{Dir: foreign, Artifacts: []string{"secret"}}},
@@ -117,6 +118,11 @@ func TestUserDir(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) { want(t, r.run(job), state, c.cause, c.message) })
 		}
 		res := r.run(Job{Argv: []string{closed + "/tool"}})
+		want(t, res, Failed, CauseStart, closed+"/tool")
+		if err := os.Chmod(closed+"/tool", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		res = r.run(Job{Argv: []string{closed + "/tool"}, Access: &Access{Read: []string{closed + "/tool"}}})
 		want(t, res, Failed, CauseStart, "may not reach "+closed+"/tool")
 	})
 }

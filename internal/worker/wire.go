@@ -63,7 +63,9 @@ type hello struct {
 	// Isolation and Protected are those of Config. A keeper whose welcome has no Isolates ignores them.
 	Isolation string
 	Protected []string
-	UIDs      UIDRange // of Config; a keeper whose welcome has no Levels ignores it
+	// UIDs and ClosedBoxes are those of Config. A keeper whose welcome has no Levels ignores them.
+	UIDs        UIDRange
+	ClosedBoxes bool
 }
 
 // parcel is a job in a message.

@@ -81,7 +81,7 @@ func New(cfg Config) (*Worker, error) {
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
 	w.uids.path = filepath.Join(data, uidsName)
-	w.wallIn(cfg.Isolation, cfg.Protected, cfg.UIDs)
+	w.wallIn(cfg.Isolation, cfg.Protected, cfg.UIDs, cfg.ClosedBoxes)
 	if at := w.contain.location(); at != "" {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()
@@ -237,7 +237,7 @@ func (w *Worker) demand(mode Mode) {
 // environment, and their isolation. Running attempts keep theirs.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
-	w.wallIn(said.Isolation, said.Protected, said.UIDs)
+	w.wallIn(said.Isolation, said.Protected, said.UIDs, said.ClosedBoxes)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cfg.Slots = said.Slots

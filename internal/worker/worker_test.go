@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/box"
 )
 
 // patience is a watchdog for hangs, not an expectation.
@@ -27,6 +29,9 @@ const lifeVar = "WORKER_TEST_LIFE"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(KeeperMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == box.Name {
+		os.Exit(box.Main())
 	}
 	if len(os.Args) > 2 && os.Args[1] == "kind" { // a kind of this program: see TestKindHouse
 		text, _ := os.ReadFile(os.Getenv(inputVar))

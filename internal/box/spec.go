@@ -1,0 +1,28 @@
+//go:build linux
+
+package box
+
+import "skein.dev/skein/internal/fence"
+
+// Spec describes a box. Paths are absolute.
+type Spec struct {
+	Fence fence.Spec // the files that the task reaches; they are at their own paths
+	Tmp   string     // the folder that is /tmp
+	// Net gives the task the network of the machine; otherwise it has only a loopback interface of its own.
+	Net bool
+	UID uint32 // of the task, also of its group
+
+	Path string
+	Argv []string
+	Env  []string
+	Dir  string
+}
+
+// answer is a line that the init writes.
+type answer struct {
+	Started bool   `json:",omitempty"`
+	Status  uint32 `json:",omitempty"` // of the ended task
+	Ended   bool   `json:",omitempty"`
+	Error   string `json:",omitempty"` // why the task was not started
+	Errno   int    `json:",omitempty"` // of the exec; 0: the box could not be made
+}
