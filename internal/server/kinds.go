@@ -75,7 +75,11 @@ func traitsOf(ctx context.Context, s *Server) (members []store.Member, err error
 	if s.cfg.Cluster == nil {
 		members = []store.Member{{Name: s.cfg.Node.Name, Slots: 1, Traits: s.engine.Traits()}}
 		if s.cfg.Workers != nil {
-			members = append(members, s.cfg.Workers()...)
+			for _, m := range s.cfg.Workers() {
+				if m.Worker { // the list has this node, too
+					members = append(members, m)
+				}
+			}
 		}
 	} else {
 		r, err := s.roll(ctx)
