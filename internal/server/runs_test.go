@@ -187,6 +187,27 @@ func TestVerbs(t *testing.T) {
 	if last := events.Items[len(events.Items)-1]; last.Kind != "state" || *last.State != "stopped" || last.Task != nil {
 		t.Errorf("%+v", last)
 	}
+	// The filter also leaves out lines of a transaction that has others, and the pages join to the same list.
+	var all, filtered []string
+	for _, e := range events.Items {
+		if e.Kind == "intent" || e.Kind == "state" {
+			all = append(all, fmt.Sprint(e.Seq, e.Kind))
+		}
+	}
+	for cursor := ""; ; {
+		page := want[api.List[api.Event]](t, b.get(path+"/events?kind=intent,state&limit=2&cursor="+cursor), 200)
+		for _, e := range page.Items {
+			filtered = append(filtered, fmt.Sprint(e.Seq, e.Kind))
+		}
+		if page.Next == nil {
+			break
+		}
+		cursor = *page.Next
+	}
+	if len(all) < 4 || !slices.Equal(all, filtered) {
+		t.Errorf("by kind %q, want %q", filtered, all)
+	}
+	wantProblem(t, b.get(path+"/events?kind=nothing"), 422, api.ProblemInvalid)
 }
 
 func TestIdempotencyKeys(t *testing.T) {

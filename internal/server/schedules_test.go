@@ -86,7 +86,7 @@ func TestSchedulesAreListed(t *testing.T) {
 	}
 	for query, n := range map[string]int{
 		"namespace=default": 7, "namespace=other": 0, "workflow=timed": 7, "workflow=default/plain": 0, "state=paused": 1, "state=ended": 0,
-		"kind=webhook": 2, "kind=cron&state=paused": 0, "workflow=timed&kind=every": 1,
+		"kind=webhook": 2, "kind=webhook,cron": 3, "kind=cron&state=paused": 0, "workflow=timed&kind=every": 1,
 	} {
 		if got := want[api.List[api.Schedule]](t, b.get("/api/v1/schedules?"+query), 200); len(got.Items) != n {
 			t.Errorf("%s: %d, want %d", query, len(got.Items), n)

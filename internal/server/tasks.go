@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,6 +126,17 @@ func (s *Server) runGraph(ctx context.Context, in *RunPath) (*jsonOut[api.Graph]
 type listEventsIn struct {
 	RunPath
 	Page
+	Kind []string `query:"kind" maxItems:"20" doc:"Only these kinds, with commas between them. A page can be empty and have a next one." enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired,handle,released,orphan"`
+}
+
+// only removes the records of other kinds.
+func (in *listEventsIn) only(views []inspect.EventView) {
+	if len(in.Kind) == 0 {
+		return
+	}
+	for i := range views {
+		views[i].Records = slices.DeleteFunc(views[i].Records, func(r inspect.RecordView) bool { return !slices.Contains(in.Kind, r.Kind.String()) })
+	}
 }
 
 func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api.List[api.Event]], error) {
@@ -145,6 +157,7 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	if more {
 		next = strconv.FormatInt(views[len(views)-1].Seq, 10)
 	}
+	in.only(views)
 	events, first := []api.Event{}, 0 // lines of the first transaction
 	for i := range views {
 		lines := eventsOf(id, views[i].Seq, views[i].At, views[i].Records)
