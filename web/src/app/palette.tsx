@@ -136,6 +136,7 @@ function useEntries(): Entry[] {
       page('Roles', '/admin/roles', 'key'),
       page('Tokens', '/admin/tokens', 'key'),
       page('Secrets', '/admin/secrets', 'key'),
+      page('Connections', '/admin/connections', 'key'),
       page('Channels of alerts', '/admin/channels', 'bell'),
       page('Sessions', '/admin/sessions', 'key'),
       page('Audit log', '/admin/audit', 'key'),

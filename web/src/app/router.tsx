@@ -136,6 +136,11 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/t/$ns/$workflow/$trigger',
+    component: lazyRouteComponent(() => import('../pages/trigger'), 'TriggerPage'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/search',
     validateSearch: only('q'),
     component: lazyRouteComponent(() => import('../pages/search'), 'SearchPage'),
@@ -218,6 +223,12 @@ const routes = [
     path: '/admin/secrets',
     validateSearch: only('q'),
     component: lazyRouteComponent(() => import('../pages/admin/secrets'), 'Secrets'),
+  }),
+  createRoute({
+    getParentRoute: parent,
+    path: '/admin/connections',
+    validateSearch: only('q', 'type'),
+    component: lazyRouteComponent(() => import('../pages/admin/connections'), 'Connections'),
   }),
   createRoute({
     getParentRoute: parent,

@@ -138,6 +138,16 @@ export function WorkflowLink({ name, tab, children }: { name: string; tab?: stri
   )
 }
 
+/** Leads to the page of a trigger. */
+export function TriggerLink({ workflow, name }: { workflow: string; name: string }) {
+  const [ns, own] = workflow.includes('/') ? (workflow.split('/') as [string, string]) : ['default', workflow]
+  return (
+    <Link to="/t/$ns/$workflow/$trigger" params={{ ns, workflow: own, trigger: name }}>
+      {name}
+    </Link>
+  )
+}
+
 export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
   const [done, setDone] = useState(false)
   useEffect(() => {

@@ -35,6 +35,11 @@ export const looks: Record<string, Look> = {
   fired: look('good', 'solid', 'check', 'Fired'),
   late: look('warn', 'solid', 'clock', 'Late'),
   slow: look('warn', 'outline', 'clock', 'Slow'),
+  // Work outside of the process of an attempt.
+  held: look('busy', 'outline', 'square', 'Held'),
+  releasing: look('warn', 'solid', 'clock', 'Being ended'),
+  orphan: look('bad', 'hatch', 'barred', 'Orphan'),
+  away: look('bad', 'outline', 'bolt', 'Away'),
   missed: look('bad', 'outline', 'clock', 'Missed'),
   merged: look('calm', 'solid', 'dot', 'Merged'),
   active: look('good', 'solid', 'check', 'Active'),

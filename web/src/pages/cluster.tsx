@@ -1,10 +1,14 @@
-import { useNodes } from '../api/queries'
+import { useQuery } from '@tanstack/react-query'
+import { get } from '../api/client'
+import { slow, useNodes } from '../api/queries'
+import type { Kind, ListKind } from '../api/types'
 import { useQuestion } from '../app/ask'
 import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
 import { Confirm } from '../kit/verbs'
 import { Head } from './head'
+import { differing } from './nodedata'
 import { drainOf, Left, NodeLink, NodeVerb, Sight } from './nodeparts'
 
 export function Cluster() {
@@ -83,7 +87,72 @@ export function Cluster() {
           )}
         </Loaded>
       </Panel>
+      <Kinds />
       <Confirm question={question} onClose={asked.close} />
     </>
   )
 }
+
+const origins: Record<Kind['origin'], string> = {
+  skein: 'part of Skein',
+  extension: 'extension',
+  worker: 'task function',
+}
+
+/** The kinds of tasks beyond commands, with who has them. A kind with two declarations is marked: its members differ. */
+function Kinds() {
+  const kinds = useQuery({
+    queryKey: ['kinds'],
+    queryFn: ({ signal }) => get<ListKind>('/kinds', {}, signal),
+    refetchInterval: slow,
+  })
+  const all = kinds.data?.items ?? []
+  const differ = differing(all)
+  return (
+    <Panel title="Kinds of tasks" count={kinds.data?.items.length}>
+      <Loaded query={kinds} isEmpty={() => all.length === 0} empty="No node or worker has a kind of its own.">
+        {() => (
+          <div className="scroll" tabIndex={0}>
+            <table>
+              <thead>
+                <tr>
+                  <th>Kind</th>
+                  <th>From</th>
+                  <th>Version</th>
+                  <th>Connections</th>
+                  <th>Nodes and workers</th>
+                </tr>
+              </thead>
+              <tbody>
+                {all.map((k) => (
+                  <tr key={`${k.kind} ${k.origin} ${k.version} ${k.digest}`}>
+                    <td className="mono">{k.kind}</td>
+                    <td className="nowrap">{origins[k.origin]}</td>
+                    <td className="nowrap">
+                      {k.version ?? <span className="muted">–</span>}
+                      {k.digest ? <code className="sub"> {k.digest.slice(0, 8)}</code> : null}
+                      {differ.has(k.kind) ? <span className="sub"> · members differ</span> : null}
+                    </td>
+                    <td className="sub">{k.connections.join(', ')}</td>
+                    <td>
+                      <span className="row">
+                        {k.members.slice(0, membersShown).map((name) => (
+                          <NodeLink key={name} name={name} />
+                        ))}
+                        {k.total > membersShown ? (
+                          <span className="sub">and {k.total - membersShown} more</span>
+                        ) : null}
+                      </span>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Loaded>
+    </Panel>
+  )
+}
+
+const membersShown = 6

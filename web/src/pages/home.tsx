@@ -10,11 +10,12 @@ import { toast } from '../kit/dialog'
 import { count, plural, timeOf } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, Mark, RunLink, State, useNow, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, Mark, RunLink, State, TriggerLink, useNow, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useLive, useWatch } from '../live/live'
 import { byWorkflow } from './alertdata'
 import { AlertMark } from './alertparts'
+import { Away, useAway } from './awaysources'
 import { Head } from './head'
 import { failing, hours, telling } from './homedata'
 import { NodeLink } from './nodeparts'
@@ -37,6 +38,9 @@ export function Home() {
   const queues = useQueues()
   // Tasks that wait for a queue are of runs that are running. Queues are of no namespace.
   const full = crowded(queues.data?.items ?? []).filter((q) => q.tasks.waiting > 0 || q.state !== 'active')
+  const sources = useAway()
+  const away = (sources.data ?? []).filter((s) => within(ns, s.namespace))
+  const bad = late.length + stuck.length + full.length + away.length
   const open = (useOpenAlerts().data?.items ?? []).filter((a) => within(ns, a.namespace))
   const alerts = byWorkflow(open)
   return (
@@ -70,17 +74,22 @@ export function Home() {
       </Panel>
       <Panel
         title="Late, missed, waiting"
-        count={late.length + stuck.length + full.length || undefined}
+        count={bad || undefined}
         actions={<Link to="/schedules/missed">All missed and late fires</Link>}
       >
         <Loaded
-          query={both(both(waiting, missed), queues)}
+          query={both(both(both(waiting, missed), queues), sources)}
           rows={3}
-          isEmpty={() => late.length + stuck.length + full.length === 0}
-          empty={<Fine text="Every schedule fired on time, and nothing waits for a queue." />}
+          isEmpty={() => bad === 0}
+          empty={
+            <Fine text="Every schedule fired on time, every source is there, and nothing waits for a queue." />
+          }
         >
           {() => (
             <ul className="alarms">
+              {away.slice(0, shownMax).map((s) => (
+                <Away key={`${s.workflow} ${s.name}`} s={s} />
+              ))}
               {stuck.slice(0, shownMax).map((run) => (
                 <Stuck key={run.id} run={run} />
               ))}
@@ -310,7 +319,8 @@ function Late({ fire }: { fire: Fire }) {
     <li>
       <Mark state={fire.outcome} />
       <div className="grow">
-        <WorkflowLink name={fire.workflow} tab="triggers" /> {fire.trigger}{' '}
+        <WorkflowLink name={fire.workflow} tab="triggers" />{' '}
+        <TriggerLink workflow={fire.workflow} name={fire.trigger} />{' '}
         <span className="sub">
           for <Clock time={fire.at} />
           {fire.count > 1 ? ` and ${plural(fire.count - 1, 'more instant')}` : ''}

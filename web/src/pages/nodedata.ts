@@ -1,5 +1,5 @@
 // Small rules about nodes and workers.
-import type { Node } from '../api/types'
+import type { Kind, Node } from '../api/types'
 
 /** Reports whether a member only executes tasks: it owns no shards and serves no calls. */
 export const isWorker = (n: Pick<Node, 'roles'>): boolean => n.roles?.length === 1 && n.roles[0] === 'worker'
@@ -21,3 +21,9 @@ export function rangesOf(numbers: number[]): string {
 /** The versions that other members run, if they differ from this one's. */
 export const otherVersions = (nodes: Node[], of: Node): string[] =>
   [...new Set(nodes.map((n) => n.version))].filter((v) => v !== of.version).sort()
+
+/** The kinds of which members have different declarations. A task gets whichever its worker has. */
+export function differing(all: Pick<Kind, 'kind'>[]): Set<string> {
+  const seen = new Set<string>()
+  return new Set(all.filter((k) => seen.size === seen.add(k.kind).size).map((k) => k.kind))
+}

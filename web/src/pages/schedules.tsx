@@ -6,11 +6,12 @@ import { plainVerb } from '../api/verbs'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
+import { SourceState } from './sourceparts'
 
 const tabs = [
   ['/schedules', 'All'],
@@ -98,14 +99,14 @@ function Row({ s }: { s: Schedule }) {
       <td className="nowrap">
         <WorkflowLink name={s.workflow} tab="triggers" />
       </td>
-      <td className="nowrap">{s.name}</td>
+      <td className="nowrap">
+        <TriggerLink workflow={s.workflow} name={s.name} />
+      </td>
       <td>
         {s.description}
         {zoneOf(s) ? <span className="sub"> {zoneOf(s)}</span> : null}
       </td>
-      <td className="nowrap">
-        <Ago time={s.next} />
-      </td>
+      <td className="nowrap">{s.source ? <SourceState s={s} /> : <Ago time={s.next} />}</td>
       <td className="num">{s.fired}</td>
       <td className="num">
         {s.state === 'ended' ? null : (

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { address, get, path } from '../api/client'
 import { useExplain } from '../api/queries'
-import type { ListArtifact, Run, Task } from '../api/types'
+import type { ListArtifact, Outside, Run, Task } from '../api/types'
 import { taskVerb } from '../api/verbs'
 import { useQuestion } from '../app/ask'
 import { useKeys } from '../app/keys'
@@ -260,9 +260,37 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
             ) : null}
             {a.child ? <RunLink id={a.child}>its run</RunLink> : null}
           </p>
+          {a.outside ? <Left of={a.outside} /> : null}
         </li>
       ))}
     </ol>
+  )
+}
+
+/** The work that an attempt has left outside of its process, and who ends it. */
+function Left({ of: o }: { of: Outside }) {
+  return (
+    <div className="outside">
+      <p className="row">
+        <span>Outside of its process:</span> <code className="cursor">{o.handle}</code>{' '}
+        <Copy text={o.handle} />
+      </p>
+      <p className="sub row">
+        <State state={o.state} />
+        {o.since ? (
+          <span>
+            since <Clock time={o.since} />
+          </span>
+        ) : null}
+        {o.errand ? <RunLink id={o.errand}>the run that ends it</RunLink> : null}
+        {o.why ? <span>{o.why}</span> : null}
+      </p>
+      {o.state === 'orphan' ? (
+        <p className="sub">
+          The run did not wait any longer. Look in the other system whether the work has ended.
+        </p>
+      ) : null}
+    </div>
   )
 }
 

@@ -1,13 +1,20 @@
 // The kinds of channels that have a form, and how a form and a configuration become each other.
 
-/** A field takes a text, the name of a secret, either of them, or a list with one entry a line. */
+/**
+ * A field takes a text, the name of a secret, either of them, a list with one entry a line, a number, a text of several
+ * lines, or one of some texts.
+ */
 export type Field = {
   name: string
   label: string
   hint: string
-  takes: 'text' | 'text or secret' | 'secret' | 'list'
+  takes: 'text' | 'text or secret' | 'secret' | 'list' | 'number' | 'lines' | 'choice'
+  choices?: string[]
   required?: boolean
 }
+
+/** The kinds of something that is configured, with the fields of each. */
+export type Kinds = Record<string, { does: string; fields: Field[] }>
 
 const webhookURL: Field = {
   name: 'url',
@@ -26,7 +33,7 @@ const secretURL: Field = {
   required: true,
 }
 
-export const kinds: Record<string, { does: string; fields: Field[] }> = {
+export const kinds: Kinds = {
   webhook: {
     does: 'posts JSON to an address',
     fields: [
@@ -162,9 +169,9 @@ function secretOf(value: unknown): string | undefined {
 const secretMark = 'secret:'
 
 /** The texts of the fields, or nothing if the form could not keep all of the configuration. */
-export function textsOf(config: unknown): Record<string, string> | undefined {
+export function textsOf(config: unknown, all = kinds): Record<string, string> | undefined {
   const kind = kindOf(config)
-  const form = kinds[kind ?? '']
+  const form = all[kind ?? '']
   const values = isObject(config) ? config[kind ?? ''] : undefined
   if (!form || !isObject(values)) return undefined
   const out: Record<string, string> = {}
@@ -179,6 +186,8 @@ export function textsOf(config: unknown): Record<string, string> | undefined {
 function textOf(takes: Field['takes'] | undefined, value: unknown): string | undefined {
   const secret = secretOf(value)
   if (takes === 'secret') return secret
+  if (takes === 'number') return typeof value === 'number' ? String(value) : undefined
+  if (takes === 'lines' || takes === 'choice') return typeof value === 'string' ? value : undefined
   if (takes === 'text or secret') {
     if (secret !== undefined) return `${secretMark}${secret}`
     return typeof value === 'string' && !value.startsWith(secretMark) ? value : undefined
@@ -191,9 +200,9 @@ function textOf(takes: Field['takes'] | undefined, value: unknown): string | und
 }
 
 /** The configuration that the texts of the fields say. */
-export function configOf(kind: string, texts: Record<string, string>): Config {
+export function configOf(kind: string, texts: Record<string, string>, all = kinds): Config {
   const values: Config = {}
-  for (const field of kinds[kind]?.fields ?? []) {
+  for (const field of all[kind]?.fields ?? []) {
     const text = texts[field.name]?.trim() ?? ''
     if (text === '') continue
     values[field.name] = settingOf(field.takes, text)
@@ -203,7 +212,9 @@ export function configOf(kind: string, texts: Record<string, string>): Config {
 
 function settingOf(takes: Field['takes'], text: string): unknown {
   if (takes === 'secret') return { secret: text }
-  if (takes === 'text') return text
+  if (takes === 'number') return Number(text)
+  if (takes === 'text' || takes === 'choice') return text
+  if (takes === 'lines') return `${text}\n`
   if (takes === 'list')
     return text
       .split('\n')
@@ -213,8 +224,8 @@ function settingOf(takes: Field['takes'], text: string): unknown {
 }
 
 /** The names of the fields that must have a text and have none. */
-export const missing = (kind: string, texts: Record<string, string>): string[] =>
-  (kinds[kind]?.fields ?? []).filter((f) => f.required && !texts[f.name]?.trim()).map((f) => f.label)
+export const missing = (kind: string, texts: Record<string, string>, all = kinds): string[] =>
+  (all[kind]?.fields ?? []).filter((f) => f.required && !texts[f.name]?.trim()).map((f) => f.label)
 
 /** Reads a configuration that was written as JSON, or says what is wrong. */
 export function parsed(text: string): { config: Config } | { fault: string } {

@@ -14,8 +14,17 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
 import { kinds, targetOf } from './channeldata'
-import { ChannelForm } from './configform'
+import { ConfigForm } from './configform'
 import { AdminTop, Refused, Some } from './parts'
+
+const subject = {
+  noun: 'channel',
+  at: 'channels',
+  kinds,
+  kind: 'Kind',
+  placeholder: 'ops',
+  naming: (name: string) => `Rules name it: to: ${name}.`,
+}
 
 /** The channel that a form is open for; without a name it is a new one. */
 type Target = { namespace: string; channel?: Channel }
@@ -117,7 +126,12 @@ export function Channels() {
         onClose={asked.close}
       >
         {target ? (
-          <ChannelForm namespace={target.namespace} channel={target.channel} onClose={asked.close} />
+          <ConfigForm
+            subject={subject}
+            namespace={target.namespace}
+            one={target.channel}
+            onClose={asked.close}
+          />
         ) : null}
       </Dialog>
     </>

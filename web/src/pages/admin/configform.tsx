@@ -1,38 +1,52 @@
 import { useId, useState } from 'react'
 import { path, send } from '../../api/client'
-import type { Channel } from '../../api/types'
 import { useVerb } from '../../api/verbs'
 import { toast } from '../../kit/dialog'
 import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
-import { configOf, type Field, kindOf, kinds, missing, parsed, textsOf } from './channeldata'
+import { configOf, type Field, type Kinds, kindOf, missing, parsed, textsOf } from './channeldata'
 import { NamespaceField } from './parts'
 
 const named = /^[A-Za-z0-9_.-]{1,100}$/
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
 
-/** Makes a channel or changes it: by the fields of its kind, or as JSON if it has more than they hold. */
-export function ChannelForm({
+/** What a form configures: a channel of alerts, or a connection. */
+export type Subject = {
+  noun: string
+  /** The first part of its address. */
+  at: string
+  kinds: Kinds
+  /** What the table of kinds is called. */
+  kind: string
+  placeholder: string
+  naming: (name: string) => string
+}
+
+/** Makes a channel or a connection, or changes it: by the fields of its kind, or as JSON if it has more than they hold. */
+export function ConfigForm({
+  subject: s,
   namespace: first,
-  channel,
+  one,
   onClose,
 }: {
+  subject: Subject
   namespace: string
-  channel: Channel | undefined
+  /** What is changed; nothing: a new one. */
+  one: { name: string; config: unknown } | undefined
   onClose: () => void
 }) {
-  const known = channel ? textsOf(channel.config) : {}
+  const known = one ? textsOf(one.config, s.kinds) : {}
   const [namespace, setNamespace] = useState(first)
-  const [name, setName] = useState(channel?.name ?? '')
-  const [kind, setKind] = useState((channel && kindOf(channel.config)) ?? 'webhook')
+  const [name, setName] = useState(one?.name ?? '')
+  const [kind, setKind] = useState((one && kindOf(one.config)) ?? Object.keys(s.kinds)[0] ?? '')
   const [texts, setTexts] = useState<Record<string, string>>(known ?? {})
-  const [json, setJSON] = useState(known ? undefined : JSON.stringify(channel?.config, null, 2))
+  const [json, setJSON] = useState(known ? undefined : JSON.stringify(one?.config, null, 2))
   const [error, setError] = useState<Error>()
   const { run, isPending } = useVerb(setError)
-  const written = json === undefined ? { config: configOf(kind, texts) } : parsed(json)
-  const lacks = json === undefined ? missing(kind, texts) : []
+  const written = json === undefined ? { config: configOf(kind, texts, s.kinds) } : parsed(json)
+  const lacks = json === undefined ? missing(kind, texts, s.kinds) : []
   const ready = placed.test(namespace) && named.test(name) && 'config' in written && lacks.length === 0
-  const asFields = 'config' in written ? textsOf(written.config) : undefined
+  const asFields = 'config' in written ? textsOf(written.config, s.kinds) : undefined
   const toFields = () => {
     if (!asFields || !('config' in written)) return
     setKind(kindOf(written.config) ?? kind)
@@ -42,13 +56,13 @@ export function ChannelForm({
   const save = () =>
     run(
       () =>
-        send(path('channels', namespace, name), {
+        send(path(s.at, namespace, name), {
           method: 'PUT',
           body: { config: 'config' in written ? written.config : {} },
         }),
       () => {
         onClose()
-        toast(`The channel ${namespace}/${name} is ${channel ? 'changed' : 'made'}. Send a test to try it.`)
+        toast(`The ${s.noun} ${namespace}/${name} is ${one ? 'changed' : 'made'}. Test it now.`)
       },
     )
   return (
@@ -59,7 +73,7 @@ export function ChannelForm({
         if (!isPending && ready) save()
       }}
     >
-      {channel ? null : (
+      {one ? null : (
         <>
           <NamespaceField value={namespace} onChange={setNamespace} placeholder="default" />
           <label className="field">
@@ -69,27 +83,29 @@ export function ChannelForm({
               required
               autoComplete="off"
               maxLength={100}
-              placeholder="ops"
+              placeholder={s.placeholder}
               value={name}
               onChange={(e) => setName(e.target.value)}
             />
-            <small>Rules name it: to: {name || 'ops'}. A channel that exists gets the new settings.</small>
+            <small>
+              {s.naming(name || s.placeholder)} A {s.noun} that exists gets the new settings.
+            </small>
           </label>
         </>
       )}
       {json === undefined ? (
         <>
           <label className="field">
-            <span>Kind</span>
+            <span>{s.kind}</span>
             <select className="select" value={kind} onChange={(e) => setKind(e.target.value)}>
-              {Object.entries(kinds).map(([k, { does }]) => (
+              {Object.entries(s.kinds).map(([k, { does }]) => (
                 <option key={k} value={k}>
                   {k}: {does}
                 </option>
               ))}
             </select>
           </label>
-          {(kinds[kind]?.fields ?? []).map((f) => (
+          {(s.kinds[kind]?.fields ?? []).map((f) => (
             <Input
               key={`${kind} ${f.name}`}
               field={f}
@@ -116,7 +132,10 @@ export function ChannelForm({
       )}
       <div className="row">
         {json === undefined ? (
-          <Button kind="quiet" onPress={() => setJSON(JSON.stringify(configOf(kind, texts), null, 2))}>
+          <Button
+            kind="quiet"
+            onPress={() => setJSON(JSON.stringify(configOf(kind, texts, s.kinds), null, 2))}
+          >
             Write it as JSON
           </Button>
         ) : (
@@ -129,7 +148,7 @@ export function ChannelForm({
       <footer>
         <Button onPress={onClose}>Cancel</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          {channel ? 'Change the channel' : 'Make the channel'}
+          {one ? 'Change' : 'Make'} the {s.noun}
         </Button>
       </footer>
     </form>
@@ -151,10 +170,23 @@ function Input({ field: f, value, set }: { field: Field; value: string; set: (v:
         {f.label}
         {f.required ? '' : ' (optional)'}
       </span>
-      {f.takes === 'list' ? (
+      {f.takes === 'list' || f.takes === 'lines' ? (
         <textarea className="input mono" rows={3} {...common} />
+      ) : f.takes === 'choice' ? (
+        <select className="select" id={id} value={value} onChange={common.onChange}>
+          <option value="">default</option>
+          {(f.choices ?? []).map((c) => (
+            <option key={c}>{c}</option>
+          ))}
+        </select>
       ) : (
-        <input className="input mono" autoComplete="off" {...common} />
+        <input
+          className="input mono"
+          autoComplete="off"
+          inputMode={f.takes === 'number' ? 'numeric' : undefined}
+          pattern={f.takes === 'number' ? '[0-9]+' : undefined}
+          {...common}
+        />
       )}
       <small>
         {f.hint}

@@ -13,6 +13,7 @@ const tabs = [
   ['/admin/roles', 'Roles'],
   ['/admin/tokens', 'Tokens'],
   ['/admin/secrets', 'Secrets'],
+  ['/admin/connections', 'Connections'],
   ['/admin/channels', 'Channels'],
   ['/admin/sessions', 'Sessions'],
   ['/admin/audit', 'Audit'],

@@ -1,0 +1,57 @@
+// What a source of events says: how far it has come, whether it is away, and where it can be told to read on.
+import type { Schedule } from '../api/types'
+import { plural } from '../kit/format'
+
+/** Kinds of triggers that reach another system, so that they can be away. */
+export const sourceKinds = 'poll,query,object'
+
+export const isAway = (s: Pick<Schedule, 'source' | 'state'>): boolean =>
+  s.state === 'active' && (s.source?.away_at ?? null) !== null
+
+/** How many events wait to be read, in words. */
+export function lagText(lag: number | null): string {
+  if (lag === null) return 'not known'
+  return lag === 0 ? 'none' : plural(lag, 'event')
+}
+
+/** Where a trigger can read on; an instant only in the log of events. */
+export type Target = 'beginning' | 'now' | 'time' | 'cursor'
+
+export const targetsOf = (kind: string): Target[] =>
+  kind === 'event' ? ['beginning', 'now', 'time', 'cursor'] : ['beginning', 'now', 'cursor']
+
+/** What is sent as the target; undefined while it is not written yet. */
+export function seekTo(target: Target, text: string): string | undefined {
+  if (target === 'beginning' || target === 'now') return target
+  const is = text.trim()
+  if (is === '') return undefined
+  if (target === 'cursor') return is
+  const at = new Date(is)
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
+}
+
+/** What follows from reading on there, before it is done. */
+export function seekPlan(s: Pick<Schedule, 'kind' | 'source' | 'state'>, target: Target): string[] {
+  const { source } = s
+  const [from, lag] = [source?.cursor ?? null, source?.lag ?? null]
+  const again =
+    'An event that has started a run, and is still in the ledger, does not start another one. Others start runs.'
+  const plan = [
+    from === null
+      ? `It has read no event yet, and would begin at ${source?.from === 'beginning' ? 'the beginning' : 'the end'}.`
+      : `It has read all up to ${from}.`,
+  ]
+  if (target === 'beginning') plan.push(`It then reads all events that are there. ${again}`)
+  else if (target === 'now')
+    plan.push(
+      lag === null
+        ? 'Events that it has not read yet start no runs.'
+        : lag === 0
+          ? 'No event waits, so nothing is left out.'
+          : `${plural(lag, 'event waits', 'events wait')} now and ${lag === 1 ? 'starts no run' : 'start no runs'}.`,
+    )
+  else if (target === 'time') plan.push(`It then reads the events that came at this time or later. ${again}`)
+  else plan.push(`It then reads the events after this position. ${again}`)
+  if (s.state === 'paused') plan.push('The trigger is paused: it reads nothing until you resume it.')
+  return plan
+}

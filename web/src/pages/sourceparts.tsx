@@ -1,0 +1,163 @@
+// What pages show of a source of events, and the question where it reads on.
+import { useState } from 'react'
+import { newKey, path, post } from '../api/client'
+import type { Schedule } from '../api/types'
+import { useVerb } from '../api/verbs'
+import { Dialog, toast } from '../kit/dialog'
+import { count } from '../kit/format'
+import { Panel } from '../kit/panel'
+import { Ago, Button, Clock, Copy, Field, Mark, State } from '../kit/parts'
+import { ProblemBox } from '../kit/problem'
+import { VerbButton } from '../kit/verbs'
+import { isAway, lagText, seekPlan, seekTo, type Target, targetsOf } from './sourcedata'
+
+/** The source of a trigger in a list, in place of the next instant. */
+export function SourceState({ s }: { s: Schedule }) {
+  const { source } = s
+  if (!source) return null
+  if (isAway(s))
+    return (
+      <span title={source.why ?? undefined}>
+        <State state="away">
+          Away, <Ago time={source.away_at} />
+        </State>
+      </span>
+    )
+  if (source.lag) return <span>{lagText(source.lag)} to read</span>
+  return <span className="sub">on events</span>
+}
+
+/** How far a source has come. */
+export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) {
+  const { source } = s
+  if (!source) return null
+  const what = s.kind === 'event' ? 'Events' : 'Source'
+  return (
+    <Panel
+      title={what}
+      actions={
+        <VerbButton verb="schedule.operate" namespace={s.namespace} onPress={onSeek}>
+          Read on elsewhere…
+        </VerbButton>
+      }
+    >
+      {isAway(s) ? (
+        <p className="notice row" role="alert">
+          <Mark state="away" />
+          <span className="grow">
+            Away since <Clock time={source.away_at} />: {source.why}
+          </span>
+        </p>
+      ) : null}
+      <dl className="facts pad">
+        <Field label="Waiting to be read">{lagText(source.lag)}</Field>
+        <Field label="Position">
+          {source.cursor === null ? (
+            <span className="muted">
+              none: it begins at {source.from === 'now' ? 'the end' : 'the beginning'}
+            </span>
+          ) : (
+            <span className="row">
+              <code className="cursor">{source.cursor}</code> <Copy text={source.cursor} />
+            </span>
+          )}
+        </Field>
+        <Field label="Last events">
+          <Ago time={source.taken_at} />
+        </Field>
+        <Field label="Filtered out">{count(source.filtered)}</Field>
+        <Field label="Lost">
+          {source.lost > 0 ? <State state="missed">{count(source.lost)}</State> : count(source.lost)}
+        </Field>
+      </dl>
+    </Panel>
+  )
+}
+
+const words: Record<Target, string> = {
+  beginning: 'the beginning: all events that are there',
+  now: 'the end: only events that come from now on',
+  time: 'a time',
+  cursor: 'a position',
+}
+
+/** Asks where a trigger reads on, and says before what follows from it. */
+export function SeekDialog({ s, isOpen, onClose }: { s: Schedule; isOpen: boolean; onClose: () => void }) {
+  return (
+    <Dialog title={`Where ${s.name} reads on`} isOpen={isOpen} onClose={onClose}>
+      {isOpen ? <Seek s={s} onClose={onClose} /> : null}
+    </Dialog>
+  )
+}
+
+function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
+  const [target, setTarget] = useState<Target>('now')
+  const [text, setText] = useState('')
+  const [key] = useState(newKey)
+  const [error, setError] = useState<Error>()
+  const { run, isPending } = useVerb(setError)
+  const to = seekTo(target, text)
+  const was = s.source?.cursor
+  const where = path('schedules', s.namespace, s.workflow.split('/').pop() ?? '', s.name)
+  const back = () =>
+    run(
+      () => post(`${where}:seek`, { to: was }, newKey()),
+      () => toast(`${s.name} reads on at ${was} again.`),
+    )
+  const act = () => {
+    if (to === undefined || isPending) return
+    run(
+      () => post<Schedule>(`${where}:seek`, { to }, key),
+      () => {
+        onClose()
+        toast(`${s.name} reads on at ${words[target].split(':')[0]}.`, was ? { undo: back } : {})
+      },
+    )
+  }
+  return (
+    <form
+      className="contents"
+      onSubmit={(e) => {
+        e.preventDefault()
+        act()
+      }}
+    >
+      <label className="field">
+        <span>Read on at</span>
+        <select className="select" value={target} onChange={(e) => setTarget(e.target.value as Target)}>
+          {targetsOf(s.kind).map((t) => (
+            <option key={t} value={t}>
+              {words[t]}
+            </option>
+          ))}
+        </select>
+      </label>
+      {target === 'time' || target === 'cursor' ? (
+        <label className="field">
+          <span>{target === 'time' ? 'Time, on your clock' : 'Position'}</span>
+          <input
+            className={target === 'time' ? 'input' : 'input mono'}
+            type={target === 'time' ? 'datetime-local' : 'text'}
+            autoComplete="off"
+            required
+            value={text}
+            onChange={(e) => setText(e.target.value)}
+          />
+          {target === 'cursor' ? <small>As this page shows it, such as {was ?? '1204'}.</small> : null}
+        </label>
+      ) : null}
+      <ul className="plan">
+        {seekPlan(s, target).map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+      {error ? <ProblemBox error={error} /> : null}
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="primary" type="submit" isDisabled={to === undefined || isPending}>
+          Read on there
+        </Button>
+      </footer>
+    </form>
+  )
+}

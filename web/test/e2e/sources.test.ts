@@ -1,0 +1,164 @@
+// What reaches beyond Skein, on the page: connections, sources that are away and their position, what an attempt has left
+// outside of its process, and the kinds of the cluster.
+import { createServer, type Server as Web } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Browser, BrowserContext } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { apply, ask, call, contextOf, launch, open, type Server, serve } from './harness'
+
+let server: Server
+let browser: Browser
+let context: BrowserContext
+let wrong: string[]
+let other: Web
+let address = ''
+/** What the other system answers. */
+let answers = true
+
+beforeAll(async () => {
+  other = createServer((_, answer) => {
+    answer.writeHead(answers ? 200 : 503, { 'Content-Type': 'application/json' })
+    answer.end(JSON.stringify([{ id: 1 }]))
+  })
+  await new Promise<void>((up) => other.listen(0, '127.0.0.1', up))
+  address = `http://127.0.0.1:${(other.address() as AddressInfo).port}`
+  server = await serve()
+  browser = await launch()
+  const opened = await contextOf(browser, server.base)
+  context = opened.context
+  wrong = opened.wrong
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await server?.end()
+  other?.close()
+})
+
+test('a connection is made, tested, changed and deleted', async () => {
+  const page = await open(context, `${server.base}/admin/connections`)
+  await page.getByText('There is no connection yet').waitFor()
+  await page.getByRole('button', { name: 'New connection' }).click()
+  const form = page.getByRole('dialog')
+  await form.getByPlaceholder('default').fill('default')
+  await form.getByPlaceholder('warehouse').fill('crm')
+  await form.getByLabel(/^Address/).fill(address)
+  await form.getByRole('button', { name: 'Make the connection' }).click()
+  const row = page.getByRole('row').filter({ hasText: 'crm' })
+  await row.getByText(address).waitFor()
+  await row.getByRole('button', { name: 'Test' }).click()
+  await row.getByText('Works').waitFor()
+  answers = false
+  await row.getByRole('button', { name: 'Test' }).click()
+  await row.getByText('Failed').waitFor()
+  answers = true
+  await row.getByRole('button', { name: 'Change' }).click()
+  await form.getByLabel('Path of a test').fill('/health')
+  await form.getByRole('button', { name: 'Change the connection' }).click()
+  await form.waitFor({ state: 'detached' })
+  const kept = await (await ask(`${server.base}/api/v1/connections`)).json()
+  expect(kept).toMatchObject({ items: [{ config: { http: { url: address, test: '/health' } } }] })
+  await row.getByRole('button', { name: 'Delete' }).click()
+  await form.getByRole('button', { name: 'Delete the connection' }).click()
+  await page.getByText('There is no connection yet').waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('a source that is away is on Home and on its trigger, and is back by itself', async () => {
+  answers = false
+  await apply(
+    server.base,
+    'poller',
+    `name: poller\ntriggers: [{name: shop, poll: {url: "${address}/orders", every: 1s, id: item.id}}]\ntasks: {a: {run: "true"}}\n`,
+  )
+  const page = await open(context, `${server.base}/`)
+  const line = page.getByRole('listitem').filter({ hasText: 'The source is away' })
+  await expect
+    .poll(async () => {
+      await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
+      return line.count()
+    })
+    .toBe(1)
+  await line.getByRole('link', { name: 'shop' }).click()
+  await page.getByText('Away since').waitFor()
+  answers = true
+  await expect
+    .poll(async () => {
+      await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
+      return page.getByText('Away since').count()
+    })
+    .toBe(0)
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('events: a trigger shows how many wait, and is moved after its plan, and back by Undo', async () => {
+  await apply(
+    server.base,
+    'orders',
+    'name: orders\ntriggers: [{name: created, event: {type: order.created}, overlap: wait, max_concurrent_runs: 1}]\ntasks: {ok: {approval: {}}}\n',
+  )
+  for (const id of ['1', '2', '3']) {
+    const sent = await ask(`${server.base}/api/v1/events`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/cloudevents+json' },
+      body: JSON.stringify({ specversion: '1.0', id, source: 'shop', type: 'order.created' }),
+    })
+    expect(sent.status).toBe(200)
+  }
+  const page = await open(context, `${server.base}/w/default/orders?tab=triggers`)
+  await expect
+    .poll(async () => {
+      await page.evaluate(() => (window as unknown as { skein: { again: () => void } }).skein.again())
+      return page.getByText('2 events to read').count()
+    })
+    .toBe(1)
+  await page.getByRole('link', { name: 'created' }).click()
+  const events = page.locator('.panel').filter({ has: page.getByRole('heading', { name: 'Events' }) })
+  await events.getByText('2 events').waitFor()
+  const position = await events.locator('code').textContent()
+  await page.getByRole('button', { name: 'Read on elsewhere…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('2 events wait now and start no runs').waitFor()
+  await dialog.getByRole('button', { name: 'Read on there' }).click()
+  await events.getByText('none', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await events.getByText('2 events').waitFor()
+  expect(await events.locator('code').textContent()).toBe(position)
+  await page.getByRole('button', { name: 'Pause…' }).click()
+  await dialog.getByLabel('Reason').fill('the shop moves')
+  await page.keyboard.press('Enter')
+  await page.getByText('the shop moves').waitFor()
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByRole('button', { name: 'Pause…' }).waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('an attempt shows what it has left outside of its process, and the run that ends it', async () => {
+  await apply(
+    server.base,
+    'outside',
+    'name: outside\ntasks: {train: {run: "echo job-17 > $SKEIN_HANDLE; sleep 1; exit 1", release: "exit 1", release_timeout: 1h}}\n',
+  )
+  const { id } = await call(server.base, '/runs', { workflow: 'outside' })
+  const page = await open(context, `${server.base}/r/${id}?task=train&tab=attempts`)
+  const attempt = page.locator('.attempts li').first()
+  await attempt.getByText('job-17').waitFor()
+  await attempt.getByText('Being ended').waitFor()
+  await attempt.getByRole('link', { name: 'the run that ends it' }).click()
+  await page.getByRole('heading', { level: 1 }).getByText('system/release').waitFor()
+  await call(server.base, `/runs/${id}:kill`, {}).catch(() => {}) // the answer has no body
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
+test('the kinds of the cluster are listed with who has them', async () => {
+  const page = await open(context, `${server.base}/cluster`)
+  const sql = page.getByRole('row').filter({ has: page.getByRole('cell', { name: 'sql', exact: true }) })
+  await sql.getByText('part of Skein').waitFor()
+  await sql.getByRole('link', { name: 'n1' }).waitFor()
+  expect(wrong).toEqual([])
+  await page.close()
+})
