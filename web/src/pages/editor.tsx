@@ -278,7 +278,15 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
     base: 'each',
     body: { foreach: ['a', 'b'], run: 'echo "$ITEM"', env: { ITEM: `\${{ item }}` } },
   },
+  sql: { label: 'SQL', base: 'query', body: { sql: { connection: 'warehouse', query: 'SELECT 1' } } },
+  container: {
+    label: 'Container',
+    base: 'box',
+    body: { container: { image: 'python:3.12', run: 'python --version' } },
+  },
+  ssh: { label: 'SSH', base: 'remote', body: { ssh: { connection: 'machine', run: 'uptime' } } },
   wait: { label: 'Wait', base: 'wait', body: { wait: '10s' } },
+  event: { label: 'Event', base: 'event', body: { wait: { event: { type: 'order.created' } } } },
   approval: { label: 'Approval', base: 'approve', body: { approval: { message: 'Continue?' } } },
 }
 

@@ -1,11 +1,11 @@
 // The form of one task, made from the schema of the workflow file. Each field edits its own range of the text.
 
-import { useEffect, useId, useState } from 'react'
 import { isMap } from 'yaml'
-import { Button, Field } from '../kit/parts'
+import { Button } from '../kit/parts'
 import type { File, TaskText } from '../text/outline'
-import { below, choicesOf, chosen, fieldKind, keysOf, type Schema } from '../text/schema'
+import { below, chosen, keysOf, type Schema } from '../text/schema'
 import type { Value } from '../text/values'
+import { SchemaField, Text } from './inspectorfields'
 
 export type InspectorProps = {
   file: File
@@ -104,109 +104,4 @@ function Needs({ file, task, onNeed }: InspectorProps) {
       ) : null}
     </div>
   )
-}
-
-function SchemaField(props: InspectorProps & { path: string[] }) {
-  const { task, schema = {}, path, onSet, onUnset, onShow } = props
-  const { value: body } = task.entry
-  const found = isMap(body) ? body.getIn(path, true) : undefined
-  const node = found as { range?: [number, number, number]; toJSON?: () => unknown } | undefined
-  const value = node?.toJSON?.()
-  const label = path.join('.')
-  const kind = fieldKind(schema)
-  const hint = schema.description
-  const scalar = value === undefined || value === null || typeof value !== 'object'
-  if (kind === 'object' && (scalar || path.length === 1)) {
-    const keys = keysOf(schema).filter(([, s]) => ['choice', 'number', 'text'].includes(fieldKind(s)))
-    if (scalar && value !== undefined) return <Other label={label} node={node} onShow={onShow} hint={hint} />
-    return keys.map(([key, s]) => <SchemaField key={key} {...props} schema={s} path={[...path, key]} />)
-  }
-  if (kind === 'other' || !scalar) return <Other label={label} node={node} onShow={onShow} hint={hint} />
-  const commit = (text: string) => {
-    if (text === (value === undefined || value === null ? '' : String(value))) return
-    if (text === '') onUnset(path)
-    else if (kind === 'number' && Number.isFinite(Number(text))) onSet(path, Number(text))
-    else onSet(path, kind === 'choice' && /^(true|false)$/.test(text) ? text === 'true' : text)
-  }
-  const now = value === undefined || value === null ? '' : String(value)
-  if (kind === 'choice')
-    return (
-      <Field label={<span title={hint}>{label}</span>}>
-        <select className="select" aria-label={label} value={now} onChange={(e) => commit(e.target.value)}>
-          <option value="">default</option>
-          {choicesOf(schema).map((c) => (
-            <option key={c}>{c}</option>
-          ))}
-        </select>
-      </Field>
-    )
-  const many = path[0] === 'run' || now.includes('\n')
-  return (
-    <Field label={<span title={hint}>{label}</span>}>
-      <Text label={label} value={now} mono={many || path[0] === 'if'} many={many} onCommit={commit} />
-    </Field>
-  )
-}
-
-/** A value that is edited in the text. */
-function Other({
-  label,
-  node,
-  onShow,
-  hint,
-}: {
-  label: string
-  node: { range?: [number, number, number]; toJSON?: () => unknown } | undefined
-  onShow: (from: number, to: number) => void
-  hint: string | undefined
-}) {
-  const range = node?.range
-  return (
-    <Field label={<span title={hint}>{label}</span>}>
-      {range ? (
-        <span className="row">
-          <code className="clip inspector-value">{JSON.stringify(node?.toJSON?.())}</code>
-          <Button kind="quiet" onPress={() => onShow(range[0], range[1])}>
-            Edit in the text
-          </Button>
-        </span>
-      ) : (
-        <span className="muted">–</span>
-      )}
-    </Field>
-  )
-}
-
-/** A field that is written when it is left, or with Enter. */
-function Text({
-  label,
-  value,
-  onCommit,
-  mono,
-  many,
-  id,
-}: {
-  label: string
-  value: string
-  onCommit: (text: string) => void
-  mono?: boolean
-  many?: boolean
-  id?: string
-}) {
-  const own = useId()
-  const [text, setText] = useState(value)
-  useEffect(() => setText(value), [value])
-  const props = {
-    id: id ?? own,
-    className: mono ? 'input mono' : 'input',
-    'aria-label': label,
-    value: text,
-    onChange: (e: { target: { value: string } }) => setText(e.target.value),
-    onBlur: () => text !== value && onCommit(text),
-  }
-  if (many)
-    return (
-      <textarea {...props} rows={Math.min(12, Math.max(2, text.split('\n').length))} spellCheck={false} />
-    )
-  return <input {...props} onKeyDown={(e) => e.key === 'Enter' && text !== value && onCommit(text)} />
 }

@@ -66,3 +66,28 @@ export function fieldKind(schema: Schema): FieldKind {
   }
   return all.some((s) => s.properties) ? 'object' : 'other'
 }
+
+/** The forms in which a value may be written. */
+export function formsTaken(
+  schema: Schema,
+): Record<'text' | 'number' | 'choice' | 'fields' | 'map' | 'list', boolean> {
+  const all = forms(schema)
+  const kind = fieldKind(schema)
+  return {
+    text: kind === 'text',
+    number: kind === 'number',
+    choice: kind === 'choice',
+    fields: all.some((s) => s.properties !== undefined),
+    map: all.some((s) => s.properties === undefined && isMapOfPlain(s)),
+    list: all.some((s) => s.items !== undefined && typesOf(s.items).includes('string')),
+  }
+}
+
+/** A mapping of any names to values that are no lists or mappings, or to any values. */
+function isMapOfPlain({ additionalProperties: values }: Schema): boolean {
+  if (typeof values !== 'object') return false
+  const all = forms(values)
+  return (
+    all.length === 0 || all.some((s) => typesOf(s).length === 0 || typesOf(s).some((t) => scalarTypes.has(t)))
+  )
+}

@@ -53,3 +53,10 @@ function textBlock(value: string, indent: string, eol: string): string {
   if (keeps) lines.pop()
   return ` |${keeps ? '' : '-'}${eol}${lines.map((l) => (l ? `${indent}  ${l}` : '')).join(eol)}`
 }
+
+/** Reads what is typed as the value that it looks like: a number or true and false, if nothing of it is lost. */
+export function plainValue(text: string): string | number | boolean {
+  if (text === 'true' || text === 'false') return text === 'true'
+  const n = Number(text)
+  return text.trim() !== '' && Number.isFinite(n) && String(n) === text ? n : text
+}

@@ -6,7 +6,8 @@ import { edgeAt } from '../../src/canvas/editgraph'
 import { fixOf, taskChanges } from '../../src/pages/editordata'
 import { placeOf } from '../../src/text/complete'
 import { joined, merge } from '../../src/text/merge'
-import { below, choicesOf, chosen, fieldKind, keysOf, type Schema } from '../../src/text/schema'
+import { below, choicesOf, chosen, fieldKind, formsTaken, keysOf, type Schema } from '../../src/text/schema'
+import { plainValue } from '../../src/text/values'
 
 const lines = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 8 }).map((l) => l.join('\n'))
 
@@ -160,4 +161,41 @@ test('the keys that say what a task does are those of which the schema wants one
   const one: Schema = { oneOf: [{ required: ['run'] }, { required: ['container'] }], properties: { run: {} } }
   expect(chosen(one)).toEqual(['run', 'container'])
   expect(chosen(undefined)).toEqual([])
+})
+
+test('the form knows each way in which a value may be written', () => {
+  const plain: Schema = { type: ['string', 'number', 'boolean'] }
+  const event: Schema = {
+    anyOf: [
+      plain,
+      { type: 'object', properties: { type: { anyOf: [plain, { type: 'array', items: plain }] } } },
+    ],
+  }
+  const of = (s: Schema) =>
+    Object.entries(formsTaken(s))
+      .filter(([, takes]) => takes)
+      .map(([form]) => form)
+  expect(of({ anyOf: [plain, { type: 'object', properties: { event } }] })).toEqual(['text', 'fields'])
+  expect(of(event)).toEqual(['text', 'fields'])
+  expect(of(below(event, ['type']) as Schema)).toEqual(['text', 'list'])
+  expect(of({ type: 'object', properties: { query: plain } })).toEqual(['fields'])
+  expect(of({ type: 'object', additionalProperties: {} })).toEqual(['map'])
+  expect(of({ type: 'object', additionalProperties: plain })).toEqual(['map'])
+  expect(of({ type: 'object', additionalProperties: { type: 'array', items: plain } })).toEqual([])
+  expect(of({ enum: ['read committed'] })).toEqual(['choice'])
+  expect(of({ type: 'boolean' })).toEqual(['choice'])
+  expect(of({ type: 'integer' })).toEqual(['number'])
+})
+
+test('what is typed is a number only if nothing of it is lost', () => {
+  expect(['5', '007', '1e3', '-2.5', 'true', 'True', '', ' 5'].map(plainValue)).toEqual([
+    5,
+    '007',
+    '1e3',
+    -2.5,
+    true,
+    'True',
+    '',
+    ' 5',
+  ])
 })
