@@ -1,5 +1,6 @@
-// The states of the tasks of a run at any moment of it, made from the times of its attempts.
+// The states of the tasks of a run at any moment of it, made from the times of its attempts and from what people decided.
 import type { Timeline } from '../api/types'
+import { type Decisions, none } from './decisions'
 import type { Drawing, States } from './drawing'
 
 export type Replay = {
@@ -17,9 +18,9 @@ const pending = 0
 
 /**
  * Makes the changes of a run. Between two attempts a task waits for its retry. A task without an attempt, such as one
- * that was skipped, has its last state from the moment when all that it needs had ended.
+ * that was skipped, has its last state from the moment when all that it needs had ended, or when a person marked it.
  */
-export function replayOf(t: Timeline, d: Drawing, now: States): Replay {
+export function replayOf(t: Timeline, d: Drawing, now: States, decided: Decisions = none): Replay {
   const names = ['pending', ...now.names.filter((n) => n !== 'pending')]
   const number = (name: string) => {
     const at = names.indexOf(name)
@@ -31,15 +32,17 @@ export function replayOf(t: Timeline, d: Drawing, now: States): Replay {
   }
   const last = (task: number) => now.names[now.of[task] ?? 0] ?? 'pending'
   const attempts = attemptsOf(t)
+  const marks = marksOf(d, decided)
   for (let task = 0; task < now.of.length; task++) {
     const own = attempts.get(task)
-    if (own) played(t, task, own, last(task), add)
+    if (own) played(t, task, own, endOf(t, own, marks.get(task)) ?? last(task), add)
   }
   for (const [foreach, ranges] of now.instances) instancesOf(t, foreach, ranges, attempts, last(foreach), add)
   for (let task = 0; task < d.n; task++) {
     if (attempts.has(task) || now.instances.has(task)) continue
-    add(t.ready[task] ?? -1, task, last(task))
+    add(t.ready[task] ?? -1, task, marks.has(task) ? 'ready' : last(task))
   }
+  for (const [task, all] of marks) for (const m of all) add(m.at, task, m.state)
   changes.sort((a, b) => a[0] - b[0] || a[1] - b[1])
   return {
     end: Math.max(1, t.now),
@@ -49,6 +52,26 @@ export function replayOf(t: Timeline, d: Drawing, now: States): Replay {
     names,
     now,
   }
+}
+
+/** The marks by task. */
+function marksOf(d: Drawing, { marks }: Decisions): Map<number, Decisions['marks']> {
+  const by = new Map<number, Decisions['marks']>()
+  if (marks.length === 0) return by
+  const numbers = new Map(d.names.map((name, i) => [name, i]))
+  for (const m of marks) {
+    const task = numbers.get(m.task)
+    if (task === undefined) continue
+    by.set(task, [...(by.get(task) ?? []), m])
+  }
+  return by
+}
+
+/** The state in which the last attempt left its task, if a person marked the task afterwards. */
+function endOf(t: Timeline, own: number[], marks: Decisions['marks'] | undefined): string | undefined {
+  const last = own.at(-1)
+  if (last === undefined || !marks?.some((m) => m.at >= (t.finished[last] ?? 0))) return undefined
+  return t.states[t.outcome[last] ?? -1]
 }
 
 /** The attempts by task, in the order of their numbers. */

@@ -4,7 +4,8 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react'
 import { get, path } from '../api/client'
 import { useDrawing, useStates } from '../api/columns'
-import type { Run, Timeline } from '../api/types'
+import type { Event, ListEvent, Run, Timeline } from '../api/types'
+import { type Decisions, decisionKinds, decisionsOf, isPaused, markAt } from '../canvas/decisions'
 import type { Drawing, States } from '../canvas/drawing'
 import { GraphView } from '../canvas/graphview'
 import { changesUntil, neighbourTime, type Replay, replayOf, statesAt, tally } from '../canvas/replay'
@@ -26,13 +27,28 @@ export function ReplayView({ run, task }: { run: Run; task: string | undefined }
     queryFn: ({ signal }) => get<Timeline>(path('runs', run.id, 'timeline'), {}, signal),
     placeholderData: keepPreviousData,
   })
+  // The graph does not wait for it: pauses and marks are added when it is there.
+  const history = useQuery({
+    queryKey: liveKey([`run ${run.id}`], 'decisions'),
+    queryFn: ({ signal }) => readDecisions(run.id, signal),
+    placeholderData: keepPreviousData,
+    retry: false,
+  })
   return (
     <Loaded query={drawing} rows={12}>
       {(d) => (
         <Loaded query={states} rows={12}>
           {(now) => (
             <Loaded query={timeline} rows={12}>
-              {(t) => <Player drawing={d} now={now} timeline={t} task={task} />}
+              {(t) => (
+                <Player
+                  drawing={d}
+                  now={now}
+                  timeline={t}
+                  decided={decisionsOf(history.data ?? [], t.t0)}
+                  task={task}
+                />
+              )}
             </Loaded>
           )}
         </Loaded>
@@ -41,21 +57,38 @@ export function ReplayView({ run, task }: { run: Run; task: string | undefined }
   )
 }
 
+/** The most pages of the history that are read: each has up to 1,000 transactions. */
+const pagesMax = 20
+
+async function readDecisions(run: string, signal: AbortSignal): Promise<Event[]> {
+  const found: Event[] = []
+  let cursor: string | null | undefined
+  for (let i = 0; i < pagesMax && cursor !== null; i++) {
+    const query = { kind: decisionKinds, limit: 1000, cursor }
+    const page: ListEvent = await get(path('runs', run, 'events'), query, signal)
+    found.push(...page.items)
+    cursor = page.next ?? null
+  }
+  return found
+}
+
 function Player({
   drawing: d,
   now,
   timeline: t,
+  decided,
   task,
 }: {
   drawing: Drawing
   now: States
   timeline: Timeline
+  decided: Decisions
   task: string | undefined
 }) {
   const search = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
   const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
-  const replay = useMemo(() => replayOf(t, d, now), [t, d, now])
+  const replay = useMemo(() => replayOf(t, d, now, decided), [t, d, now, decided])
   const asked = search.at === undefined ? replay.end : Number(search.at)
   const { time, playing, play, stop, speed, setSpeed } = usePlayer(
     replay,
@@ -75,7 +108,8 @@ function Player({
     e.preventDefault()
   }
   const counts = tally(states, d.n)
-  const words = `${duration(time)} of ${duration(replay.end)}, ${taskOrder
+  const paused = isPaused(decided, time) ? ', the run is paused' : ''
+  const words = `${duration(time)} of ${duration(replay.end)}${paused}, ${taskOrder
     .filter((s) => counts.has(s))
     .map((s) => `${counts.get(s)} ${lookOf(s).label.toLowerCase()}`)
     .join(', ')}`
@@ -100,19 +134,40 @@ function Player({
             aria-label="Next change"
             onPress={() => seek(neighbourTime(replay, time, 1))}
           />
-          <input
-            className="replay-time"
-            type="range"
-            min={0}
-            max={replay.end}
-            step="any"
-            value={time}
-            aria-label="Moment of the run"
-            aria-valuetext={words}
-            title="← and → go to the previous and the next change"
-            onChange={(e) => seek(Number(e.target.value))}
-            onKeyDown={onKey}
-          />
+          <span className="replay-track">
+            <input
+              className="replay-time"
+              type="range"
+              min={0}
+              max={replay.end}
+              step="any"
+              value={time}
+              aria-label="Moment of the run"
+              aria-valuetext={words}
+              title="← and → go to the previous and the next change"
+              onChange={(e) => seek(Number(e.target.value))}
+              onKeyDown={onKey}
+            />
+            <span className="replay-decided" aria-hidden="true">
+              {decided.pauses.map(([from, to = replay.end]) => (
+                <i
+                  key={from}
+                  data-what="pause"
+                  style={{
+                    left: `${(100 * from) / replay.end}%`,
+                    width: `${(100 * (to - from)) / replay.end}%`,
+                  }}
+                />
+              ))}
+              {decided.marks.map((m) => (
+                <i
+                  key={`${m.at} ${m.task}`}
+                  data-what="mark"
+                  style={{ left: `${(100 * m.at) / replay.end}%` }}
+                />
+              ))}
+            </span>
+          </span>
           <span className="num replay-at">
             {duration(time)} <span className="sub">{clock(Date.parse(t.t0) + time)}</span>
           </span>
@@ -128,6 +183,7 @@ function Player({
           </label>
         </div>
         <div className="row replay-counts">
+          {paused ? <State state="paused">the run is paused</State> : null}
           {taskOrder
             .filter((s) => counts.has(s))
             .map((s) => (
@@ -135,7 +191,7 @@ function Player({
                 {count(counts.get(s) ?? 0)} {lookOf(s).label.toLowerCase()}
               </State>
             ))}
-          <LastChange replay={replay} drawing={d} time={time} />
+          <LastChange replay={replay} drawing={d} decided={decided} time={time} />
         </div>
       </div>
       <GraphView
@@ -152,13 +208,26 @@ function Player({
 }
 
 /** The change that came last before the moment that is shown. */
-function LastChange({ replay: r, drawing, time }: { replay: Replay; drawing: Drawing; time: number }) {
+function LastChange({
+  replay: r,
+  drawing,
+  decided,
+  time,
+}: {
+  replay: Replay
+  drawing: Drawing
+  decided: Decisions
+  time: number
+}) {
   let i = changesUntil(r, time) - 1
   while (i >= 0 && r.tasks[i]! >= drawing.n) i--
   if (i < 0) return null
+  const name = drawing.names[r.tasks[i]!]
+  const mark = markAt(decided, name, r.times[i]!)
   return (
     <span className="sub">
-      last: {drawing.names[r.tasks[i]!]} {lookOf(r.names[r.to[i]!] ?? '').label.toLowerCase()}
+      last: {name} {lookOf(r.names[r.to[i]!] ?? '').label.toLowerCase()}
+      {mark ? `, marked${mark.by ? ` by ${mark.by}` : ''}` : ''}
     </span>
   )
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Timeline } from '../../src/api/types'
+import { decisionsOf, isPaused, markAt } from '../../src/canvas/decisions'
 import { readDrawing, type States } from '../../src/canvas/drawing'
 import { changesUntil, neighbourTime, replayOf, statesAt, tally } from '../../src/canvas/replay'
 import { packDrawing } from './packed'
@@ -114,4 +115,59 @@ test('at its end a replay has the states of the run, and each seek equals a play
       },
     ),
   )
+})
+
+test('a mark changes its task when it was made, not before, and an attempt before it ended as it did', () => {
+  const t = timeline({
+    states: ['failed'],
+    ready: [0, 30],
+    task: [0],
+    number: [1],
+    outcome: [0],
+    assigned: [5],
+    started: [10],
+    finished: [30],
+    now: 100,
+  })
+  const events = [
+    { kind: 'marked', at: '2026-11-24T00:00:00.060Z', task: 'a', state: 'succeeded', actor: 'ada' },
+    { kind: 'marked', at: '2026-11-24T00:00:00.070Z', task: 'b', state: 'skipped', actor: null },
+    { kind: 'marked', at: '2026-11-24T00:00:00.080Z', task: 'gone', state: 'skipped', actor: null },
+  ] as const
+  const decided = decisionsOf([...events], t.t0)
+  const r = replayOf(t, drawing(['a', 'b']), states(['succeeded', 'skipped']), decided)
+  expect([20, 40, 65, 75].map((time) => at(r, time))).toEqual([
+    ['running', 'pending'],
+    ['failed', 'ready'],
+    ['succeeded', 'ready'],
+    ['succeeded', 'skipped'],
+  ])
+  expect(markAt(decided, 'a', 60)?.by).toBe('ada')
+  expect(markAt(decided, 'a', 30)).toBeUndefined()
+})
+
+test('a pause lasts from the state paused to the next state, or still', () => {
+  const state = (at: string, of: string, task: string | null = null) =>
+    ({ kind: 'state', at: `2026-11-24T00:00:${at}Z`, task, state: of, actor: null }) as const
+  const d = decisionsOf(
+    [
+      state('00', 'running'),
+      state('02', 'paused'),
+      state('03', 'skipped', 'a'),
+      state('05', 'running'),
+      state('08', 'paused'),
+    ],
+    '2026-11-24T00:00:00Z',
+  )
+  expect(d.pauses).toEqual([
+    [2000, 5000],
+    [8000, undefined],
+  ])
+  expect([1000, 2000, 4999, 5000, 9000].map((time) => isPaused(d, time))).toEqual([
+    false,
+    true,
+    true,
+    false,
+    true,
+  ])
 })
