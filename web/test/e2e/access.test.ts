@@ -15,11 +15,13 @@ import {
   type Server,
   serve,
 } from './harness'
+import { pages } from './pages'
 
 let server: Server
 let browser: Browser
 let failed = ''
 let alert = ''
+let backfill = ''
 
 beforeAll(async () => {
   server = await serve()
@@ -39,6 +41,24 @@ beforeAll(async () => {
   expect((await ask(`${server.base}/api/v1/channels/default/ops`, log)).status).toBe(200)
   const alerts = await (await ask(`${server.base}/api/v1/alerts`)).json()
   alert = (alerts as { items: { id: string }[] }).items[0]?.id as string
+  await apply(
+    server.base,
+    'orders',
+    'name: orders\ntriggers: [{name: created, event: {type: order.created}}]\ntasks: {wait: {wait: {event: {type: paid, filter: "true"}}}, ask: {sql: {connection: db, query: "SELECT :a", params: {a: 1}}}}\n',
+  )
+  await apply(
+    server.base,
+    'past',
+    'name: past\ntriggers: [{name: daily, cron: "0 3 * * *"}]\ntasks: {a: {run: "true"}}\n',
+  )
+  const filled = await call(server.base, '/backfills', {
+    workflow: 'past',
+    trigger: 'daily',
+    from: '2026-01-01T00:00:00Z',
+    to: '2026-01-03T00:00:00Z',
+  })
+  expect(filled.id).toBeDefined()
+  backfill = String(filled.id)
   // The newest failed run: the flow by keys opens the first one of the list.
   const { id } = await call(server.base, '/runs', { workflow: 'job-center', params: { fail: 't4' } })
   expect(await ended(server.base, id)).toBe('failed')
@@ -51,59 +71,6 @@ afterAll(async () => {
 })
 
 const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.base + path)
-
-const today = new Date().toISOString().slice(0, 13)
-
-/** FAILED stands for the run that failed, ALERT for an alert. */
-const pages = [
-  '/',
-  '/workflows',
-  '/w/default/hello',
-  '/w/default/hello?tab=versions',
-  '/w/default/job-center/start',
-  '/runs',
-  '/r/FAILED?task=t4',
-  '/r/FAILED?task=t4&tab=input',
-  '/r/FAILED?view=graph&group=on',
-  '/r/FAILED?task=t4&ask=recover',
-  '/w/default/job-center?tab=graph&task=t4',
-  '/r/FAILED?view=timeline',
-  '/r/FAILED?view=replay&at=1',
-  '/w/default/job-center?tab=grid&task=t4&run=FAILED',
-  '/r/FAILED?view=events',
-  '/r/FAILED?view=about',
-  '/r/FAILED/log/t4',
-  '/schedules',
-  '/schedules/next',
-  '/schedules/missed',
-  `/schedules/calendar?from=${today}`,
-  '/schedules/calendar?view=month',
-  '/approvals',
-  '/alerts',
-  '/alerts/ALERT',
-  '/silences?ask=silence',
-  '/w/default/watched?tab=alerts',
-  '/backfills',
-  '/backfills/new',
-  '/admin/me',
-  '/admin/users',
-  '/admin/users/api',
-  '/admin/roles?role=operator',
-  '/admin/tokens',
-  '/admin/secrets',
-  '/admin/channels',
-  '/admin/sessions',
-  '/admin/audit',
-  '/admin/about',
-  '/queues',
-  '/q/system.recovery',
-  '/locks',
-  '/search?q=job',
-  '/cluster',
-  '/n/n1',
-  '/edit/default/job-center?task=t4',
-  '/compare?a=FAILED&b=FAILED',
-]
 
 type Axe = {
   run: (
@@ -143,7 +110,10 @@ describe.concurrent('no accessibility fault and no forbidden request, in both th
   test.for(pages)('%s', async (where, { expect }) => {
     const page = free.pop() ?? (await shared.context.newPage())
     await page.setViewportSize({ width: 1440, height: 900 })
-    await goTo(page, server.base + where.replaceAll('FAILED', failed).replace('ALERT', alert))
+    await goTo(
+      page,
+      server.base + where.replaceAll('FAILED', failed).replace('ALERT', alert).replace('BACKFILL', backfill),
+    )
     if (/[?&]ask=/.test(where)) await page.getByRole('dialog').waitFor()
     await page.evaluate(axe) // the policy of the page forbids scripts that are added to it; the debugger may run one
     await page.emulateMedia({ colorScheme: 'light' })
