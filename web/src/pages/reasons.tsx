@@ -13,7 +13,18 @@ export function Reasons({
   full?: boolean
 }) {
   if (!reasons || reasons.length === 0) return fallback ? <p className="sub">{fallback}</p> : null
-  if (!full) return <p className="sub">{sentence(withoutState(reasons[0]?.what ?? ''))}</p>
+  const [first] = reasons
+  if (!full)
+    return (
+      <p className="sub">
+        {sentence(withoutState(first?.what ?? ''))}
+        {first?.holder && runID.test(first.holder) ? (
+          <>
+            , held by <Linked text={first.holder} />
+          </>
+        ) : null}
+      </p>
+    )
   return (
     <ul className="reasons">
       {reasons.map((r) => (
