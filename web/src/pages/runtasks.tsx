@@ -21,7 +21,7 @@ const largeAt = 2000
 export const isLarge = (run: Run) =>
   Object.values(run.counts as Record<string, number>).reduce((sum, n) => sum + n, 0) > largeAt
 
-/** The tasks of a run. The order of the graph is the order of the file; in a long list what needs a person comes first. */
+/** The tasks of a run. Failed ones come first, then the order of the file; in a long list, the order of what needs a person. */
 export function TaskList({ run }: { run: Run }) {
   return isLarge(run) ? <LargeList run={run} /> : <SmallList run={run} />
 }
@@ -34,6 +34,7 @@ function SmallList({ run }: { run: Run }) {
     const rows = (tasks.data ?? []).filter((t) => t.name.includes(q) && (state === '' || t.state === state))
     if (rows.length > tableMax)
       rows.sort((a, b) => taskOrder.indexOf(a.state) - taskOrder.indexOf(b.state) || a.id - b.id)
+    else rows.sort((a, b) => Number(b.state === 'failed') - Number(a.state === 'failed') || a.id - b.id)
     return rows
   }, [tasks.data, q, state])
   const open = (name: string) => void navigate({ search: (old) => ({ ...old, task: name }), replace: true })
