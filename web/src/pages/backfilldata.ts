@@ -1,4 +1,4 @@
-import type { BackfillRequest } from '../api/types'
+import type { BackfillRequest, Schedule } from '../api/types'
 import { quote } from './startdata'
 
 export type BackfillSearch = {
@@ -37,3 +37,24 @@ export const backfillCommand = (r: BackfillRequest) =>
     ...(r.only ? [`--only ${quote(r.only)}`] : []),
     ...(r.order ? [`--order ${quote(r.order)}`] : []),
   ].join(' ')
+
+const two = (n: number) => String(n).padStart(2, '0')
+const minuteOf = (d: Date, time: string) =>
+  `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${time}`
+
+/** Ranges of whole days before today that people fill most, on the viewer's clocks. */
+export function ranges(now: Date): { label: string; from: string; to: string }[] {
+  const day = (back: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - back)
+  const monday = (now.getDay() + 6) % 7
+  const range = (label: string, first: number, last: number) => ({
+    label,
+    from: minuteOf(day(first), '00:00'),
+    to: minuteOf(day(last), '23:59'),
+  })
+  return [range('Yesterday', 1, 1), range('Last 7 days', 7, 1), range('Last week', monday + 7, monday + 1)]
+}
+
+const timed = new Set(['cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually'])
+
+/** Whether a trigger has instants, which a backfill can start runs for. */
+export const isTimed = (s: Pick<Schedule, 'sensor' | 'kind'>): boolean => !s.sensor && timed.has(s.kind)

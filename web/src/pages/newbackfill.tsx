@@ -9,10 +9,8 @@ import { clock, plural } from '../kit/format'
 import { Panel } from '../kit/panel'
 import { Button, Clock, Command, Field } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
-import { backfillCommand, requestOf } from './backfilldata'
+import { backfillCommand, isTimed, ranges, requestOf } from './backfilldata'
 import { Head } from './head'
-
-const timed = new Set(['cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually'])
 
 /** Asks for a range, counts what it would start, and starts just that. */
 export function NewBackfill() {
@@ -40,7 +38,7 @@ export function NewBackfill() {
       () => post<Backfill>('/backfills', request as BackfillRequest, key),
       (b) => void navigate({ to: '/backfills/$id', params: { id: String(b.id) } }),
     )
-  const timers = (schedules.data ?? []).filter((s) => !s.sensor && timed.has(s.kind))
+  const timers = (schedules.data ?? []).filter((s) => isTimed(s))
   return (
     <>
       <Head title="New backfill" label="New backfill" />
@@ -92,6 +90,19 @@ export function NewBackfill() {
                 onChange={(e) => set({ to: e.target.value })}
               />
             </label>
+          </div>
+          <div className="row">
+            {ranges(new Date()).map(({ label, from, to }) => (
+              <button
+                key={label}
+                type="button"
+                className="chip"
+                aria-pressed={search.from === from && search.to === to}
+                onClick={() => set({ from, to })}
+              >
+                {label}
+              </button>
+            ))}
           </div>
           <div className="row">
             <label className="field grow">

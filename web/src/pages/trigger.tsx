@@ -12,6 +12,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Clock, Command, Field, RunLink, State, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { isTimed } from './backfilldata'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
 import { SeekDialog, SourcePanel } from './sourceparts'
@@ -80,6 +81,11 @@ function Verbs({ s, open, resume }: { s: Schedule; open: (name: string) => void;
   const verb = { verb: 'schedule.operate', namespace: s.namespace }
   return (
     <>
+      {isTimed(s) ? (
+        <Link className="button" to="/backfills/new" search={{ workflow: s.workflow, trigger: s.name }}>
+          Backfill…
+        </Link>
+      ) : null}
       <VerbButton {...verb} icon="play" onPress={() => open('fire')}>
         Fire now…
       </VerbButton>

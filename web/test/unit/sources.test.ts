@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import type { Schedule } from '../../src/api/types'
 import { configOf, missing, textsOf } from '../../src/pages/admin/channeldata'
 import { sideOf, types } from '../../src/pages/admin/connectiondata'
+import { ranges } from '../../src/pages/backfilldata'
 import { differing } from '../../src/pages/nodedata'
 import { isAway, lagText, seekPlan, seekTo, targetsOf } from '../../src/pages/sourcedata'
 
@@ -95,4 +96,14 @@ test('a connection becomes fields and is the same again; one with more stays JSO
 
 test('a kind with two declarations differs', () => {
   expect([...differing([{ kind: 'a' }, { kind: 'b' }, { kind: 'b' }])]).toEqual(['b'])
+})
+
+test('the ranges of a backfill are whole days before today; a week begins on Monday', () => {
+  const at = (now: Date) => Object.fromEntries(ranges(now).map((r) => [r.label, [r.from, r.to]]))
+  expect(at(new Date(2026, 10, 27, 9))).toEqual({
+    Yesterday: ['2026-11-26T00:00', '2026-11-26T23:59'],
+    'Last 7 days': ['2026-11-20T00:00', '2026-11-26T23:59'],
+    'Last week': ['2026-11-16T00:00', '2026-11-22T23:59'],
+  })
+  expect(at(new Date(2026, 2, 1, 0))['Last week']).toEqual(['2026-02-16T00:00', '2026-02-22T23:59'])
 })
