@@ -96,15 +96,14 @@ type Orphan struct {
 	Why    string
 }
 
-// allowed reports whether attempts of a task may have handles. Which kinds have them is known only to the
-// machines that run them.
+// allowed reports whether attempts of a task may have handles.
 func (o outside) allowed(t TaskID) bool {
-	if t < 0 || o.r.Graph == nil {
-		return false
-	}
-	p := o.r.Graph.Policy(t)
-	return p.Release || p.Place.Kind() != ""
+	return t >= 0 && o.r.Graph != nil && o.r.Graph.Policy(t).Handles()
 }
+
+// Handles reports whether attempts under the policy may have handles. Which kinds have them is known only to
+// the machines that run them.
+func (p *Policy) Handles() bool { return p.Release || p.Place.Kind() != "" }
 
 // at returns the handle of the attempt in a slot.
 func (o outside) at(i int32) Handle {

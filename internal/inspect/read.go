@@ -387,7 +387,7 @@ func (rd *Reader) Task(ctx context.Context, id dag.RunID, name string) (TaskView
 		return TaskView{}, errors.Join(err, errkind.ErrNotFound)
 	}
 	v := views[0]
-	if g.Policy(t).Release && len(v.Attempts) > 0 {
+	if g.Policy(t).Handles() && len(v.Attempts) > 0 {
 		err = addHandles(ctx, rd.store, id, &v)
 	}
 	return v, err
