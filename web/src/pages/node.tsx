@@ -165,7 +165,9 @@ function Shards({ n }: { n: Node }) {
       }
     >
       <dl className="facts pad">
-        <Field label="Owned">{list?.length ? rangesOf(list) : <span className="muted">none</span>}</Field>
+        <Field label="Owned">
+          {list?.length ? `number ${rangesOf(list)}` : <span className="muted">none</span>}
+        </Field>
         {moved?.length ? <Field label="Moved to it by hand">{rangesOf(moved)}</Field> : null}
         {n.stopped ? <Field label="Scheduler">stopped: it owns no shard until it is started</Field> : null}
       </dl>

@@ -254,7 +254,7 @@ const toneOf = (state: string) => tones[state] ?? 'calm'
 function About({ run }: { run: Run }) {
   const params = Object.entries((run.params ?? {}) as Record<string, unknown>)
   return (
-    <>
+    <div className="stack">
       <DeadlinesOf run={run} />
       <div className="columns">
         <Panel title="Parameters" count={params.length}>
@@ -270,7 +270,9 @@ function About({ run }: { run: Run }) {
         <Panel title="About">
           <dl className="facts pad">
             <Field label="Id">
-              <code>{run.id}</code> <Copy text={run.id} />
+              <span className="row">
+                <code>{run.id}</code> <Copy text={run.id} />
+              </span>
             </Field>
             <Field label="Created">
               <Clock time={run.created_at} />
@@ -305,6 +307,6 @@ function About({ run }: { run: Run }) {
           </div>
         </Panel>
       </div>
-    </>
+    </div>
   )
 }
