@@ -57,11 +57,15 @@ export function Outline({
             title={state ? `${d.names[t]}: ${lookOf(state).label}` : d.names[t]}
           >
             {state ? <Mark state={state} size={14} /> : null}
-            {change === 'same' ? null : (
-              <b className="change" data-tone={changeLooks[change].tone} aria-hidden="true">
-                {changeLooks[change].sign}
+            {d.changes ? (
+              <b
+                className="change"
+                data-tone={change === 'same' ? undefined : changeLooks[change].tone}
+                aria-hidden="true"
+              >
+                {change === 'same' ? '' : changeLooks[change].sign}
               </b>
-            )}
+            ) : null}
             <span className="clip">{d.names[t]}</span>
             {change === 'same' ? null : <span className="hidden-text">{change}</span>}
             {many > 0 ? <span className="sub">×{many}</span> : null}

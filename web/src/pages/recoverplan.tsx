@@ -54,7 +54,7 @@ function Plan({ run, plan: p }: { run: Run; plan: RecoveryPlan }) {
     p.locks.length > 0 ? `${p.locks.length === 1 ? 'the lock' : 'the locks'} ${p.locks.join(', ')}` : '',
   ].filter(Boolean)
   return (
-    <>
+    <div className="stack">
       <p>
         {p.again === 0
           ? 'No task is done again: the run gets another end.'
@@ -84,6 +84,6 @@ function Plan({ run, plan: p }: { run: Run; plan: RecoveryPlan }) {
           {p.queues.join(', ')}.
         </p>
       ) : null}
-    </>
+    </div>
   )
 }

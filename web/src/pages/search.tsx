@@ -6,7 +6,7 @@ import { useNodes, useQueues, useRuns, useSchedules, useWorkflows } from '../api
 import { useNamespace, within } from '../app/namespace'
 import { TextFilter } from '../kit/filter'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Ago, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { Head } from './head'
 import { NodeLink } from './nodeparts'
 import { found, foundMax } from './searchdata'
@@ -66,7 +66,8 @@ function Found({ q }: { q: string }) {
       <Part title="Schedules" of={s.of} query={schedules}>
         {s.items.map((i) => (
           <li key={`${i.workflow} ${i.name}`} className="row">
-            <State state={i.state} /> <WorkflowLink name={i.workflow} tab="triggers" /> {i.name}
+            <State state={i.state} /> <WorkflowLink name={i.workflow} tab="triggers" />{' '}
+            <TriggerLink workflow={i.workflow} name={i.name} />
           </li>
         ))}
       </Part>
@@ -95,7 +96,8 @@ function Runs({ q, ns }: { q: string; ns: string }) {
         <li key={r.id} className="row">
           <State state={r.state} /> <WorkflowLink name={r.workflow} /> <RunLink id={r.id} />{' '}
           <span className="sub">
-            <Ago time={r.created_at} /> {r.message ?? ''}
+            <Ago time={r.created_at} />
+            {r.message ? ` · ${r.message}` : ''}
           </span>
         </li>
       ))}
@@ -133,7 +135,7 @@ function Part({
   return (
     <Panel title={title} count={query.data ? `${of}${more ? '+' : ''}` : undefined}>
       <Loaded query={query} rows={1} isEmpty={() => of === 0} empty="Nothing fits.">
-        {() => <ul className="list pad">{children}</ul>}
+        {() => <ul className="list pad found">{children}</ul>}
       </Loaded>
     </Panel>
   )
