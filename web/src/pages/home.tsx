@@ -17,7 +17,7 @@ import { byWorkflow } from './alertdata'
 import { AlertMark } from './alertparts'
 import { Away, useAway } from './awaysources'
 import { Head } from './head'
-import { failing, hours, telling } from './homedata'
+import { failing, hours, telling, type Waiting, waiting } from './homedata'
 import { NodeLink } from './nodeparts'
 import { crowded, waitersOf } from './queuedata'
 import { Reasons } from './reasons'
@@ -31,8 +31,8 @@ export function Home() {
   const [ns] = useNamespace()
   const ended = useRuns({ limit: 500, since: useSince() })
   const failed = failing((ended.data?.items ?? []).filter((r) => within(ns, r.namespace)))
-  const waiting = useRuns({ state: 'waiting', limit: 50 })
-  const stuck = (waiting.data?.items ?? []).filter((r) => within(ns, r.namespace))
+  const runs = useRuns({ state: 'waiting', limit: 50 })
+  const stuck = (runs.data?.items ?? []).filter((r) => within(ns, r.namespace))
   const missed = useUnfired()
   const late = (missed.data?.items ?? []).filter((f) => within(ns, f.namespace))
   const queues = useQueues()
@@ -78,7 +78,7 @@ export function Home() {
         actions={<Link to="/schedules/missed">All missed and late fires</Link>}
       >
         <Loaded
-          query={both(both(both(waiting, missed), queues), sources)}
+          query={both(both(both(runs, missed), queues), sources)}
           rows={3}
           isEmpty={() => bad === 0}
           empty={
@@ -90,9 +90,11 @@ export function Home() {
               {away.slice(0, shownMax).map((s) => (
                 <Away key={`${s.workflow} ${s.name}`} s={s} />
               ))}
-              {stuck.slice(0, shownMax).map((run) => (
-                <Stuck key={run.id} run={run} />
-              ))}
+              {waiting(stuck)
+                .slice(0, shownMax)
+                .map((w) => (
+                  <Stuck key={w.run.id} {...w} />
+                ))}
               {full.slice(0, shownMax).map((q) => (
                 <Full key={q.name} q={q} />
               ))}
@@ -268,13 +270,21 @@ function Printed({ run }: { run: Run }) {
   )
 }
 
-function Stuck({ run }: { run: Run }) {
+function Stuck({ run, more }: Waiting) {
   const explain = useExplain(run.id)
   return (
     <li>
       <Mark state="waiting" />
       <div className="grow">
         <WorkflowLink name={run.workflow} /> <RunLink id={run.id} />
+        {more > 0 ? (
+          <span className="sub">
+            {' · '}
+            <Link to="/runs" search={{ state: 'waiting', workflow: run.workflow }}>
+              {plural(more, 'more run', 'more runs')}
+            </Link>
+          </span>
+        ) : null}
         <Reasons reasons={explain.data?.reasons} fallback="" />
       </div>
       <span className="sub nowrap">

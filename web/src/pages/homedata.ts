@@ -41,3 +41,15 @@ export function telling(text: string): string | undefined {
     .filter((line) => line !== '')
   return lines.findLast((line) => level(line) === 'error') ?? lines.at(-1)
 }
+
+export type Waiting = { run: Run; more: number }
+
+/** One line for each workflow with runs that wait: its oldest run, and how many more there are. */
+export function waiting(newestFirst: Run[]): Waiting[] {
+  const found = new Map<string, Waiting>()
+  for (const run of newestFirst) {
+    const seen = found.get(run.workflow)
+    found.set(run.workflow, { run, more: seen ? seen.more + 1 : 0 })
+  }
+  return [...found.values()]
+}

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
+import type { Run } from '../../src/api/types'
 import { score } from '../../src/app/score'
 import { ago, bytes, duration } from '../../src/kit/format'
 import { windowOf } from '../../src/kit/rows'
-import { failing } from '../../src/pages/homedata'
+import { failing, waiting } from '../../src/pages/homedata'
 import { type Found, placeOf, take } from '../../src/pages/logsearch'
 import { command, typed } from '../../src/pages/startdata'
 import { level, pieces, plain } from '../../src/text/ansi'
@@ -139,4 +140,15 @@ test('the palette finds by words and by first letters', () => {
   expect(score('nightly', 'shop/nightly-orders')).toBeGreaterThan(score('nightly', 'the nxixgxhxtxlxy'))
   expect(score('sno', 'shop/nightly-orders')).toBeGreaterThan(0)
   expect(score('zz', 'shop')).toBe(0)
+})
+
+test('runs that wait are one line for each workflow: the oldest, and how many more', () => {
+  const run = (id: string, workflow: string) => ({ id, workflow }) as Run
+  expect(
+    waiting([run('3', 'a'), run('2', 'b'), run('1', 'a'), run('0', 'a')]).map((w) => [w.run.id, w.more]),
+  ).toEqual([
+    ['0', 2],
+    ['2', 0],
+  ])
+  expect(waiting([])).toEqual([])
 })
