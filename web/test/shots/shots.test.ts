@@ -1,5 +1,6 @@
 // Takes the pictures of docs/ui on the real program: make screenshots. SHOTS narrows them by name.
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,8 +8,11 @@ import * as harness from '../e2e/harness'
 
 const out = process.env.SHOTS_TO ?? join(process.cwd(), '../docs/ui')
 const only = process.env.SHOTS ?? ''
-// Takes every picture in one theme: for a look at both.
-const theme = process.env.SHOTS_THEME ? { colorScheme: process.env.SHOTS_THEME as 'light' | 'dark' } : {}
+// Takes every picture in one theme, or at one width: for a look at both.
+const theme = {
+  ...(process.env.SHOTS_THEME ? { colorScheme: process.env.SHOTS_THEME as 'light' | 'dark' } : {}),
+  ...(process.env.SHOTS_WIDTH ? { width: Number(process.env.SHOTS_WIDTH) } : {}),
+}
 const sizeMax = 100 << 10
 
 let server: harness.Server
@@ -16,6 +20,10 @@ let failed = ''
 let loadRun = ''
 let alert = ''
 let waits = ''
+let trained = ''
+/** The work outside of its process has ended once this file exists. */
+const gate = join(tmpdir(), `skein-shots-${process.pid}`)
+let decided = ''
 
 const nightly = `name: nightly-orders
 description: Load the orders of the day into the warehouse
@@ -96,6 +104,88 @@ tasks:
   train: {queue: gpu, run: "sleep 3600"}
   test: {queue: gpu, run: "sleep 3600"}
 `
+
+const orders = `name: orders
+namespace: shop
+params:
+  id: {default: none}
+triggers:
+  - {name: paid, event: {type: order.paid, filter: "event.data.total > 5"}, max_concurrent_runs: 1, params: {id: "\${{ trigger.event.id }}"}}
+  - {name: crm, poll: {connection: crm, url: /orders, every: 1s, id: item.id}}
+  - {name: rows, query: {connection: warehouse, query: "SELECT id FROM orders WHERE id > :cursor ORDER BY id LIMIT 500", cursor: id}}
+tasks:
+  check: {run: "true"}
+  sent: {needs: check, wait: {event: {type: order.sent, filter: event.data.id == params.id, within: 1h}}}
+  bill: {needs: check, sql: {connection: warehouse, query: "UPDATE orders SET billed = true WHERE id = :id", params: {id: "\${{ params.id }}"}}}
+  close: {needs: [sent, bill], approval: {message: "Close the order?"}}
+`
+const train = `name: train
+namespace: shop
+tasks:
+  prepare: {run: "sleep 0.3"}
+  train: {needs: prepare, run: "echo job-17 > $SKEIN_HANDLE; echo submitted job-17; sleep 1; exit 1", release: "test -e ${gate}", release_timeout: 1h}
+`
+
+/** What the pages show of other systems: connections, sources, and work outside of an attempt. */
+async function outside() {
+  const { base } = server
+  await put('/connections/shop/crm', {
+    config: { http: { url: 'http://127.0.0.1:9/api', token: { secret: 'CRM_TOKEN' } } },
+  })
+  await put('/connections/shop/warehouse', {
+    config: {
+      postgres: { host: 'db.example.org', user: 'loader', password: { secret: 'PG' }, database: 'orders' },
+    },
+  })
+  await put('/connections/shop/gpu', {
+    config: {
+      ssh: { host: 'gpu-3', user: 'ci', key: { secret: 'KEY' }, known_hosts: 'gpu-3 ssh-ed25519 AAAA' },
+    },
+  })
+  for (const [name, text] of [
+    ['orders', orders],
+    ['train', train],
+  ] as const) {
+    const answer = await harness.ask(`${base}/api/v1/workflows/shop/${name}`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/yaml' },
+      body: text,
+    })
+    expect(answer.status, await answer.text()).toBeLessThan(300)
+  }
+  const events = Array.from({ length: 12 }, (_, i) => ({
+    specversion: '1.0',
+    id: `o-${1200 + i}`,
+    source: 'shop',
+    type: 'order.paid',
+    data: { id: `o-${1200 + i}`, total: 3 + i },
+  }))
+  const sent = await harness.ask(`${base}/api/v1/events?namespace=shop`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/cloudevents-batch+json' },
+    body: JSON.stringify(events),
+  })
+  expect(sent.status, await sent.text()).toBe(200)
+  trained = (await harness.call(base, '/runs', { workflow: 'shop/train' })).id
+  // A run that is paused for a moment, and a task of it that is marked.
+  decided = (await harness.call(base, '/runs', { workflow: 'regions' })).id
+  const state = async () => {
+    const answer = await harness.ask(`${base}/api/v1/runs/${decided}`)
+    return ((await answer.json()) as { state: string }).state
+  }
+  const moment = (ms: number) => new Promise((rest) => setTimeout(rest, ms))
+  while ((await state()) !== 'suspended') await moment(100)
+  await harness.call(base, `/runs/${decided}/tasks/start:approve`, {})
+  await harness.call(base, `/runs/${decided}:pause`, {})
+  await moment(800)
+  await harness.call(base, `/runs/${decided}:resume`, {})
+  await moment(500)
+  await harness.call(base, `/runs/${decided}/tasks/report:mark`, {
+    state: 'succeeded',
+    reason: 'it was read',
+  })
+  await harness.ended(base, decided)
+}
 
 /** Sends a body with PUT. */
 const put = async (path: string, body: object) => {
@@ -179,7 +269,8 @@ beforeAll(async () => {
   })
   await harness.call(base, '/tokens', { kind: 'worker', name: 'w1' })
   await alarms()
-})
+  await outside()
+}, 300_000)
 
 const person = (name: string, ...roles: [role: string, namespace?: string][]) => ({
   name,
@@ -195,8 +286,10 @@ const people = [
 ]
 
 afterAll(async () => {
+  writeFileSync(gate, '')
   await server?.end()
-})
+  rmSync(gate)
+}, 300_000)
 
 type Shot = {
   name: string
@@ -208,7 +301,7 @@ type Shot = {
 }
 
 const shots: Shot[] = [
-  { name: 'home', path: () => '/' },
+  { name: 'home', path: () => '/', look: { height: 660 } },
   { name: 'home-phone', path: () => '/', look: { width: 390, height: 844 } },
   { name: 'workflows', path: () => '/workflows' },
   {
@@ -266,6 +359,31 @@ const shots: Shot[] = [
     path: () => '/w/default/regions?tab=graph&version=2&against=1',
     look: { colorScheme: 'dark' },
   },
+  { name: 'connections', path: () => '/admin/connections', look: { height: 460 } },
+  {
+    name: 'connection-form-dark',
+    path: () => '/admin/connections?ask=change:shop/warehouse',
+    look: { colorScheme: 'dark', height: 900 },
+    ready: '[role=dialog]',
+  },
+  { name: 'triggers', path: () => '/w/shop/orders?tab=triggers', look: { height: 420 } },
+  { name: 'trigger', path: () => '/t/shop/orders/paid' },
+  { name: 'source-away-dark', path: () => '/t/shop/orders/crm', look: { colorScheme: 'dark', height: 620 } },
+  {
+    name: 'seek',
+    path: () => '/t/shop/orders/paid?ask=seek',
+    look: { height: 560 },
+    ready: '[role=dialog]',
+  },
+  { name: 'outside', path: () => `/r/${trained}?task=train&tab=attempts`, look: { height: 680 } },
+  {
+    name: 'editor-event',
+    path: () => '/edit/shop/orders?task=sent',
+    look: { height: 720 },
+    ready: '.editor [role=application]',
+  },
+  { name: 'replay-decisions', path: () => `/r/${decided}?view=replay&at=600`, look: { height: 560 } },
+  { name: 'cluster', path: () => '/cluster', look: { height: 520 } },
   { name: 'node', path: () => '/n/n1' },
   { name: 'search', path: () => '/search?q=orders', look: { height: 640 } },
   {
