@@ -149,3 +149,27 @@ func TestRunLogSearch(t *testing.T) {
 	wantProblem(t, b.get(path+"?q=a&after=1.2.3.4.5"), 422, api.ProblemInvalid)
 	wantProblem(t, b.get(path), 422, api.ProblemInvalid)
 }
+
+// TestLogIndexOfLostBytes: a log whose first part is lost after it was described is read as before, and its
+// lines have no numbers where they cannot be counted.
+func TestLogIndexOfLostBytes(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	text := longLog()
+	b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}, text)
+	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
+	if got := want[api.LogIndex](t, b.get(path+"/index"), 200); got.Lines == nil {
+		t.Fatalf("%+v", got)
+	}
+	b.logs.mu.Lock()
+	b.logs.gone = 100_000
+	b.logs.mu.Unlock()
+	if got := b.get(path); got.status != 200 || !strings.HasSuffix(got.body, text[100_000:]) || got.header.Get("Skein-Log-Line") != "" {
+		t.Errorf("%d, %d bytes, %v", got.status, len(got.body), got.header)
+	}
+	if got := b.get(path + "/search?level=error&limit=1"); got.status != 200 || !strings.Contains(got.body, `"offset":340000`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

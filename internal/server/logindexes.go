@@ -187,24 +187,25 @@ func (l *logOf) after(offset, breaks int64) (int64, error) {
 	}
 }
 
-// lineOf returns the number of the line that has an offset, or 0 if it is unknown, or takes long to count.
-func (l *logOf) lineOf(ctx context.Context, offset, soon int64) (line int64, err error) {
+// lineOf returns the number of the line that has an offset. It returns 0 if the number takes long to count, or
+// is unknown: the bytes before the offset may not be kept, although the index describes them.
+func (l *logOf) lineOf(ctx context.Context, offset, soon int64) (line int64) {
 	if offset == 0 {
-		return 1, nil
+		return 1
 	}
-	_, err = l.withIndex(ctx, soon, func(x indexed) error {
+	_, _ = l.withIndex(ctx, soon, func(x indexed) error {
 		if offset > x.Size() {
 			return nil
 		}
 		begin := offset / logindex.Block * logindex.Block
 		block := make([]byte, offset-begin)
 		if n, err := l.reader.ReadAt(block, begin); n < len(block) {
-			return err
+			return err // the line stays unknown
 		}
 		line = x.Before(offset) + int64(bytes.Count(block, []byte{'\n'})) + 1
 		return nil
 	})
-	return line, err
+	return line
 }
 
 type logIndexIn struct {

@@ -384,11 +384,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 // begin sends the headers of an answer that begins at an offset.
 func (l *logOf) begin(ctx context.Context, w http.ResponseWriter, at int64) (*streamWriter, error) {
 	w.Header().Set(api.HeaderLogOffset, strconv.FormatInt(at, 10))
-	line, err := l.lineOf(ctx, at, indexSoon)
-	if err != nil {
-		return nil, err
-	}
-	if line > 0 {
+	if line := l.lineOf(ctx, at, indexSoon); line > 0 {
 		w.Header().Set(api.HeaderLogLine, strconv.FormatInt(line, 10))
 	}
 	out := newStreamWriter(w)

@@ -160,21 +160,15 @@ func (l *logOf) part(ctx context.Context, p *partSearch) error {
 			return read >= p.bytes || time.Now().After(p.until)
 		}}
 	if p.query.Level != logindex.Plain && p.size >= logindex.From {
-		if _, err := l.withIndex(ctx, p.size, func(x indexed) error {
+		_, _ = l.withIndex(ctx, p.size, func(x indexed) error { // without it, all is read
 			s.Blocks = x.Blocks()
 			if x.whole {
 				p.lines = x.Totals().Lines
 			}
 			return nil
-		}); err != nil {
-			return err
-		}
+		})
 	}
-	line, err := l.lineOf(ctx, p.from, p.size)
-	if err != nil {
-		return err
-	}
-	s.Line = line
+	s.Line = l.lineOf(ctx, p.from, p.size)
 	n := int64(0)
 	s.Hit = func(h *logscan.Hit) error {
 		if n == p.limit {
