@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	skein "skein.dev/skein/sdk"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestLogsOfADeadNode reads the log of a task on n2 through n1: while the task runs, while n2 dies of kill
@@ -178,6 +180,7 @@ func TestWholeLogsOfAWorker(t *testing.T) {
 		}
 	}
 	f.readsWhole(id, whole)
+	f.members[1].indexed(id, 700_002)
 	f.signal(w, syscall.SIGSTOP)
 	for _, m := range f.members {
 		checkKept(t, m.home.run("logs", id+"/a"), whole)
@@ -308,12 +311,17 @@ func TestLongLogs(t *testing.T) {
 			if got := one.home.run("logs", id+"/a"); !bytes.Equal(got, whole) {
 				t.Errorf("by way of n1: %d bytes of %d", len(got), len(whole))
 			}
+			one.indexed(id, 400_001)
 			two.stop()
 			got := one.home.run("logs", id+"/a")
 			if shared {
 				if !bytes.Equal(got, whole) {
 					t.Errorf("the shared folder has %d bytes of %d", len(got), len(whole))
 				}
+				if copies, err := filepath.Glob(filepath.Join(folder, "logs", "*", "*", "*", "*.index")); err != nil || len(copies) != 1 {
+					t.Errorf("the shared folder has the indexes %v: %v", copies, err)
+				}
+				one.indexed(id, 400_001)
 			} else {
 				checkKept(t, got, whole)
 			}
@@ -322,6 +330,23 @@ func TestLongLogs(t *testing.T) {
 			two.stop()
 			one.stop()
 		})
+	}
+}
+
+// indexed compares what a node says about the log of task a of a run, which counts from 1,000,000: its lines,
+// and the text of one of them.
+func (m *member) indexed(id string, lines int64) {
+	t := m.home.t
+	t.Helper()
+	var x api.LogIndex
+	if err := json.Unmarshal(m.home.run("api", "GET", "/runs/"+id+"/tasks/a/logs/index"), &x); err != nil {
+		t.Fatal(err)
+	}
+	if x.Lines == nil || *x.Lines != lines || len(x.Marks) < 10 || x.Marks[1].At == nil {
+		t.Errorf("%s: %+v", m.name, x)
+	}
+	if got := m.home.run("api", "GET", "/runs/"+id+"/tasks/a/logs?line=300000&limit=7"); string(got) != "1299999" {
+		t.Errorf("%s: line 300,000 is %q", m.name, got)
 	}
 }
 
