@@ -51,6 +51,7 @@ export function LogPage() {
               </Head>
               {a ? (
                 <Log
+                  key={`${task}/${number}`}
                   run={id}
                   task={task}
                   attempt={number}

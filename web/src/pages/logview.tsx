@@ -73,8 +73,16 @@ export function Log({
     const hit = found?.hits[i]
     if (!hit) return
     if (hit.task !== undefined) {
-      const l = hit.line === null ? {} : { l: String(hit.line) }
-      const at = { attempt: String((hit.attempt ?? 1) % tokens), ...l }
+      const number = (hit.attempt ?? 1) % tokens
+      const l = hit.line === null ? (undefined as never) : String(hit.line)
+      setFollow(false)
+      if (hit.task === task && number === attempt) {
+        setFind('')
+        set({ l, q: undefined as never, re: undefined as never, all: undefined as never })
+        go(hit)
+        return
+      }
+      const at = { attempt: String(number), l }
       void navigate({ to: '/r/$id/log/$task', params: { id: run, task: hit.task }, search: at })
       return
     }
