@@ -9,7 +9,7 @@ import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
 import { clock, count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, RunLink, Span, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
 import { Head } from './head'
@@ -80,7 +80,8 @@ export function Backfills() {
                         </Link>
                       </td>
                       <td>
-                        <WorkflowLink name={b.workflow} /> <span className="sub">{b.trigger ?? ''}</span>
+                        <WorkflowLink name={b.workflow} />{' '}
+                        {b.trigger ? <TriggerLink workflow={b.workflow} name={b.trigger} /> : null}
                       </td>
                       <td className="nowrap sub">
                         {clock(b.first)} to {clock(b.last)}

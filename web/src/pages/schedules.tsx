@@ -203,7 +203,8 @@ export function Missed() {
                         <Clock time={f.at} />
                       </td>
                       <td>
-                        <WorkflowLink name={f.workflow} /> <span className="sub">{f.trigger}</span>
+                        <WorkflowLink name={f.workflow} />{' '}
+                        <TriggerLink workflow={f.workflow} name={f.trigger} />
                       </td>
                       <td className="sub">{f.reason ?? ''}</td>
                       <td>{f.run ? <RunLink id={f.run} /> : null}</td>
