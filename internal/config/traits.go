@@ -2,9 +2,12 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/worker"
 )
 
 // A value that nodes would refuse from a worker is refused here already, with the setting named and before
@@ -27,9 +30,23 @@ func setLabels(c *Config, v string) error {
 		if !ok || !home.Plain(name) || value != "" && !home.Plain(value) {
 			return fmt.Errorf("%q is not a label such as disk=ssd: at most 100 printable characters without spaces on either side", part)
 		}
+		if name == dag.LabelIsolation {
+			return fmt.Errorf("the label %s is set by itself, to the level of the setting isolation: leave it out", name)
+		}
 		c.Labels[name] = value
 	}
 	return notMany(len(c.Labels), "labels")
+}
+
+// WorkerLabels returns the labels that tasks may require of this process. A level of isolation is one of
+// them.
+func (c *Config) WorkerLabels() map[string]string {
+	if c.Isolation == "" || c.Isolation == worker.IsolationNone {
+		return c.Labels
+	}
+	all := map[string]string{dag.LabelIsolation: c.Isolation}
+	maps.Copy(all, c.Labels)
+	return all
 }
 
 func notMany(n int, what string) error {

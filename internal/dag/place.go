@@ -177,7 +177,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 		case placeLabel:
 			k, v, _ := strings.Cut(text, "=")
 			has, ok := t.Labels[k]
-			fits = ok && has == v
+			fits = ok && has == v || k == LabelIsolation && isolates(has, v)
 		case placeCPU, placeMemory:
 		default: // a part of a later version, which this version does not know
 			fits = false
@@ -185,6 +185,20 @@ func (p Place) Fits(name string, t *Traits) bool {
 		return fits
 	})
 	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
+}
+
+// LabelIsolation is the label of a worker with the level at which it isolates tasks, one of
+// IsolationLevels; a worker without it has the first level. A task that requires a level also fits a worker
+// with a higher one.
+const LabelIsolation = "isolation"
+
+// IsolationLevels are the levels at which workers isolate tasks, the weakest first.
+var IsolationLevels = []string{"none", "fence", "user", "box"}
+
+// isolates reports whether a worker with a level may run a task that requires a level.
+func isolates(has, want string) bool {
+	least := slices.Index(IsolationLevels, want)
+	return least >= 0 && max(slices.Index(IsolationLevels, has), 0) >= least
 }
 
 // String returns the requirements of the placement for people.

@@ -190,6 +190,9 @@ func startedWith(p dag.Place) string {
 		if kind == "node" {
 			kind = "name"
 		}
+		if level, ok := strings.CutPrefix(text, dag.LabelIsolation+"="); ok && kind == "label" {
+			kind, text = dag.LabelIsolation, level // the worker makes this label from its setting
+		}
 		b.WriteString(" --" + kind + " " + text)
 	}
 	return b.String()

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"skein.dev/skein/internal/dag"
 )
 
 // Levels of isolation, of Config.Isolation. Each one includes the levels before it.
@@ -16,7 +18,7 @@ const (
 )
 
 // Levels are the levels of isolation, the weakest first.
-var Levels = []string{IsolationNone, IsolationFence, IsolationUser, IsolationBox}
+var Levels = dag.IsolationLevels
 
 // UIDRange is a range of user IDs that belong to no user of the machine. It includes From and To.
 type UIDRange struct{ From, To uint32 }
