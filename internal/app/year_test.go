@@ -46,7 +46,7 @@ var yearTables = map[string]bool{
 	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "shift": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
-	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": true, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
+	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "git_source": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": true, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
 	"message": false, "member": false, "active": false, "submitted": false, "wave": false, "era": false,
 }
 

@@ -83,6 +83,7 @@ func Tables() []*Table {
 		table("incident", "id id, shard i4, workflow i8, namespace t, rule t, state t, revision i8, created i8, modified i8, ended i8, data b"),
 		table("notice", "incident id, seq i4, channel t, namespace t, shard i4, workflow i8, state t, tries i4, due i8, created i8, ended i8, error t, data b"),
 		table("connection", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),
+		table("git_source", "namespace t, name t, version i8, shard i8, spec b, state b?, seq i8, actor t, created i8, modified i8"),
 		table("alert_silence", "id id, namespace t, workflow t, rule t, until i8, created i8, actor t, reason t"),
 		table("alert_rules", "namespace t, version i8, data b, actor t, created i8, modified i8"),
 		table("sent_event", "seq i8, received i8, namespace t, source t, id t, type t, data b"),

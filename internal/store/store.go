@@ -387,6 +387,6 @@ type Store interface {
 	Namespaces
 	Tallies
 	Traces
-	Connections
+	Outside
 	Close() error
 }

@@ -127,7 +127,7 @@ func GoBack(s *Store, to *Saved) {
 	s.byWorkflow, s.byUser, s.byKey, s.workflows, s.names, s.versions = is.byWorkflow, is.byUser, is.byKey, is.workflows, is.names, is.versions
 	s.requests, s.messages, s.logs, s.tokens, s.queues, s.classes = is.requests, is.messages, is.logs, is.tokens, is.queues, is.classes
 	s.schedules, s.rights.is, s.sessions.all = is.schedules, is.rights.is, is.sessions.all
-	s.secrets.key, s.secrets.all, s.connections.all = is.secrets.key, is.secrets.all, is.connections.all
+	s.secrets.key, s.secrets.all, s.connections.all, s.gitSources.all = is.secrets.key, is.secrets.all, is.connections.all, is.gitSources.all
 	s.sentEvents.log, s.sentEvents.last, s.sentEvents.received, s.sentEvents.known = is.sentEvents.log, is.sentEvents.last, is.sentEvents.received, nil
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
@@ -148,6 +148,7 @@ func copied(s *Store) *Store {
 		secrets: secrets{key: s.secrets.key, all: s.secrets.all.clone()}, audits: audits{all: slices.Clone(s.audits.all), tree: s.audits.tree},
 		alerts:      alerts{channels: s.channels.clone(), incidents: slices.Clone(s.incidents), notices: slices.Clone(s.notices), silences: slices.Clone(s.silences), rules: slices.Clone(s.alerts.rules)},
 		connections: connections{all: s.connections.all.clone()},
+		gitSources:  gitSources{all: s.gitSources.all.clone()},
 		sentEvents:  sentEvents{log: slices.Clone(s.sentEvents.log), last: s.sentEvents.last, received: s.sentEvents.received},
 		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
 		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)},

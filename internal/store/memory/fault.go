@@ -45,6 +45,8 @@ const (
 	AlertsAfter
 	ConnectionsBefore // every operation of store.Connections that writes
 	ConnectionsAfter
+	GitBefore // every operation of store.GitSources that writes
+	GitAfter
 	EventsBefore // AddEvents
 	EventsAfter
 )
@@ -55,7 +57,7 @@ var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "registe
 	"change of classes", "change of classes",
 	"change of rights", "change of rights", "change of sessions", "change of sessions",
 	"change of secrets", "change of secrets", "change of the audit log", "change of the audit log",
-	"change of alerts", "change of alerts", "change of connections", "change of connections",
+	"change of alerts", "change of alerts", "change of connections", "change of connections", "change of git sources", "change of git sources",
 	"events", "events"}
 
 func (k OpKind) String() string { return opNames[k] }

@@ -75,6 +75,7 @@ type Store struct {
 	traces
 	alerts
 	connections
+	gitSources
 	sentEvents
 }
 
@@ -128,7 +129,7 @@ func New(o Options) *Store {
 		requests: map[requestKey]store.Request{}, members: map[dag.HandlerID]store.Member{}, queues: map[string]store.Queue{}, classes: map[string]store.Class{}, logs: map[store.LogID][]store.LogPart{}, schedules: newSchedules(),
 	}
 	s.eras, s.rights, s.rotations, s.sessions, s.secrets, s.audits, s.alerts, s.connections, s.namespaces, s.tallies, s.traces = eras{s: s}, rights{s: s, is: firstRights()}, rotations{s}, sessions{s: s}, newSecrets(s), audits{s: s}, newAlerts(s), newConnections(s), namespaces{s: s}, tallies{s: s, counts: map[store.TallyKey]store.TallyRow{}, marks: map[markKey]store.TallyMark{}}, traces{s: s, exported: map[dag.ShardID]store.TraceMark{}}
-	s.sentEvents.s = s
+	s.sentEvents.s, s.gitSources = s, newGitSources(s)
 	return s
 }
 

@@ -55,7 +55,7 @@ func noted(ctx context.Context, all []query) []query {
 }
 
 // notedNames are the statements of changes that return the rows that they change.
-var notedNames = []string{"insertToken", "revokeToken", "rotateToken", "joinToken", "renewToken", "putClass", "dropClass", "insertSession", "endSession", "putSecret", "dropSecret", "setSecretKey", "putAlertChannel", "dropAlertChannel", "putSilence", "endSilence", "putAlertRules", "putConnection", "dropConnection", "putNamespace",
+var notedNames = []string{"insertToken", "revokeToken", "rotateToken", "joinToken", "renewToken", "putClass", "dropClass", "insertSession", "endSession", "putSecret", "dropSecret", "setSecretKey", "putAlertChannel", "dropAlertChannel", "putSilence", "endSilence", "putAlertRules", "putConnection", "dropConnection", "putGitSource", "dropGitSource", "putNamespace",
 	"move", "order", "withdraw"}
 
 // notedSuffix ends the names of statements that write an audit row with their change.

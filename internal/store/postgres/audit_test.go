@@ -209,7 +209,7 @@ func TestAuditIndexIsBuilt(t *testing.T) {
 		"DROP TRIGGER file_stocked ON version_file; DROP TRIGGER file_unstocked ON version_file; DROP TRIGGER trigger_stocked ON trigger; "+
 		"DROP TRIGGER trigger_unstocked ON trigger; ALTER TABLE meta DROP stocked; "+
 		"DROP FUNCTION restock(), stock_version(), stock_file(), stock_trigger(), within_stock(text, int), within_tokens(text); "+
-		"DROP TABLE trace_mark, sent_event, sent_head, shift, alert_rules, member_lost, namespace_stock, tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
+		"DROP TABLE trace_mark, git_source, sent_event, sent_head, shift, alert_rules, member_lost, namespace_stock, tally, tally_mark, era, namespace, namespace_use; DROP INDEX audit_at; "+
 		"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite; UPDATE meta SET format = 30, applied = 30")
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
 	ready := func() string {

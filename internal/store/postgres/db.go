@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 41
+	formatNewest = 42
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -143,6 +143,7 @@ type DB struct {
 	traces
 	alerts
 	connections
+	gitSources
 	sentEvents
 	config   *pgconn.Config
 	hosts    *hosts
@@ -182,11 +183,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{config: config, schema: o.Schema, settings: args{}.text(o.Application).text(o.Schema).text(ms(statementMax)).
 		text(ms(lockMax)).text(ms(transactionIdleMax)).text(ms(silenceMax))}
 	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies, d.traces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}, traces{d}
-	d.sentEvents = sentEvents{d}
+	d.sentEvents, d.gitSources = sentEvents{d}, gitSources{d}
 	config.DialFunc = dialer(silenceMax)
 	d.hosts = newHosts(config)
 	sql := statements(readSQL)
-	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, namespacesSQL, tallySQL, tracesSQL, sentSQL} {
+	for _, more := range []string{writeSQL, membersSQL, logsSQL, tokensSQL, claimsSQL, classesSQL, pastSQL, accessSQL, sessionsSQL, secretsSQL, auditSQL, alertsSQL, connectionsSQL, gitSQL, namespacesSQL, tallySQL, tracesSQL, sentSQL} {
 		maps.Copy(sql, statements(more))
 	}
 	for _, name := range notedNames {

@@ -13,7 +13,7 @@ SELECT (SELECT count(*) FROM handler), (SELECT count(*) FROM workflow), (SELECT 
   (SELECT count(*) FROM trigger), (SELECT count(*) FROM trigger_on), (SELECT count(*) FROM fire), (SELECT count(*) FROM fire_day),
   (SELECT count(*) FROM backfill), (SELECT count(*) FROM backfill_run), (SELECT count(*) FROM queue), (SELECT count(*) FROM class),
   (SELECT count(*) FROM secret), (SELECT count(*) FROM secret_key), (SELECT count(*) FROM audit), (SELECT count(*) FROM audit_tree),
-  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules), (SELECT count(*) FROM sent_event), (SELECT count(*) FROM sent_head),
+  (SELECT count(*) FROM namespace), (SELECT count(*) FROM tally), (SELECT count(*) FROM tally_mark), (SELECT count(*) FROM alert_channel), (SELECT count(*) FROM incident), (SELECT count(*) FROM notice), (SELECT count(*) FROM connection), (SELECT count(*) FROM git_source), (SELECT count(*) FROM alert_silence), (SELECT count(*) FROM alert_rules), (SELECT count(*) FROM sent_event), (SELECT count(*) FROM sent_head),
   (SELECT count(*) FROM line);
 
 -- name: runStates
@@ -232,6 +232,12 @@ SELECT namespace, name, version, data, actor, created, modified FROM connection 
 
 -- name: import connection
 COPY connection (namespace, name, version, data, actor, created, modified) FROM STDIN (FORMAT binary);
+
+-- name: export git_source
+SELECT namespace, name, version, shard, spec, state, seq, actor, created, modified FROM git_source ORDER BY namespace, name;
+
+-- name: import git_source
+COPY git_source (namespace, name, version, shard, spec, state, seq, actor, created, modified) FROM STDIN (FORMAT binary);
 
 -- name: export alert_silence
 SELECT id, namespace, workflow, rule, until, created, actor, reason FROM alert_silence ORDER BY id;

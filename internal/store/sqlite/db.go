@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 30
+	format = 31
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -73,6 +73,7 @@ type DB struct {
 	traces
 	alerts
 	connections
+	gitSources
 	sentEvents
 	path    string
 	cluster string
@@ -144,9 +145,9 @@ func (d *DB) open() error {
 }
 
 func closedDB(path string) *DB {
-	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, tallySQL, tracesSQL, sentSQL), syncFile: syncData}
+	d := &DB{path: path, read: statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), syncFile: syncData}
 	d.eras, d.rights, d.rotations, d.sessions, d.secrets, d.audits, d.alerts, d.connections, d.namespaces, d.tallies, d.traces = eras{d}, rights{d}, rotations{d}, sessions{d}, secrets{d}, audits{d}, alerts{d}, connections{d}, namespaces{d}, tallies{d}, traces{d}
-	d.sentEvents = sentEvents{d}
+	d.sentEvents, d.gitSources = sentEvents{d}, gitSources{d}
 	d.members = members{d}
 	return d
 }
@@ -215,7 +216,7 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // afterwards this process syncs the log itself
 		return opening(d.path, err)
 	}
-	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL))
+	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL))
 }
 
 func (d *DB) openReaders() error {

@@ -58,7 +58,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 	}
 	defer conn.Close()
 	used := 0
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL)} {
+	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL)} {
 		for name, text := range set {
 			s, trailing, err := conn.PrepareTransient(text)
 			if err != nil || trailing != 0 {
@@ -78,7 +78,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 // SQLite compiles the statement again each time the parameter is bound. That takes 20 times as long as a short
 // list itself. LIMIT +?1 is an expression, which SQLite does not look into.
 func TestNoStatementIsPreparedTwice(t *testing.T) {
-	for name, text := range statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsSQL, alertsWriteSQL, connectionsSQL, connectionsWriteSQL, transferSQL, tallySQL, tracesSQL, sentSQL) {
+	for name, text := range statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsSQL, alertsWriteSQL, connectionsSQL, connectionsWriteSQL, gitSQL, gitWriteSQL, transferSQL, tallySQL, tracesSQL, sentSQL) {
 		if strings.Contains(text, "LIMIT ?") {
 			t.Errorf("%s: write LIMIT +? in place of LIMIT ?", name)
 		}
@@ -99,7 +99,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL)} {
+	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL)} {
 		for name := range set {
 			if !strings.Contains(code.String(), `"`+name+`"`) {
 				t.Errorf("statement %s is never used", name)

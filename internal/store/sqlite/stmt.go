@@ -216,6 +216,8 @@ type writeStmts struct {
 	forgetLost, noteLost           *stmt
 	findMember                     *stmt
 	putConnection, dropConnection  *stmt
+	putGitSource, dropGitSource    *stmt
+	setGitState                    *stmt
 	expireSilences                 *stmt
 	putSilence                     *stmt
 	endSilence                     *stmt
@@ -279,6 +281,7 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"deleteQueue", &w.deleteQueue}, {"paceQueue", &w.paceQueue},
 		{"insertAudit", &w.insertAudit}, {"indexAudit", &w.indexAudit}, {"moveAuditTree", &w.moveAuditTree}, {"dropAudit", &w.dropAudit},
 		{"putConnection", &w.putConnection}, {"dropConnection", &w.dropConnection},
+		{"putGitSource", &w.putGitSource}, {"dropGitSource", &w.dropGitSource}, {"setGitState", &w.setGitState},
 		{"putAlertChannel", &w.putAlertChannel}, {"dropAlertChannel", &w.dropAlertChannel}, {"putAlertRules", &w.putAlertRules},
 		{"forgetLost", &w.forgetLost}, {"noteLost", &w.noteLost}, {"findMember", &w.findMember},
 		{"expireSilences", &w.expireSilences}, {"putSilence", &w.putSilence}, {"endSilence", &w.endSilence},

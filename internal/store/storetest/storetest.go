@@ -81,6 +81,7 @@ func Run(t *testing.T, e Engine) {
 		{"tallies", tallies()},
 		{"traces", []check{{"the position of the export of traces is the owner's", traceMarks}}},
 		{"connections", connections()},
+		{"git sources", gitSources()},
 		{"events", sentEvents()},
 		{"eras", eras()},
 		{"reload", reloads()},
