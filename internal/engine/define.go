@@ -242,40 +242,58 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	return a, err
 }
 
-// define applies a change. It assigns ids and version numbers, because it is the only writer.
-func (d *definitions) define(ch *definition) answer {
+// intent is what a change makes of a workflow.
+type intent struct {
+	was, next store.Workflow
+	existing  bool         // the version exists already
+	decl      *Declaration // the new triggers; nil: they do not change
+}
+
+// same reports whether nothing changes.
+func (i *intent) same() bool { return i.was.ID != 0 && i.next == i.was }
+
+// intended finds out what a change makes of its workflow, and whether it is possible. It changes nothing.
+func (d *definitions) intended(ch *definition) (i intent, err error) {
 	d.schedule.goBy(ch.clock)
 	wf, err := d.defined(ch)
 	if err == nil {
 		err = d.here(wf.Shard)
 	}
 	if err != nil {
-		return answer{err: err}
+		return i, err
 	}
 	if wf.State == store.WorkflowDeleted || ch.revision != 0 && ch.revision != wf.Revision {
-		return answer{err: fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", errkind.ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)}
+		return i, fmt.Errorf("%w: workflow %s/%s was changed in between (revision %d, %s)", errkind.ErrConflict, wf.Namespace, wf.Name, wf.Revision, wf.State)
 	}
-	a := answer{workflow: wf}
-	next := wf
+	i.was, i.next = wf, wf
 	if ch.state != "" {
-		next.State = ch.state
+		i.next.State = ch.state
 	}
 	if ch.current != 0 {
-		next.Version = ch.current
+		i.next.Version = ch.current
 	}
 	if ch.version != nil {
-		if next.Version, err = d.numbered(&wf, ch.version.Digest); err != nil {
-			return answer{err: err}
+		if i.next.Version, err = d.numbered(&wf, ch.version.Digest); err != nil {
+			return i, err
 		}
-		a.existing = next.Version <= wf.Latest
-		next.Latest = max(wf.Latest, next.Version)
+		i.existing = i.next.Version <= wf.Latest
+		i.next.Latest = max(wf.Latest, i.next.Version)
 	}
-	if wf.ID != 0 && next == wf {
-		return a // nothing changes
+	if !i.same() {
+		i.decl, err = d.room(&i.next, &i.was, ch, i.existing)
 	}
-	decl, err := d.room(&next, &wf, ch, a.existing)
+	return i, err
+}
+
+// define applies a change. It assigns ids and version numbers, because it is the only writer.
+func (d *definitions) define(ch *definition) answer {
+	is, err := d.intended(ch)
 	if err != nil {
 		return answer{err: err}
+	}
+	a, wf, next, decl := answer{workflow: is.was, existing: is.existing}, is.was, is.next, is.decl
+	if is.same() {
+		return a
 	}
 	if decl != nil {
 		next.MaxRuns = decl.MaxRuns
