@@ -3,19 +3,26 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) workflowApplyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "apply FILE…", Short: "Create a new version of the changed workflows in files",
+		Use: "apply FILE|FOLDER…", Short: "Create a new version of the changed workflows in files",
 		Long: "Creates a new version of each workflow in the files. A workflow that has not changed gets no new version. - is standard\ninput. " +
-			"All files are checked before the first is applied. If one has a fault, none is applied, and all faults are printed.",
-		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/*.yaml",
+			"All files are checked before the first is applied. If one has a fault, none is applied, and all faults are printed. Of a\n" +
+			"folder, every YAML file with the key name or tasks counts, except those that a workflow names under files.",
+		Example: "  skein workflow apply nightly.yaml\n  skein workflow apply workflows/",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			defs, err := readEvery(args, c.cfg.TasksMax)
@@ -32,10 +39,18 @@ func (c *cli) workflowApplyCmd() *cobra.Command {
 	}
 }
 
-// readEvery reads the workflows of files; the mistakes of all files are one error.
+// readEvery reads the workflows of files and folders; the mistakes of all files are one error.
 func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
 	var faults workflow.Errors
 	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.IsDir() && path != "-" {
+			more, wrong, err := readFolder(path, tasksMax)
+			if err != nil {
+				return nil, err
+			}
+			defs, faults = append(defs, more...), append(faults, wrong...)
+			continue
+		}
 		more, err := readDefinitions(path, tasksMax)
 		var found workflow.Errors
 		switch {
@@ -47,6 +62,47 @@ func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
 		defs = append(defs, more...)
 	}
 	return defs, faults.Err()
+}
+
+// readFolder reads the workflow files of a folder and the folders in it: those with the key name or tasks,
+// except files that a workflow names under files. Names that begin with a dot are left out.
+func readFolder(folder string, tasksMax int) (defs []*definition, faults workflow.Errors, err error) {
+	carried := map[string]bool{}
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		switch ext := filepath.Ext(path); {
+		case err != nil:
+			return unreadable(path, err)
+		case strings.HasPrefix(e.Name(), ".") && path != folder:
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case e.IsDir() || ext != ".yaml" && ext != ".yml" || e.Name() == extension.FileName:
+			return nil
+		}
+		src, err := readSource(path)
+		if err != nil || !workflow.IsWorkflowFile(src) {
+			return err
+		}
+		more, err := readDefinitions(path, tasksMax)
+		var found workflow.Errors
+		if err != nil && !errors.As(err, &found) {
+			return err
+		}
+		for _, d := range more {
+			for _, f := range d.request.Files {
+				carried[filepath.Join(filepath.Dir(path), filepath.FromSlash(f.Name))] = true
+			}
+		}
+		defs, faults = append(defs, more...), append(faults, found...)
+		return nil
+	})
+	defs = slices.DeleteFunc(defs, func(d *definition) bool { return carried[filepath.Clean(d.request.File)] })
+	faults = slices.DeleteFunc(faults, func(f workflow.Error) bool { return carried[filepath.Clean(f.File)] })
+	if err == nil && len(defs)+len(faults) == 0 {
+		err = &said{errNotFound, "the folder " + folder + " has no workflow file"}
+	}
+	return defs, faults, err
 }
 
 // checkTogether asks the server about every file before one of several workflows is applied. A single

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/workflow"
@@ -110,7 +108,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 	}
 	texts := [][]byte{src}
 	if len(parsed) > 1 {
-		if texts = splitDocuments(src); len(texts) != len(parsed) {
+		if texts = workflow.SplitDocuments(src); len(texts) != len(parsed) {
 			return nil, errors.New("the documents of " + path + " could not be told apart; put each workflow in a file of its own")
 		}
 	}
@@ -123,27 +121,13 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 		above += bytes.Count(texts[i], []byte("\n"))
 		if path != "-" {
 			d.request.Dir = folder
-			if d.request.Files, err = collect(folder, travelling(w)); err != nil {
+			if d.request.Files, err = collect(folder, w.Travelling()); err != nil {
 				return nil, err
 			}
 		}
 		all[i] = d
 	}
 	return all, nil
-}
-
-// travelling returns the globs of the files that are sent with a workflow: its files, and the calendars
-// that its triggers name.
-func travelling(w *workflow.Workflow) []string {
-	globs := slices.Clone(w.Files)
-	for i := range w.Triggers {
-		for _, name := range slices.Sorted(maps.Keys(w.Triggers[i].Calendars)) {
-			if !slices.Contains(globs, name) {
-				globs = append(globs, name)
-			}
-		}
-	}
-	return globs
 }
 
 // collect reads the files that travel with a version.
@@ -191,32 +175,4 @@ func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error)
 		}
 	}
 	return a, err
-}
-
-// splitDocuments divides a YAML stream. A line that begins with --- always begins a document: inside a text
-// it would be indented.
-func splitDocuments(src []byte) [][]byte {
-	var all [][]byte
-	var doc []byte
-	content := false
-	end := func() {
-		if content {
-			all = append(all, doc)
-		}
-		doc, content = nil, false
-	}
-	for line := range bytes.Lines(src) {
-		trimmed := bytes.TrimSpace(line)
-		marker := bytes.HasPrefix(line, []byte("---")) && (len(trimmed) == 3 || line[3] == ' ' || line[3] == '\t')
-		if marker {
-			end()
-			trimmed = bytes.TrimSpace(trimmed[3:])
-		}
-		doc = append(doc, line...)
-		if len(trimmed) > 0 && trimmed[0] != '#' && trimmed[0] != '%' && !bytes.Equal(trimmed, []byte("...")) {
-			content = true
-		}
-	}
-	end()
-	return all
 }

@@ -1,10 +1,12 @@
 package workflow
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -165,4 +167,46 @@ func (m *matcher) entry(name string, e fs.DirEntry, parts []string) error {
 		m.found[name], m.hit = true, true
 	}
 	return nil
+}
+
+// Travelling returns the globs of the files that are sent with a workflow: its files, and the calendars
+// that its triggers name.
+func (w *Workflow) Travelling() []string {
+	globs := slices.Clone(w.Files)
+	for i := range w.Triggers {
+		for _, name := range slices.Sorted(maps.Keys(w.Triggers[i].Calendars)) {
+			if !slices.Contains(globs, name) {
+				globs = append(globs, name)
+			}
+		}
+	}
+	return globs
+}
+
+// SplitDocuments divides a YAML stream. A line that begins with --- always begins a document: inside a text
+// it would be indented.
+func SplitDocuments(src []byte) [][]byte {
+	var all [][]byte
+	var doc []byte
+	content := false
+	end := func() {
+		if content {
+			all = append(all, doc)
+		}
+		doc, content = nil, false
+	}
+	for line := range bytes.Lines(src) {
+		trimmed := bytes.TrimSpace(line)
+		marker := bytes.HasPrefix(line, []byte("---")) && (len(trimmed) == 3 || line[3] == ' ' || line[3] == '\t')
+		if marker {
+			end()
+			trimmed = bytes.TrimSpace(trimmed[3:])
+		}
+		doc = append(doc, line...)
+		if len(trimmed) > 0 && trimmed[0] != '#' && trimmed[0] != '%' && !bytes.Equal(trimmed, []byte("...")) {
+			content = true
+		}
+	}
+	end()
+	return all
 }

@@ -28,7 +28,7 @@ type reader struct {
 
 func (r *reader) workflow(n *node) *Workflow {
 	w := &Workflow{
-		Namespace:   firstText(n.get("namespace").str(), "default"),
+		Namespace:   firstText(n.get("namespace").str(), firstText(r.opt.Namespace, "default")),
 		Name:        n.get("name").str(),
 		Description: n.get("description").str(),
 		Priority:    n.get("priority").str(),

@@ -16,6 +16,8 @@ type Options struct {
 	File     string // the name shown in errors
 	Dir      fs.FS  // the folder of the workflow file, for the check of scripts and globs; nil: not checked. Use os.Root.FS
 	TasksMax int    // 0 means dag.TasksMax
+	// Namespace is the namespace of workflows that name none; "": default.
+	Namespace string
 	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom]. nil:
 	// they are read from Dir. Without either they are not read, and the triggers that name them have no schedule.
 	ReadFile func(name string) ([]byte, error)

@@ -106,3 +106,18 @@ func (v *Value) Str() string {
 	}
 	return v.Text
 }
+
+// IsWorkflowFile reports whether a YAML file in a folder is meant as a workflow file: a document has the key
+// name or tasks. A file that is no YAML counts, so that its fault is shown.
+func IsWorkflowFile(src []byte) bool {
+	docs, faults := ReadYAML(src, "")
+	if len(faults) > 0 {
+		return true
+	}
+	for _, d := range docs {
+		if d.Value == nil || d.Value.Get("tasks") != nil || d.Value.Get("name") != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -37,6 +37,8 @@ type Workflow struct {
 	// Origin is the absolute path of the workflow file's folder on the machine that applied it; "": the workflow
 	// came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
+	// Git says from which commit the workflow comes; nil: from no git source. Parse leaves it nil.
+	Git *Git `json:"git,omitempty"`
 	// Classes are the resource classes that the workflow names and that are not built in, with their values at
 	// the time of reading. Without Options.Classes they have no values, and the definition must not be stored.
 	Classes []Class `json:"classes,omitempty"`
@@ -44,6 +46,13 @@ type Workflow struct {
 	Emitted bool `json:"emitted,omitempty"`
 
 	exprs *derived // computed from the fields above on first use
+}
+
+// Git is the place of a workflow file in a git repository.
+type Git struct {
+	Source string `json:"source"` // the name of the git source, in the namespace of the workflow
+	Commit string `json:"commit"` // the commit with which this version came
+	File   string `json:"file"`   // the path of the file in the folder of the source
 }
 
 // Retention says which finished runs are deleted: runs older than Age, and all except the newest Runs. 0
