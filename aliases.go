@@ -31,6 +31,7 @@ type (
 	Error          = sdk.Error
 	Events         = sdk.Events
 	FiresQuery     = sdk.FiresQuery
+	GitSources     = sdk.GitSources
 	Log            = sdk.Log
 	LogQuery       = sdk.LogQuery
 	Namespaces     = sdk.Namespaces
@@ -116,6 +117,9 @@ func NewConnections(c *Client) Connections { return sdk.NewConnections(c) }
 
 // NewEvents calls [sdk.NewEvents].
 func NewEvents(c *Client) Events { return sdk.NewEvents(c) }
+
+// NewGitSources calls [sdk.NewGitSources].
+func NewGitSources(c *Client) GitSources { return sdk.NewGitSources(c) }
 
 // NewNamespaces calls [sdk.NewNamespaces].
 func NewNamespaces(c *Client) Namespaces { return sdk.NewNamespaces(c) }

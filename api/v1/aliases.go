@@ -64,6 +64,14 @@ type (
 	FileError            = sdk.FileError
 	Fire                 = sdk.Fire
 	FireDay              = sdk.FireDay
+	GitChange            = sdk.GitChange
+	GitFailing           = sdk.GitFailing
+	GitOrigin            = sdk.GitOrigin
+	GitSource            = sdk.GitSource
+	GitSourceRequest     = sdk.GitSourceRequest
+	GitState             = sdk.GitState
+	GitSync              = sdk.GitSync
+	GitWorkflow          = sdk.GitWorkflow
 	Graph                = sdk.Graph
 	GraphEdge            = sdk.GraphEdge
 	GraphNode            = sdk.GraphNode

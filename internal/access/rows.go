@@ -119,6 +119,13 @@ var rows = []Row{
 	{"PUT", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
 	{"POST", "/api/v1/connections/{ns}/{name}:test", ConnectionRead, OfNamespace, ""},
+
+	// Git sources. What they apply are workflows of their namespace.
+	{"GET", "/api/v1/git-sources", WorkflowRead, OfList, ""},
+	{"PUT", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""}, // the handler requires more for removed: delete and for file://
+	{"DELETE", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
+	{"POST", "/api/v1/git-sources/{ns}/{name}:sync", WorkflowWrite, OfNamespace, ""},
+	{"POST", "/api/v1/git-sources/{ns}/{name}:plan", WorkflowSource, OfNamespace, ""},
 	// Alerts and channels.
 	{"GET", "/api/v1/alerts", AlertRead, OfList, ""},
 	{"GET", "/api/v1/alerts/{id}", AlertRead, OfAlert, ""},

@@ -78,6 +78,7 @@ func (n *Node) neighbours() neighbours {
 	n.members.forServer(&near)
 	near.sessions, near.auditor, near.notifier, near.connector = n.sessions, n.auditor, n.sender, n.connector
 	near.authority, near.monitor, near.events, near.source = n.authority, n.monitor, n.feeder, n.feeds.Brief
+	near.git = func() server.GitSyncer { return n.git }
 	near.keeping = func() time.Duration { return n.keeping().Audit.Age }
 	near.metrics = append(append(near.metrics, n.doorMetrics), n.sources()...)
 	return near

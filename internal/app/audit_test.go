@@ -119,6 +119,17 @@ func secretKey(t *testing.T) string {
 	return path
 }
 
+// auditedOutside calls the routes about other systems.
+func auditedOutside(check func(route, path, body string) string) {
+	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
+	check("POST /connections/{ns}/{name}:test", "/connections/default/crm:test", "")
+	check("DELETE /connections/{ns}/{name}", "/connections/default/crm", "")
+	check("PUT /git-sources/{ns}/{name}", "/git-sources/default/flows", `{"url":"file:///nowhere.git"}`)
+	check("POST /git-sources/{ns}/{name}:plan", "/git-sources/default/flows:plan", "")
+	check("POST /git-sources/{ns}/{name}:sync", "/git-sources/default/flows:sync", "")
+	check("DELETE /git-sources/{ns}/{name}", "/git-sources/default/flows", "")
+}
+
 func auditedRoutes(t *testing.T, flags map[string]string) {
 	if len(flags) > 0 {
 		flags["secret-key-file"] = secretKey(t)
@@ -215,9 +226,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	}
 	check("POST /schedules/{ns}/{workflow}/{trigger}:secret", "/schedules/default/w/h:secret", "")
 	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
-	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
-	check("POST /connections/{ns}/{name}:test", "/connections/default/crm:test", "")
-	check("DELETE /connections/{ns}/{name}", "/connections/default/crm", "")
+	auditedOutside(check)
 	check("POST /silences/{ns}", "/silences/default", `{"seconds":60,"reason":"r"}`)
 	var quiet api.List[api.Silence]
 	if err := json.Unmarshal([]byte(b.must("GET", "/silences", "")), &quiet); err != nil || len(quiet.Items) != 1 {

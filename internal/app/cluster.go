@@ -170,10 +170,11 @@ type neighbours struct {
 
 	authority   *authority.Authority // nil: this process only reads the database
 	artifacts   nodes.Source         // the artifacts that this process can read itself
-	connections store.Connections
+	connections store.Outside
 	connector   server.Connector // nil: this process only reads the database
 	source      server.SourceState
-	events      server.EventLog // nil: this process only reads the database
+	git         func() server.GitSyncer // nil: this process looks at no repositories
+	events      server.EventLog         // nil: this process only reads the database
 }
 
 // town is the cluster as a node's server sees it.

@@ -30,6 +30,7 @@ import (
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/extension"
+	"skein.dev/skein/internal/gitsync"
 	"skein.dev/skein/internal/joining"
 	"skein.dev/skein/internal/kind/house"
 	"skein.dev/skein/internal/localtoken"
@@ -103,6 +104,7 @@ type services struct {
 	watch     *trigger.Watch
 	feeds     *source.Supervisor
 	feeder    *source.Feeder
+	git       *gitsync.Syncer
 	auditor   *audit.Keeper
 	recovery  *recovery.Keeper
 	tls       *tls.Config  // nil: the node listens in plain text
@@ -312,7 +314,7 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 	if n.cfg.Hold {
 		n.engine.Drain()
 	}
-	n.feeds = newSources(n)
+	n.feeds, n.git = newSources(n), newGit(n)
 	n.feeder = source.NewFeeder(source.FeederConfig{Events: n.store, Triggers: n.sensors, Intake: engine.IntakeOf(n.engine.Engine), Grown: n.resolver.Awaited().Wake, Log: n.log,
 		Namespace: func(ctx context.Context, id dag.WorkflowID) (string, error) {
 			w, err := n.store.WorkflowByID(ctx, id)

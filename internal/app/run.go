@@ -150,6 +150,9 @@ func (n *Node) look(ctx context.Context) error {
 		}
 		wg.Go(func() { n.feeds.Run(ctx) })
 		wg.Go(func() { n.feeder.Run(ctx) })
+		if !n.cfg.ByHand {
+			wg.Go(func() { n.git.Run(ctx) })
+		}
 		wg.Go(func() { n.resolver.Awaited().Run(ctx) })
 		return n.watch.Run(ctx)
 	case <-ctx.Done():

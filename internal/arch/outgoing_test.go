@@ -24,6 +24,7 @@ var outgoing = map[string]string{
 	"internal/notify/watchdog.go":       "by the transport of egress",
 	"internal/worker/http.go":           "by the transport of egress",
 	"internal/source/poll.go":           "by the transport of egress",
+	"internal/gitsync/relay.go":         "by the dialler of egress",
 	"internal/connection/use.go":        "by the transport of egress",
 	"internal/connection/clickhouse.go": "by the transport of egress",
 	"internal/kind/sql/sqltest":         "a database of a test",

@@ -111,6 +111,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 			more = append(more, checkSecretKey(ctx, cfg, db))
 			more = append(more, checkPast(ctx, cfg, db), checkAudit(ctx, cfg, db), checkAlerts(ctx, db))
 			more = append(append(more, checkHooks(ctx, db)...), checkQuotas(ctx, db)...)
+			more = append(more, checkGit(ctx, db)...)
 			if shared := store.Can(db).Cluster; shared != nil {
 				more = append(more, checkPeers(ctx, cfg, shared))
 			}

@@ -188,6 +188,9 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if len(faults) > 0 {
 		return nil, invalidWorkflow(faults)
 	}
+	if err := s.fromGit(ctx, &in.WorkflowPath); err != nil {
+		return nil, err
+	}
 	revision, isNew, err := s.expected(ctx, in)
 	if err != nil {
 		return nil, err
@@ -331,6 +334,9 @@ func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	}
 	part([]byte(req.Source))
 	part([]byte(req.Dir))
+	if def.Git != nil {
+		part([]byte("git " + def.Git.Source))
+	}
 	for _, f := range req.Files {
 		part([]byte(f.Name))
 		part(binary.BigEndian.AppendUint32(nil, f.Mode&0o777))

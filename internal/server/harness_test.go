@@ -269,7 +269,7 @@ func (b *bed) start() {
 	if b.said != nil {
 		log = slog.New(slog.NewTextHandler(b.said, nil))
 	}
-	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, Events: st, Source: b.sourceOf, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
+	b.srv = must(server.New(server.Config{Log: log, SlotsStuckFor: func() time.Duration { return time.Duration(b.slotsStuck.Load()) }, Engine: b.engine, Logs: b.logs, Tokens: b.tokens, Access: b.tokens, Passwords: people.New(b.tokens), Classes: st, Alerts: st, Connections: st, GitSources: st, Git: b.gitSyncer, Events: st, Source: b.sourceOf, Connector: connector{}, Secrets: secrets{"hook": "s3cret"}, Sealed: &sealed.Book{Store: st, File: filepath.Join(b.dir, "access", "secret.key"), Own: true}, Version: "1.2.3", LogLevel: &b.level, Listen: "skein.example:8080", Protected: []string{b.dir},
 		Node: server.Node{Name: "node-1", Roles: []string{"api"}}, Verify: func(context.Context) ([]inspect.Violation, error) { return b.violations, nil }}))
 	b.http = httptest.NewUnstartedServer(nil)
 	b.http.Config = b.srv.HTTP()

@@ -32,6 +32,7 @@ func (s *Server) routes() {
 	secretRoutes(s, tag("secrets"))
 	authorityRoutes(s, tag("tokens"))
 	connectionRoutes(s, tag("connections"))
+	gitRoutes(s, tag("git sources"))
 	eventRoutes(s, tag("schedules"))
 	alertRoutes(s, tag("alerts"))
 	namespaceRoutes(s, tag("namespaces"))

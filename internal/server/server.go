@@ -119,7 +119,11 @@ type Config struct {
 	// the process uses none.
 	Connections store.Connections
 	Connector   Connector
-	Source      SourceState // nil: the process runs no sources
+	// GitSources are the git sources. If it is nil, there are none. Git returns the part that looks at their
+	// repositories; it is nil if the process looks at none.
+	GitSources store.GitSources
+	Git        func() GitSyncer
+	Source     SourceState // nil: the process runs no sources
 	// Events takes the events that are sent. If it is nil, none are taken.
 	Events EventLog
 	// Metrics are further sources for /metrics.

@@ -133,6 +133,7 @@ var contract = []string{
 	"GET /queues", "GET /queues/{name}", "PUT /queues/{name}", "DELETE /queues/{name}", "POST /queues/{name}:pause",
 	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /identity-providers", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",
 	"GET /alerts", "GET /alerts/{id}", "POST /alerts/{id}:ack", "POST /alerts/{id}:resolve",
+	"GET /git-sources", "PUT /git-sources/{ns}/{name}", "DELETE /git-sources/{ns}/{name}", "POST /git-sources/{ns}/{name}:sync", "POST /git-sources/{ns}/{name}:plan",
 	"GET /connections", "PUT /connections/{ns}/{name}", "DELETE /connections/{ns}/{name}", "POST /connections/{ns}/{name}:test",
 	"GET /silences", "POST /silences/{ns}", "POST /silences/{ns}/{id}:end",
 	"GET /channels", "PUT /channels/{ns}/{name}", "DELETE /channels/{ns}/{name}", "POST /channels/{ns}/{name}:test",

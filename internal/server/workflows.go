@@ -103,7 +103,7 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 		out.Source = &source
 	}
 	out.Tasks, out.Description = &tasks, textOrNull(def.Description)
-	out.Retention, out.Alerts = s.retention(def), alertRules(def)
+	out.Retention, out.Alerts, out.Git = s.retention(def), alertRules(def), gitOf(def)
 	out.Params = []api.Param{}
 	for i := range def.Params {
 		out.Params = append(out.Params, paramOf(&def.Params[i]))

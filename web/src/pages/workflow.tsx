@@ -120,6 +120,12 @@ function Top({ w }: { w: Definition }) {
       <p className="sub">
         {w.description ? `${w.description} · ` : ''}
         {w.tasks ?? 0} tasks · version {w.version}
+        {w.git ? (
+          <span title={`commit ${w.git.commit}`}>
+            {' '}
+            · from git: {w.git.file} of {w.git.source}, commit {w.git.commit.slice(0, 10)}
+          </span>
+        ) : null}
       </p>
     </Head>
   )

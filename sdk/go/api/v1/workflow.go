@@ -19,6 +19,7 @@ type Workflow struct {
 
 	Alerts    []AlertRule `json:"alerts" nullable:"true" doc:"The rules of its current version about who is notified of what; null in lists."`
 	Retention *Retention  `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
+	Git       *GitOrigin  `json:"git,omitempty" doc:"The git source that its current version comes from; absent in lists, and if it comes from none."`
 }
 
 // Retention says which finished runs are kept: of those that ended within the age, the newest.

@@ -1,0 +1,235 @@
+package gitsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+)
+
+// Set is everything that a commit says: its workflows, and those that the source had before.
+type Set struct {
+	Namespace, Source, Commit string
+	Shard                     dag.ShardID
+	Items                     []Item
+	Before                    []Workflow
+	Removed                   string // Keep, Pause or Delete
+	Adopt                     bool
+	Plan                      bool // nothing is changed
+}
+
+// The changes that a set makes of workflows.
+const (
+	Created   = "created"
+	Changed   = "changed"
+	Unchanged = "unchanged"
+	Resumed   = "resumed" // the file is back
+	Paused    = "paused"  // the file is gone
+	Deleted   = "deleted" // the file is gone
+	Kept      = "kept"    // the file is gone, and nothing happens
+)
+
+// Change is what a set makes of one workflow.
+type Change struct {
+	Workflow string
+	File     string // "": it is gone
+	What     string
+	Version  int32 // the newest version; 0: a plan that makes the first one
+}
+
+// Outcome is the result of a set. If there are Faults, nothing was changed.
+type Outcome struct {
+	Changes []Change
+	Faults  workflow.Errors
+}
+
+// Applier checks and applies sets.
+type Applier interface {
+	// Options returns how the workflows of a source are read, without File and Dir.
+	Options(ctx context.Context, namespace string) workflow.Options
+	// ApplySet checks a set, and applies it in one transaction, all or nothing, unless Plan is set. It returns
+	// *errkind.Elsewhere if another node owns the shard of the source.
+	ApplySet(ctx context.Context, set *Set) (*Outcome, error)
+}
+
+// how says what a look does.
+type how int
+
+const (
+	due      how = iota // only a new commit is applied
+	now                 // the commit is applied, also if it was before
+	planning            // nothing is changed
+)
+
+// again is the time after which a refused commit is tried again: what it depends on may have changed.
+const again = 10 * time.Minute
+
+// whyMax bounds the text of an error in a State, in bytes.
+const whyMax = 1000
+
+// look looks at a repository once, and writes the state. The error is about the look itself, such as a lost
+// shard; a repository that is away or a wrong commit is in the state.
+func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State, *Outcome, error) {
+	spec, err := Parse(g.Spec)
+	was := ReadState(g.State)
+	st := was
+	st.Spec, st.LookedAt = g.Version, y.now()
+	var out *Outcome
+	var c *commit
+	if err == nil {
+		c, out, err = y.compare(ctx, g, &spec, &st, mode)
+	}
+	if elsewhere := (*errkind.Elsewhere)(nil); errors.As(err, &elsewhere) || ctx.Err() != nil {
+		return was, nil, err
+	}
+	switch {
+	case err != nil:
+		st.fail(&was, "", oneLine(err.Error(), whyMax), nil)
+	case out != nil && len(out.Faults) > 0:
+		st.fail(&was, c.hash, "the commit has faults; the workflows of the commit before stay in force", out.Faults)
+	case out != nil && mode == planning:
+		st.Failing, st.Seen = nil, c.hash
+	case out != nil:
+		st.Failing = nil
+		st.Seen, st.Applied, st.AppliedAt, st.Author, st.Subject = c.hash, c.hash, st.LookedAt, c.author, c.subject
+		st.Workflows = after(was.Workflows, out.Changes)
+	}
+	if mode == planning {
+		return st, out, nil
+	}
+	return st, out, y.write(ctx, g, &was, &st, out)
+}
+
+// compare finds out the commit of the branch, and applies it if that is due. The outcome is nil if nothing
+// was due.
+func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st *State, mode how) (*commit, *Outcome, error) {
+	r, err := openRepo(ctx, &y.cfg.Needs, g.Namespace, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.close()
+	tip, err := r.tip(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	same := st.Seen == tip && ReadState(g.State).Spec == g.Version
+	st.Seen = tip
+	switch refused := st.Failing; {
+	case mode != due || !same:
+	case refused == nil:
+		return nil, nil, nil
+	case refused.Commit == "" && st.Applied == tip: // it was away
+		st.Failing = nil
+		return nil, nil, nil
+	case refused.Commit == tip && !y.retry(g):
+		return nil, nil, nil
+	}
+	c, err := r.fetch(ctx)
+	if err != nil {
+		return c, nil, err
+	}
+	st.Seen = c.hash // the branch may have moved in between
+	opt := y.cfg.Applier().Options(ctx, g.Namespace)
+	opt.Namespace = g.Namespace
+	items, faults := read(c.files, opt)
+	if len(items) == 0 && len(faults) == 0 {
+		faults = workflow.Errors{{File: ".", Line: 1, Column: 1, Message: "the folder has no workflow", Hint: "correct the folder of the source, or remove the source"}}
+	}
+	if len(faults) > 0 {
+		return c, &Outcome{Faults: faults}, nil
+	}
+	set := &Set{Namespace: g.Namespace, Source: g.Name, Commit: c.hash, Shard: g.Shard, Items: items, Before: st.Workflows, Removed: spec.Removed, Adopt: spec.Adopt, Plan: mode == planning}
+	for i := range items {
+		items[i].Def.Git = &workflow.Git{Source: g.Name, Commit: c.hash, File: items[i].Request.File}
+	}
+	ctx = store.WithAudit(ctx, &store.Audit{Principal: "git:" + g.Namespace + "/" + g.Name, Kind: "git", Verb: "workflow.write", Action: "apply-git-commit",
+		Object: "/git-sources/" + g.Namespace + "/" + g.Name, Namespace: g.Namespace, Detail: fmt.Sprintf("commit %s by %.100s", c.hash, c.author)})
+	out, err := y.cfg.Applier().ApplySet(ctx, set)
+	return c, out, err
+}
+
+// fail notes why a look did not succeed. The time of the first failure of a row of them stays.
+func (s *State) fail(was *State, commit, why string, faults workflow.Errors) {
+	f := &Failing{Since: s.LookedAt, Commit: commit, Why: why}
+	if was.Failing != nil {
+		f.Since = was.Failing.Since
+	}
+	if f.More = len(faults) - faultsMax; f.More > 0 {
+		faults = faults[:faultsMax]
+	}
+	f.More = max(f.More, 0)
+	f.Faults = slices.Clone(faults)
+	for i := range f.Faults {
+		f.Faults[i].Snippet = ""
+	}
+	s.Failing = f
+}
+
+// after returns the workflows of a source after the changes of a set.
+func after(was []Workflow, changes []Change) (all []Workflow) {
+	for _, c := range changes {
+		w := Workflow{Name: c.Workflow, File: c.File}
+		old := slices.IndexFunc(was, func(o Workflow) bool { return o.Name == c.Workflow })
+		switch c.What {
+		case Deleted:
+			continue
+		case Paused:
+			w.Gone, w.Paused = true, true
+		case Kept:
+			w.Gone = true
+			w.Paused = old >= 0 && was[old].Paused
+		}
+		if w.Gone && old >= 0 {
+			w.File = was[old].File
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b Workflow) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// write writes the state, and says what is new.
+func (y *Syncer) write(ctx context.Context, g *store.GitSource, was, st *State, out *Outcome) error {
+	data, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	g.State = data
+	if err := y.cfg.Store.SetGitState(ctx, *g); err != nil {
+		return err
+	}
+	log := y.cfg.Log.With("source", g.Namespace+"/"+g.Name)
+	switch f := st.Failing; {
+	case f != nil && (was.Failing == nil || was.Failing.Why != f.Why || was.Failing.Commit != f.Commit):
+		y.failures.Add(1)
+		if f.Commit != "" {
+			first := ""
+			if len(f.Faults) > 0 {
+				first = f.Faults[0].Error()
+			}
+			log.Warn("a commit of a git source was refused; the commit before stays in force", "code", "git_refused", "commit", f.Commit, "applied", st.Applied, "faults", len(f.Faults)+f.More, "first", first)
+		} else {
+			log.Warn("a git source cannot be read", "code", "git_away", "err", f.Why)
+		}
+	case f == nil && out != nil && st.Applied != was.Applied:
+		y.applied.Add(1)
+		changed := 0
+		for _, c := range out.Changes {
+			if c.What != Unchanged && c.What != Kept {
+				changed++
+			}
+		}
+		log.Info("a commit of a git source was applied", "code", "git_applied", "commit", st.Applied, "workflows", len(out.Changes), "changed", changed)
+	case f == nil && was.Failing != nil:
+		log.Info("a git source can be read again", "code", "git_back", "commit", st.Applied)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package gitsync
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"skein.dev/skein/internal/egress"
+)
+
+// dialer opens connections by the rules of egress.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// relay is the way of one program git to the network: a port of loopback that leads to one host and port,
+// which the rules of egress check. For http and https it is a proxy with a password; for ssh it is the
+// server itself.
+type relay struct {
+	dial   dialer
+	target string
+	token  string // the password of the proxy
+	ln     net.Listener
+	ctx    context.Context
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu   sync.Mutex // protects why
+	why  error      // the last failure of a call
+	http *http.Server
+}
+
+// openRelay opens a relay to an address. The caller closes it.
+func openRelay(ctx context.Context, rules egress.Rules, target string, proxy bool) (*relay, error) {
+	dial, err := egress.Dialer(rules)
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{dial: dial, target: target, token: rand.Text()}
+	if r.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	r.ctx, r.stop = context.WithCancel(ctx)
+	if proxy {
+		r.http = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+		r.wg.Go(func() { _ = r.http.Serve(r.ln) })
+	} else {
+		r.wg.Go(r.accept)
+	}
+	return r, nil
+}
+
+// address is the port of the relay.
+func (r *relay) address() *net.TCPAddr { return r.ln.Addr().(*net.TCPAddr) }
+
+// failure is why the last call failed; nil: it did not.
+func (r *relay) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why
+}
+
+func (r *relay) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.why = err
+}
+
+// close ends all connections.
+func (r *relay) close() {
+	r.stop()
+	_ = r.ln.Close()
+	if r.http != nil {
+		_ = r.http.Close()
+	}
+	r.wg.Wait()
+}
+
+func (r *relay) accept() {
+	for {
+		conn, err := r.ln.Accept()
+		if err != nil {
+			return
+		}
+		r.wg.Go(func() { r.connect(conn) })
+	}
+}
+
+// connect connects a client with the target.
+func (r *relay) connect(client net.Conn) {
+	defer client.Close()
+	there, err := r.dial(r.ctx, "tcp", r.target)
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	r.join(client, there)
+}
+
+// join copies in both directions until both have ended, or the relay.
+func (r *relay) join(a, b net.Conn) {
+	defer b.Close()
+	undo := context.AfterFunc(r.ctx, func() { _ = a.Close(); _ = b.Close() })
+	defer undo()
+	var both sync.WaitGroup
+	one := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		if half, ok := to.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}
+	both.Go(func() { one(a, b) })
+	both.Go(func() { one(b, a) })
+	both.Wait()
+}
+
+// ServeHTTP is the proxy of http and https.
+func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+r.token))
+	if subtle.ConstantTimeCompare([]byte(req.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="skein"`)
+		http.Error(w, "not for you", http.StatusProxyAuthRequired)
+		return
+	}
+	host := req.Host
+	if req.Method != http.MethodConnect && req.URL.Port() == "" {
+		host = net.JoinHostPort(req.URL.Hostname(), "80")
+	}
+	if host != r.target {
+		r.failed(errors.New("git asked for another host: " + host))
+		http.Error(w, "another host", http.StatusForbidden)
+		return
+	}
+	there, err := r.dial(req.Context(), "tcp", r.target)
+	if err != nil {
+		r.failed(err)
+		http.Error(w, "away", http.StatusBadGateway)
+		return
+	}
+	if req.Method == http.MethodConnect {
+		client, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			_ = there.Close()
+			return
+		}
+		defer client.Close()
+		if _, err := io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n"); err == nil {
+			r.join(client, there)
+		}
+		return
+	}
+	r.forward(w, req, there)
+}
+
+// forward sends one plain request over a connection.
+func (r *relay) forward(w http.ResponseWriter, req *http.Request, there net.Conn) {
+	defer there.Close()
+	t := &http.Transport{DisableCompression: true, DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return there, nil }}
+	out := req.Clone(req.Context())
+	out.RequestURI = ""
+	out.Header.Del("Proxy-Authorization")
+	out.Header.Del("Proxy-Connection")
+	resp, err := t.RoundTrip(out)
+	if err != nil {
+		r.failed(err)
+		http.Error(w, "away", http.StatusBadGateway)
+		return
+	}
+	defer resp.Body.Close()
+	for name, all := range resp.Header {
+		for _, value := range all {
+			w.Header().Add(name, value)
+		}
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body) // the end of either side ends it
+}

@@ -1,0 +1,244 @@
+// Package gitsync brings the workflows of git repositories to namespaces. The node that owns the shard of a
+// git source looks at its repository, and applies all workflows of a new commit in one transaction, or none.
+// What it has seen and applied is a row of the store.
+//
+//   - spec.go: what a source is, and its state.
+//   - repo.go: runs the program git, in a folder of its own, within bounds; relay.go: its way to the network.
+//   - read.go: the workflows of a commit.
+//   - look.go: one look at a repository; syncer.go: when there is one.
+//
+// Nothing of a repository is executed here: there is no work tree, no hook, no filter, no submodule and no
+// credential helper. Files are read from an archive in memory.
+package gitsync
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// Spec is what a person says about a git source.
+type Spec struct {
+	URL    string            `json:"url"`              // https, http, ssh or file; or USER@HOST:PATH
+	Branch string            `json:"branch,omitempty"` // "" and no Tag: main
+	Tag    string            `json:"tag,omitempty"`
+	Folder string            `json:"folder,omitempty"` // "": the whole repository
+	Every  workflow.Duration `json:"every,omitempty"`  // 0: everyDefault
+	// User and Password, a secret, are for http and https. Key, a secret, and KnownHosts are for ssh.
+	User       string `json:"user,omitempty"`
+	Password   string `json:"password_secret,omitempty"`
+	Key        string `json:"key_secret,omitempty"`
+	KnownHosts string `json:"known_hosts,omitempty"`
+	// Removed says what happens to workflows whose files were removed; "": Pause.
+	Removed string `json:"removed,omitempty"`
+	// Adopt lets the source take workflows that exist and come from elsewhere.
+	Adopt bool `json:"adopt,omitempty"`
+}
+
+// What happens to workflows whose files were removed.
+const (
+	Keep   = "keep"
+	Pause  = "pause"
+	Delete = "delete"
+)
+
+// Bounds of a Spec.
+const (
+	SpecMax      = 64 << 10
+	everyDefault = workflow.Duration(time.Minute)
+	everyMin     = workflow.Duration(10 * time.Second)
+)
+
+var (
+	namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// refPattern matches the names of branches and tags that git accepts, without rare characters.
+	refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}$`)
+	scpPattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]*)@([A-Za-z0-9][A-Za-z0-9.-]{0,254}):([^:].*)$`)
+)
+
+// IsName reports whether a text can be the name of a git source.
+func IsName(name string) bool { return namePattern.MatchString(name) }
+
+// Parse reads and checks a Spec. Its errors name the mistake and the remedy.
+func Parse(data []byte) (Spec, error) {
+	var s Spec
+	if len(data) > SpecMax {
+		return s, fmt.Errorf("the git source has %d bytes, the limit is %d", len(data), SpecMax)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return s, fmt.Errorf("the git source cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return s, errors.New("the git source has text after its end")
+	}
+	return s, s.check()
+}
+
+func (s *Spec) check() error {
+	at, err := s.place()
+	switch {
+	case err != nil:
+		return err
+	case s.Branch != "" && s.Tag != "":
+		return errors.New("branch and tag exclude each other: keep one")
+	case !isRef(s.refName()):
+		return fmt.Errorf("%.100q is not the name of a branch or tag", s.Branch+s.Tag)
+	case s.Folder != "" && (path.IsAbs(s.Folder) || path.Clean(s.Folder) != s.Folder || s.Folder == "." || strings.HasPrefix(s.Folder, "..") || strings.ContainsAny(s.Folder, "\\\x00\n")):
+		return fmt.Errorf("folder: %.200q is not a path inside of the repository, such as flows", s.Folder)
+	case s.Every != 0 && s.Every < everyMin:
+		return fmt.Errorf("every: %s is too often; write at least %s, and let a webhook sync at once", s.Every, everyMin)
+	case s.Removed != "" && s.Removed != Keep && s.Removed != Pause && s.Removed != Delete:
+		return fmt.Errorf("removed: %.40q is none of %s, %s, %s", s.Removed, Keep, Pause, Delete)
+	}
+	web, shell := at.scheme == "https" || at.scheme == "http", at.scheme == "ssh"
+	switch {
+	case !web && (s.User != "" || s.Password != ""):
+		return errors.New("user and password_secret are for https and http")
+	case (s.User == "") != (s.Password == ""):
+		return errors.New("user and password_secret belong together; for a token, the user is often git or x-access-token")
+	case strings.ContainsAny(s.User, ":\r\n"):
+		return errors.New("user must not contain a colon or a line end")
+	case !shell && (s.Key != "" || s.KnownHosts != ""):
+		return errors.New("key_secret and known_hosts are for ssh")
+	case shell && s.Key == "":
+		return errors.New("key_secret is missing: name a secret with a private key that may read the repository")
+	case shell && strings.TrimSpace(s.KnownHosts) == "":
+		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the server's operator tells, and give the lines")
+	case strings.ContainsRune(s.KnownHosts, 0):
+		return errors.New("known_hosts is no text")
+	}
+	return nil
+}
+
+// place is the address of a repository.
+type place struct {
+	scheme string // https, http, ssh or file
+	host   string // with a port
+	user   string // of ssh
+	path   string // of file
+}
+
+// place reads the address.
+func (s *Spec) place() (place, error) {
+	if m := scpPattern.FindStringSubmatch(s.URL); m != nil {
+		return place{scheme: "ssh", host: m[2] + ":22", user: m[1]}, nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || strings.ContainsAny(s.URL, " \t\r\n\x00\\'\"") || len(s.URL) > 2000 {
+		return place{}, fmt.Errorf("url: %.200q is not the address of a repository", s.URL)
+	}
+	p := place{scheme: u.Scheme, host: u.Host}
+	port := map[string]string{"https": "443", "http": "80", "ssh": "22"}[u.Scheme]
+	switch {
+	case u.Scheme == "file":
+		if p.path = u.Path; u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
+			return p, fmt.Errorf("url: %.200q is not file:// and an absolute path", s.URL)
+		}
+		return p, nil
+	case port == "":
+		return p, fmt.Errorf("url: %.200q begins with none of https://, ssh://, http://, file://; USER@HOST:PATH is also possible", s.URL)
+	case u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || u.RawQuery != "" || u.Fragment != "":
+		return p, fmt.Errorf("url: %.200q has no host, or a query or a fragment", s.URL)
+	}
+	if u.Port() == "" {
+		p.host += ":" + port
+	}
+	if u.User != nil {
+		if _, password := u.User.Password(); password || u.Scheme != "ssh" {
+			return p, errors.New("url has a user or a password: give user, and password_secret with the name of a secret")
+		}
+		p.user = u.User.Username()
+	}
+	if u.Scheme == "ssh" && !sshUser.MatchString(p.user) {
+		return p, fmt.Errorf("url: write ssh://USER@HOST/PATH, where USER is often git, not %.200q", s.URL)
+	}
+	return p, nil
+}
+
+var sshUser = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+
+// Local reports whether the repository is a folder of the node.
+func (s *Spec) Local() bool { return strings.HasPrefix(s.URL, "file:") }
+
+// refName is the name of the branch or tag.
+func (s *Spec) refName() string {
+	if s.Branch+s.Tag == "" {
+		return "main"
+	}
+	return s.Branch + s.Tag
+}
+
+// ref is its full name.
+func (s *Spec) ref() string {
+	if s.Tag != "" {
+		return "refs/tags/" + s.Tag
+	}
+	return "refs/heads/" + s.refName()
+}
+
+func isRef(name string) bool {
+	return refPattern.MatchString(name) && !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, ".lock") && !strings.HasSuffix(name, ".")
+}
+
+// every is the time between two looks.
+func (s *Spec) every() time.Duration {
+	if s.Every == 0 {
+		return time.Duration(everyDefault)
+	}
+	return time.Duration(s.Every)
+}
+
+// State is the result of the looks at a repository.
+type State struct {
+	Spec      int64     `json:"spec"`              // the version of the Spec that was looked at
+	Seen      string    `json:"seen,omitempty"`    // the commit of the branch at the last look
+	Applied   string    `json:"applied,omitempty"` // the commit whose workflows are in force; "": none yet
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+	Author    string    `json:"author,omitempty"`  // of Applied
+	Subject   string    `json:"subject,omitempty"` // first line of the message of Applied
+	LookedAt  time.Time `json:"looked_at,omitzero"`
+	// Failing says why Seen is not Applied, or why the repository could not be read; nil: all is well.
+	Failing   *Failing   `json:"failing,omitempty"`
+	Workflows []Workflow `json:"workflows,omitempty"` // that came from the source, by name
+}
+
+// Failing is the reason why a look did not succeed.
+type Failing struct {
+	Since  time.Time       `json:"since"`
+	Commit string          `json:"commit,omitempty"` // the refused commit; "": the repository could not be read
+	Why    string          `json:"why"`
+	Faults workflow.Errors `json:"faults,omitempty"` // up to faultsMax
+	More   int             `json:"more,omitempty"`   // faults that are left out
+}
+
+// faultsMax bounds the faults in a State.
+const faultsMax = 20
+
+// Workflow is a workflow that came from a source.
+type Workflow struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+	Gone bool   `json:"gone,omitempty"` // its file was removed
+	// Paused: the removal has paused it, so it is resumed when the file is back.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// ReadState reads a stored state. A state that cannot be read counts as none.
+func ReadState(data []byte) State {
+	var s State
+	if len(data) > 0 && json.Unmarshal(data, &s) != nil {
+		return State{}
+	}
+	return s
+}

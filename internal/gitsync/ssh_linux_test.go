@@ -1,0 +1,109 @@
+package gitsync
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestOverSSH: a repository over ssh, with one key and the known keys of the server only.
+func TestOverSSH(t *testing.T) {
+	sshd := "/usr/sbin/sshd"
+	if _, err := os.Stat(sshd); err != nil {
+		const why = "there is no /usr/sbin/sshd: run make tools (Debian's package openssh-server)"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	b := newBench(t)
+	b.file("a.yaml", fmt.Sprintf(simple, "a"))
+	b.commit()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+	}
+	for _, key := range []string{"host", "user", "other"} {
+		run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file(key))
+	}
+	run("cp", file("user.pub"), file("authorized"))
+	if os.Getuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	config := fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\n", port, file("host"), file("authorized"))
+	if err := os.WriteFile(file("config"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := exec.Command(sshd, "-D", "-e", "-f", file("config"))
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+	for {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	secrets := map[string]string{}
+	for _, name := range []string{"user", "other"} {
+		key, err := os.ReadFile(file(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets["pass-"+name] = string(key)
+	}
+	b.y.cfg.Needs.Secret = secretsOf(secrets)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func(name string) string {
+		key, err := os.ReadFile(file(name + ".pub"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("[127.0.0.1]:%d %s", port, strings.Join(strings.Fields(string(key))[:2], " "))
+	}
+	try := func(key, host string) *Failing {
+		t.Helper()
+		spec, err := json.Marshal(Spec{URL: fmt.Sprintf("ssh://%s@127.0.0.1:%d%s", me.Username, port, b.repo), Key: key, KnownHosts: known(host)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.source(string(spec))
+		return b.sync().Failing
+	}
+	if f := try("user", "host"); f != nil || len(b.apply.sets) != 1 {
+		t.Fatalf("%+v", f)
+	}
+	if f := try("user", "other"); f == nil || f.Commit != "" {
+		t.Errorf("a server with another key: %+v", f)
+	}
+	if f := try("other", "host"); f == nil || f.Commit != "" {
+		t.Errorf("a key that the server does not know: %+v", f)
+	}
+}

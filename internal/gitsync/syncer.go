@@ -1,0 +1,264 @@
+package gitsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/metric"
+	"skein.dev/skein/internal/store"
+)
+
+const (
+	// tick is the time between two readings of the sources.
+	tick = 3 * time.Second
+	// looksMax bounds the concurrent looks of a node.
+	looksMax = 4
+	// pageMax bounds one page of sources.
+	pageMax = 100
+)
+
+// Config holds the surroundings of a Syncer.
+type Config struct {
+	Store   store.GitSources
+	Owns    func(dag.ShardID) bool
+	Applier func() Applier
+	Needs   Needs
+	Log     *slog.Logger
+}
+
+// Syncer looks at the repositories of the git sources whose shards its node owns.
+type Syncer struct {
+	cfg               Config
+	now               func() time.Time
+	slots             chan struct{}
+	applied, failures atomic.Int64
+	failing           atomic.Int64
+
+	mu    sync.Mutex // protects the following fields
+	looks map[key]*turn
+}
+
+type key struct{ namespace, name string }
+
+// turn is the looks at one repository, one after the other.
+type turn struct {
+	mu   sync.Mutex // held during a look
+	next time.Time  // of the next look; protected by Syncer.mu
+	spec int64      // the version that next belongs to
+	busy bool
+	full time.Time // when a refused commit was last tried; protected by mu
+}
+
+// New returns a Syncer. It does nothing before Run, Sync and Plan.
+func New(cfg Config) *Syncer {
+	return &Syncer{cfg: cfg, now: time.Now, slots: make(chan struct{}, looksMax), looks: map[key]*turn{}}
+}
+
+// Show shows how many commits were applied, and how many sources are failing now.
+func (y *Syncer) Show(p *metric.Page) {
+	p.Set("git_commits_total", float64(y.applied.Load()), "applied")
+	p.Set("git_commits_total", float64(y.failures.Load()), "failed")
+	p.Set("git_failing", float64(y.failing.Load()))
+}
+
+// Run looks at repositories when it is time, until ctx ends.
+func (y *Syncer) Run(ctx context.Context) {
+	if err := Clean(y.cfg.Needs.Dir); err != nil {
+		y.cfg.Log.Warn("old folders of git sources cannot be removed", "code", "git_folder", "err", err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	told := ""
+	for ctx.Err() == nil {
+		err := y.round(ctx, &wg)
+		if err != nil && ctx.Err() == nil && err.Error() != told {
+			y.cfg.Log.Warn("the git sources cannot be read now", "code", "git_unread", "err", err)
+		}
+		if told = ""; err != nil {
+			told = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(tick):
+		}
+	}
+}
+
+// round starts the looks that are due.
+func (y *Syncer) round(ctx context.Context, wg *sync.WaitGroup) error {
+	var ns, name string
+	var failing int64
+	there := map[key]bool{}
+	for {
+		all, err := y.cfg.Store.GitSourceList(ctx, ns, name, pageMax)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			g := &all[i]
+			if there[key{g.Namespace, g.Name}] = true; !y.cfg.Owns(g.Shard) {
+				continue
+			}
+			st := ReadState(g.State)
+			if st.Failing != nil {
+				failing++
+			}
+			if t := y.begin(g, &st); t != nil {
+				wg.Go(func() { y.turn(ctx, t, g) })
+			}
+		}
+		if len(all) < pageMax {
+			y.failing.Store(failing)
+			y.forget(there)
+			return nil
+		}
+		ns, name = all[len(all)-1].Namespace, all[len(all)-1].Name
+	}
+}
+
+// forget drops the turns of sources that were removed.
+func (y *Syncer) forget(there map[key]bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for k, t := range y.looks {
+		if !there[k] && !t.busy {
+			delete(y.looks, k)
+		}
+	}
+}
+
+// begin returns the turn of a source whose look is due; nil: it is not.
+func (y *Syncer) begin(g *store.GitSource, st *State) *turn {
+	spec, err := Parse(g.Spec)
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	t := y.turnOf(g)
+	if t.next.IsZero() || t.spec != g.Version {
+		t.spec = g.Version
+		if t.next = y.now(); st.Spec == g.Version && err == nil {
+			t.next = st.LookedAt.Add(spec.every())
+		}
+	}
+	if t.busy || y.now().Before(t.next) {
+		return nil
+	}
+	t.busy, t.next = true, y.now().Add(spec.every())
+	return t
+}
+
+// turnOf returns the turn of a source. The caller holds mu.
+func (y *Syncer) turnOf(g *store.GitSource) *turn {
+	k := key{g.Namespace, g.Name}
+	t := y.looks[k]
+	if t == nil {
+		t = &turn{}
+		y.looks[k] = t
+	}
+	return t
+}
+
+// retry reports whether a refused commit is tried again. The caller holds the turn.
+func (y *Syncer) retry(g *store.GitSource) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	t := y.turnOf(g)
+	if y.now().Sub(t.full) < again {
+		return false
+	}
+	t.full = y.now()
+	return true
+}
+
+// turn makes one look that is due.
+func (y *Syncer) turn(ctx context.Context, t *turn, g *store.GitSource) {
+	defer func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		t.busy = false
+	}()
+	select {
+	case y.slots <- struct{}{}:
+		defer func() { <-y.slots }()
+	case <-ctx.Done():
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fresh, err := y.cfg.Store.GitSourceOf(ctx, g.Namespace, g.Name)
+	if err == nil {
+		_, _, err = y.guarded(ctx, &fresh, due)
+	}
+	y.tell(ctx, g, err)
+}
+
+// tell logs the error of a look without a caller, except those that belong to a change of the source or
+// of its owner.
+func (y *Syncer) tell(ctx context.Context, g *store.GitSource, err error) {
+	var elsewhere *errkind.Elsewhere
+	if err == nil || ctx.Err() != nil || errors.As(err, &elsewhere) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	y.cfg.Log.Warn("a look at a git source has failed", "code", "git_look_failed", "source", g.Namespace+"/"+g.Name, "err", err)
+}
+
+// guarded looks, and turns a panic into an error.
+func (y *Syncer) guarded(ctx context.Context, g *store.GitSource, mode how) (st State, out *Outcome, err error) {
+	if bug := errkind.Guarded(func() { st, out, err = y.look(ctx, g, mode) }); bug != nil {
+		return st, nil, bug
+	}
+	return st, out, err
+}
+
+// Sync looks at a repository at once, and applies its commit, also if it was applied or refused before. It
+// returns the source as it is afterwards, *errkind.Elsewhere if another node owns its shard, and
+// store.ErrNotFound.
+func (y *Syncer) Sync(ctx context.Context, namespace, name string) (store.GitSource, *Outcome, error) {
+	g, _, out, err := y.byHand(ctx, namespace, name, now)
+	if err != nil {
+		return g, out, err
+	}
+	g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name)
+	return g, out, err
+}
+
+// Plan looks at a repository, and says what a sync would change. It changes nothing. The state of the
+// returned source says what the look has found.
+func (y *Syncer) Plan(ctx context.Context, namespace, name string) (store.GitSource, *Outcome, error) {
+	g, st, out, err := y.byHand(ctx, namespace, name, planning)
+	if err == nil {
+		g.State, err = json.Marshal(&st)
+	}
+	return g, out, err
+}
+
+func (y *Syncer) byHand(ctx context.Context, namespace, name string, mode how) (g store.GitSource, st State, out *Outcome, err error) {
+	if g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name); err != nil {
+		return g, st, nil, err
+	}
+	if !y.cfg.Owns(g.Shard) {
+		return g, st, nil, &errkind.Elsewhere{Shard: g.Shard}
+	}
+	select {
+	case y.slots <- struct{}{}:
+		defer func() { <-y.slots }()
+	case <-ctx.Done():
+		return g, st, nil, fmt.Errorf("%w: other looks at repositories go on", errkind.ErrBusy)
+	}
+	y.mu.Lock()
+	t := y.turnOf(&g)
+	y.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name); err == nil {
+		st, out, err = y.guarded(ctx, &g, mode)
+	}
+	return g, st, out, err
+}

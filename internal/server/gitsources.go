@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/gitsync"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/workflow"
+	api "skein.dev/skein/sdk/api/v1"
+)
+
+// GitSyncer looks at repositories at once.
+type GitSyncer interface {
+	Sync(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
+	Plan(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
+}
+
+// gitting are the routes of git sources.
+type gitting struct{ s *Server }
+
+func gitRoutes(s *Server, sources tag) {
+	g := gitting{s}
+	route(s, sources.get("/git-sources", "list-git-sources", "List the git sources by namespace and name, each with the result of the last look"), g.list)
+	route(s, sources.put("/git-sources/{ns}/{name}", "set-git-source", "Make a git source, or change it; a node looks at it soon"), g.set)
+	route(s, sources.delete("/git-sources/{ns}/{name}", "delete-git-source", "Remove a git source; its workflows stay"), g.delete)
+	route(s, sources.verb("/git-sources/{ns}/{name}:sync", "sync-git-source", "Look at the repository now, and apply its commit: all workflows in one transaction, or none"), g.sync)
+	route(s, sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Tell what a sync would change, without a change"), g.plan)
+}
+
+func (g gitting) store() (store.GitSources, error) {
+	if g.s.cfg.GitSources == nil {
+		return nil, notFound("this process has no git sources; ask a node")
+	}
+	return g.s.cfg.GitSources, nil
+}
+
+type listGitSourcesIn struct {
+	Page
+	Namespace string `query:"namespace" maxLength:"63" doc:"Only git sources of this namespace."`
+}
+
+func (g gitting) list(ctx context.Context, in *listGitSourcesIn) (*jsonOut[api.List[api.GitSource]], error) {
+	st, err := g.store()
+	if err != nil {
+		return nil, err
+	}
+	text, err := in.after()
+	if err != nil {
+		return nil, err
+	}
+	ns, name, ok := strings.Cut(text, "/")
+	if text != "" && !ok || in.Namespace != "" && text != "" && ns != in.Namespace {
+		return nil, badCursor()
+	}
+	if text == "" {
+		ns = in.Namespace
+	}
+	all, err := st.GitSourceList(ctx, ns, name, in.Limit+1)
+	if err != nil {
+		return nil, unread(err)
+	}
+	items := []api.GitSource{}
+	for i := range all {
+		if in.Namespace != "" && all[i].Namespace != in.Namespace {
+			break
+		}
+		if len(items) == in.Limit {
+			last := &items[len(items)-1]
+			return list(items, last.Namespace+"/"+last.Name), nil
+		}
+		st := gitsync.ReadState(all[i].State)
+		items = append(items, gitShown(&all[i], &st))
+	}
+	return list(items, ""), nil
+}
+
+// gitShown shows a git source. A description that cannot be read is empty.
+func gitShown(g *store.GitSource, st *gitsync.State) api.GitSource {
+	spec, _ := gitsync.Parse(g.Spec)
+	out := api.GitSource{Namespace: g.Namespace, Name: g.Name, Version: g.Version, User: g.By, CreatedAt: instant(g.Created), ModifiedAt: instant(g.Modified),
+		GitSourceRequest: api.GitSourceRequest{URL: spec.URL, Branch: spec.Branch, Tag: spec.Tag, Folder: spec.Folder, User: spec.User, Password: spec.Password,
+			Key: spec.Key, KnownHosts: spec.KnownHosts, Removed: spec.Removed, Adopt: spec.Adopt}}
+	if spec.Every != 0 {
+		out.Every = spec.Every.String()
+	}
+	at := func(t time.Time) *api.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &api.Time{Time: t}
+	}
+	out.State = api.GitState{Seen: textOrNull(st.Seen), Applied: textOrNull(st.Applied), AppliedAt: at(st.AppliedAt), Author: textOrNull(st.Author), Subject: textOrNull(st.Subject),
+		LookedAt: at(st.LookedAt), Workflows: []api.GitWorkflow{}}
+	if f := st.Failing; f != nil {
+		out.State.Failing = &api.GitFailing{Since: api.Time{Time: f.Since}, Commit: textOrNull(f.Commit), Why: f.Why, Errors: fileErrors(f.Faults), More: f.More}
+	}
+	for _, w := range st.Workflows {
+		out.State.Workflows = append(out.State.Workflows, api.GitWorkflow{Workflow: fullName(g.Namespace, w.Name), File: w.File, Gone: w.Gone})
+	}
+	return out
+}
+
+type GitSourcePath struct {
+	Namespace string `path:"ns" maxLength:"63"`
+	Name      string `path:"name" maxLength:"63"`
+}
+
+type setGitSourceIn struct {
+	GitSourcePath
+	Body api.GitSourceRequest
+}
+
+func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitSource], error) {
+	st, err := g.store()
+	switch {
+	case err != nil:
+		return nil, err
+	case !namespaceOK.MatchString(in.Namespace) || in.Namespace == engine.SystemNamespace:
+		return nil, invalid("%.63q cannot be the namespace of a git source", in.Namespace)
+	case !gitsync.IsName(in.Name):
+		return nil, invalid("%.63q cannot be the name of a git source: it is 1 to 63 of a-z 0-9 and -", in.Name)
+	}
+	data, err := g.spec(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for range setTries {
+		was, err := st.GitSourceOf(ctx, in.Namespace, in.Name)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, unread(err)
+		}
+		row := store.GitSource{Namespace: in.Namespace, Name: in.Name, Version: was.Version + 1, Shard: was.Shard, Spec: data, By: userOf(ctx)}
+		if was.Version == 0 {
+			if row.Shard, err = engine.EmptiestShard(ctx, g.s.engine); err != nil {
+				return nil, err
+			}
+		}
+		is, err := st.PutGitSource(ctx, row)
+		switch {
+		case err == nil:
+			state := gitsync.ReadState(is.State)
+			return &jsonOut[api.GitSource]{Body: gitShown(&is, &state)}, nil
+		case errors.Is(err, store.ErrRefused):
+			return nil, fmt.Errorf("%w: there are already %d git sources, the limit; remove one", errkind.ErrConflict, store.GitSourcesMax)
+		case !errors.Is(err, store.ErrFenced):
+			return nil, unread(err)
+		}
+	}
+	return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
+}
+
+// spec checks what a caller says about a source. A source can delete workflows, and a folder of the node can
+// hold anything that the node may read.
+func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
+	b := &in.Body
+	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Removed: b.Removed, Adopt: b.Adopt}
+	var err error
+	if b.Every != "" {
+		if spec.Every, err = workflow.ParseDuration(b.Every); err != nil {
+			return nil, invalid("every: %s", err)
+		}
+	}
+	data, err := json.Marshal(&spec)
+	if err == nil {
+		spec, err = gitsync.Parse(data)
+	}
+	if err != nil {
+		return nil, invalid("git source %s/%s: %s", in.Namespace, in.Name, err)
+	}
+	if spec.Removed == gitsync.Delete {
+		if err := may(ctx, access.WorkflowDelete, in.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	if spec.Local() && !wide(ctx, access.WorkflowWrite) {
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a folder of the node (file://) is only for callers with %s in every namespace; use https or ssh", access.WorkflowWrite)
+	}
+	return data, nil
+}
+
+func (g gitting) delete(ctx context.Context, in *GitSourcePath) (*struct{}, error) {
+	st, err := g.store()
+	if err != nil {
+		return nil, err
+	}
+	err = st.DropGitSource(ctx, in.Namespace, in.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noGitSource(in)
+	}
+	return nil, unread(err)
+}
+
+func noGitSource(in *GitSourcePath) error {
+	return notFound("there is no git source %s/%s", in.Namespace, in.Name)
+}
+
+// syncer returns the part that looks at repositories.
+func (g gitting) syncer() (GitSyncer, error) {
+	if g.s.cfg.Git == nil {
+		return nil, notFound("this process looks at no repositories; ask a node")
+	}
+	return g.s.cfg.Git(), nil
+}
+
+// begins decides whether this node looks at a repository, and writes the audit row: a look uses a secret.
+func (g gitting) begins(ctx context.Context, in *GitSourcePath) (GitSyncer, error) {
+	y, err := g.syncer()
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.store()
+	if err != nil {
+		return nil, err
+	}
+	switch is, err := all.GitSourceOf(ctx, in.Namespace, in.Name); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, noGitSource(in)
+	case err != nil:
+		return nil, unread(err)
+	case !g.s.engine.Owns(is.Shard):
+		return nil, &errkind.Elsewhere{Shard: is.Shard}
+	}
+	return y, recordAudit(ctx, g.s)
+}
+
+// looked is the answer after a look.
+func looked(in *GitSourcePath, is *store.GitSource, out *gitsync.Outcome, err error) (*jsonOut[api.GitSync], error) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, noGitSource(in)
+	case errors.Is(err, store.ErrFenced):
+		return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
+	case err != nil:
+		return nil, err
+	}
+	st := gitsync.ReadState(is.State)
+	return &jsonOut[api.GitSync]{Body: api.GitSync{Source: gitShown(is, &st), Changes: gitChanges(in.Namespace, out)}}, nil
+}
+
+func (g gitting) sync(ctx context.Context, in *GitSourcePath) (*jsonOut[api.GitSync], error) {
+	y, err := g.begins(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	is, out, err := y.Sync(store.WithAudit(ctx, nil), in.Namespace, in.Name)
+	return looked(in, &is, out, err)
+}
+
+func (g gitting) plan(ctx context.Context, in *GitSourcePath) (*jsonOut[api.GitSync], error) {
+	y, err := g.begins(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	is, out, err := y.Plan(store.WithAudit(ctx, nil), in.Namespace, in.Name)
+	return looked(in, &is, out, err)
+}
+
+func gitChanges(namespace string, out *gitsync.Outcome) []api.GitChange {
+	all := []api.GitChange{}
+	if out == nil || len(out.Faults) > 0 {
+		return all
+	}
+	for _, c := range out.Changes {
+		all = append(all, api.GitChange{Workflow: fullName(namespace, c.Workflow), File: textOrNull(c.File), Change: c.What})
+	}
+	return all
+}
