@@ -1,30 +1,6 @@
 package app
 
-import "runtime/debug"
+import "skein.dev/skein/internal/stamp"
 
-// released is the version of a release. Its build sets it by the linker.
-var released string
-
-// Version is the version of the release, or the one that the build recorded: a tag, or the commit.
-func Version() string {
-	if released != "" {
-		return released
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	version := "dev"
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			version += "-" + s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			version += "+changes"
-		}
-	}
-	return version
-}
+// Version is the version of this program.
+func Version() string { return stamp.Version() }

@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"internal/program":               {},
 	"internal/protect":               {},
 	"internal/kind":                  {},
+	"internal/stamp":                 {},
 	"internal/kind/boxtest":          {},
 	"internal/kind/container":        {"internal/kind"},
 	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/sql", "internal/kind/ssh", "internal/dag", "internal/extension"},

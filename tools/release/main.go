@@ -163,7 +163,7 @@ func (r *release) build(system, arch string) (binary string, err error) {
 	if system == "windows" {
 		binary += ".exe"
 	}
-	flags := "-s -w -X skein.dev/skein/internal/app.released=" + r.version + " -X skein.dev/skein/web/ui.sources=" + r.stamp
+	flags := "-s -w -X skein.dev/skein/internal/stamp.released=" + r.version + " -X skein.dev/skein/web/ui.sources=" + r.stamp
 	return binary, r.run([]string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"},
 		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/skein")
 }
