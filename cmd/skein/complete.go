@@ -70,7 +70,7 @@ var (
 		"stopped", "skipped"}
 	triggerKinds = []string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
 		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent,
-		workflow.KindEvent, workflow.KindPoll, workflow.KindQuery, workflow.KindObject}
+		workflow.KindEvent, workflow.KindPoll, workflow.KindQuery, workflow.KindObject, workflow.KindKafka, workflow.KindSource}
 	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "deferred", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 

@@ -103,3 +103,19 @@ func sendNumbered(ctx context.Context, k *skein.Client, from, to int) error {
 	_, err := skein.NewEvents(k).Send(ctx, "", all...)
 	return err
 }
+
+// keysOnce returns the keys of the fires of a trigger, and fails if a key fired twice or without a run.
+func keysOnce(t *testing.T, l *lane, workflow, trigger string) map[string]bool {
+	t.Helper()
+	keys, runs := map[string]bool{}, map[string]bool{}
+	for f, err := range l.client().EachFire(t.Context(), skein.FiresQuery{Workflow: workflow, Trigger: trigger, Limit: 1000}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Key == nil || f.Run == nil || f.Count != 1 || keys[*f.Key] || runs[*f.Run] {
+			t.Fatalf("%+v", f)
+		}
+		keys[*f.Key], runs[*f.Run] = true, true
+	}
+	return keys
+}

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +55,7 @@ func bookOf(c *cli) *extension.Book {
 // kindRow is a kind in a list.
 type kindRow struct {
 	Kind       string   `json:"kind"`
+	Source     bool     `json:"source"` // true: it is a source of events
 	Version    string   `json:"version"`
 	Extension  string   `json:"extension"` // "": part of Skein
 	Folder     string   `json:"folder"`
@@ -61,12 +64,17 @@ type kindRow struct {
 	Refused    *string  `json:"refused"`
 }
 
+// typesOf lists types of connections; "": none.
+func typesOf(text string) []string {
+	if text == "" {
+		return []string{}
+	}
+	return strings.Split(text, ",")
+}
+
 func kindRows(b *extension.Book) (rows []kindRow) {
 	for _, x := range b.Extensions() {
-		row := kindRow{Kind: strings.TrimPrefix(x.Kind, dag.HousePrefix), Version: x.Version, Digest: x.Digest, Connection: []string{}}
-		if x.Connection != "" {
-			row.Connection = strings.Split(x.Connection, ",")
-		}
+		row := kindRow{Kind: strings.TrimPrefix(x.Kind, dag.HousePrefix), Version: x.Version, Digest: x.Digest, Connection: typesOf(x.Connection)}
 		for _, f := range b.Found() {
 			if f.Err == nil && f.Digest == x.Digest && f.Version == x.Version {
 				row.Extension, row.Folder = f.Name, f.Folder
@@ -75,6 +83,11 @@ func kindRows(b *extension.Book) (rows []kindRow) {
 		rows = append(rows, row)
 	}
 	for _, f := range b.Found() {
+		if f.Err == nil {
+			for _, name := range slices.Sorted(maps.Keys(f.Sources)) {
+				rows = append(rows, kindRow{Kind: name, Source: true, Version: f.Version, Extension: f.Name, Folder: f.Folder, Digest: f.Digest, Connection: typesOf(f.Sources[name].Connection)})
+			}
+		}
 		if f.Err != nil {
 			why := f.Err.Error()
 			rows = append(rows, kindRow{Extension: filepath.Base(f.Folder), Folder: f.Folder, Connection: []string{}, Refused: &why})
@@ -85,7 +98,7 @@ func kindRows(b *extension.Book) (rows []kindRow) {
 
 func extensionListCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the kinds that nodes and workers of this machine can run, and the extensions that are refused",
+		Use: "list", Short: "List the kinds and sources that nodes and workers of this machine can run, and the extensions that are refused",
 		Long:    "Lists the kinds of tasks that a node or worker with these settings runs as processes. It reads the folders; a node that runs may have read them before a change.",
 		Example: "  skein extension list\n  skein extension list -o json",
 		Args:    cobra.NoArgs,
@@ -97,7 +110,12 @@ func extensionListCmd(c *cli) *cobra.Command {
 				return "refused: " + *r.Refused
 			}
 			return show(c, kindRows(bookOf(c)), func(r kindRow) string { return r.Kind }, []column[kindRow]{
-				{head: "KIND", get: func(r kindRow) string { return r.Kind }},
+				{head: "KIND", get: func(r kindRow) string {
+					if r.Source {
+						return r.Kind + " (source)"
+					}
+					return r.Kind
+				}},
 				{head: "VERSION", get: func(r kindRow) string { return r.Version }},
 				{head: "EXTENSION", get: func(r kindRow) string { return r.Extension }},
 				{head: "FOLDER", get: func(r kindRow) string { return r.Folder }},

@@ -11,6 +11,7 @@ import (
 	"skein.dev/skein/internal/protect"
 	"skein.dev/skein/internal/server"
 	"skein.dev/skein/internal/source"
+	"skein.dev/skein/internal/stamp"
 )
 
 // newSources makes the supervisor of the sources of events.
@@ -30,6 +31,7 @@ func newSources(n *Node) *source.Supervisor {
 		},
 		Transport: n.connector.transport, Dial: n.connector.dial, Rules: n.connector.rules,
 		Protected: n.cfg.Unwatched(), Shared: source.NewShared(),
+		Version: stamp.Build(), Plus: stamp.Plus, Extensions: n.extensions,
 	}
 	return source.New(source.Config{Triggers: n.sensors, Trigger: n.store.Trigger, Owns: n.engine.Owns, Open: means.Open,
 		Cursor: source.Stored(n.planner), Hear: engine.IntakeOf(n.engine.Engine).Take, Name: means.Name, Log: n.log})

@@ -28,6 +28,7 @@ type Config struct {
 	SQLite     *SQLite     `json:"sqlite,omitempty"`
 	ClickHouse *ClickHouse `json:"clickhouse,omitempty"`
 	SSH        *SSH        `json:"ssh,omitempty"`
+	Kafka      *Kafka      `json:"kafka,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -103,7 +104,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka"}
 
 // Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
@@ -160,6 +161,7 @@ func (c *Config) set() (all []named) {
 	add(c.SQLite != nil, "sqlite", c.SQLite)
 	add(c.ClickHouse != nil, "clickhouse", c.ClickHouse)
 	add(c.SSH != nil, "ssh", c.SSH)
+	add(c.Kafka != nil, "kafka", c.Kafka)
 	return all
 }
 

@@ -90,6 +90,8 @@ func (c *Config) Secrets() []string {
 		add(c.ClickHouse.Password)
 	case c.SSH != nil:
 		add(c.SSH.Key)
+	case c.Kafka != nil:
+		add(c.Kafka.Secrets()...)
 	}
 	return all
 }

@@ -211,22 +211,32 @@ func Scan(folders []string, house []House) []Found {
 	return all
 }
 
-// first notes the kinds of an extension, and returns an error if another one has one of them.
+// first notes the kinds and sources of an extension, and returns an error if another one has one of them.
 func (f *Found) first(seen map[string]string, house []House) error {
 	n := len(seen) + len(house)
+	for name := range f.Sources {
+		if at, ok := seen[sourceMark+name+"@"+f.Version]; ok {
+			return fmt.Errorf("source %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
+		}
+		n++
+	}
 	for name := range f.Kinds {
 		if at, ok := seen[name+"@"+f.Version]; ok {
 			return fmt.Errorf("kind %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
 		}
-		if n++; n > extensionsMax {
-			return fmt.Errorf("there are more than %d kinds with those of Skein: remove an extension", extensionsMax)
-		}
+		n++
 		if slices.ContainsFunc(house, func(h House) bool { return h.Kind == name }) {
 			return fmt.Errorf("kind %s is one of this program: rename it", name)
 		}
 	}
+	if n > extensionsMax { // also if it has sources only
+		return fmt.Errorf("there are more than %d kinds and sources with those of Skein: remove an extension", extensionsMax)
+	}
 	for name := range f.Kinds {
 		seen[name+"@"+f.Version] = f.Folder
+	}
+	for name := range f.Sources {
+		seen[sourceMark+name+"@"+f.Version] = f.Folder
 	}
 	return nil
 }
@@ -256,14 +266,12 @@ func Read(folder string) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, k := range m.Kinds {
-		for _, argv := range [...][]string{k.Run, k.Release} {
-			if len(argv) == 0 || !strings.Contains(argv[0], "/") {
-				continue
-			}
-			if _, err := g.way(ProgramAt(at, argv[0])); err != nil {
-				return nil, err
-			}
+	for _, program := range m.programs() {
+		if !strings.Contains(program, "/") {
+			continue
+		}
+		if _, err := g.way(ProgramAt(at, program)); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

@@ -28,7 +28,16 @@ type Manifest struct {
 	Name      string          `json:"name"`
 	Version   string          `json:"version"`
 	Kinds     map[string]Kind `json:"kinds,omitempty"`
-	Digest    string          `json:"-"` // the digest of the file
+	// Sources are sources of events, whose processes speak the protocol of package feed.
+	Sources map[string]Source `json:"sources,omitempty"`
+	Digest  string            `json:"-"` // the digest of the file
+}
+
+// Source is a source of events. Its fields are those of a Kind.
+type Source struct {
+	Run        []string `json:"run"`
+	Input      *Schema  `json:"input,omitempty"`
+	Connection string   `json:"connection,omitempty"`
 }
 
 // Kind is a kind of task. The folder of its extension is where relative programs are.
@@ -46,7 +55,7 @@ type Kind struct {
 
 const (
 	manifestMax = 256 << 10 // bytes of a file
-	kindsMax    = 50        // kinds of an extension
+	kindsMax    = 50        // kinds of an extension, and its sources
 	wordsMax    = 100       // words of a command
 )
 
@@ -61,7 +70,7 @@ var (
 var outputTypes = []string{"string", "int", "float", "bool", "json"}
 
 // later are the keys of coming versions.
-var later = []string{"sources", "channels", "secrets"}
+var later = []string{"channels", "secrets"}
 
 // Parse reads a manifest. Its errors name the key, the reason and the remedy.
 func Parse(src []byte) (*Manifest, error) {
@@ -81,7 +90,7 @@ func Parse(src []byte) (*Manifest, error) {
 	root := docs[0].Value
 	for _, key := range later {
 		if root.Get(key) != nil {
-			return nil, fmt.Errorf("%s are not yet supported in extensions: remove the key %s; this version knows kinds", key, key)
+			return nil, fmt.Errorf("%s are not yet supported in extensions: remove the key %s; this version knows kinds and sources", key, key)
 		}
 	}
 	if v := root.Get("extension"); v != nil && v.Str() != strconv.Itoa(protocol) {
@@ -135,10 +144,10 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("name: %.100q is no name: use 1 to 100 letters, digits, _, . and -", m.Name)
 	case !versionOK.MatchString(m.Version):
 		return fmt.Errorf("version: %.100q is no version: begin it with a digit, as in \"1.4.0\", and quote it if it has one point only", m.Version)
-	case len(m.Kinds) == 0:
-		return errors.New("kinds is missing or empty: an extension declares at least one kind")
-	case len(m.Kinds) > kindsMax:
-		return fmt.Errorf("it has %d kinds, the limit is %d: make several extensions of it", len(m.Kinds), kindsMax)
+	case len(m.Kinds)+len(m.Sources) == 0:
+		return errors.New("kinds and sources are missing or empty: an extension declares at least one kind or source")
+	case len(m.Kinds)+len(m.Sources) > kindsMax:
+		return fmt.Errorf("it has %d kinds and sources, the limit is %d: make several extensions of it", len(m.Kinds)+len(m.Sources), kindsMax)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Kinds)) {
 		k := m.Kinds[name]
@@ -149,12 +158,31 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("kinds.%s.%w", name, err)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(m.Sources)) {
+		if !nameOK.MatchString(name) {
+			return fmt.Errorf("sources: %.100q is no name of a source: use 1 to 100 letters, digits, _, . and -", name)
+		}
+		if err := checkProgram(m.Sources[name].Run, m.Sources[name].Connection); err != nil {
+			return fmt.Errorf("sources.%s.%w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkProgram checks what kinds and sources have in common.
+func checkProgram(run []string, connection string) error {
+	if err := checkCommand(run); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if connection != "" && !connectionOK.MatchString(connection) {
+		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", connection)
+	}
 	return nil
 }
 
 func (k *Kind) check() error {
-	if err := checkCommand(k.Run); err != nil {
-		return fmt.Errorf("run: %w", err)
+	if err := checkProgram(k.Run, k.Connection); err != nil {
+		return err
 	}
 	if k.Release != nil {
 		if err := checkCommand(k.Release); err != nil {
@@ -162,9 +190,6 @@ func (k *Kind) check() error {
 		}
 	} else if k.Adopts {
 		return errors.New("adopts: it needs release, which ends work that no attempt goes on with: add it, or remove adopts")
-	}
-	if k.Connection != "" && !connectionOK.MatchString(k.Connection) {
-		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", k.Connection)
 	}
 	for name, is := range k.Outputs {
 		if !slices.Contains(outputTypes, is) {

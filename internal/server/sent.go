@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -146,6 +147,9 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 		return engine.Seek{From: to}, nil
 	}
 	is := engine.Seek{Cursor: []byte(to), From: workflow.FromNow}
+	if t.Kind == workflow.KindKafka || t.Kind == workflow.KindSource {
+		return is, jsonCursor(&is, to)
+	}
 	if t.Kind != workflow.KindEvent {
 		return is, nil
 	}
@@ -170,6 +174,18 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 	}
 	is.Cursor = strconv.AppendInt(nil, seq, 10)
 	return is, errkind.FromStore("read the log of events", err)
+}
+
+// jsonCursor makes the cursor of a source that is a process: JSON, or an instant as a text of JSON.
+func jsonCursor(to *engine.Seek, text string) error {
+	if _, err := time.Parse(time.RFC3339, text); err == nil {
+		to.Cursor = strconv.AppendQuote(nil, text)
+		return nil
+	}
+	if !json.Valid([]byte(text)) || text == "null" {
+		return invalid("to is %.60q: want beginning, now, an instant such as 2027-01-01T06:00:00Z, or a cursor as skein schedule get shows it", text)
+	}
+	return nil
 }
 
 // sourceOf returns how far the source of a trigger has come.

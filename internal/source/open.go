@@ -14,6 +14,7 @@ import (
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -30,6 +31,10 @@ type Means struct {
 	// Protected are files and folders of the node, which no source lists.
 	Protected []string
 	Shared    *Shared
+	// Version is that of this program. Plus returns the path of skein-plus.
+	Version    string
+	Plus       func() (string, error)
+	Extensions *extension.Book
 }
 
 // Stored returns the Cursor of a Config from what the planner reads in rows.
@@ -54,7 +59,7 @@ func (m *Means) Name(ctx context.Context, w dag.WorkflowID) string {
 
 // Open makes the source of a trigger. Connections and secrets are read when they are used.
 func (m *Means) Open(ctx context.Context, t *store.Trigger, decl *workflow.Trigger, start Start) (Source, error) {
-	namespace, _, err := m.Workflow(ctx, t.Workflow)
+	namespace, name, err := m.Workflow(ctx, t.Workflow)
 	if err != nil {
 		return nil, fmt.Errorf("the workflow cannot be read: %w", err)
 	}
@@ -65,6 +70,8 @@ func (m *Means) Open(ctx context.Context, t *store.Trigger, decl *workflow.Trigg
 		return m.query(namespace, decl.Query, start), nil
 	case decl.Object != nil:
 		return m.objects(namespace, decl.Object, start)
+	case decl.Outside != nil:
+		return m.outside(namespace, name, decl, start), nil
 	}
 	return nil, fmt.Errorf("this node does not know sources of the kind %s", decl.Kind)
 }

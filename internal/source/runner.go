@@ -310,12 +310,18 @@ func (r *runner) collects() workflow.Intake {
 	return *r.intake
 }
 
+// collector is a source that collects events for one run itself.
+type collector interface{ collects() }
+
 // small reports whether a batch is not taken yet, because the trigger waits for more events of one run. It
 // waits once for each batch.
 func (r *runner) small(b *Batch) bool {
 	most := int(r.collects().BatchMax)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, itself := r.source.(collector); itself {
+		return false
+	}
 	if r.waited || len(b.Events) == 0 || len(b.Events) >= most {
 		r.waited = r.waited && len(b.Events) == 0
 		return false

@@ -39,6 +39,8 @@ func (d *declared) source() string {
 		is := *d.Object
 		is.Every, is.Secret = 0, ""
 		part.Object = &is
+	case d.Outside != nil:
+		part.Outside = d.Outside.Read()
 	}
 	sum := sha256.Sum256(part.Encode())
 	return hex.EncodeToString(sum[:8])

@@ -161,7 +161,7 @@ func sensors() []key {
 		key{name: "by", must: true, doc: "When it must have come: a time of day (each day, since the one before), an instant (until then), or a duration (so long after the last one, or the last fire).",
 			shape: text("a time of day, an instant or a duration")})
 	absent.choose = []string{"run_of", "file"}
-	return append(sourceKeys(), []key{
+	return append(append(sourceKeys(), outsideKeys()...), []key{
 		{name: "webhook", doc: "A signed call from outside.", shape: object("a mapping, {} if it has no key",
 			key{name: "secret", doc: "Name of the file with the secret that signs the calls; absent: a secret that skein schedule secret makes for this trigger alone.", shape: keyOrDash("the name of a secret")},
 			key{name: "filter", doc: "CEL expression over event.body, event.headers and event.query that must hold.", shape: text("an expression such as event.body.action == \"push\"")},

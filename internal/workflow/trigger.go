@@ -91,6 +91,7 @@ type Trigger struct {
 	Poll    *Poll      `json:"poll,omitempty"`
 	Query   *Query     `json:"query,omitempty"`
 	Object  *Objects   `json:"object,omitempty"`
+	Outside *Outside   `json:"outside,omitempty"`
 
 	// Intake belongs to the kinds that a source of events with a cursor feeds.
 	Intake *Intake      `json:"intake,omitempty"`
@@ -145,7 +146,9 @@ func (t *Trigger) Sensor() bool {
 }
 
 // Source reports whether the trigger reads its events from another system, and keeps a position there.
-func (t *Trigger) Source() bool { return t.Poll != nil || t.Query != nil || t.Object != nil }
+func (t *Trigger) Source() bool {
+	return t.Poll != nil || t.Query != nil || t.Object != nil || t.Outside != nil
+}
 
 // On returns the workflows to whose ended runs the trigger listens, as namespace/name.
 func (t *Trigger) On() []string {

@@ -132,7 +132,7 @@ func (t *Trigger) Describe() string {
 		return t.Absent.describe(t.Timezone)
 	case KindEvent:
 		return t.Intake.describe(t.Event.describe())
-	case KindPoll, KindQuery, KindObject:
+	case KindPoll, KindQuery, KindObject, KindKafka, KindSource:
 		return t.Intake.describe(t.describeSource())
 	}
 	s, err := t.Schedule()

@@ -101,6 +101,8 @@ func (r *triggerReader) sourceOf(v *node, at string) {
 		r.t.Query = r.query(v, at)
 	case KindObject:
 		r.t.Object = r.objects(v, at)
+	case KindKafka, KindSource:
+		r.outsideOf(v, at)
 	default:
 		return
 	}
@@ -224,6 +226,8 @@ func (t *Trigger) describeSource() string {
 		return "a new row of a query over the connection " + t.Query.Connection + ", asked every " + t.Query.Every.String() + ","
 	case t.Object != nil:
 		return "a new object in " + t.Object.Place() + ", listed every " + t.Object.Every.String() + ","
+	case t.Outside != nil:
+		return t.Outside.describe()
 	}
 	return ""
 }
@@ -251,6 +255,8 @@ func (t *Trigger) sourceWords(add func(string)) {
 	case t.Object != nil:
 		_, place, _ := strings.Cut(t.Object.Place(), "://")
 		add(fileSigns.Replace(strings.Trim(place, "/")))
+	case t.Outside != nil:
+		t.Outside.nameWords(add)
 	}
 }
 

@@ -1,0 +1,73 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/feed"
+	"skein.dev/skein/internal/workflow"
+)
+
+// plusConnections are the types of connections of the sources of skein-plus.
+var plusConnections = map[string]string{workflow.KindKafka: "kafka"}
+
+// outside makes a source that runs as a process.
+func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start Start) Source {
+	o := decl.Outside
+	return &Process{Intake: decl.Intake, Start: start, Begin: func(ctx context.Context) (*Begun, error) {
+		b := &Begun{Start: feed.Start{Version: m.Version, Source: o.Source, With: o.With, Namespace: namespace, Workflow: name, Trigger: decl.Name}}
+		types, err := m.program(o, b)
+		if err != nil {
+			return nil, err
+		}
+		if b.Start.Egress, err = json.Marshal(m.Rules()); err != nil {
+			return nil, err
+		}
+		return b, m.connect(ctx, namespace, o, types, b)
+	}}
+}
+
+// program sets the program of a source. It returns the types of its connection.
+func (m *Means) program(o *workflow.Outside, b *Begun) (types string, err error) {
+	if types, ok := plusConnections[o.Source]; ok {
+		path, err := m.Plus()
+		b.Argv = []string{path, "source", o.Source}
+		return types, err
+	}
+	c, err := m.Extensions.Source(o.Source, o.With)
+	if err != nil {
+		return "", err
+	}
+	b.Argv, b.Dir, b.Start.Source = c.Argv, c.Folder, c.Name
+	return c.Connection, nil
+}
+
+// connect adds the connection that a trigger names, with the values of its secrets.
+func (m *Means) connect(ctx context.Context, namespace string, o *workflow.Outside, types string, b *Begun) error {
+	switch {
+	case types == "" && o.Connection == "":
+		return nil
+	case types == "":
+		return fmt.Errorf("source %s uses no connection: remove the key connection", o.Source)
+	case o.Connection == "":
+		return fmt.Errorf("source %s needs the key connection: the name of a connection of type %s", o.Source, types)
+	}
+	c, err := m.connection(ctx, namespace, o.Connection)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(strings.Split(types, ","), c.Type()) {
+		return otherType(namespace, o.Connection, c.Type(), types)
+	}
+	b.Start.Connection, err = c.Resolved(func(name string) (string, error) { return m.Secret(ctx, namespace, name) })
+	if err != nil {
+		return err
+	}
+	full, err := connection.ParseResolved(b.Start.Connection)
+	b.Hidden = full.Secrets()
+	return err
+}

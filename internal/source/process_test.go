@@ -1,0 +1,171 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/workflow"
+)
+
+// script makes a Process of a shell script.
+func script(t *testing.T, in *workflow.Intake, text string) *Process {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs sh")
+	}
+	path := filepath.Join(t.TempDir(), "source.sh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if in == nil {
+		in = &workflow.Intake{}
+	}
+	return &Process{Intake: in, Begin: func(context.Context) (*Begun, error) {
+		b := &Begun{Argv: []string{"/bin/sh", path}, Hidden: []string{"canary-77"}}
+		b.Start.Source = "s"
+		return b, nil
+	}}
+}
+
+// says reports whether an error has a text.
+func says(err error, what string) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, what)
+}
+
+// TestProcessGives: a source that is a process gives events, goes on at its cursor, and gets told what is
+// stored.
+func TestProcessGives(t *testing.T) {
+	dir := t.TempDir()
+	p := script(t, nil, `read first; printf '%s' "$first" >`+dir+`/first
+echo '{"events": [{"key": "a", "value": 1}, {"key": "b", "reason": "cannot be used"}], "cursor": {"n": 1}}'
+read line; printf '%s' "$line" >`+dir+`/taken
+echo '{"lost": 3, "why": "they are gone", "cursor": {"n": 4}}'
+echo '{"lag": 7}'
+exit 75`)
+	l := newLedger()
+	var lost int64
+	err := p.Run(t.Context(), nil, func(ctx context.Context, b Batch) error {
+		lost += b.Lost
+		return l.give(ctx, b)
+	})
+	if err == nil || lost != 3 || !slices.Equal(l.values, []string{"1"}) || len(l.unread) != 1 || string(l.cursor) != `{"n":4}` || p.State().Lag != 7 {
+		t.Errorf("%v: %+v", err, l)
+	}
+	first, _ := os.ReadFile(filepath.Join(dir, "first"))
+	taken, _ := os.ReadFile(filepath.Join(dir, "taken"))
+	if !strings.Contains(string(first), `"from":"now"`) || string(taken) != `{"taken":1}` {
+		t.Errorf("%s\n%s", first, taken)
+	}
+	q := script(t, nil, `read first; printf '%s' "$first" >`+dir+`/first; exit 75`)
+	if err := q.Run(t.Context(), l.cursor, l.give); err == nil {
+		t.Error("a process that ends is no error")
+	}
+	if first, _ := os.ReadFile(filepath.Join(dir, "first")); !strings.Contains(string(first), `"cursor":{"n":4}`) {
+		t.Errorf("%s", first)
+	}
+}
+
+// TestProcessRubbish: what a process writes or how it ends cannot harm, and the reason is in words. No reason
+// shows a secret.
+func TestProcessRubbish(t *testing.T) {
+	for text, want := range map[string]string{
+		"echo hello":                                        "not of the protocol",
+		`echo '{"events": [{"key":"a"}]}'`:                  "events without a cursor",
+		`echo '{"cursor": null, "events": [{"key":"a"}]}'`:  "events without a cursor",
+		`head -c 5000000 /dev/zero; echo`:                   "cannot be read",
+		`exit 0`:                                            "ended by itself",
+		`echo 'the server says canary-77 no' >&2; exit 75`:  "the server says",
+		`echo first >&2; echo 'write a topic' >&2; exit 78`: "source s: write a topic",
+		`kill -9 $$`:                                        "signal: killed, and said nothing",
+		`echo oops >&2; exit 3`:                             "exit status 3: oops",
+		`for i in $(seq 501); do printf '{"key":"%s"},' $i; done | sed 's/^/{"cursor":1,"events":[/; s/,$/]}/'; echo`: "the limit is 500",
+	} {
+		err := script(t, nil, "read first\n"+text).Run(t.Context(), nil, newLedger().give)
+		if !says(err, want) || says(err, "canary") || says(err, "first") {
+			t.Errorf("%s: %v", text, err)
+		}
+		var later *LaterError
+		if strings.Contains(text, "exit 78") && !errors.As(err, &later) {
+			t.Errorf("%s: %#v", text, err)
+		}
+	}
+	p := script(t, nil, "exit 0")
+	if err := p.Run(t.Context(), []byte("no json"), newLedger().give); !errors.Is(err, errCursor) {
+		t.Error(err)
+	}
+	p.Begin = func(context.Context) (*Begun, error) { return &Begun{Argv: []string{"/nowhere/program"}}, nil }
+	if err := p.Run(t.Context(), nil, newLedger().give); !says(err, "cannot be started") {
+		t.Error(err)
+	}
+}
+
+// TestProcessEnds: the end of the context ends a process that does not listen, and all in its group.
+func TestProcessEnds(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "alive")
+	p := script(t, nil, `trap '' TERM; (while true; do date >`+mark+`; sleep 0.05; done) &
+echo '{"lag": 0}'; while true; do sleep 1; done`)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, nil, newLedger().give) }()
+	for p.State().Heard == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	_ = os.Remove(mark)
+	time.Sleep(200 * time.Millisecond)
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a process of its group is alive")
+	}
+}
+
+// TestProcessCollects: lines join until batch.max is reached or batch.wait has passed.
+func TestProcessCollects(t *testing.T) {
+	p := script(t, &workflow.Intake{BatchMax: 4, BatchWait: workflow.Duration(300 * time.Millisecond)}, `read first
+for i in 1 2 3 4 5 6; do echo '{"events": [{"key": "'$i'", "value": '$i'}], "cursor": '$i'}'; done
+sleep 10`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []string
+	err := p.Run(ctx, nil, func(_ context.Context, b Batch) error {
+		got = append(got, fmt.Sprintf("%s>%s:%d", b.After, b.Cursor, len(b.Events)))
+		if len(got) == 2 {
+			cancel()
+		}
+		return nil
+	})
+	if want := []string{">4:4", "4>6:2"}; !slices.Equal(got, want) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
+// TestProcessHeldUp: while the node takes nothing, a process writes no more than the pipe holds.
+func TestProcessHeldUp(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	p := script(t, nil, `read first; i=0
+while true; do i=$((i+1)); echo '{"events": [{"key": "'$i'", "value": "`+strings.Repeat("x", 8000)+`"}], "cursor": '$i'}'; echo $i >`+count+`; done`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := p.Run(ctx, nil, func(ctx context.Context, _ Batch) error {
+		time.Sleep(time.Second)
+		return errDied
+	})
+	text, _ := os.ReadFile(count)
+	if n := len(strings.TrimSpace(string(text))); !errors.Is(err, errDied) || n > 2 { // fewer than 100 lines
+		t.Errorf("%v, %s lines", err, text)
+	}
+}
