@@ -2,8 +2,8 @@
 
 GO      ?= go
 BIN     := bin/skein
-# The packages of both modules: the Go SDK in sdk/go is one of its own, and go.work joins them.
-ALL     := ./... ./sdk/go/...
+# The packages of all modules: the Go SDK in sdk/go and skein-plus in plus are modules of their own, and go.work joins them.
+ALL     := ./... ./sdk/go/... ./plus/...
 # Concurrent packages are tested with the race detector; the others are pure or covered by these.
 # In store/postgres the database is what is concurrent, so its suite runs without; the engine's is with.
 RACED   := ./internal/store ./internal/store/memory ./internal/engine/... ./internal/cluster/... ./internal/registry/... ./internal/peer/... \
@@ -18,12 +18,12 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
-# Patroni, machines, moves by load, the OpenTelemetry Collector. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector)$$
+# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static ssh:openssh-client
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless mvn:maven podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static ssh:openssh-client
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 # ZooKeeper's library, of which the tests start the server.
@@ -40,8 +40,9 @@ run: build ## build, start a node on 127.0.0.1:8080 (the next free port if taken
 	@exec $(BIN) dev
 
 .PHONY: build
-build: page ## build bin/skein
+build: page ## build bin/skein, and bin/skein-plus with the sources of brokers
 	@$(GO) build $(STAMPED) -o $(BIN) ./cmd/skein
+	@$(GO) build -o $(BIN)-plus ./plus/cmd/skein-plus
 
 .PHONY: test
 test: tools vet webtest ## install what the tests need and run them all (≤ 30 minutes on 2 cores)
@@ -98,7 +99,7 @@ bench-ui: build ## measure the page against its budgets and write docs/performan
 vet: cross ## look for mistakes without running anything
 	$(GO) vet $(ALL)
 	@# Each module is complete without the other's go.mod, as for a program that imports the SDK.
-	@GOWORK=off $(GO) list -deps -test ./... >/dev/null && cd sdk/go && GOWORK=off $(GO) list -deps -test ./... >/dev/null
+	@GOWORK=off $(GO) list -deps -test ./... >/dev/null && for m in sdk/go plus; do ( cd $$m && GOWORK=off $(GO) list -deps -test ./... >/dev/null ) || exit 1; done
 
 # Where the command line and the Go SDK work as a client; servers and workers need Linux.
 CLIENTS := darwin/amd64 windows/amd64
@@ -110,7 +111,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, promtool, etcd, ZooKeeper, Kafka, Patroni, podman, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -125,7 +126,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	/usr/bin/python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
+	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server kafka; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
 	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
@@ -133,7 +134,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	echo "installing$$missing" >&2; \
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
-	@$(MAKE) -s provider s3server
+	@$(MAKE) -s provider s3server kafka
 
 # The OpenID provider that the tests of sign-in start, in the cache. The name of its folder is that of the lock file's content.
 PROVIDER := internal/app/testdata/provider
@@ -155,6 +156,15 @@ s3server:
 	mkdir -p "$$(dirname "$$to")" && echo "building the S3 server of the tests, once: some minutes" >&2 && \
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
+
+# The broker of the tests, Apache Kafka: its libraries, in the cache. The name of the folder is that of the content of its pom.xml.
+KAFKA := tools/kafka/pom.xml
+
+.PHONY: kafka
+kafka:
+	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/kafka-$$(sha256sum $(KAFKA) | cut -c1-12); [ -e "$$to" ] && exit 0; \
+	mkdir -p "$$(dirname "$$to")" && rm -rf "$$to.new" && mvn -q -B -f $(KAFKA) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$$to.new" && mv "$$to.new" "$$to" || \
+	echo "make tools: Maven could not get the broker of the tests; they are skipped, or fail with CI=true" >&2
 
 # The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
@@ -186,8 +196,8 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, and of traces
-	$(GO) test ./internal/app ./cmd/skein -run '$(CLUSTERS)' -timeout 20m -v -count 1
+clusters: tools collector ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, and of Kafka through kills
+	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks
 networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table

@@ -37,6 +37,8 @@ type connectionFlags struct {
 	host, database, tls, caFile      string
 	path                             string
 	key, knownHosts                  string
+	brokers                          []string
+	sasl, certificateFile            string
 	create                           bool
 	port                             int
 }
@@ -50,15 +52,18 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.host, "host", "", "postgres, mysql, ssh: host name or IP address")
 	set.IntVar(&f.port, "port", 0, "postgres, mysql, ssh: the port (default 5432, 3306, 22)")
 	set.StringVar(&f.database, "database", "", "postgres, mysql, clickhouse: name of the database (default of postgres: the user's name)")
-	set.StringVar(&f.tls, "tls", "", "postgres, mysql: verify | encrypt (accept any certificate) | disable (default verify)")
-	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse: PEM file of the authority that signs the server's certificate")
+	set.StringVar(&f.tls, "tls", "", "postgres, mysql, kafka: verify | encrypt (accept any certificate) | disable (default verify)")
+	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse, kafka: PEM file of the authority that signs the server's certificate")
 	set.StringVar(&f.path, "path", "", "sqlite: absolute path of the file on the machine that runs the task")
 	set.BoolVar(&f.create, "create", false, "sqlite: create the file if it does not exist")
-	set.StringVar(&f.key, "key-secret", "", "ssh: secret with the private key of the user, without a passphrase")
+	set.StringVar(&f.key, "key-secret", "", "ssh, kafka: secret with the private key, without a passphrase")
 	set.StringVar(&f.knownHosts, "known-hosts-file", "", "ssh: file with the keys of the machine, as ssh-keyscan prints them")
 	set.StringVar(&f.user, "user", "", "name of the user at the system")
 	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
-	notSettings(set, "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
+	set.StringSliceVar(&f.brokers, "broker", nil, "kafka: HOST:PORT of a broker; one that answers is enough")
+	set.StringVar(&f.sasl, "sasl", "", "kafka: mechanism with which the user signs in: plain | scram-sha-256 | scram-sha-512")
+	set.StringVar(&f.certificateFile, "certificate-file", "", "kafka: PEM file of the certificate that brokers ask for; its key is a secret")
+	notSettings(set, "broker", "sasl", "certificate-file", "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
 }
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
@@ -105,7 +110,15 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	if f.key != "" {
 		is["key"] = secretRef(f.key)
 	}
-	for key, path := range map[string]string{"ca": f.caFile, "known_hosts": f.knownHosts} {
+	if len(f.brokers) > 0 {
+		is["brokers"] = f.brokers
+	}
+	if f.sasl != "" {
+		is["sasl"] = map[string]any{"mechanism": f.sasl, "user": f.user, "password": is["password"]}
+		delete(is, "user")
+		delete(is, "password")
+	}
+	for key, path := range map[string]string{"ca": f.caFile, "known_hosts": f.knownHosts, "certificate": f.certificateFile} {
 		if path == "" {
 			continue
 		}
@@ -145,11 +158,12 @@ func connectionSetCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NS/NAME TYPE", Short: "Create or replace a connection",
 		Long: `Creates a connection, or replaces all of its values. TYPE is http, postgres, mysql (also for MariaDB), sqlite,
-clickhouse or ssh. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
+clickhouse, ssh or kafka. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
 names. Attempts that start afterwards use the new values.`,
 		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
   skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw
-  skein connection set shop/orders mysql --host db.example.com --user etl --password-secret ORDERS --database shop`,
+  skein connection set shop/orders mysql --host db.example.com --user etl --password-secret ORDERS --database shop
+  skein connection set shop/k1 kafka --broker kafka-1.example.com:9093 --sasl scram-sha-512 --user skein --password-secret KAFKA`,
 		Args: cobra.ExactArgs(2), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			namespace, name, err := nameAt("connection", args[0])

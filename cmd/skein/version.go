@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"skein.dev/skein/internal/app"
+	programs "skein.dev/skein/internal/stamp"
 )
 
 // pageNotes holds the remarks of skein version about the web page. There is no remark about a page that is up
@@ -23,7 +25,7 @@ func (c *cli) versionCmd() *cobra.Command {
 		Use: "version", Short: "Print the version of this program",
 		Example: "  skein version -o json",
 		Args:    cobra.NoArgs,
-		RunE: c.do(func(context.Context, []string) error {
+		RunE: c.do(func(ctx context.Context, _ []string) error {
 			page, err := app.PageState()
 			if err != nil {
 				return err
@@ -34,9 +36,22 @@ func (c *cli) versionCmd() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 				Page    string `json:"page"` // absent, current, stale or unknown
-			}{app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, page}
+				// Plus is the version of skein-plus next to this program. PlusError says why it cannot be used; both are null
+				// if there is no skein-plus.
+				Plus      *string `json:"plus"`
+				PlusError *string `json:"plus_error"`
+			}{Version: app.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Page: page}
+			plus, err := programs.PlusVersion(ctx)
+			more := ""
+			switch {
+			case err == nil:
+				v.Plus, more = &plus, "skein-plus is next to it.\n"
+			case !errors.Is(err, programs.ErrNoPlus):
+				why := err.Error()
+				v.PlusError, more = &why, why+".\n"
+			}
 			return one(c, v, v.Version, func() error {
-				_, err := fmt.Fprintf(c.out, "skein %s (%s, %s/%s)\n%s", v.Version, v.Go, v.OS, v.Arch, pageNotes[page])
+				_, err := fmt.Fprintf(c.out, "skein %s (%s, %s/%s)\n%s%s", v.Version, v.Go, v.OS, v.Arch, pageNotes[page], more)
 				return err
 			})
 		}),

@@ -50,6 +50,7 @@ func Run(ctx context.Context, cfg *config.Config) []Check {
 	checks = append(checks, checkProviders(ctx, cfg)...)
 	checks = append(checks, checkRegistry(ctx, cfg)...)
 	checks = append(checks, checkObjects(ctx, cfg)...)
+	checks = append(checks, checkPlus(ctx))
 	return append(checks, checkPort(ctx, cfg), checkLoopback(cfg), checkLimits(cfg), checkThreads(), checkClock())
 }
 

@@ -175,14 +175,14 @@ func (r *release) labels() map[string]string {
 	return labels
 }
 
-// programLayer has the program and its license.
+// programLayer has both programs and their license.
 func (r *release) programLayer(binary string) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	for _, f := range []struct {
 		from, to string
 		mode     int64
-	}{{filepath.Join(r.root, "LICENSE"), "usr/share/doc/skein/copyright", 0o644}, {binary, "usr/local/bin/skein", 0o755}} {
+	}{{filepath.Join(r.root, "LICENSE"), "usr/share/doc/skein/copyright", 0o644}, {binary, "usr/local/bin/skein", 0o755}, {binary + "-plus", "usr/local/bin/skein-plus", 0o755}} {
 		data, err := os.ReadFile(f.from)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,7 +95,7 @@ func TestImage(t *testing.T) {
 		var programs []program
 		for _, arch := range []string{"amd64", "arm64"} {
 			p := program{arch, filepath.Join(folder, "skein-"+arch)}
-			if err := os.WriteFile(p.path, []byte("program of "+arch), 0o755); err != nil {
+			if err := errors.Join(os.WriteFile(p.path, []byte("program of "+arch), 0o755), os.WriteFile(p.path+"-plus", []byte("plus of "+arch), 0o755)); err != nil {
 				t.Fatal(err)
 			}
 			var root bytes.Buffer
@@ -182,7 +183,7 @@ func TestImage(t *testing.T) {
 				files[name] = data
 			}
 		}
-		if files["etc/os-release"] != "of "+arch || files["usr/local/bin/skein"] != "program of "+arch || !strings.Contains(files["usr/share/doc/skein/copyright"], "Apache") {
+		if files["etc/os-release"] != "of "+arch || files["usr/local/bin/skein"] != "program of "+arch || files["usr/local/bin/skein-plus"] != "plus of "+arch || !strings.Contains(files["usr/share/doc/skein/copyright"], "Apache") {
 			t.Errorf("%s has the files %v", arch, files)
 		}
 	}

@@ -132,8 +132,13 @@ func (r *release) make() error {
 	if err := r.image(programs); err != nil {
 		return err
 	}
-	if err := r.bill(first); err != nil {
+	if err := r.bill("skein", first); err != nil {
 		return err
+	}
+	if len(programs) > 0 {
+		if err := r.bill("skein-plus", programs[0].path+"-plus"); err != nil {
+			return err
+		}
 	}
 	if err := r.check(); err != nil {
 		return err
@@ -163,9 +168,12 @@ func (r *release) build(system, arch string) (binary string, err error) {
 	if system == "windows" {
 		binary += ".exe"
 	}
+	own := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
 	flags := "-s -w -X skein.dev/skein/internal/stamp.released=" + r.version + " -X skein.dev/skein/web/ui.sources=" + r.stamp
-	return binary, r.run([]string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"},
-		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/skein")
+	if err := r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/skein"); err != nil || system != "linux" {
+		return binary, err // nodes need Linux, and only nodes start skein-plus
+	}
+	return binary, r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary+"-plus", "./plus/cmd/skein-plus")
 }
 
 // name is the path of a file of the release.
@@ -186,9 +194,13 @@ type entry struct {
 func (r *release) archive(system, arch, binary string) error {
 	top := fmt.Sprintf("skein_%s_%s_%s", r.version, system, arch)
 	entries := []entry{}
-	for _, from := range []string{binary, "LICENSE", "README.md", "CHANGELOG.md"} {
+	all := []string{binary, "LICENSE", "README.md", "CHANGELOG.md"}
+	if system == "linux" {
+		all = append(all, binary+"-plus")
+	}
+	for _, from := range all {
 		path, mode := from, int64(0o644)
-		if from == binary {
+		if strings.HasPrefix(from, binary) {
 			mode = 0o755
 		} else {
 			path = filepath.Join(r.root, from)
@@ -288,6 +300,7 @@ func (r *release) pack(format, arch, binary string) error {
 func (r *release) contents(binary string) (files.Contents, error) {
 	all := files.Contents{
 		{Source: binary, Destination: "/usr/bin/skein", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.at}},
+		{Source: binary + "-plus", Destination: "/usr/bin/skein-plus", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.at}},
 		{Source: filepath.Join(r.root, "LICENSE"), Destination: "/usr/share/doc/skein/copyright", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
 		{Source: filepath.Join(r.root, "deploy/systemd/skein.tmpfiles.conf"), Destination: "/usr/lib/tmpfiles.d/skein.conf", FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.at}},
 		{Destination: "/usr/share/doc/skein", Type: "dir", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.at}},
@@ -314,8 +327,8 @@ func (r *release) contents(binary string) (files.Contents, error) {
 
 // bill lists the modules that the build recorded in a program. With few exceptions they are the same on each
 // system.
-func (r *release) bill(binary string) error {
-	out, err := filepath.Abs(r.name("skein_%s.cdx.json", r.version))
+func (r *release) bill(name, binary string) error {
+	out, err := filepath.Abs(r.name("%s_%s.cdx.json", name, r.version))
 	if err != nil {
 		return err
 	}

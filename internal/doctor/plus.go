@@ -1,0 +1,22 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+
+	"skein.dev/skein/internal/stamp"
+)
+
+// checkPlus looks for skein-plus, which only triggers of brokers need.
+func checkPlus(ctx context.Context) Check {
+	c := Check{Name: "skein-plus", State: Good}
+	switch is, err := stamp.PlusVersion(ctx); {
+	case err == nil:
+		c.Found = is + ", next to this program"
+	case errors.Is(err, stamp.ErrNoPlus):
+		c.Found = "none; only triggers with kafka need it"
+	default:
+		c.State, c.Found, c.Remedy = Warning, err.Error(), "install skein and skein-plus of one release in one folder"
+	}
+	return c
+}

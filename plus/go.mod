@@ -1,0 +1,23 @@
+module skein.dev/skein/plus
+
+go 1.26.8
+
+require (
+	github.com/twmb/franz-go v1.22.3
+	github.com/twmb/franz-go/pkg/kadm v1.20.0
+	skein.dev/skein v0.0.0
+)
+
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	skein.dev/skein/sdk v0.0.0 // indirect
+)
+
+replace (
+	skein.dev/skein => ../
+	skein.dev/skein/sdk => ../sdk/go
+)

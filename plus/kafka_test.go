@@ -1,0 +1,198 @@
+//go:build linux
+
+package plus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// numbered are the records {"n": N} of some numbers.
+func numbered(from, to int) (all []string) {
+	for n := from; n < to; n++ {
+		all = append(all, fmt.Sprintf(`{"n":%d}`, n))
+	}
+	return all
+}
+
+// TestKafka runs the source kafka against a real broker.
+func TestKafka(t *testing.T) {
+	b := startBroker(t)
+	n := startNode(t)
+	n.run("canary-8842", "secret", "set", "KAFKA")
+	n.run("", "connection", "set", "default/k1", "kafka", "--broker", b.plain, "--tls", "disable")
+	n.run("", "connection", "test", "default/k1")
+	ca := filepath.Join(n.dir, "ca.pem")
+	if err := os.WriteFile(ca, []byte(b.certificate), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.run("", "connection", "set", "default/safe", "kafka", "--broker", b.secured, "--ca-file", ca, "--sasl", "plain", "--user", "skein", "--password-secret", "KAFKA")
+	n.run("", "connection", "set", "default/wrong", "kafka", "--broker", b.secured, "--ca-file", ca, "--sasl", "plain", "--user", "other", "--password-secret", "KAFKA")
+	n.run("", "connection", "set", "default/strange", "kafka", "--broker", b.secured, "--sasl", "plain", "--user", "skein", "--password-secret", "KAFKA")
+	n.run("", "connection", "set", "default/away", "kafka", "--broker", fmt.Sprintf("127.0.0.1:%d", port(t)), "--tls", "disable")
+	for _, topic := range []string{"orders", "poison", "gap", "safe", "many"} {
+		b.topic(topic, 3)
+	}
+	const wait = "a: {wait: 1ms}"
+
+	// Each record once, also if skein-plus and the node are killed.
+	b.send("orders", 3, numbered(0, 100)...)
+	n.apply("orders", `kafka: {connection: k1, topic: orders, from: beginning, filter: "event.value.n >= 0"}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, wait)
+	until(t, "the first records have fired", func() bool { return n.schedule("orders").Fired >= 20 })
+	n.signal(syscall.SIGKILL)
+	b.send("orders", 3, numbered(100, 200)...)
+	until(t, "the source was started again", func() bool { return n.schedule("orders").Fired >= 150 })
+	old := n.sources()
+	n.kill()
+	until(t, "the source died with its node", func() bool {
+		return !slices.ContainsFunc(n.sources(), func(pid int) bool { return slices.Contains(old, pid) })
+	})
+	b.send("orders", 3, append(numbered(200, 300), `{"n":-1}`)...)
+	n.start()
+	until(t, "all records have fired", func() bool { s := n.schedule("orders"); return s.Fired >= 300 && s.Source.Filtered == 1 })
+	n.once("orders", 300)
+
+	// From the beginning again: nothing fires twice.
+	n.run("", "schedule", "seek", "orders/orders", "--to", "beginning")
+	b.send("orders", 3, `{"n":300}`)
+	until(t, "the source has read all again", func() bool { return n.schedule("orders").Source.Filtered == 2 && n.schedule("orders").Fired == 301 })
+	n.once("orders", 301)
+
+	// A new partition is read from its start.
+	if _, err := b.admin.CreatePartitions(t.Context(), 1, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the producer knows the partition", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		return b.client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Partition: 3, Value: []byte(`{"n":301}`)}).FirstErr() == nil
+	})
+	until(t, "a record of the new partition has fired", func() bool { return n.schedule("orders").Fired == 302 })
+
+	// What cannot be used is missed, and stops nothing.
+	b.send("poison", 1, "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `{"n":2}`)
+	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: "poison", Key: []byte("k")}).FirstErr(); err != nil { // a tombstone
+		t.Fatal(err)
+	}
+	n.apply("poison", `kafka: {connection: k1, topic: poison, from: beginning}, overlap: allow`, wait)
+	until(t, "the records that can be used have fired", func() bool { return n.schedule("poison").Fired == 3 })
+	missed := 0
+	for _, f := range n.fires("poison") {
+		if f.Outcome == "missed" && strings.Contains(f.Reason, "is no JSON") {
+			missed++
+		}
+	}
+	if missed != 2 {
+		t.Errorf("%+v", n.fires("poison"))
+	}
+
+	// Records that are deleted before they were read are counted.
+	b.send("gap", 3, numbered(0, 30)...)
+	n.apply("gap", `kafka: {connection: k1, topic: gap, from: beginning}, overlap: allow`, wait)
+	until(t, "the records have fired", func() bool { return n.schedule("gap").Fired == 30 })
+	n.run("", "schedule", "pause", "gap/gap")
+	b.send("gap", 3, numbered(30, 60)...)
+	at := kadm.Offsets{}
+	at.AddOffset("gap", 0, 17, -1)
+	at.AddOffset("gap", 2, 12, -1)
+	if _, err := b.admin.DeleteRecords(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	n.run("", "schedule", "resume", "gap/gap")
+	until(t, "the trigger is paused because of the loss", func() bool { s := n.schedule("gap"); return s.State == "paused" && s.Source.Lost == 9 })
+	n.run("", "schedule", "resume", "gap/gap")
+	until(t, "the rest has fired", func() bool { return n.schedule("gap").Fired == 51 })
+
+	// TLS and SASL, and no secret in a file.
+	n.apply("safe", `kafka: {connection: safe, topic: safe, value: text}, overlap: allow`, wait)
+	until(t, "the source has a cursor", func() bool { return n.schedule("safe").Source.Cursor != "" })
+	b.send("safe", 1, "no json")
+	until(t, "a record of the secured listener has fired", func() bool { return n.schedule("safe").Fired == 1 })
+	if err := filepath.WalkDir(n.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("canary-8842")) {
+			t.Errorf("%s has the password", path)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+
+	// One run for many records.
+	n.apply("many", `kafka: {connection: k1, topic: many, from: beginning, batch: {max: 50, wait: 2s}}, overlap: allow`, wait)
+	until(t, "the source has a cursor", func() bool { return n.schedule("many").Source.Cursor != "" })
+	b.send("many", 3, numbered(0, 120)...)
+	until(t, "the records have fired", func() bool { s := n.schedule("many"); return s.Source.Lag != nil && *s.Source.Lag == 0 && s.Fired >= 3 })
+
+	// Reasons in words.
+	for name, c := range map[string][2]string{"away": {"away", "refused"}, "wrong": {"wrong", "SASL_AUTHENTICATION_FAILED"}, "strange": {"strange", "certificate"},
+		"notopic": {"k1", "there is no topic"}} {
+		n.apply(name, `kafka: {connection: `+c[0]+`, topic: `+name+`}`, wait)
+		until(t, name+" says why", func() bool { return strings.Contains(n.schedule(name).Source.Why, c[1]) })
+	}
+}
+
+// TestKafkaThroughKills sends 10,000 numbered records while the broker, the node and the source are killed
+// and frozen. Each starts one run.
+func TestKafkaThroughKills(t *testing.T) {
+	const records, partitions = 10_000, 5
+	b := startBroker(t)
+	n := startNode(t)
+	b.topic("orders", partitions)
+	n.run("", "connection", "set", "default/k1", "kafka", "--broker", b.plain, "--tls", "disable")
+	n.apply("orders", `kafka: {connection: k1, topic: orders, from: beginning}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, "a: {wait: 1ms}")
+	sent := make(chan error, 1)
+	go func() { // the client repeats what a broker that was killed has not acknowledged, each once
+		all := numbered(0, records)
+		for i := 0; i < records; i += 100 {
+			var part []*kgo.Record
+			for j, v := range all[i : i+100] {
+				part = append(part, &kgo.Record{Topic: "orders", Partition: int32(j % partitions), Value: []byte(v)})
+			}
+			if err := b.client.ProduceSync(t.Context(), part...).FirstErr(); err != nil {
+				sent <- err
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		sent <- nil
+	}()
+	for i := range 9 {
+		until(t, "some records have fired", func() bool { return n.schedule("orders").Fired >= int64(records*(i+1)/12) })
+		switch i % 4 {
+		case 0:
+			n.signal(syscall.SIGKILL)
+		case 1:
+			b.kill()
+			b.start()
+		case 2:
+			n.kill()
+			n.start()
+		case 3:
+			n.signal(syscall.SIGSTOP)
+			n.kill()
+			n.start()
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all records have fired", func() bool { return n.schedule("orders").Fired >= records })
+	n.once("orders", records)
+	if s := n.schedule("orders"); s.Source.Lost != 0 {
+		t.Errorf("%+v", s)
+	}
+}

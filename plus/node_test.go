@@ -1,0 +1,194 @@
+//go:build linux
+
+package plus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// programs builds skein and skein-plus once, next to each other.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "skein-plus-test")
+	if err != nil {
+		return "", err
+	}
+	for name, from := range map[string]string{"skein": "../cmd/skein", "skein-plus": "./cmd/skein-plus"} {
+		if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), from).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := programs(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// node is a node on SQLite with skein-plus next to it.
+type node struct {
+	t        *testing.T
+	bin, dir string
+	address  string
+	cmd      *exec.Cmd
+	said     bytes.Buffer
+}
+
+func startNode(t *testing.T) *node {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, bin: bin, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", port(t))}
+	n.start()
+	t.Cleanup(func() {
+		n.kill()
+		if t.Failed() {
+			t.Logf("the node said:\n%s", &n.said)
+		}
+	})
+	return n
+}
+
+func (n *node) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(n.bin, "skein"), args...)
+	cmd.Dir = n.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "SKEIN_DATA=" + n.dir + "/data", "SKEIN_LISTEN=" + n.address, "SKEIN_RECOVERY=off", "SKEIN_LEASE=5s"}
+	return cmd
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	n.cmd = n.command("server", "--log-level", "warn")
+	n.cmd.Stderr = &n.said
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	until(n.t, "the node answers", func() bool {
+		conn, err := net.Dial("tcp", n.address)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+}
+
+func (n *node) kill() {
+	_ = n.cmd.Process.Kill()
+	_ = n.cmd.Wait()
+}
+
+// run runs a command with an input, and returns what it printed.
+func (n *node) run(input string, args ...string) string {
+	n.t.Helper()
+	var out, said bytes.Buffer
+	cmd := n.command(args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &said
+	if err := cmd.Run(); err != nil {
+		n.t.Fatalf("skein %v: %v\n%s%s", args, err, &said, &out)
+	}
+	return out.String()
+}
+
+// apply applies a workflow whose name is that of its only trigger.
+func (n *node) apply(name, trigger, tasks string) {
+	n.t.Helper()
+	path := filepath.Join(n.dir, name+".yaml")
+	text := "name: " + name + "\nparams: {n: {default: none}}\ntriggers:\n  - {name: " + name + ", " + trigger + "}\ntasks: {" + tasks + "}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	n.run("", "workflow", "apply", path)
+}
+
+// schedule is the part of a trigger that the tests look at.
+type schedule struct {
+	State  string `json:"state"`
+	Reason string `json:"reason"`
+	Fired  int64  `json:"fired"`
+	Source struct {
+		Cursor, Why    string
+		Lag            *int64
+		Filtered, Lost int64
+	} `json:"source"`
+}
+
+func (n *node) schedule(name string) (s schedule) {
+	n.t.Helper()
+	raw := n.run("", "schedule", "get", name+"/"+name, "-o", "json")
+	if err := json.Unmarshal([]byte(raw), &s); err != nil {
+		n.t.Fatalf("%v: %s", err, raw)
+	}
+	return s
+}
+
+// fire is a line of the ledger.
+type fire struct {
+	Key, Run, Outcome, Reason string
+	Count                     int64
+}
+
+func (n *node) fires(name string) (all []fire) {
+	n.t.Helper()
+	raw := n.run("", "schedule", "fires", name+"/"+name, "--all", "-o", "json")
+	if err := json.Unmarshal([]byte(raw), &all); err != nil {
+		n.t.Fatalf("%v: %.300s", err, raw)
+	}
+	return all
+}
+
+// once fails unless the ledger has each key once, with a run of its own.
+func (n *node) once(name string, events int) {
+	n.t.Helper()
+	keys, runs := map[string]bool{}, map[string]bool{}
+	for _, f := range n.fires(name) {
+		if f.Outcome == "missed" {
+			continue
+		}
+		if f.Key == "" || f.Run == "" || f.Count != 1 || keys[f.Key] || runs[f.Run] {
+			n.t.Errorf("%+v", f)
+		}
+		keys[f.Key], runs[f.Run] = true, true
+	}
+	if len(keys) != events {
+		n.t.Errorf("%d events fired, want %d", len(keys), events)
+	}
+}
+
+// sources returns the processes of skein-plus of this test.
+func (n *node) sources() (pids []int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		line, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(line, []byte(filepath.Join(n.bin, "skein-plus")+"\x00source")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// signal sends a signal to the processes of skein-plus.
+func (n *node) signal(s syscall.Signal) {
+	for _, pid := range n.sources() {
+		_ = syscall.Kill(pid, s)
+	}
+}
