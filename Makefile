@@ -23,7 +23,7 @@ CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|T
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
-NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless mvn:maven podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static ssh:openssh-client
+NEEDED  := sh:dash python3:python3 gcc:gcc node:nodejs npm:npm chromium:chromium promtool:prometheus patroni:patroni etcd:etcd-server java:default-jre-headless podman:podman crun:crun slirp4netns:slirp4netns catatonit:catatonit busybox:busybox-static ssh:openssh-client
 # Where PostgreSQL's own programs lie: initdb and postgres are not in the PATH.
 PGBIN   := /usr/lib/postgresql/*/bin/postgres
 # ZooKeeper's library, of which the tests start the server.
@@ -111,7 +111,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, promtool, etcd, ZooKeeper, Kafka, Patroni, podman, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -126,7 +126,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	[ -e $(ZOOKEEPER) ] || missing="$$missing libzookeeper-java"; \
 	/usr/bin/python3 -c 'import etcd' 2>/dev/null || missing="$$missing python3-etcd"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ip >/dev/null || missing="$$missing iproute2"; \
-	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server kafka; exit 0; fi; \
+	if [ -z "$$missing" ]; then $(MAKE) -s provider s3server; exit 0; fi; \
 	give_up() { echo "make tools: the tests need$$missing, and $$1." >&2; \
 		echo "Install them by hand (PostgreSQL 14 or newer, its programs in $(PGBIN)); a server need not run." >&2; exit 1; }; \
 	command -v apt-get >/dev/null || give_up "there is no apt-get here"; \
@@ -134,7 +134,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	echo "installing$$missing" >&2; \
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing \
 		|| give_up "apt-get could not install them"
-	@$(MAKE) -s provider s3server kafka
+	@$(MAKE) -s provider s3server
 
 # The OpenID provider that the tests of sign-in start, in the cache. The name of its folder is that of the lock file's content.
 PROVIDER := internal/app/testdata/provider
@@ -157,14 +157,14 @@ s3server:
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
-# The broker of the tests, Apache Kafka: its libraries, in the cache. The name of the folder is that of the content of its pom.xml.
+# The broker of the tests in make clusters, Apache Kafka: its libraries, in the cache. It needs Maven. The name of the folder is that of the content of its pom.xml.
 KAFKA := tools/kafka/pom.xml
 
 .PHONY: kafka
 kafka:
 	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/kafka-$$(sha256sum $(KAFKA) | cut -c1-12); [ -e "$$to" ] && exit 0; \
 	mkdir -p "$$(dirname "$$to")" && rm -rf "$$to.new" && mvn -q -B -f $(KAFKA) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$$to.new" && mv "$$to.new" "$$to" || \
-	echo "make tools: Maven could not get the broker of the tests; they are skipped, or fail with CI=true" >&2
+	echo "make kafka: Maven could not get the broker of the tests; they are skipped, or fail with CI=true" >&2
 
 # The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
@@ -196,7 +196,7 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, and of Kafka through kills
+clusters: tools collector kafka ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, and of Kafka through kills
 	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks

@@ -29,7 +29,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// libraries returns the folder with the libraries of Kafka that "make tools" puts into the cache.
+// libraries returns the folder with the libraries of Kafka that "make kafka" puts into the cache.
 func libraries(t *testing.T) string {
 	t.Helper()
 	pom, err := os.ReadFile("../tools/kafka/pom.xml")
@@ -46,7 +46,7 @@ func libraries(t *testing.T) string {
 	if _, err := exec.LookPath("java"); err == nil && missing == nil {
 		return dir
 	}
-	const why = "there is no java, or no Kafka in the cache: run make tools"
+	const why = "there is no java, or no Kafka in the cache: run make kafka"
 	if os.Getenv("CI") == "true" {
 		t.Fatal(why)
 	}
