@@ -17,12 +17,16 @@ import (
 	"testing"
 )
 
+// built is the folder of programs, if they were built.
+var built string
+
 // programs builds skein and skein-plus once, next to each other.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "skein-plus-test")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	for name, from := range map[string]string{"skein": "../cmd/skein", "skein-plus": "./cmd/skein-plus"} {
 		if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), from).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -33,8 +37,8 @@ var programs = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		_ = os.RemoveAll(dir)
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
