@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ const site = "/proc"
 // bind is a file or folder of the machine that is in the box.
 type bind struct {
 	path  string // without links
+	from  int    // descriptor of the file or folder; -1: none
 	write bool
 	mask  bool // an empty folder hides a protected one
 	tree  int  // descriptor of its mount
@@ -29,73 +31,80 @@ type bind struct {
 // ownPaths are folders of which each box has its own.
 var ownPaths = []string{"/proc", "/dev/pts", "/dev/ptmx", "/dev/shm", "/tmp", "/var/tmp"}
 
-// furnish builds the root of the box and enters it.
+// furnish builds the root of the box and enters it. Other tasks of the user may change their folders
+// meanwhile, and replace folders by links. So the init, which is root, opens each path with the rights of the
+// user, and follows no link in the folders that it mounts.
 func (s *Spec) furnish() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("detach the mounts of the machine: %w", err)
 	}
-	binds, links := s.binds()
+	binds, links, err := s.binds()
+	if err != nil {
+		return err
+	}
+	tmp := bind{path: "/tmp", write: true, from: -1}
+	if tmp.from, err = unix.Open(s.Tmp, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open %s: %w", s.Tmp, err)
+	}
+	binds = append([]bind{tmp}, binds...)
 	for i := range binds { // the mounts are taken before the root of the box hides the machine's folders
-		if binds[i].mask {
-			continue
-		}
-		if err := binds[i].take(binds[i].path); err != nil {
+		if err := binds[i].take(); err != nil {
 			return err
 		}
-	}
-	tmp := bind{path: "/tmp", write: true}
-	if err := tmp.take(s.Tmp); err != nil {
-		return err
 	}
 	if err := unix.Mount("skein", site, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
 		return fmt.Errorf("make the root of the box: %w", err)
 	}
-	for _, b := range append([]bind{tmp}, binds...) {
-		if err := b.put(); err != nil {
+	root, err := os.OpenRoot(site)
+	if err != nil {
+		return err
+	}
+	linkAll(root, links) // before the mounts, so that no link is made in a folder of the machine
+	for i := range binds {
+		if err := binds[i].put(root, binds[:i]); err != nil {
 			return err
 		}
 	}
-	for path, to := range links {
-		if at := site + path; os.MkdirAll(filepath.Dir(at), 0o755) == nil {
-			_ = os.Symlink(to, at) // it may exist in a mounted folder
-		}
-	}
-	if err := special(); err != nil {
+	if err := errors.Join(special(), root.Close()); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(site+s.Dir, 0o755); err != nil {
-		return fmt.Errorf("make the working directory in the box: %w", err)
-	}
-	return enter()
+	return s.enter()
 }
 
 // binds returns the mounts of the box, parents first, and the links to them.
-func (s *Spec) binds() (binds []bind, links map[string]string) {
+func (s *Spec) binds() (binds []bind, links map[string]string, err error) {
 	links = map[string]string{}
 	add := func(paths []string, write bool) {
 		for _, path := range paths {
-			real, err := filepath.EvalSymlinks(path)
-			if err != nil || !filepath.IsAbs(real) || real == "/" {
-				continue // the path does not exist
+			fd, real, err := open(path)
+			if err != nil {
+				continue // the path does not exist, or the user may not reach it
 			}
-			if path = filepath.Clean(path); path != real {
+			i := slices.IndexFunc(binds, func(b bind) bool { return b.path == real })
+			own := slices.Contains(ownPaths, real) || fence.Within(real, "/proc")
+			if path = filepath.Clean(path); path != real && real != "/" {
 				links[path] = real
 			}
-			if slices.Contains(ownPaths, real) || fence.Within(real, "/proc") {
+			if own || real == "/" || i >= 0 {
+				_ = unix.Close(fd)
+				if i >= 0 {
+					binds[i].write = binds[i].write || write
+				}
 				continue
 			}
-			if i := slices.IndexFunc(binds, func(b bind) bool { return b.path == real }); i >= 0 {
-				binds[i].write = binds[i].write || write
-				continue
-			}
-			binds = append(binds, bind{path: real, write: write, tree: -1})
+			binds = append(binds, bind{path: real, from: fd, write: write, tree: -1})
 		}
 	}
-	add(s.Fence.System, false)
-	add(s.Fence.Read, false)
+	if err := asUser(s.UID, func() {
+		add(s.Fence.System, false)
+		add(s.Fence.Read, false)
+		add(s.Fence.Devices, true)
+		add(s.Fence.Write, true)
+	}); err != nil {
+		return nil, nil, err
+	}
+	// The user needs no right for the folders above these. No task can replace them, or put links there.
 	add(s.Fence.Given, false)
-	add(s.Fence.Devices, true)
-	add(s.Fence.Write, true)
 	add(s.Fence.Own, true)
 	for _, path := range s.Fence.Shut {
 		real, err := filepath.EvalSymlinks(path)
@@ -103,77 +112,174 @@ func (s *Spec) binds() (binds []bind, links map[string]string) {
 			continue // a single file is protected by the fence only
 		}
 		if slices.ContainsFunc(binds, func(b bind) bool { return !b.mask && b.path != real && fence.Within(real, b.path) }) {
-			binds = append(binds, bind{path: real, mask: true})
+			binds = append(binds, bind{path: real, from: -1, mask: true})
 		}
 	}
 	slices.SortStableFunc(binds, func(a, b bind) int { return len(a.path) - len(b.path) })
 	all := slices.Clone(binds)
 	return slices.DeleteFunc(all, func(b bind) bool { // a folder above has the same rights
 		above := slices.IndexFunc(binds, func(up bind) bool { return up.path != b.path && fence.Within(b.path, up.path) })
-		return !b.mask && above >= 0 && !b.write && !binds[above].write && !binds[above].mask && !slices.ContainsFunc(binds, func(m bind) bool {
+		spare := !b.mask && above >= 0 && !b.write && !binds[above].write && !binds[above].mask && !slices.ContainsFunc(binds, func(m bind) bool {
 			return m.mask && fence.Within(b.path, m.path)
 		})
-	}), links
+		if spare {
+			_ = unix.Close(b.from)
+		}
+		return spare
+	}), links, nil
+}
+
+// open returns a descriptor of a path, and the path without links. Both are of the same file, even if a task
+// replaces the path at this moment.
+func open(path string) (fd int, real string, err error) {
+	if !filepath.IsAbs(path) {
+		return -1, "", fs.ErrInvalid
+	}
+	if fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0); err != nil {
+		return -1, "", err
+	}
+	real, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err == nil && !filepath.IsAbs(real) {
+		err = fs.ErrInvalid
+	}
+	if err != nil {
+		return -1, "", errors.Join(err, unix.Close(fd))
+	}
+	return fd, real, nil
+}
+
+// asUser calls do with the rights of a user to files. The caller has locked its thread.
+func asUser(uid uint32, do func()) (err error) {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := errors.Join(unix.Setgroups(nil), unix.Capget(&head, &caps[0])); err != nil {
+		return fmt.Errorf("open the files of the box as its user: %w", err)
+	}
+	less := caps
+	less[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
+	err = errors.Join(unix.Setfsgid(int(uid)), unix.Setfsuid(int(uid)), unix.Capset(&head, &less[0]))
+	if now, _ := unix.SetfsuidRetUid(-1); err == nil && now != int(uid) { // the kernel reports no failure
+		err = unix.EPERM
+	}
+	if err == nil {
+		do()
+	}
+	// The kernel forgets the signal of the parent's death. A keeper that dies before the signal is set again does
+	// not read the answer of the init, which ends then.
+	err = errors.Join(err, unix.Setfsuid(os.Geteuid()), unix.Setfsgid(os.Getegid()), unix.Capset(&head, &caps[0]),
+		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	if err != nil {
+		return fmt.Errorf("open the files of the box as its user: %w", err)
+	}
+	return nil
 }
 
 // take makes a mount of a file or folder of the machine.
-func (b *bind) take(from string) error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
-	if err != nil {
-		return fmt.Errorf("take %s into the box: %w", from, err)
+func (b *bind) take() error {
+	if b.mask {
+		return nil
+	}
+	fd, err := unix.OpenTree(b.from, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err = errors.Join(err, unix.Close(b.from)); err != nil {
+		return fmt.Errorf("take %s into the box: %w", b.path, err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
-	if !fence.Within(from, "/dev") {
+	if !fence.Within(b.path, "/dev") {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
 	}
 	if !b.write {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
-		return fmt.Errorf("restrict %s in the box: %w", from, errors.Join(err, unix.Close(fd)))
+		return fmt.Errorf("restrict %s in the box: %w", b.path, errors.Join(err, unix.Close(fd)))
 	}
 	b.tree = fd
 	return nil
 }
 
-// put moves the mount to its place in the box.
-func (b *bind) put() error {
-	to := site + b.path
+// put moves the mount to its place in the box. before are the mounts that are there.
+func (b *bind) put(root *os.Root, before []bind) (err error) {
+	folder := true
+	if !b.mask {
+		var st unix.Stat_t
+		if err := unix.Fstat(b.tree, &st); err != nil {
+			return err
+		}
+		folder = st.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	made := true // the place is in a folder that the init has made, or in /tmp, which is empty
+	for _, up := range before {
+		if fence.Within(b.path, up.path) {
+			made = up.mask || up.path == "/tmp"
+		}
+	}
+	if made {
+		if err := spot(root, b.path[1:], folder); err != nil {
+			return fmt.Errorf("put %s into the box: %w", b.path, err)
+		}
+	}
+	to, err := place(root, b.path[1:])
+	if err != nil {
+		return fmt.Errorf("put %s into the box: %w", b.path, err)
+	}
+	defer unix.Close(to)
 	if b.mask {
-		if err := unix.Mount("skein", to, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		if err := hide(to); err != nil {
 			return fmt.Errorf("hide %s from the box: %w", b.path, err)
 		}
 		return nil
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(b.tree, &st); err != nil {
-		return err
-	}
-	if err := spot(to, st.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
-		return fmt.Errorf("put %s into the box: %w", b.path, err)
-	}
-	if err := unix.MoveMount(b.tree, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(b.tree, "", to, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
 		return fmt.Errorf("put %s into the box: %w", b.path, err)
 	}
 	return unix.Close(b.tree)
 }
 
-// spot makes a folder or a file on which something is mounted, unless it exists.
-func spot(path string, folder bool) error {
-	if folder {
-		return os.MkdirAll(path, 0o755)
+// linkAll makes the links of the box, those above others first. A link that cannot be made leads through
+// another one.
+func linkAll(root *os.Root, links map[string]string) {
+	for _, path := range slices.Sorted(maps.Keys(links)) {
+		if root.MkdirAll(filepath.Dir(path)[1:], 0o755) == nil || filepath.Dir(path) == "/" {
+			_ = root.Symlink(links[path], path[1:])
+		}
 	}
-	if _, err := os.Lstat(path); err == nil {
+}
+
+// spot makes a folder or a file on which something is mounted, unless it exists.
+func spot(root *os.Root, path string, folder bool) error {
+	if folder {
+		return root.MkdirAll(path, 0o755)
+	}
+	if _, err := root.Lstat(path); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	file, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	return file.Close()
+}
+
+// place opens a mount point. It follows no link: a task could have put one there.
+func place(root *os.Root, path string) (fd int, err error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return -1, err
+	}
+	defer dir.Close()
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
+	return unix.Openat2(int(dir.Fd()), path, &how)
+}
+
+// hide mounts an empty folder on an open one.
+func hide(folder int) error {
+	if err := unix.Fchdir(folder); err != nil {
+		return err
+	}
+	return errors.Join(unix.Mount("skein", ".", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"), unix.Chdir("/"))
 }
 
 // special makes /dev and the mount point of /proc, and /var/tmp.
@@ -199,7 +305,7 @@ func special() error {
 }
 
 // enter makes the built root the root of this process, and mounts /proc with the processes of the box.
-func enter() error {
+func (s *Spec) enter() error {
 	if err := unix.Chdir(site); err != nil {
 		return err
 	}
@@ -214,6 +320,9 @@ func enter() error {
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc in the box: %w", err)
+	}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil { // a folder that the fence does not give, such as a home folder, is empty
+		return fmt.Errorf("make the working directory in the box: %w", err)
 	}
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
