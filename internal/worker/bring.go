@@ -3,9 +3,16 @@
 package worker
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownsDir returns an error if the folder belongs to another user than the attempt: the worker writes inputs
@@ -23,6 +30,89 @@ func (a *attempt) ownsDir(dir *os.Root) error {
 			a.uid, a.job.Key.Namespace, dir.Name())}
 	}
 	return nil
+}
+
+// put writes one file under another name and renames it, so that no task sees an incomplete file. A file with
+// the same content is not replaced, because tasks may share the folder.
+func (in *Input) put(root, from *os.Root, stop func() bool) error {
+	name := filepath.FromSlash(in.Name)
+	if !filepath.IsLocal(name) {
+		return noInput(in, "its name leads outside")
+	}
+	info, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return noInput(in, "%w", err)
+	case !info.Mode().IsRegular():
+		return noInput(in, "what exists under its name is not a regular file: remove it, or give the input another name")
+	case info.Size() == in.Size:
+		if sum, err := sumOf(root, name, stop); err == nil && sum == in.SHA256 {
+			return nil
+		}
+	}
+	if err := in.folders(root, filepath.Dir(name)); err != nil {
+		return noInput(in, "%w", err)
+	}
+	source, err := from.OpenFile(filepath.FromSlash(in.File), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return noInput(in, "%w", err)
+	}
+	defer source.Close()
+	temp := filepath.Join(filepath.Dir(name), ".skein-input-"+rand.Text()[:8])
+	err = in.copy(root, temp, &stoppable{source, stop})
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(temp)
+		return noInput(in, "%w", err)
+	}
+	return nil
+}
+
+// folders makes the missing folders of a file for the owner of the file.
+func (in *Input) folders(root *os.Root, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if in.owner == 0 {
+		return root.MkdirAll(dir, 0o755)
+	}
+	if err := in.folders(root, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return giveFolder(root, dir, in.owner)
+}
+
+// giveFolder gives a folder that this process has just made to a user. Another task of the user may have put
+// something else in its place, which stays as it is.
+func giveFolder(root *os.Root, dir string, uid uint32) error {
+	above, err := root.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	fd, err := unix.Openat(int(above.Fd()), filepath.Base(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	made := os.NewFile(uintptr(fd), dir)
+	defer made.Close()
+	info, err := made.Stat()
+	if err != nil {
+		return err
+	}
+	if names, err := made.Readdirnames(1); len(names) > 0 || err != io.EOF || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+		return nil
+	}
+	return made.Chown(int(uid), int(uid))
 }
 
 // bring copies the inputs of the job into its working folder. It gives up when the attempt is stopped.

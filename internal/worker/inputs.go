@@ -2,16 +2,13 @@ package worker
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"syscall"
 
@@ -116,47 +113,6 @@ func (e inputError) Unwrap() error { return e.error }
 
 func noInput(in *Input, format string, args ...any) error {
 	return inputError{fmt.Errorf("input %s: "+format, append([]any{in.Name}, args...)...)}
-}
-
-// put writes one file under another name and renames it, so that no task sees an incomplete file. A file with
-// the same content is not replaced, because tasks may share the folder.
-func (in *Input) put(root, from *os.Root, stop func() bool) error {
-	name := filepath.FromSlash(in.Name)
-	if !filepath.IsLocal(name) {
-		return noInput(in, "its name leads outside")
-	}
-	info, err := root.Lstat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return noInput(in, "%w", err)
-	case !info.Mode().IsRegular():
-		return noInput(in, "what exists under its name is not a regular file: remove it, or give the input another name")
-	case info.Size() == in.Size:
-		if sum, err := sumOf(root, name, stop); err == nil && sum == in.SHA256 {
-			return nil
-		}
-	}
-	if dir := path.Dir(in.Name); dir != "." {
-		if err := root.MkdirAll(filepath.FromSlash(dir), 0o755); err != nil {
-			return noInput(in, "%w", err)
-		}
-	}
-	source, err := from.OpenFile(filepath.FromSlash(in.File), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return noInput(in, "%w", err)
-	}
-	defer source.Close()
-	temp := filepath.Join(filepath.Dir(name), ".skein-input-"+rand.Text()[:8])
-	err = in.copy(root, temp, &stoppable{source, stop})
-	if err == nil {
-		err = root.Rename(temp, name)
-	}
-	if err != nil {
-		_ = root.Remove(temp)
-		return noInput(in, "%w", err)
-	}
-	return nil
 }
 
 // errHalted means that the attempt was stopped before it had its inputs.

@@ -75,8 +75,8 @@ func uidOf(t *testing.T, r *rig, namespace string) string {
 // the files that the worker reads and writes for the task.
 func TestUserDir(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
-		at, list := keptIn(t, map[string]string{"a": "hello\n"})
-		in := Input{Info: list[0], At: at, File: list[0].Name}
+		at, list := keptIn(t, map[string]string{"a": "hello\n", "sub/deep/b": "deep\n"})
+		in, deep := Input{Info: list[0], At: at, File: list[0].Name}, Input{Info: list[1], At: at, File: list[1].Name}
 		r.run(r.sh("true"))
 		uid, _ := strconv.Atoi(uidOf(t, r, "shop"))
 		base := filepath.Dir(r.data) // other users may enter it
@@ -103,6 +103,7 @@ func TestUserDir(t *testing.T) {
 		}{
 			{"a folder above the data folder", "echo n=1 >$SKEIN_OUTPUT && echo x >$TMPDIR/x && ! ls " + r.data + "/logs", "", "", Job{Dir: base}},
 			{"its own folder", "cat a && echo x >b", "", "", Job{Dir: own, Given: []Input{in}, Artifacts: []string{"b"}}},
+			{"an input in folders of its own folder", "echo x >sub/new && rm -r sub", "", "", Job{Dir: own, Given: []Input{deep}}},
 			{"inputs in a foreign folder", "true", CauseInputs, "belongs to another user", Job{Dir: foreign, Given: []Input{in}}},
 			{"an artifact of another user", "true", CauseArtifacts, "belongs to another user", Job{Dir: foreign, Artifacts: []string{"secret"}}},
 			{"a file of another user", "cat " + foreign + "/secret", CauseExit, "may not reach " + foreign + "/secret", Job{Dir: foreign}},
