@@ -56,19 +56,26 @@ func (l *logouts) take(id string, until, now time.Time) (fresh, room bool) {
 	return true, true
 }
 
-// Logout returns the subject of the person whose sessions a logout token ends. The token counts once at this
-// node.
-func (p *Provider) Logout(ctx context.Context, token string) (subject string, err error) {
+// forget lets a token count again, because it had no effect.
+func (l *logouts) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.seen, id)
+}
+
+// Logout calls end with the subject of the person whose sessions a logout token ends. The token counts once
+// at this node. If end returns an error, the provider may send the token again.
+func (p *Provider) Logout(ctx context.Context, token string, end func(subject string) error) error {
 	d, err := p.describe(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	bad := func(err error) error {
 		return refuse(BadLogout, "the logout token is not one of the identity provider %s for this server", p.of.Name).because(err)
 	}
 	is, err := d.verifier.Verify(p.with(ctx), token)
 	if err != nil {
-		return "", bad(err)
+		return bad(err)
 	}
 	var said struct {
 		ID     string                     `json:"jti"`
@@ -77,7 +84,7 @@ func (p *Provider) Logout(ctx context.Context, token string) (subject string, er
 	}
 	now := time.Now()
 	if err := is.Claims(&said); err != nil {
-		return "", bad(err)
+		return bad(err)
 	}
 	event := map[string]json.RawMessage{}
 	switch age := now.Sub(is.IssuedAt); {
@@ -95,16 +102,20 @@ func (p *Provider) Logout(ctx context.Context, token string) (subject string, er
 		err = errors.New("it has no sub; let the provider send one")
 	}
 	if err != nil {
-		return "", bad(err)
+		return bad(err)
 	}
 	fresh, room := p.logouts.take(said.ID, is.IssuedAt.Add(logoutAge), now)
 	switch {
 	case !fresh:
-		return "", bad(errors.New("it came before"))
+		return bad(errors.New("it came before"))
 	case !room:
-		return "", p.away(errors.New("it sends more logouts than this server remembers"))
+		return p.away(errors.New("it sends more logouts than this server remembers"))
 	}
-	return is.Subject, nil
+	if err := end(is.Subject); err != nil {
+		p.logouts.forget(said.ID)
+		return err
+	}
+	return nil
 }
 
 // logoutType reports whether the header of a verified token allows that it is a logout token.

@@ -257,10 +257,16 @@ func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 	if err := r.ParseForm(); err != nil || len(r.PostForm["logout_token"]) != 1 {
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the form has no logout_token, or several, or is too large")
 	}
-	subject, err := r.provider.Logout(r.Context(), r.PostForm.Get("logout_token"))
+	err := r.provider.Logout(r.Context(), r.PostForm.Get("logout_token"), func(subject string) error { return a.signOut(r, subject) })
 	if err != nil {
 		return err
 	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// signOut ends the sessions of a person whom a provider has signed out.
+func (a arrivals) signOut(r *arriving, subject string) error {
 	rights, err := a.s.cfg.Access.Rights(r.Context())
 	if err != nil {
 		return unread(err)
@@ -275,7 +281,6 @@ func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 		}
 	}
 	a.s.log.Info("an identity provider has signed a person out", "code", "signed_out", "provider", r.provider.Name(), "sessions", ended, "address", r.RemoteAddr)
-	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
