@@ -50,11 +50,14 @@ type Report struct {
 
 // Copy copies from into to, which must be empty.
 func Copy(ctx context.Context, from, to store.Portable, o Options) (Report, error) {
-	m := &mover{ctx: ctx, o: o, homes: map[dag.WorkflowID]int64{},
+	m := &mover{ctx: ctx, o: o, homes: map[dag.WorkflowID]int64{}, marks: newMarks(),
 		report: Report{To: o.Shards, Rows: map[string]int64{}, LeftOut: map[string]int64{}}}
 	err := to.Import(ctx, func(into store.Rows) error {
 		m.into = into
 		if err := from.Export(ctx, m); err != nil {
+			return err
+		}
+		if err := m.keepMarks(); err != nil {
 			return err
 		}
 		m.progress(true)
@@ -91,6 +94,7 @@ type mover struct {
 	homes    map[dag.WorkflowID]int64 // shards of workflows
 	next     int64                    // the number of workflows that have got a shard
 	messages int64                    // the messages that were written; they get new numbers
+	marks    marks
 
 	table           *store.Table
 	shard, workflow int // columns of the table; -1: none
@@ -124,8 +128,13 @@ func (m *mover) Row(t *store.Table, values []store.Value) error {
 		return err
 	}
 	if m.moving() {
-		if t.Name == "message" {
+		switch t.Name {
+		case "message":
 			return m.forward(values)
+		case "tally_mark":
+			return m.mark(values)
+		case "workflow":
+			m.marks.shard[dag.WorkflowID(values[t.Index("id")].Int)] = values[m.shard].Int
 		}
 		m.rehome(values)
 	}
@@ -168,6 +177,9 @@ func (m *mover) bad(what string) error {
 // enter notes the table of the following rows.
 func (m *mover) enter(t *store.Table) error {
 	if m.table == nil || m.table.Name != t.Name {
+		if err := m.keepMarks(); err != nil {
+			return err
+		}
 		m.progress(true)
 		m.table, m.shard, m.workflow = t, t.Index("shard"), t.Index("workflow")
 	}

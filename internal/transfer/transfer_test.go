@@ -318,6 +318,74 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// marked is everything, with workflow i in shard i%3. The ends of the shards 0 and 2, and of workflow 3, are
+// counted up to transactions of their own.
+type marked struct{ noMessages }
+
+func (m marked) Export(ctx context.Context, to store.Rows) error {
+	return m.noMessages.Export(ctx, marking{to})
+}
+
+type marking struct{ store.Rows }
+
+func (m marking) Row(t *store.Table, v []store.Value) error {
+	switch {
+	case t.Name == "workflow":
+		v[t.Index("shard")].Int = v[t.Index("id")].Int % 3
+	case t.Name == "tally_mark" && v[t.Index("workflow")].Int > 1:
+		return nil
+	case t.Name == "tally_mark":
+		for _, mark := range [][]int64{{0, 0, 7, 100, 11}, {0, 3, 0, 50, 12}, {2, 0, 9, 300, 13}} {
+			row := make([]store.Value, len(t.Columns))
+			for i, name := range []string{"shard", "workflow", "rev", "seq", "at"} {
+				row[t.Index(name)].Int = mark[i]
+			}
+			if err := m.Rows.Row(t, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return m.Rows.Row(t, v)
+}
+
+// TestMarksOfShards: where there are other shards, the ends of each workflow are counted up to the same
+// transaction as before. None is counted twice, and none is left out.
+func TestMarksOfShards(t *testing.T) {
+	var want []string
+	for w := range int64(perTable + 1) {
+		switch {
+		case w == 3:
+			want = append(want, "workflow=3 rev=0 seq=50 at=12 ")
+		case w > 0 && w%3 == 0:
+			want = append(want, fmt.Sprintf("workflow=%d rev=0 seq=100 at=11 ", w))
+		case w%3 == 2:
+			want = append(want, fmt.Sprintf("workflow=%d rev=0 seq=300 at=13 ", w))
+		}
+	}
+	slices.Sort(want)
+	for shards, to := range map[int]store.Portable{1: openSQLite(t, filepath.Join(t.TempDir(), "a.db")), 4: openPostgres(t, "marks", 4)} {
+		r, err := transfer.Copy(t.Context(), marked{noMessages{everything{shards: 3}}}, to, transfer.Options{Shards: shards})
+		if err != nil {
+			t.Fatal(shards, err, r.Bad)
+		}
+		d, home := dumpOf(t, to), map[string]string{}
+		for _, line := range d.lines["workflow"] {
+			home[field(line, "id")] = field(line, "shard")
+		}
+		var is []string
+		for _, line := range d.lines["tally_mark"] {
+			shard, rest, _ := strings.Cut(line, " ")
+			if is = append(is, rest); shard != "shard="+home[field(line, "workflow")] {
+				t.Errorf("of %d shards: %s is in another shard than its workflow", shards, line)
+			}
+		}
+		if slices.Sort(is); !slices.Equal(is, want) {
+			t.Errorf("of %d shards: the marks are\n%s\nwant\n%s", shards, strings.Join(is, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
 func field(line, name string) string {
 	_, rest, _ := strings.Cut(" "+line, " "+name+"=")
 	value, _, _ := strings.Cut(rest, " ")
