@@ -380,7 +380,7 @@ func (s *State) circle(from *Claimant, out Shell) (*Denial, error) {
 	if s.kin == 0 {
 		return nil, nil
 	}
-	var path []*Claimant // waiting claimants, each of which waits for the family of the next
+	var path []*Claimant // waiting claimants; each waits for a lock that the family of the next one holds
 	seen := map[dag.RunID]bool{}
 	var visit func(c *Claimant) bool
 	visit = func(c *Claimant) bool {

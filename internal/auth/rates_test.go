@@ -85,8 +85,8 @@ func TestSpaceRates(t *testing.T) {
 	}
 }
 
-// TestStreams: a caller has a number of streams open, whatever its sessions or tokens, and takes none from
-// another caller. A stream that ends gives room for another one.
+// TestStreams: the streams of all sessions or tokens of a caller count together, and those of another caller
+// do not. When a stream ends, the caller may open another one.
 func TestStreams(t *testing.T) { synctest.Test(t, streams) }
 
 func streams(t *testing.T) {

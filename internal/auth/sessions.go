@@ -424,8 +424,8 @@ func (s *Sessions) End(ctx context.Context, is *Session) error {
 	return nil
 }
 
-// EndOf ends the sessions that a principal has opened without a token, and its codes. It returns the number
-// of ended sessions.
+// EndOf ends the sessions that a principal has opened without a token, and deletes the principal's codes for
+// sign-in. It returns the number of ended sessions.
 func (s *Sessions) EndOf(ctx context.Context, principal int64) (n int, err error) {
 	rows, err := s.store.SessionList(ctx)
 	if err != nil {

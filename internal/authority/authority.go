@@ -344,7 +344,7 @@ func (a *Authority) Roots() (all []Root) {
 	return all
 }
 
-// Trusted returns the certificates of the roots that count.
+// Trusted returns the certificates of the roots that are valid now.
 func (a *Authority) Trusted() (all [][]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

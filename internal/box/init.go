@@ -19,8 +19,8 @@ import (
 
 // Main is the main function of the init of a box. It returns its exit code.
 func Main() int {
-	// A signal that reaches the whole box must not end its init. Unlike an ignored signal, a received one
-	// does not change what the task does with it.
+	// A signal that reaches the whole box must not end its init. The init receives signals and does not ignore
+	// them, because the task would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1))
 	unix.CloseOnExec(specFile)
 	unix.CloseOnExec(answerFile)

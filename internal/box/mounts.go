@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// site is where the root of the box is built. The folder exists on each machine.
+// site is the folder on which the root of the box is built. It exists on each machine.
 const site = "/proc"
 
 // bind is a file or folder of the machine that is in the box.
@@ -28,7 +28,7 @@ type bind struct {
 	tree  int  // descriptor of its mount
 }
 
-// ownPaths are folders of which each box has its own.
+// ownPaths are the folders that each box has for itself.
 var ownPaths = []string{"/proc", "/dev/pts", "/dev/ptmx", "/dev/shm", "/tmp", "/var/tmp"}
 
 // furnish builds the root of the box and enters it. Other tasks of the user may change their folders

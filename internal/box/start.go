@@ -76,7 +76,7 @@ func Start(s *Spec, attr *syscall.ProcAttr) (*Box, error) {
 	return b, nil
 }
 
-// memory returns a descriptor of a file in memory at its beginning.
+// memory returns a descriptor of a new file in memory with the given content. Its position is the beginning.
 func memory(text []byte) (int, error) {
 	fd, err := unix.MemfdCreate("skein-box", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -88,7 +88,7 @@ func memory(text []byte) (int, error) {
 	return fd, nil
 }
 
-// started waits until the task's program begins, or returns the error why it does not.
+// started waits until the task's program begins. If the program cannot begin, started returns the reason.
 func (b *Box) started() error {
 	a, err := b.next()
 	switch {

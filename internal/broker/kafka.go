@@ -15,19 +15,19 @@ import (
 
 // Kafka is a cluster of Apache Kafka, or of a server that speaks its protocol.
 type Kafka struct {
-	// Brokers are addresses as HOST:PORT. One that answers is enough: it tells the addresses of all.
+	// Brokers are addresses as HOST:PORT. One that answers is enough: it returns the addresses of all brokers.
 	Brokers []string `json:"brokers"`
 	// TLS is verify, encrypt or disable, as for the other connections; "" is verify.
 	TLS string `json:"tls,omitempty"`
 	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
 	CA string `json:"ca,omitempty"`
-	// Certificate and Key, both in PEM, are what this side shows to the broker; "": nothing.
+	// Certificate and Key, both in PEM, identify this side to the broker; "": none is shown.
 	Certificate string       `json:"certificate,omitempty"`
 	Key         *secret.Text `json:"key,omitempty"`
 	SASL        *KafkaSASL   `json:"sasl,omitempty"`
 }
 
-// KafkaSASL is how to sign in.
+// KafkaSASL describes how to sign in.
 type KafkaSASL struct {
 	Mechanism string       `json:"mechanism"` // one of KafkaMechanisms
 	User      string       `json:"user"`
@@ -46,7 +46,7 @@ const (
 	tlsDisable = "disable"
 )
 
-// Check returns what is wrong with a connection, and the remedy.
+// Check returns an error that names a fault of the connection, and the remedy.
 func (k *Kafka) Check() error {
 	switch {
 	case len(k.Brokers) == 0:

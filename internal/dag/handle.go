@@ -101,8 +101,8 @@ func (o outside) allowed(t TaskID) bool {
 	return t >= 0 && o.r.Graph != nil && o.r.Graph.Policy(t).Handles()
 }
 
-// Handles reports whether attempts under the policy may have handles. Which kinds have them is known only to
-// the machines that run them.
+// Handles reports whether attempts under the policy may have handles. Only the machine that runs a task of a
+// kind can tell whether that kind has handles.
 func (p *Policy) Handles() bool { return p.Release || p.Place.Kind() != "" }
 
 // at returns the handle of the attempt in a slot.

@@ -121,7 +121,7 @@ func releaseByKind(job *worker.Job, x *dag.Extension, handle string) error {
 	return err
 }
 
-// errandOf is what an errand releases.
+// errandOf is the handle that an errand releases, with its run.
 type errandOf struct {
 	engine.Assignment // the attempt that had the handle
 	row               dag.RunRow

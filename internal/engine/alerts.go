@@ -283,7 +283,8 @@ func (a *alerts) ended(r *dag.Run) error {
 		StartedAt: r.StartedAt, Generation: r.Generation}, a.txn().now.Wall))
 }
 
-// orphaned applies the rules of a workflow to a handle for whose release a run no longer waits.
+// orphaned applies the alert rules of a workflow to an orphan: a handle whose run no longer waits for its
+// release.
 func (a *alerts) orphaned(o *dag.Orphan) error {
 	r := a.inMemory()[o.Run]
 	if a.read == nil || r == nil {

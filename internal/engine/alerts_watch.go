@@ -91,7 +91,8 @@ func (a *alerts) hold(k versionOf, rules []alert.Rule) {
 	}
 }
 
-// changes keeps the rules of a workflow whose version or state the transaction being made changes.
+// changes records the new rules of a workflow. The transaction that is being made changes the version or the
+// state of this workflow.
 func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
 	a.changed = true
 	if wf.State == store.WorkflowDeleted {

@@ -205,8 +205,8 @@ func (s *schedule) fed(k store.TriggerKey) (*store.Trigger, Position, error) {
 	return t, pos, err
 }
 
-// roomForBatch returns ErrGateFull if the trigger waits for room. A batch is taken as a whole: its runs wait
-// at the trigger's limit.
+// roomForBatch returns ErrGateFull if the trigger has the policy wait and no room now. A batch is never
+// divided: if there is any room, all its runs are made, and those above the trigger's limit wait.
 func (f *firing) roomForBatch(h *Hearing) error {
 	if f.pol.Overlap != OverlapWait || len(h.Starts) == 0 {
 		return nil

@@ -242,7 +242,7 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 	return a, err
 }
 
-// intent is what a change makes of a workflow.
+// intent is the effect of a change on a workflow.
 type intent struct {
 	was, next store.Workflow
 	existing  bool         // the version exists already
@@ -252,7 +252,8 @@ type intent struct {
 // same reports whether nothing changes.
 func (i *intent) same() bool { return i.was.ID != 0 && i.next == i.was }
 
-// intended finds out what a change makes of its workflow, and whether it is possible. It changes nothing.
+// intended returns the effect of a change on its workflow, or an error if the change is not possible. It
+// changes nothing.
 func (d *definitions) intended(ch *definition) (i intent, err error) {
 	d.schedule.goBy(ch.clock)
 	wf, err := d.defined(ch)

@@ -58,8 +58,8 @@ func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateCh
 	return out, nil
 }
 
-// defineSet applies changes, all or none. First it looks whether each is possible. A failure after that is
-// one of the store, and undoes the whole transaction.
+// defineSet applies all changes or none. First it checks whether each change is possible. Later, only the
+// store can fail, and then the whole transaction is undone.
 func (d *definitions) defineSet(changes []*definition, named int) ([]store.Workflow, answer) {
 	for _, ch := range changes {
 		if _, err := d.intended(ch); err != nil {

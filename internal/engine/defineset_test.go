@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store/storetest"
 )
 
-// TestSetIsAllOrNothing: a set is applied as a whole, whatever happens to its transaction. A set of which one
-// change is impossible changes nothing.
+// TestSetIsAllOrNothing: a set is applied as a whole or not at all, whatever happens to its transaction. If
+// one change of a set is impossible, the set changes nothing.
 func TestSetIsAllOrNothing(t *testing.T) {
 	for name, fault := range map[string]storetest.Fault{"none": storetest.NoFault, "lost": storetest.Lost, "written": storetest.Written, "refused": storetest.Refused} {
 		t.Run(name, func(t *testing.T) {

@@ -25,9 +25,9 @@ type letter struct {
 	// Child, if not nil, is a message about a run and the run that called it; the other fields are then ignored.
 	Child *childLetter `json:"child,omitempty"`
 	Word  *word        `json:"word,omitempty"` // about the claim of a run; if it is set, the other fields are not used
-	// Back says that the database has gone back; its message contains nothing else.
+	// Back reports that the database has gone back. A message with Back has no other field.
 	Back *backWord `json:"back,omitempty"`
-	// Posted is a verb on a run; its message contains nothing else.
+	// Posted is a verb on a run. A message with Posted has no other field.
 	Posted *posted `json:"posted,omitempty"`
 }
 

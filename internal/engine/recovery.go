@@ -257,7 +257,8 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn returns a part of a list, of about most runs. For a long list it returns another part each minute.
+// turn returns a part of a list: about as many runs as the argument most says. For a long list it returns
+// another part each minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]

@@ -96,8 +96,8 @@ func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 		Version: wf.Version, Priority: dag.High, User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}}})
 }
 
-// releasePause is the pause before the workflow of errands is looked for again. A cause that stays is logged
-// again after releaseLogged.
+// releasePause is the pause between two searches for the workflow of errands. If the cause stays the same, it
+// is logged again after releaseLogged.
 const (
 	releasePause  = time.Second
 	releaseLogged = 10 * time.Minute

@@ -178,8 +178,8 @@ func TestOrphans(t *testing.T) {
 	n.quiet()
 }
 
-// TestMissingReleaseIsLoggedOnce: errands that cannot be started for one reason make one line, and each new
-// reason makes a line.
+// TestMissingReleaseIsLoggedOnce: if several errands cannot be started for the same reason, the log has one
+// line. Each new reason adds a line.
 func TestMissingReleaseIsLoggedOnce(t *testing.T) {
 	var said strings.Builder
 	var why atomic.Value

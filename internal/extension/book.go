@@ -211,7 +211,8 @@ func Scan(folders []string, house []House) []Found {
 	return all
 }
 
-// first notes the kinds and sources of an extension, and returns an error if another one has one of them.
+// first records the kinds and sources of an extension. It returns an error if another extension has one of
+// them.
 func (f *Found) first(seen map[string]string, house []House) error {
 	n := len(seen) + len(house)
 	for name := range f.Sources {

@@ -43,7 +43,7 @@ type Source struct {
 // Kind is a kind of task. The folder of its extension is where relative programs are.
 type Kind struct {
 	Run []string `json:"run"` // the program and its arguments
-	// Release is the program that ends the work that a handle names. nil: attempts have no handles.
+	// Release is the program that ends the work of a handle. nil: attempts have no handles.
 	Release []string `json:"release,omitempty"`
 	Adopts  bool     `json:"adopts,omitempty"` // see dag.Extension
 	Input   *Schema  `json:"input,omitempty"`  // the shape of with; nil: anything

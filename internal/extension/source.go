@@ -15,7 +15,7 @@ const sourceMark = "source "
 // ErrUnknownSource says that this machine does not have a source.
 var ErrUnknownSource = errors.New("this machine does not have the source")
 
-// SourceCommand is how a source is started.
+// SourceCommand is the command that starts a source.
 type SourceCommand struct {
 	Argv       []string
 	Connection string // as in Source

@@ -1,9 +1,9 @@
-// Package feed is the protocol between a node and the process of a source of events, and the end of it that
-// programs in Go use. docs/extensions.md describes it for other languages.
+// Package feed is the protocol between a node and the process of a source of events, and an implementation of
+// the process's side for programs in Go. docs/extensions.md describes it for other languages.
 //
 // The node writes one line to the standard input, a Start. The process writes lines to its standard output,
-// each a Line. The pipe holds the process up while the node does not take events, so a process need not wait
-// for anything. The node then writes lines that say how many lines with events are stored, each a Stored. The
+// each a Line. While the node takes no events, the writes of the process wait, so a process needs no queue of
+// its own. The node then writes lines that say how many lines with events are stored, each a Stored. The
 // process ends when its standard input ends.
 package feed
 
@@ -80,7 +80,7 @@ type Event struct {
 	Reason string          `json:"reason,omitempty"`
 }
 
-// Size is what an event adds to the size of a Line.
+// Size returns the number of bytes that an event adds to the size of a Line.
 func (e *Event) Size() int { return len(e.Key) + len(e.Value) + len(e.Reason) }
 
 // Stored is a line that a process gets.
@@ -88,7 +88,7 @@ type Stored struct {
 	Taken int64 `json:"taken"` // the number of lines with a cursor that are stored, of all that were written
 }
 
-// Feed is the process's end of the protocol.
+// Feed is the process's side of the protocol.
 type Feed struct {
 	Start Start
 	out   *bufio.Writer
@@ -131,7 +131,7 @@ func (f *Feed) Give(l *Line) error {
 	return nil
 }
 
-// Error is why a source ends.
+// Error is the reason why a source ends.
 type Error struct {
 	Code int // the exit code
 	Err  error

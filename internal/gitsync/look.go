@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Set is everything that a commit says: its workflows, and those that the source had before.
+// Set is the content of a commit: its workflows, and the workflows that the source had before.
 type Set struct {
 	Namespace, Source, Commit string
 	Shard                     dag.ShardID
@@ -60,7 +60,7 @@ type Applier interface {
 	ApplySet(ctx context.Context, set *Set) (*Outcome, error)
 }
 
-// how says what a look does.
+// how is the kind of a look.
 type how int
 
 const (
@@ -69,14 +69,15 @@ const (
 	planning            // nothing is changed
 )
 
-// again is the time after which a refused commit is tried again: what it depends on may have changed.
+// again is the time after which a refused commit is tried again: another workflow or a class on which it
+// depends may have changed.
 const again = 10 * time.Minute
 
 // whyMax bounds the text of an error in a State, in bytes.
 const whyMax = 1000
 
 // look looks at a repository once, and writes the state. The error is about the look itself, such as a lost
-// shard; a repository that is away or a wrong commit is in the state.
+// shard. If the repository cannot be read or the commit is refused, the state contains the reason.
 func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State, *Outcome, error) {
 	spec, err := Parse(g.Spec)
 	was := ReadState(g.State)
@@ -108,8 +109,8 @@ func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State,
 	return st, out, y.write(ctx, g, &was, &st, out)
 }
 
-// compare finds out the commit of the branch, and applies it if that is due. The outcome is nil if nothing
-// was due.
+// compare reads the commit of the branch, and applies the commit if that is due. The outcome is nil if
+// nothing was due.
 func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st *State, mode how) (*commit, *Outcome, error) {
 	r, err := openRepo(ctx, &y.cfg.Needs, g.Namespace, spec)
 	if err != nil {
@@ -156,7 +157,7 @@ func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st
 	return c, out, err
 }
 
-// fail notes why a look did not succeed. The time of the first failure of a row of them stays.
+// fail records why a look did not succeed. After several failures, the state has the time of the first one.
 func (s *State) fail(was *State, commit, why string, faults workflow.Errors) {
 	f := &Failing{Since: s.LookedAt, Commit: commit, Why: why}
 	if was.Failing != nil {
@@ -173,7 +174,7 @@ func (s *State) fail(was *State, commit, why string, faults workflow.Errors) {
 	s.Failing = f
 }
 
-// after returns the workflows of a source after the changes of a set.
+// after returns the workflows that a source has after the changes of a set.
 func after(was []Workflow, changes []Change) (all []Workflow) {
 	for _, c := range changes {
 		w := Workflow{Name: c.Workflow, File: c.File}
@@ -196,7 +197,7 @@ func after(was []Workflow, changes []Change) (all []Workflow) {
 	return all
 }
 
-// write writes the state, and says what is new.
+// write writes the state, and logs what is new.
 func (y *Syncer) write(ctx context.Context, g *store.GitSource, was, st *State, out *Outcome) error {
 	data, err := json.Marshal(st)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // dialer opens connections by the rules of egress.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// relay is the way of one program git to the network: a port of loopback that leads to one host and port,
-// which the rules of egress check. For http and https it is a proxy with a password; for ssh it is the
-// server itself.
+// relay connects one program git with one host and port, which the rules of egress check. Git connects to a
+// port of loopback. For http and https, this port is a proxy with a password. For ssh, it passes all bytes to
+// the server.
 type relay struct {
 	dial   dialer
 	target string
@@ -58,7 +58,7 @@ func openRelay(ctx context.Context, rules egress.Rules, target string, proxy boo
 // address is the port of the relay.
 func (r *relay) address() *net.TCPAddr { return r.ln.Addr().(*net.TCPAddr) }
 
-// failure is why the last call failed; nil: it did not.
+// failure returns the error of the last connection; nil: it succeeded.
 func (r *relay) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

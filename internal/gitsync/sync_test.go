@@ -188,7 +188,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestRewritten: after history was rewritten, the newest commit counts, and nothing else.
+// TestRewritten: after history was rewritten, only the newest commit counts.
 func TestRewritten(t *testing.T) {
 	b := newBench(t)
 	b.file("a.yaml", fmt.Sprintf(simple, "a"))
@@ -209,7 +209,8 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
-// TestStrangeRepositories: nothing leaves the folder and nothing is executed, whatever the repository has.
+// TestStrangeRepositories: whatever a repository contains, no look writes outside of its folder or executes a
+// file of the repository.
 func TestStrangeRepositories(t *testing.T) {
 	b := newBench(t)
 	b.source(b.local())

@@ -48,7 +48,7 @@ type Syncer struct {
 
 type key struct{ namespace, name string }
 
-// turn is the looks at one repository, one after the other.
+// turn orders the looks at one repository: only one runs at a time.
 type turn struct {
 	mu   sync.Mutex // held during a look
 	next time.Time  // of the next look; protected by Syncer.mu
@@ -62,7 +62,7 @@ func New(cfg Config) *Syncer {
 	return &Syncer{cfg: cfg, now: time.Now, slots: make(chan struct{}, looksMax), looks: map[key]*turn{}}
 }
 
-// Show shows how many commits were applied, and how many sources are failing now.
+// Show writes the metrics to a page: applied commits, failures, and the sources that fail now.
 func (y *Syncer) Show(p *metric.Page) {
 	p.Set("git_commits_total", float64(y.applied.Load()), "applied")
 	p.Set("git_commits_total", float64(y.failures.Load()), "failed")
@@ -135,7 +135,7 @@ func (y *Syncer) forget(there map[key]bool) {
 	}
 }
 
-// begin returns the turn of a source whose look is due; nil: it is not.
+// begin returns the turn of a source if its look is due, or nil.
 func (y *Syncer) begin(g *store.GitSource, st *State) *turn {
 	spec, err := Parse(g.Spec)
 	y.mu.Lock()
@@ -199,8 +199,8 @@ func (y *Syncer) turn(ctx context.Context, t *turn, g *store.GitSource) {
 	y.tell(ctx, g, err)
 }
 
-// tell logs the error of a look without a caller, except those that belong to a change of the source or
-// of its owner.
+// tell logs the error of a look that no caller waits for. It does not log errors that follow from a change of
+// the source or of its owner.
 func (y *Syncer) tell(ctx context.Context, g *store.GitSource, err error) {
 	var elsewhere *errkind.Elsewhere
 	if err == nil || ctx.Err() != nil || errors.As(err, &elsewhere) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) {
@@ -209,7 +209,7 @@ func (y *Syncer) tell(ctx context.Context, g *store.GitSource, err error) {
 	y.cfg.Log.Warn("a look at a git source has failed", "code", "git_look_failed", "source", g.Namespace+"/"+g.Name, "err", err)
 }
 
-// guarded looks, and turns a panic into an error.
+// guarded makes a look, and turns a panic into an error.
 func (y *Syncer) guarded(ctx context.Context, g *store.GitSource, mode how) (st State, out *Outcome, err error) {
 	if bug := errkind.Guarded(func() { st, out, err = y.look(ctx, g, mode) }); bug != nil {
 		return st, nil, bug
@@ -229,8 +229,8 @@ func (y *Syncer) Sync(ctx context.Context, namespace, name string) (store.GitSou
 	return g, out, err
 }
 
-// Plan looks at a repository, and says what a sync would change. It changes nothing. The state of the
-// returned source says what the look has found.
+// Plan looks at a repository, and returns the changes that a sync would make. It makes none of them. The
+// state of the returned source has the result of the look.
 func (y *Syncer) Plan(ctx context.Context, namespace, name string) (store.GitSource, *Outcome, error) {
 	g, st, out, err := y.byHand(ctx, namespace, name, planning)
 	if err == nil {

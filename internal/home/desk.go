@@ -86,8 +86,8 @@ type holding struct {
 	over      bool      // the end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
 	at        time.Time // latest start
 
-	// unwant cancels the making of the job, while a separate goroutine makes it. unwanted says that the job is no
-	// longer needed.
+	// unwant cancels the making of the job, while a separate goroutine makes it. unwanted says that the job is
+	// no longer needed.
 	unwant   context.CancelFunc
 	unwanted bool
 }
@@ -448,8 +448,8 @@ type register struct {
 	names map[key]called
 }
 
-// called holds the names of an attempt. affirmed is the time at which the rows confirmed that the worker has
-// the attempt, or zero if they have not. over is the time at which the attempt ended.
+// called holds the names of an attempt. affirmed is the time at which the rows of the database confirmed that
+// the worker has the attempt; zero: they have not. over is the time at which the attempt ended.
 type called struct {
 	Names
 	affirmed, over time.Time

@@ -30,7 +30,7 @@ const (
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
 	OutsideGroup      // the person is not in the required group
-	BadLogout         // the logout token does not prove anything
+	BadLogout         // the logout token is not valid
 )
 
 // Refusal is a sign-in that did not succeed. Its text is for the person. Cause is for the log; it may be

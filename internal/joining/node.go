@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // Node is the node's side of joining: it issues certificates to workers, and verifies the certificates of
-// workers and nodes. All that it knows is in the authority and in the store.
+// workers and nodes. It has no state of its own: the authority and the store have all of it.
 type Node struct{ cfg Config }
 
 var _ auth.Certificates = (*Node)(nil)

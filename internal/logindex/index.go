@@ -1,6 +1,6 @@
-// Package logindex describes each block of a log: how many lines, errors and warnings are in it, and when it
-// was written. So a log of 1 GiB opens at any line or instant after a read of one block, and a search for
-// errors reads only the blocks that have some.
+// Package logindex describes each block of a log: the number of its lines, errors and warnings, and the time
+// at which it was written. So a log of 1 GiB opens at any line or instant after a read of one block, and a
+// search for errors reads only the blocks with errors.
 //
 // The writer of a log makes the index while it writes, and appends it to a file next to the log. A reader
 // continues the index up to the present end of the log. If the file is missing or damaged, the reader makes
@@ -188,7 +188,7 @@ func (x *Index) Entries() []Entry {
 // Blocks returns a copy of the entries of the blocks that are done.
 func (x *Index) Blocks() []Entry { return slices.Clone(x.done) }
 
-// Take removes and returns the records of the blocks that are done, and the number of the first of them.
+// Take removes and returns the records of the blocks that are done, and the number of the first such block.
 func (x *Index) Take() (first int64, records []byte) {
 	first = x.skip
 	for i := range x.done {

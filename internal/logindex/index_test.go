@@ -58,7 +58,7 @@ func random(rnd *rand.Rand, size int) []byte {
 	return b.Bytes()
 }
 
-// by is the index of a log, made from its whole text.
+// by makes the index of a log from its whole text.
 func by(log []byte) (entries []Entry, t Totals) {
 	entries = make([]Entry, (len(log)+Block-1)/Block)
 	at := 0

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Level says how bad a line is, guessed from its words.
+// Level is the severity of a line, guessed from its words.
 type Level uint8
 
 // The levels. An error is worse than a warning.
@@ -28,7 +28,7 @@ var words = map[string]Level{
 	"failed": Error, "failure": Error, "critical": Error, "warn": Warning, "warning": Warning,
 }
 
-// denied are the words that say with "no" or "0" in front of them that all is well.
+// denied are the words that mean success if "no" or "0" is in front of them, as in "no errors".
 var denied = map[string]bool{"error": true, "errors": true, "failure": true, "failures": true, "failed": true}
 
 const wordMax = 9 // bytes of the longest word

@@ -76,7 +76,8 @@ type Reader interface {
 
 // Indexed is a Reader whose log may have an index (package logindex) next to it.
 type Indexed interface {
-	// Index returns the records of the index. They are a hint: they may be damaged, or end before the log.
+	// Index returns the records of the index. The caller must check them: they may be damaged, or end before the
+	// log does.
 	// fs.ErrNotExist: there is none.
 	Index() ([]byte, error)
 	// PutIndex stores the records of a log that has ended.

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// byLines is a search whose lines are judged as a whole.
+// byLines searches a log for lines. It reads each whole line before it decides whether the line fits.
 func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, error) {
 	b := byLines{s: s, r: r, size: size, at: s.From, line: s.Line, told: s.From, need: s.Text, fold: !s.Case}
 	if s.Pattern != nil {
@@ -181,7 +181,7 @@ func (b *byLines) look(limit int) error {
 	return nil
 }
 
-// candidate returns an index in a line that may fit, the first one from an index on; -1: there is none.
+// candidate returns an index in the first line that may fit, from a given index on; -1: no line may fit.
 func (b *byLines) candidate(text []byte, at int) int {
 	switch {
 	case len(b.need) > 0:

@@ -136,7 +136,8 @@ func TestSearchReadsFewBlocks(t *testing.T) {
 	}
 }
 
-// TestPatterns: what each match has is found in an expression, and a wrong expression is explained.
+// TestPatterns finds the text that each match of an expression contains, and reads errors about wrong
+// expressions.
 func TestPatterns(t *testing.T) {
 	for expr, want := range map[string]string{"relation .* does not exist": " does not exist", "(ERROR)+ x": "error", "a|b": "", "(?:abc)?de": "de", "x{2,}yz": "yz", "straße": ""} {
 		p, err := NewPattern(expr, false)

@@ -44,7 +44,7 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 	return p, nil
 }
 
-// needOf returns the longest text that each match has, as far as it is easy to see.
+// needOf returns the longest text that it can find to be part of each match. It looks at simple forms only.
 func needOf(e *syntax.Regexp, fold bool) (best []byte) {
 	switch e.Op {
 	case syntax.OpLiteral:
@@ -74,7 +74,7 @@ func needOf(e *syntax.Regexp, fold bool) (best []byte) {
 	return best
 }
 
-// in returns where a line matches.
+// in returns the place of the first match in a line.
 func (p *Pattern) in(line []byte) (from, to int, ok bool) {
 	at := p.re.FindIndex(bytes.TrimSuffix(line, []byte{'\r'}))
 	if at == nil {

@@ -33,7 +33,7 @@ const (
 	lineMax = 64 << 10
 )
 
-// Query describes a search within single lines. A line fits if all that is set fits.
+// Query describes a search within single lines. A line fits if it fulfils each field that is set.
 type Query struct {
 	Text []byte
 	// Case is true if the search distinguishes A to Z from a to z.
@@ -69,7 +69,7 @@ type Searching struct {
 	Progress func(at int64) error
 }
 
-// Done says how far a search came.
+// Done is the position at which a search ended.
 type Done struct {
 	Next  int64 // where to continue; the size of the log: nothing is left
 	Lines int64 // the number of lines up to Next; 0: unknown

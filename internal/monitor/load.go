@@ -31,7 +31,7 @@ type Load struct {
 	Lag         time.Duration // since the last heartbeat that the database has
 }
 
-// loads are the last points.
+// loads holds the points of the last hour.
 type loads struct {
 	points []Load // a ring
 	next   int
@@ -53,7 +53,7 @@ func (m *Monitor) keepLoad(ctx context.Context) {
 	}
 }
 
-// point adds a point. The first call only begins the counting.
+// point adds a point. The first call only reads the counters, because a point needs two readings.
 func (m *Monitor) point(now time.Time) {
 	is, cpu := m.cfg.Counters(), processorTime()
 	lag := m.lag(now)

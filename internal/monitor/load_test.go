@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestLoads: points tell the means between two of them. Of more than an hour, the newest are kept.
+// TestLoads: a point has the means since the point before. Only the points of the last hour are kept.
 func TestLoads(t *testing.T) {
 	began := time.Now().Add(-3 * time.Hour)
 	at, is := began, Counters{Slots: 4}

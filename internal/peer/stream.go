@@ -83,8 +83,9 @@ func passStream(w http.ResponseWriter, r *http.Request, d detour) {
 			if resp.StatusCode >= http.StatusInternalServerError {
 				return errors.New(resp.Status)
 			}
-			// A whole log has a length, and its rest from the copy must have the missing one, or the client sees
-			// that the answer is cut off. A range of it begins elsewhere.
+			// The answer with a whole log has announced its length, so the rest from the copy must have exactly
+			// the missing bytes. Otherwise the client sees that the answer is cut off. The answer with a range
+			// begins at another offset.
 			if at, err := strconv.ParseInt(resp.Header.Get(headerLogOffset), 10, 64); err == nil && resp.StatusCode == http.StatusOK {
 				resp.Body = &resumed{ReadCloser: resp.Body, d: d, r: r, at: at}
 			}

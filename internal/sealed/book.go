@@ -289,7 +289,8 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 	return secret.Key{}, fmt.Errorf("the key of the secrets: %w: try again", ErrBusy)
 }
 
-// firstKey makes the audit row of the first key differ from that of the secret for which it is set.
+// firstKey returns a context with an audit row for the first key. The secret for which Skein makes the key
+// has an audit row of its own.
 func firstKey(ctx context.Context, id string) context.Context {
 	row := store.AuditIn(ctx)
 	if row == nil {

@@ -24,7 +24,7 @@ const (
 	hookText = "whsec_"
 	// hookBytes is the number of random bytes of a secret.
 	hookBytes = 32
-	// hooksLooked bounds the secrets of webhooks that one change looks through for deleted workflows.
+	// hooksLooked bounds the secrets of webhooks that one call of DropHooks reads.
 	hooksLooked = 1000
 )
 
@@ -101,8 +101,8 @@ func (b *Book) RotateHook(ctx context.Context, h Hook, by string, now, until int
 	return keys, nil
 }
 
-// DropHooks deletes the secrets of webhooks of a namespace whose workflow gone reports as deleted. A call
-// looks at a bounded number of secrets.
+// DropHooks deletes secrets of webhooks in a namespace: those for whose workflow the function gone returns
+// true. A call looks at no more than hooksLooked secrets.
 func (b *Book) DropHooks(ctx context.Context, namespace string, gone func(workflow int64) (bool, error)) error {
 	all, err := b.Store.SecretList(ctx, namespace, hookPrefix, hooksLooked)
 	if err != nil {

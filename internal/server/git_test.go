@@ -62,7 +62,7 @@ func (r *repository) commit(files map[string]string) {
 	r.git("commit", "-q", "-m", "change")
 }
 
-// TestGitSource: the workflows of a repository are those of the namespace, commit by commit.
+// TestGitSource: after each commit, the namespace has the workflows of the repository.
 func TestGitSource(t *testing.T) {
 	b := newBed(t, true)
 	r := newRepository(t)

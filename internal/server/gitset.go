@@ -26,7 +26,7 @@ func GitSets(s *Server) gitsync.Applier { return gitSets{s} }
 func (a gitSets) Options(ctx context.Context, _ string) workflow.Options {
 	return workflow.Options{TasksMax: a.s.cfg.TasksMax, Input: a.s.cfg.Input, Classes: func() map[string]dag.Need {
 		all, err := a.s.cfg.Classes.ClassList(ctx)
-		if err != nil { // the file then names a class that is not known, and the next look reads it again
+		if err != nil { // without classes, a workflow that names one is refused until the next look
 			return nil
 		}
 		return store.Needs(all)
@@ -94,7 +94,7 @@ func (w *gitSet) fault(item *gitsync.Item, key, message, hint string) {
 	w.out.Faults = append(w.out.Faults, workflow.Error{File: item.Request.File, Line: line + item.Above, Column: column, Key: key, Message: message, Hint: hint})
 }
 
-// item checks one workflow, and decides what becomes of it.
+// item checks one workflow, and decides its change.
 func (w *gitSet) item(ctx context.Context, item *gitsync.Item) error {
 	def, set := item.Def, w.set
 	before := len(w.out.Faults)
@@ -237,7 +237,7 @@ func reaches(def *workflow.Workflow) (all []string) {
 	return all
 }
 
-// fromGit refuses the change of a workflow by hand that comes from a git source.
+// fromGit refuses a change by hand of a workflow that comes from a git source.
 func (s *Server) fromGit(ctx context.Context, p *WorkflowPath) error {
 	if s.cfg.GitSources == nil {
 		return nil

@@ -45,7 +45,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestOutside: a task shows what its attempts have left outside of their processes.
+// TestOutside: a task shows the work that its attempts have left outside of their processes.
 func TestOutside(t *testing.T) {
 	b := newBed(t, false)
 	b.put("train", "name: train\ntasks:\n  a: {run: ./train.sh, release: ./cancel.sh}\n")

@@ -18,8 +18,8 @@ import (
 const (
 	// indexesMax and indexBytesMax bound the indexes in memory.
 	indexesMax, indexBytesMax = 64, 32 << 20
-	// indexSoon is the number of bytes of a log that a request describes in passing. A longer part takes a place
-	// of the searches, and at most indexTime.
+	// indexSoon is the largest part of a log, in bytes, that any request adds to the index. For a longer part, a
+	// request needs one of the searchesMax permits, and reads for at most indexTime.
 	indexSoon = 4 << 20
 	indexTime = 10 * time.Second
 	// indexStored is the number of blocks that a stored index may lack: a reader describes them again.
@@ -187,8 +187,8 @@ func (l *logOf) after(offset, breaks int64) (int64, error) {
 	}
 }
 
-// lineOf returns the number of the line that has an offset. It returns 0 if the number takes long to count, or
-// is unknown: the bytes before the offset may not be kept, although the index describes them.
+// lineOf returns the number of the line that has an offset. It returns 0 if the number takes long to count,
+// or is unknown: the bytes before the offset may not be kept, although the index describes them.
 func (l *logOf) lineOf(ctx context.Context, offset, soon int64) (line int64) {
 	if offset == 0 {
 		return 1

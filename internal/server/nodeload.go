@@ -16,7 +16,7 @@ type nodeLoadIn struct {
 	Span string `query:"span" default:"1h" doc:"How far to look back, up to an hour, as in 15m."`
 }
 
-// get returns the load that this node has noted.
+// get returns the load that this node has recorded.
 func (s nodeLoads) get(ctx context.Context, in *nodeLoadIn) (*jsonOut[api.NodeLoads], error) {
 	span, err := time.ParseDuration(in.Span)
 	if err != nil || span <= 0 || span > time.Hour {

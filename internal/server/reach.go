@@ -36,7 +36,7 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 	return nil
 }
 
-// mayUse decides about one other workflow, for the use of which an author needs verbs.
+// mayUse decides about one other workflow. Without offers, an author needs the given verbs to use it.
 func mayUse(ctx context.Context, s *Server, def *workflow.Workflow, name string, verbs ...access.Verb) error {
 	if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestReach: who may apply a workflow that uses one of another namespace. The one that is used says it by
-// offers; without that key, the rights of the author decide.
+// TestReach applies workflows that use a workflow of another namespace. The key offers of the used workflow
+// decides; without that key, the rights of the author decide.
 func TestReach(t *testing.T) {
 	b := newRightsBed(t)
 	in := func(role, ns string) store.Binding { return store.Binding{Role: role, Namespace: ns} }

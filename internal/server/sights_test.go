@@ -32,8 +32,8 @@ func newWatch(f *far) *monitor.Monitor {
 	})
 }
 
-// TestSights: the list of nodes says how the node that answers sees each of them, and which nodes do not reach
-// which.
+// TestSights: the list of nodes says how the node that answers sees each of them, and which nodes do not
+// reach which.
 func TestSights(t *testing.T) {
 	b, f := newTown(t)
 	f.says["node-2"] = monitor.Report{Node: "node-2", Why: "it is full", Unreached: []string{"node-1", "node-3"}}
@@ -60,7 +60,7 @@ func TestSights(t *testing.T) {
 	}
 }
 
-// TestNodeLoads: a node answers for itself, and for no worker and no other node.
+// TestNodeLoads: a node returns its own load, and refuses calls about a worker or another node.
 func TestNodeLoads(t *testing.T) {
 	b, _ := newTown(t)
 	if got := want[api.NodeLoads](t, b.get("/api/v1/nodes/node-1/metrics?span=15m"), 200); got.Node != "node-1" || got.Items == nil || len(got.Items) != 0 {

@@ -241,7 +241,7 @@ func taskOf(v *inspect.TaskView) api.Task {
 	return t
 }
 
-// outsideOf returns nil if an attempt has left nothing outside of its process.
+// outsideOf returns the work that an attempt has left outside of its process; nil: it has left none.
 func outsideOf(a *inspect.AttemptView) *api.Outside {
 	h := &a.Handle
 	if h.Text == "" {

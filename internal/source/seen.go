@@ -25,7 +25,7 @@ const seenMax = 1800
 // count as given.
 type seen struct {
 	marks map[mark]workflow.Position
-	floor *floor // nil: none is forgotten
+	floor *floor // the bound of the marks that were forgotten; nil: no mark was forgotten
 }
 
 // floor is the largest forgotten position.

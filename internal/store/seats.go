@@ -43,7 +43,7 @@ type Span struct {
 	turn int // the index of the first seat of its line that comes after it
 }
 
-// seatSpanMin is the smallest number of runs that are counted in each part of a line.
+// seatSpanMin is the smallest limit of the count of a span. A span is a part of a line between two seats.
 const seatSpanMin = 100
 
 // CountSeats computes positions from the counts of spans, which do not overlap: a run between two seats is
@@ -96,7 +96,7 @@ func (q *SeatQuery) level(s *Seat) dag.Priority {
 	return dag.Priority(max(int64(s.Level)-int64(max(0, q.Now-s.Asked)/q.Ageing), 0))
 }
 
-// begin is the seat before all runs of a level that asked at an instant or later.
+// begin returns the seat before all runs of a level that asked for their place at the instant or later.
 func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }

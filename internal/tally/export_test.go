@@ -7,7 +7,7 @@ func (f *Folder) Held() int {
 	return f.all
 }
 
-// Woken reports whether a step was to come early, and takes that back.
+// Woken reports whether an early step was requested, and removes the request.
 func (f *Folder) Woken() bool {
 	select {
 	case <-f.wake:

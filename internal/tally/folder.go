@@ -55,8 +55,8 @@ type Folder struct {
 	held map[dag.ShardID][]store.Ended
 	all  int
 	lost map[dag.ShardID]bool // some ends of the shard were dropped
-	// known are the shards of which the last step left a progress. The first end of another shard brings a step
-	// early: it has to find the ends before it in the rows, so it should find few.
+	// known are the shards that have a progress after the last step. At the first end of another shard, the next
+	// step begins at once, because it reads the earlier ends from the rows, and they should be few.
 	known map[dag.ShardID]bool
 
 	stepping sync.Mutex // held by Step; protects the following fields

@@ -223,8 +223,8 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// TestFirstEndIsCountedEarly: a folder does not wait until the rows have many ends of a shard that it does
-// not know.
+// TestFirstEndIsCountedEarly: at the first end of a shard without a progress, a folder makes a step at once.
+// Otherwise it would have to read many ends from the rows.
 func TestFirstEndIsCountedEarly(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two := b.run(d(10)), b.run(d(10))

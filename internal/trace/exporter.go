@@ -232,8 +232,8 @@ func (x *Exporter) look(ctx context.Context) error {
 	return nil
 }
 
-// take removes and returns the waiting ends of a shard. behind reports whether ends between the progress and
-// these are missing.
+// take removes and returns the waiting ends of a shard. behind reports whether ends are missing between the
+// progress and the returned ends.
 func (x *Exporter) take(s dag.ShardID, p *progress) (ends []store.Ended, behind bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -73,8 +73,9 @@ type Verified struct {
 //
 // Only v3 signs which trigger is meant, and the filter may look at unsigned values. So each call that fires
 // or is filtered is remembered under its secret (Occurrence.Seen), and fires nothing else.
-// A call may be signed with any of the keys, of which at most HookKeysMax count: while a sender exchanges
-// its secret, several are valid.
+//
+// A call may be signed with any of the first HookKeysMax keys: while a sender changes to a new secret,
+// several keys are valid.
 func VerifyHook(t *workflow.Trigger, keys [][]byte, call Call, now dag.Micros) (Verified, error) {
 	none := Verified{}
 	switch {

@@ -192,9 +192,9 @@ func (p *proof) seen(secret []byte) (scope, key string) {
 	return store.CallScope + hex.EncodeToString(sum(secret, []byte("skein: calls seen"))[:digestBytes]), hex.EncodeToString(digest[:digestBytes])
 }
 
-// proveAny checks the signature of a call with each key, and returns the key that signed it. The work is that
-// of HookKeysMax keys, so that the time of the answer reveals neither whether a webhook exists nor how many
-// secrets it has.
+// proveAny checks the signature of a call with each key, and returns the key that signed it. It always does
+// the work of HookKeysMax keys, so the time of the answer does not reveal whether a webhook exists and how
+// many secrets it has.
 func proveAny(keys [][]byte, call *Call, now dag.Micros) (p proof, key []byte, err error) {
 	err = fmt.Errorf("%w: the webhook has no secret", ErrSignature)
 	for i := range HookKeysMax {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBoxEnds checks that the ends of tasks in boxes are those of tasks without: exit codes, signals, stops,
-// timeouts and programs that cannot start. No process outlives its attempt.
+// TestBoxEnds checks that tasks end in a box as they do without one: with exit codes, by signals, stops and
+// timeouts, and if the program cannot start. No process outlives its attempt.
 func TestBoxEnds(t *testing.T) {
 	fenced(t)
 	eachContainment(t, func(t *testing.T, contain func(*Config)) {
@@ -55,7 +55,7 @@ func TestBoxEnds(t *testing.T) {
 	})
 }
 
-// TestBoxSees checks what a task sees in its box.
+// TestBoxSees checks the processes and files that a task sees in its box.
 func TestBoxSees(t *testing.T) {
 	fenced(t)
 	r := newRig(t, walled(t, IsolationBox))

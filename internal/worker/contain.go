@@ -44,8 +44,8 @@ type tree interface {
 	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
 	// that is not possible here.
 	limit(cpu, memory int64) bool
-	// bound bounds the number of processes, and lets the kernel end the whole tree if it has no memory for it; 0
-	// means neither. It does what the machine can do.
+	// bound sets the largest number of processes, and makes the kernel kill the whole tree if it exceeds its
+	// memory limit; 0 removes both. If the machine supports only one of them, bound sets that one.
 	bound(pids int64)
 	// starved returns the number of times that the kernel has ended a process of the tree because of its
 	// memory.

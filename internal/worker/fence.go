@@ -49,8 +49,8 @@ type wall struct {
 	boxed, closed bool
 }
 
-// wallIn sets the isolation of attempts that start later. At the level fence on a kernel without Landlock
-// they have none.
+// wallIn sets the isolation of attempts that start later. If the level is fence and the kernel has no
+// Landlock, these attempts are not isolated.
 func (w *Worker) wallIn(level string, protected []string, from UIDRange, closed bool) {
 	deep := slices.Index(Levels, level) > slices.Index(Levels, IsolationFence)
 	if !deep && (level != IsolationFence || fence.ABI() == 0) {
@@ -140,8 +140,9 @@ func (w *wall) wide(dir string) bool {
 	return dir == "/" || w.home != "" && fence.Within(w.home, dir)
 }
 
-// ofUser keeps what the user of a box could reach without the box. In a box, the folders above a file do not
-// count, so the worker checks them. Folders of PATH are left out, and other paths are an error.
+// ofUser keeps the paths that the user of a box could reach without the box. The permissions of the folders
+// above a file have no effect in a box, so the worker checks them here. ofUser leaves out folders of PATH
+// that the user cannot reach; for another such path it returns an error.
 func (w *wall) ofUser(a *attempt, spec *fence.Spec) error {
 	if !w.boxed {
 		return nil

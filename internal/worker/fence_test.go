@@ -140,7 +140,7 @@ func installed(program string) bool {
 	return err == nil
 }
 
-// rightsOf is what each task may do. The levels in but do not allow it.
+// rightsOf returns actions that tasks may do, except at the levels in but.
 var rightsOf = []struct{ name, but, script string }{
 	{"write its working folder", "", "echo x >made && mkdir -p a/b && mv made a/b && rm -r a"},
 	{"write its temporary folder", IsolationNone, `f=$(mktemp) && echo x >"$f" && test "${f#$TMPDIR}" != "$f"`},

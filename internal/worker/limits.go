@@ -144,7 +144,7 @@ func (t *cgroupTree) limit(cpu, memory int64) bool {
 // attemptPids bounds the processes and threads of an attempt that has a user of its own.
 const attemptPids = 4096
 
-// bound implements tree. The cgroup of a slot keeps the bound.
+// bound implements tree. The bound stays set in the cgroup of the slot.
 func (t *cgroupTree) bound(pids int64) {
 	if t.old != nil {
 		t.old.bound(pids)

@@ -21,7 +21,7 @@ type logIndex struct {
 	times [logindex.From / logindex.Block]int64 // when the first blocks began, in µs, until there is an index
 	x     *logindex.Index
 	file  *os.File
-	over  bool // there will be no more of it
+	over  bool // the index has ended early; nothing more is added
 }
 
 // wrote takes bytes that were written to a log. l.size does not count them yet.

@@ -264,7 +264,7 @@ func (a *attempt) explain(err error) error {
 			return why
 		}
 	}
-	absent := a.boxed && errors.Is(err, unix.ENOENT) && badDir(a.cmd.dir) == nil // a box lacks files that it may not reach
+	absent := a.boxed && errors.Is(err, unix.ENOENT) && badDir(a.cmd.dir) == nil // not in the box
 	if a.spec != nil && (errors.Is(err, unix.EACCES) || absent) && unix.Access(path, unix.X_OK) == nil {
 		return fmt.Errorf("isolation does not let the task read program %s, or the interpreter that the program names: add access: {read: [%s]} to the task", path, filepath.Dir(path))
 	}

@@ -171,8 +171,8 @@ func Offers(level, data string, from UIDRange) error {
 	return passable(data)
 }
 
-// ProbeBox returns an error if boxes cannot be made here, although Offers allows it. It may be called only by
-// a program that calls box.Main for the argument box.Name.
+// ProbeBox makes a box as a test, and returns an error if that fails. Call it after Offers, and only from a
+// program that calls box.Main for the argument box.Name.
 func ProbeBox(from UIDRange) error {
 	if err := box.Probe(from.From); err != nil {
 		return fmt.Errorf("a box cannot be made: %w", err)

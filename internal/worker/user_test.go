@@ -21,8 +21,8 @@ func deep(t *testing.T, test func(t *testing.T, r *rig)) {
 	}
 }
 
-// TestUserFiles checks what a task with a user of its own reads and leaves: its code, its script, its inputs,
-// its files, outputs and artifacts.
+// TestUserFiles checks the files of a task with a user of its own: its code, script and inputs, which it
+// reads, and its outputs and artifacts, which it writes.
 func TestUserFiles(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
 		at, list := keptIn(t, map[string]string{"in/a": "hello\n"})

@@ -47,7 +47,7 @@ func (g GitSources) Sync(ctx context.Context, namespace, name string) (is api.Gi
 	return g.look(ctx, namespace, name, "sync")
 }
 
-// Plan tells what Sync would change.
+// Plan returns the changes that Sync would make. It makes none of them.
 func (g GitSources) Plan(ctx context.Context, namespace, name string) (is api.GitSync, err error) {
 	return g.look(ctx, namespace, name, "plan")
 }

@@ -13,8 +13,8 @@ import (
 // databases are the types of data sources for which there are connections.
 var databases = map[string]string{"MYSQL": "mysql", "POSTGRESQL": "postgres", "CLICKHOUSE": "clickhouse", "": "TYPE"}
 
-// sqlReference matches a reference in a statement, with the quotes around it. They go, because the database
-// gets the value and not a part of the statement.
+// sqlReference matches a reference in a statement, with the quotes around it. The quotes are removed, because
+// the database gets the value as a parameter.
 var sqlReference = regexp.MustCompile(`'(\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$\[[^\]\n]+\])'|(\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$\[[^\]\n]+\])|(!\{[^}\n]*\})`)
 
 // sql converts statements over a data source.

@@ -257,7 +257,7 @@ func (n *node) delay(minutes int64) {
 	n.task.Need(wait.Name)
 }
 
-// finish completes a task when all tasks are known.
+// finish completes a task after all tasks have been read.
 func (n *node) finish() {
 	if n.always && !n.task.Dropped() && n.task.If == "" {
 		n.task.If = "always()"
@@ -307,8 +307,8 @@ func (n *node) script(script string) {
 // setValue matches a line of a script that gives a value to later tasks.
 var setValue = regexp.MustCompile(`(?m)^([ \t]*)echo[ \t]+(['"]?)[$#]\{setValue\(([A-Za-z0-9_]+)=(.*?)\)\}(['"]?)[ \t]*$`)
 
-// handed makes the outputs of a task of the lines of its script that give values. In them the script may
-// use its own variables.
+// handed makes outputs from the lines of a script that give values to later tasks. These lines may use the
+// variables of the script.
 func (n *node) handed(script string) string {
 	seen := map[string]bool{}
 	script = setValue.ReplaceAllStringFunc(script, func(line string) string {

@@ -53,7 +53,8 @@ func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), 
 	}}})
 }
 
-// wasFirst reports whether the database refuses the first row of an attempt because one exists.
+// wasFirst reports whether the database refused to insert the first row of an attempt because that row
+// exists.
 func (x *tx) wasFirst(doing string, answer *pgconn.PgError) bool {
 	if answer.Code != codeUnique || answer.TableName != "attempt" {
 		return false

@@ -138,7 +138,7 @@ func inLine(rows *rows, r *dag.RunRow) {
 	rows.row().id(&r.ID).text(r.Claim.Line()).int4(int32(r.Claim.Level)).int8(int64(r.Claim.Asked)).int4(kept)
 }
 
-// runState is the columns of a run that change.
+// runState adds the columns of a run that can change.
 func runState(rows *rows, r *dag.RunRow) {
 	rows.text(r.State.String()).text(r.Intent.String()).int4(r.Generation).text(string(r.Cause)).text(r.Message).
 		blob(r.Graph).blob(r.Base).blob(r.Final).int8(int64(r.SplitAt)).int8(int64(r.StartedAt)).int8(int64(r.FinishedAt)).

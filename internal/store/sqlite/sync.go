@@ -43,7 +43,7 @@ func (s *syncs) over(n uint64) {
 	s.tell()
 }
 
-// lose records that a sync has failed.
+// lose is called when a sync has failed. It records the error, and wakes all that wait for a sync.
 func (s *syncs) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

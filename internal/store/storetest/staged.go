@@ -54,7 +54,7 @@ func staged() []check {
 			s.second.AttemptInserts, s.second.AttemptUpdates = []dag.AttemptRow{b.attempt(s.run.ID, 4, 1)}, nil
 			_, err := b.s.Commit(b.ctx, &store.Batch{Fences: s.first.Fences, Consumed: []int64{999}})
 			b.is(err, store.ErrFenced)
-			b.stage(s.second) // its writer has not noticed this yet
+			b.stage(s.second) // the writer of this batch has not noticed the failed commit yet
 			if e, can := b.s.(store.Stager); can {
 				e.Unstage()
 			}

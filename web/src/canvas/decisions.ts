@@ -1,13 +1,13 @@
-// What people decided about a run while it went on, as its history says it: pauses of the run and marks of tasks.
+// The decisions of people about a run while it was active, read from its history: pauses of the run and marks of tasks.
 import type { Event } from '../api/types'
 
 export type Decisions = {
-  /** From and to, in milliseconds after the begin of the run. A pause that lasts has no end yet. */
+  /** The beginning and the end of a pause, in milliseconds after the begin of the run. A pause that lasts has no end yet. */
   pauses: [from: number, to: number | undefined][]
   marks: { at: number; task: string; state: string; by: string | undefined }[]
 }
 
-/** The kinds of events that tell decisions. */
+/** The kinds of events that record decisions. */
 export const decisionKinds = 'state,marked'
 
 export const none: Decisions = { pauses: [], marks: [] }
@@ -36,6 +36,6 @@ export function decisionsOf(
 export const isPaused = (d: Decisions, time: number): boolean =>
   d.pauses.some(([from, to]) => from <= time && (to === undefined || time < to))
 
-/** The decision about a task that made a change, if one did. */
+/** The decision that changed a task, if a decision did. */
 export const markAt = (d: Decisions, task: string | undefined, time: number) =>
   d.marks.find((m) => m.task === task && Math.abs(m.at - time) < 1)

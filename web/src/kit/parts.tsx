@@ -138,7 +138,7 @@ export function WorkflowLink({ name, tab, children }: { name: string; tab?: stri
   )
 }
 
-/** Leads to the page of a trigger. */
+/** A link to the page of a trigger. */
 export function TriggerLink({ workflow, name }: { workflow: string; name: string }) {
   const [ns, own] = workflow.includes('/') ? (workflow.split('/') as [string, string]) : ['default', workflow]
   return (

@@ -42,7 +42,7 @@ const two = (n: number) => String(n).padStart(2, '0')
 const minuteOf = (d: Date, time: string) =>
   `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${time}`
 
-/** Ranges of whole days before today that people fill most, on the viewer's clocks. */
+/** The ranges of whole days before today that the form offers, in the time zone of the browser. */
 export function ranges(now: Date): { label: string; from: string; to: string }[] {
   const day = (back: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - back)
   const monday = (now.getDay() + 6) % 7
@@ -56,5 +56,5 @@ export function ranges(now: Date): { label: string; from: string; to: string }[]
 
 const timed = new Set(['cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually'])
 
-/** Whether a trigger has instants, which a backfill can start runs for. */
+/** Whether a trigger has instants. A backfill can start runs only for instants. */
 export const isTimed = (s: Pick<Schedule, 'sensor' | 'kind'>): boolean => !s.sensor && timed.has(s.kind)

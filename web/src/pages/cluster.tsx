@@ -99,7 +99,7 @@ const origins: Record<Kind['origin'], string> = {
   worker: 'task function',
 }
 
-/** The kinds of tasks beyond commands, with who has them. A kind with two declarations is marked: its members differ. */
+/** The kinds of tasks, without commands, and the members that have them. A kind with two declarations is marked. */
 function Kinds() {
   const kinds = useQuery({
     queryKey: ['kinds'],

@@ -12,7 +12,7 @@ type Found = { range?: [number, number, number]; toJSON?: () => unknown } | unde
 type Props = Pick<InspectorProps, 'file' | 'task' | 'onSet' | 'onUnset' | 'onShow'> & {
   schema: Schema
   path: string[]
-  /** What a key is set to if one value stands where its mapping would be: that value becomes a key of the mapping. */
+  /** Turns one value, which is written in place of a mapping, into that mapping. */
   into?: (key: string, value: Value) => { path: string[]; value: Value }
 }
 
@@ -117,7 +117,7 @@ export function SchemaField(props: Props) {
 
 const isFlatMap = (v: unknown) => Object.values(v as object).every(isPlain)
 
-/** The keys of a mapping. Those that are not set and have no field are left to the text. */
+/** The keys of a mapping. A key that is not set and has no field is edited in the text. */
 function Nested({ into, ...props }: Props) {
   const { schema, path } = props
   return keysOf(schema).map(([key, s]) => (
@@ -125,7 +125,7 @@ function Nested({ into, ...props }: Props) {
   ))
 }
 
-/** Offers the keys of a mapping where one value stands, or nothing yet. The first key that is written makes the mapping. */
+/** Offers the keys of a mapping if the text has one value or nothing in its place. Its first key makes the mapping. */
 function AsFields({ now, ...props }: Props & { now: Value | undefined }) {
   const { path, into: outer } = props
   const [open, setOpen] = useState(false)
@@ -236,7 +236,7 @@ function Other({
   )
 }
 
-/** A field that is written when it is left, or with Enter. */
+/** A field whose value is written when the focus leaves it, or with Enter. */
 export function Text({
   label,
   value,

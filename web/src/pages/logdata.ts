@@ -5,7 +5,7 @@ import { block, LogWindow, windowMax } from '../text/log'
 const pollEvery = 800
 const wholeMax = 2 * 1024 * 1024
 
-/** A line or a time to go to. With its offset, the server need not look for a line. */
+/** The line or time that a log opens at. If the offset is known, the server need not search for the line. */
 export type Place = { line: number | null; offset?: number; time?: string }
 
 /** How many lines before a place are read with it. */

@@ -9,12 +9,12 @@ export type Hit = {
   text: string
   at: number
   length: number
-  /** In a search through a run: where the line is. */
+  /** In a search through a run: the place of the line. */
   task?: string
   attempt?: number
 }
 type End = { bytes: number; hits: number; lines?: number | null; next: number | string | null }
-/** What is looked for: a text or an expression, lines of a level, or both, in one log or in all of the run. */
+/** A search: for a text or an expression, for lines of a level, or for both, in one log or in all logs of the run. */
 export type Wanted = { text: string; re: boolean; level: string; all: boolean }
 export type Found = {
   hits: Hit[]
@@ -26,7 +26,7 @@ export type Found = {
 
 const pause = 300
 const hitsMax = 1000
-/** How many hits are kept: a person who has read these looks for something else. */
+/** The number of hits that are kept. */
 const allMax = 20_000
 
 /** Gives what a search finds, and reads on after its end; nothing if nothing is wanted. */
@@ -121,7 +121,7 @@ export function take(is: Found, line: { hit?: Hit; progress?: { bytes: number; o
 
 type Index = { lines: number | null; errors: number | null; warnings: number | null; first: Hit[] }
 
-/** What the server knows about a whole log: how many lines, errors and warnings, and the first errors. */
+/** The index of a whole log from the server: the number of lines, errors and warnings, and the first errors. */
 export const useLogIndex = (run: string, task: string, attempt: number, wanted: boolean) =>
   useQuery({
     queryKey: ['log index', run, task, attempt],

@@ -51,7 +51,7 @@ export function Log({
   const partial = log.from > 0 || !atEnd
   const lv = search.lv ?? ''
   const re = search.re !== undefined
-  // The server searches what is not loaded, and understands expressions. A hit that was chosen is shown within the log.
+  // The server searches the parts that are not loaded, and all logs for expressions. A chosen hit is shown within the log.
   const all = search.all !== undefined
   const served = partial || all || (re && find.trim() !== '')
   const { found, more } = useLogSearch(
@@ -279,7 +279,7 @@ function told(found: Found, chosen: number | undefined): string {
   return `${plural(n, 'hit')} so far: searching ${part}`
 }
 
-/** Says what the whole log has. */
+/** The counts of the whole log, in words. */
 const whole = (index: { lines: number | null; errors: number | null; warnings: number | null }) =>
   [
     `${plural(index.lines ?? 0, 'line')} in all`,

@@ -22,7 +22,7 @@ export function rangesOf(numbers: number[]): string {
 export const otherVersions = (nodes: Node[], of: Node): string[] =>
   [...new Set(nodes.map((n) => n.version))].filter((v) => v !== of.version).sort()
 
-/** The kinds of which members have different declarations. A task gets whichever its worker has. */
+/** The kinds that members declare differently. A task gets the declaration of its worker. */
 export function differing(all: Pick<Kind, 'kind'>[]): Set<string> {
   const seen = new Set<string>()
   return new Set(all.filter((k) => seen.size === seen.add(k.kind).size).map((k) => k.kind))

@@ -27,7 +27,7 @@ export function ReplayView({ run, task }: { run: Run; task: string | undefined }
     queryFn: ({ signal }) => get<Timeline>(path('runs', run.id, 'timeline'), {}, signal),
     placeholderData: keepPreviousData,
   })
-  // The graph does not wait for it: pauses and marks are added when it is there.
+  // The graph does not wait for the history: pauses and marks are added when it has been read.
   const history = useQuery({
     queryKey: liveKey([`run ${run.id}`], 'decisions'),
     queryFn: ({ signal }) => readDecisions(run.id, signal),

@@ -21,7 +21,7 @@ const largeAt = 2000
 export const isLarge = (run: Run) =>
   Object.values(run.counts as Record<string, number>).reduce((sum, n) => sum + n, 0) > largeAt
 
-/** The tasks of a run. Failed ones come first, then the order of the file; in a long list, the order of what needs a person. */
+/** The tasks of a run. Failed ones come first, then the order of the file. A long list puts what needs a person first. */
 export function TaskList({ run }: { run: Run }) {
   return isLarge(run) ? <LargeList run={run} /> : <SmallList run={run} />
 }

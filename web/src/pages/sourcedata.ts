@@ -1,4 +1,4 @@
-// What a source of events says: how far it has come, whether it is away, and where it can be told to read on.
+// The state of a source of events: its position, whether it is away, and the positions to which it can move.
 import type { Schedule } from '../api/types'
 import { plural } from '../kit/format'
 
@@ -20,7 +20,7 @@ export type Target = 'beginning' | 'now' | 'time' | 'cursor'
 export const targetsOf = (kind: string): Target[] =>
   kind === 'event' ? ['beginning', 'now', 'time', 'cursor'] : ['beginning', 'now', 'cursor']
 
-/** What is sent as the target; undefined while it is not written yet. */
+/** The target in the request; undefined while the person has not written it. */
 export function seekTo(target: Target, text: string): string | undefined {
   if (target === 'beginning' || target === 'now') return target
   const is = text.trim()
@@ -30,7 +30,7 @@ export function seekTo(target: Target, text: string): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }
 
-/** What follows from reading on there, before it is done. */
+/** The consequences of a move to a target, shown before the move. */
 export function seekPlan(s: Pick<Schedule, 'kind' | 'source' | 'state'>, target: Target): string[] {
   const { source } = s
   const [from, lag] = [source?.cursor ?? null, source?.lag ?? null]

@@ -1,4 +1,4 @@
-// What pages show of a source of events, and the question where it reads on.
+// The state of a source of events on pages, and the dialog that moves its position.
 import { useState } from 'react'
 import { newKey, path, post } from '../api/client'
 import type { Schedule } from '../api/types'
@@ -27,7 +27,7 @@ export function SourceState({ s }: { s: Schedule }) {
   return <span className="sub">on events</span>
 }
 
-/** How far a source has come. */
+/** The position of a source. */
 export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) {
   const { source } = s
   if (!source) return null
@@ -81,7 +81,7 @@ const words: Record<Target, string> = {
   cursor: 'a position',
 }
 
-/** Asks where a trigger reads on, and says before what follows from it. */
+/** The dialog that moves the position of a trigger. It first shows the consequences. */
 export function SeekDialog({ s, isOpen, onClose }: { s: Schedule; isOpen: boolean; onClose: () => void }) {
   return (
     <Dialog title={`Where ${s.name} reads on`} isOpen={isOpen} onClose={onClose}>

@@ -267,7 +267,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
   )
 }
 
-/** The work that an attempt has left outside of its process, and who ends it. */
+/** The work that an attempt has left outside of its process, and the run that ends it. */
 function Left({ of: o }: { of: Outside }) {
   return (
     <div className="outside">

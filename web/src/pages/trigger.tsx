@@ -1,4 +1,4 @@
-// One trigger: what it is, its source, its next instants, and the ledger of what it decided.
+// One trigger: its rule, its source, its next instants, and the ledger of its fires.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { address, get, path, post } from '../api/client'
@@ -207,7 +207,7 @@ function Hook({ s }: { s: Schedule }) {
   )
 }
 
-/** What the trigger decided, newest first. */
+/** The fires of the trigger, the newest first. */
 function Ledger({ s, where }: { s: Schedule; where: string }) {
   const fires = useInfiniteQuery({
     queryKey: liveKey([keyOf(s.workflow)], 'fires of', s.name),

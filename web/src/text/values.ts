@@ -54,7 +54,7 @@ function textBlock(value: string, indent: string, eol: string): string {
   return ` |${keeps ? '' : '-'}${eol}${lines.map((l) => (l ? `${indent}  ${l}` : '')).join(eol)}`
 }
 
-/** Reads what is typed as the value that it looks like: a number or true and false, if nothing of it is lost. */
+/** Reads a typed text as a number, true or false, if the value can be written back as the same text. */
 export function plainValue(text: string): string | number | boolean {
   if (text === 'true' || text === 'false') return text === 'true'
   const n = Number(text)

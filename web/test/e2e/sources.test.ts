@@ -1,4 +1,4 @@
-// What reaches beyond Skein, on the page: connections, sources that are away and their position, what an attempt has left
+// Other systems on the page: connections, sources that are away and their positions, work that an attempt has left
 // outside of its process, and the kinds of the cluster.
 import { createServer, type Server as Web } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ let context: BrowserContext
 let wrong: string[]
 let other: Web
 let address = ''
-/** What the other system answers. */
+/** The answer of the other system. */
 let answers = true
 
 beforeAll(async () => {

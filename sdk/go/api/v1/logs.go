@@ -42,7 +42,7 @@ type RunLogSearch struct {
 	End      *RunLogSearchEnd `json:"end,omitempty"`
 }
 
-// RunLogProgress tells how far a search through a run is.
+// RunLogProgress is the progress of a search through a run.
 type RunLogProgress struct {
 	Logs  int64 `json:"logs" doc:"Logs that were searched."`
 	Bytes int64 `json:"bytes"`

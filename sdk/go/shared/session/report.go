@@ -75,8 +75,8 @@ func (s *Session[T]) enqueue(a *Attempt[T]) {
 	}
 }
 
-// Started reports that an attempt runs since an instant, and its handle, if there is one. adopts: the next
-// attempt may go on with what the handle names.
+// Started reports the instant at which an attempt began to run, and its handle, if there is one. adopts: the
+// next attempt may continue the work that the handle names.
 func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string, adopts bool) {
 	s.mu.Lock()
 	if a.result == nil {

@@ -13,7 +13,7 @@ export type Field = {
   required?: boolean
 }
 
-/** The kinds of something that is configured, with the fields of each. */
+/** The kinds of a configured object, such as a channel or a connection, with the fields of each kind. */
 export type Kinds = Record<string, { does: string; fields: Field[] }>
 
 const webhookURL: Field = {

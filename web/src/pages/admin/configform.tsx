@@ -16,13 +16,13 @@ export type Subject = {
   /** The first part of its address. */
   at: string
   kinds: Kinds
-  /** What the table of kinds is called. */
+  /** The title of the table of kinds. */
   kind: string
   placeholder: string
   naming: (name: string) => string
 }
 
-/** Makes a channel or a connection, or changes it: by the fields of its kind, or as JSON if it has more than they hold. */
+/** Makes or changes a channel or a connection. It shows the fields of the kind, or JSON if the fields cannot hold all values. */
 export function ConfigForm({
   subject: s,
   namespace: first,
@@ -31,7 +31,7 @@ export function ConfigForm({
 }: {
   subject: Subject
   namespace: string
-  /** What is changed; nothing: a new one. */
+  /** The object that is changed; absent: a new one is made. */
   one: { name: string; config: unknown } | undefined
   onClose: () => void
 }) {

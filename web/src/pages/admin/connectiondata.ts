@@ -93,7 +93,7 @@ export const types: Kinds = {
 
 const isObject = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null
 
-/** Says in one line to what a connection leads. */
+/** The address of a connection, in one line. */
 export function sideOf(c: Pick<Connection, 'type' | 'config'>): string {
   const all = isObject(c.config) ? c.config[c.type] : undefined
   if (!isObject(all)) return ''

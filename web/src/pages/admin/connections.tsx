@@ -127,7 +127,7 @@ export function Connections() {
   )
 }
 
-/** What the form is open for. */
+/** The connection for which the form is open. */
 function targetFor(asked: Asked, connections: Connection[] | undefined, ns: string) {
   if (asked.name === 'connection') return { namespace: ns, one: undefined }
   const one = asked.name === 'change' ? connections?.find((c) => fullName(c) === asked.of) : undefined
@@ -202,7 +202,7 @@ function Table({ connections }: { connections: Connection[] }) {
   )
 }
 
-/** Uses a connection once, and says what is at the other side. */
+/** Tests a connection, and shows the answer of the other system. */
 function Test({ of: c }: { of: Connection }) {
   const [answer, setAnswer] = useState<Partial<ConnectionTest>>()
   const { run, isPending } = useVerb((e) => setAnswer({ ok: false, error: e.message }))
