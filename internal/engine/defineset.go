@@ -61,6 +61,8 @@ func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateCh
 // defineSet applies all changes or none. First it checks whether each change is possible. Later, only the
 // store can fail, and then the whole transaction is undone.
 func (d *definitions) defineSet(changes []*definition, named int) ([]store.Workflow, answer) {
+	d.schedule.beside = d.heardAfter(changes)
+	defer func() { d.schedule.beside = nil }()
 	for _, ch := range changes {
 		if _, err := d.intended(ch); err != nil {
 			return nil, answer{err: err}
@@ -80,6 +82,25 @@ func (d *definitions) defineSet(changes []*definition, named int) ([]store.Workf
 		}
 	}
 	return out, answer{}
+}
+
+// heardAfter lists the workflows whose ends fire triggers of those that a set changes, by full name.
+func (d *definitions) heardAfter(changes []*definition) map[string][]string {
+	all := map[string][]string{}
+	for _, ch := range changes {
+		switch {
+		case d.planner == nil:
+		case ch.version != nil:
+			if decl, err := d.planner.Declared(ch.namespace, ch.name, ch.version.Def); err == nil { // intended returns the error
+				all[ch.namespace+"/"+ch.name] = decl.heard()
+			}
+		case ch.state == store.WorkflowDeleted:
+			if wf, err := d.workflow(ch.id); err == nil {
+				all[wf.Namespace+"/"+wf.Name] = nil
+			}
+		}
+	}
+	return all
 }
 
 // EmptiestShard returns the shard that a new workflow would join.

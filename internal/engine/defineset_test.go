@@ -72,3 +72,36 @@ func TestSetIsAllOrNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestSetInARing: a set after which workflows start each other without end is refused, whether they are new
+// or not. One that turns the direction is not.
+func TestSetInARing(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		x.set("a", "", "name: t, run_of: {workflow: b}")
+		x.set("b", "")
+		apply := func(set ...engine.Definition) error {
+			t.Helper()
+			_, err := engine.ApplySet(t.Context(), x.Engine, set, nil)
+			if err != nil && !errors.Is(err, errkind.ErrInvalid) {
+				t.Fatal(err)
+			}
+			return err
+		}
+		hears := func(name, other string) engine.Definition {
+			return flow(t, name, "", "name: t, run_of: {workflow: "+other+"}")
+		}
+		if apply(hears("a", "c"), hears("c", "a")) == nil {
+			t.Error("a ring of an old and a new workflow is accepted")
+		}
+		if apply(hears("c", "d"), hears("d", "c")) == nil {
+			t.Error("a ring of new workflows is accepted")
+		}
+		if err := apply(hears("b", "a"), flow(t, "a", "", "name: u, every: 1h")); err != nil {
+			t.Error(err)
+		}
+		if apply(flow(t, "b", "description: other\n", "name: t, run_of: {workflow: a}"), hears("a", "b")) == nil {
+			t.Error("a ring of old workflows is accepted")
+		}
+		x.rest()
+	})
+}

@@ -28,11 +28,7 @@ func (s *schedule) ring(wf *store.Workflow, d *Declaration) error {
 			todo = append(todo, step{name, append(slices.Clone(way), name)})
 		}
 	}
-	for i := range d.Triggers {
-		if t := &d.Triggers[i]; t.Kind == kindRunOf {
-			hears([]string{start}, t.On)
-		}
-	}
+	hears([]string{start}, d.heard())
 	seen := map[string]bool{}
 	for len(todo) > 0 && len(seen) < ringMax {
 		at := todo[0]
@@ -46,23 +42,46 @@ func (s *schedule) ring(wf *store.Workflow, d *Declaration) error {
 			continue
 		}
 		seen[at.name] = true
-		namespace, name, _ := strings.Cut(at.name, "/")
-		other, err := s.store.Workflow(context.Background(), namespace, name)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return errkind.FromStore("look for a ring of workflows", err)
-		}
-		triggers, err := s.triggersOf(other.ID)
+		on, err := s.heardBy(at.name)
 		if err != nil {
 			return err
 		}
-		for _, n := range sortedNames(triggers) {
-			if t := triggers[n]; t.Kind == kindRunOf {
-				hears(at.way, t.On)
-			}
-		}
+		hears(at.way, on)
 	}
 	return nil
+}
+
+// heard lists the workflows whose ends fire triggers of a declaration.
+func (d *Declaration) heard() (all []string) {
+	for i := range d.Triggers {
+		if t := &d.Triggers[i]; t.Kind == kindRunOf {
+			all = append(all, t.On...)
+		}
+	}
+	return all
+}
+
+// heardBy lists the workflows whose ends fire triggers of a workflow, after the set that is being applied.
+func (s *schedule) heardBy(full string) (all []string, err error) {
+	if on, ok := s.beside[full]; ok {
+		return on, nil
+	}
+	namespace, name, _ := strings.Cut(full, "/")
+	w, err := s.store.Workflow(context.Background(), namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errkind.FromStore("look for a ring of workflows", err)
+	}
+	triggers, err := s.triggersOf(w.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range sortedNames(triggers) {
+		if t := triggers[n]; t.Kind == kindRunOf {
+			all = append(all, t.On...)
+		}
+	}
+	return all, nil
 }

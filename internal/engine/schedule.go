@@ -32,6 +32,7 @@ type schedule struct {
 	newID   func() uuid.UUID
 	expr    *evaluating
 	defs    *definitions
+	beside  map[string][]string // of the workflows of the set that is being applied: what they hear, by full name
 	// readClock reads the clock of the store.
 	readClock func(context.Context) (reading, error)
 	scheduleCore
