@@ -73,6 +73,9 @@ const (
 // depends may have changed.
 const again = 10 * time.Minute
 
+// applyMax bounds the time in which a commit is applied and noted.
+const applyMax = 20 * time.Second
+
 // whyMax bounds the text of an error in a State, in bytes.
 const whyMax = 1000
 
@@ -88,9 +91,11 @@ func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State,
 	if err == nil {
 		c, out, err = y.compare(ctx, g, &spec, &st, mode)
 	}
-	if elsewhere := (*errkind.Elsewhere)(nil); errors.As(err, &elsewhere) || ctx.Err() != nil {
+	if elsewhere := (*errkind.Elsewhere)(nil); errors.As(err, &elsewhere) || ctx.Err() != nil && out == nil {
 		return was, nil, err
 	}
+	ctx, cancel := kept(ctx)
+	defer cancel()
 	switch {
 	case err != nil:
 		st.fail(&was, "", oneLine(err.Error(), whyMax), nil)
@@ -151,10 +156,18 @@ func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st
 	for i := range items {
 		items[i].Def.Git = &workflow.Git{Source: g.Name, Commit: c.hash, File: items[i].Request.File}
 	}
+	ctx, cancel := kept(ctx)
+	defer cancel()
 	ctx = store.WithAudit(ctx, &store.Audit{Principal: "git:" + g.Namespace + "/" + g.Name, Kind: "git", Verb: "workflow.write", Action: "apply-git-commit",
 		Object: "/git-sources/" + g.Namespace + "/" + g.Name, Namespace: g.Namespace, Detail: fmt.Sprintf("commit %s by %.100s", c.hash, c.author)})
 	out, err := y.cfg.Applier().ApplySet(ctx, set)
 	return c, out, err
+}
+
+// kept outlives a caller that hangs up, so that each applied commit is noted. Otherwise a workflow that was
+// paused because its file is gone would look like one that a person has paused.
+func kept(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), applyMax)
 }
 
 // fail records why a look did not succeed. After several failures, the state has the time of the first one.

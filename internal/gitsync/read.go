@@ -49,18 +49,17 @@ func read(files fs.FS, opt workflow.Options) (items []Item, faults workflow.Erro
 			return nil
 		case len(items) > workflowsMax:
 			return errMany
-		case total > archiveMax:
-			fault(name, fmt.Sprintf("the files that travel with the workflows have more than %d MiB together", archiveMax>>20), "name fewer files under files")
-			return fs.SkipAll
 		}
-		more, wrong := readOne(files, name, opt)
+		more, wrong := readOne(files, name, opt, &total)
 		for _, item := range more {
 			for _, f := range item.Request.Files {
 				carried[path.Join(path.Dir(name), f.Name)] = true
-				total += len(f.Data)
 			}
 		}
 		items, faults = append(items, more...), append(faults, wrong...)
+		if total > archiveMax {
+			return fs.SkipAll
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errMany) {
@@ -76,8 +75,8 @@ func read(files fs.FS, opt workflow.Options) (items []Item, faults workflow.Erro
 
 var errMany = errors.New("too many workflows")
 
-// readOne reads the workflows of a file, with the files that travel with them.
-func readOne(files fs.FS, name string, opt workflow.Options) (items []Item, faults workflow.Errors) {
+// readOne reads the workflows of a file, with the files that travel with them, whose bytes it adds to total.
+func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items []Item, faults workflow.Errors) {
 	fault := func(message string) workflow.Errors {
 		return workflow.Errors{{File: name, Line: 1, Column: 1, Message: message}}
 	}
@@ -116,6 +115,10 @@ func readOne(files fs.FS, name string, opt workflow.Options) (items []Item, faul
 				return nil, fault("files: " + err.Error())
 			}
 			for _, f := range found {
+				if *total += len(f.Data); *total > archiveMax {
+					return nil, workflow.Errors{{File: name, Line: 1 + item.Above, Column: 1, Hint: "name fewer files under files",
+						Message: fmt.Sprintf("the files that travel with the workflows have more than %d MiB together", archiveMax>>20)}}
+				}
 				item.Request.Files = append(item.Request.Files, api.File{Name: f.Name, Mode: uint32(f.Mode.Perm()), Data: f.Data})
 			}
 		}

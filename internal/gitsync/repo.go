@@ -26,6 +26,8 @@ const (
 	fetchMax   = 5 * time.Minute
 	packMax    = 256 << 20 // bytes of one file that git writes
 	entriesMax = 50_000    // files of the folder
+	pathMax    = 1000      // bytes of a path in it
+	levelsMax  = 32        // folders of a path: the index of the archive has a row for each folder
 	toldMax    = 600       // bytes of what git says
 )
 
@@ -264,6 +266,11 @@ func (r *repo) fetch(ctx context.Context) (*commit, error) {
 	}
 	if len(z.File) > entriesMax {
 		return c, fmt.Errorf("the folder has more than %d files", entriesMax)
+	}
+	for _, f := range z.File {
+		if len(f.Name) > pathMax || strings.Count(f.Name, "/") > levelsMax {
+			return c, fmt.Errorf("the folder has a path with more than %d bytes or %d folders: %.100q", pathMax, levelsMax, f.Name)
+		}
 	}
 	c.files = z
 	return c, nil

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +31,18 @@ type applier struct {
 	sets   []*Set
 	faults workflow.Errors
 	err    error
+	during func()
 }
 
 func (a *applier) Options(context.Context, string) workflow.Options { return workflow.Options{} }
 
-func (a *applier) ApplySet(_ context.Context, set *Set) (*Outcome, error) {
+func (a *applier) ApplySet(ctx context.Context, set *Set) (*Outcome, error) {
+	if a.during != nil {
+		a.during()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if a.err != nil || len(a.faults) > 0 {
 		return &Outcome{Faults: a.faults}, a.err
 	}
@@ -246,6 +254,14 @@ func TestStrangeRepositories(t *testing.T) {
 	if st := b.sync(); st.Failing == nil || !strings.Contains(st.Failing.Why, "more than 1 MiB") {
 		t.Fatalf("a large folder: %+v", st.Failing)
 	}
+	b.git("rm", "-q", "-f", "big.bin")
+	b.file("half.bin", strings.Repeat("x", 300<<10))
+	const half = "---\nname: %s\nfiles: [half.bin]\ntasks: {a: {run: 'true'}}\n"
+	b.file("a.yaml", fmt.Sprintf(half+half+half+half, "a", "b", "c", "d"))
+	b.commit()
+	if items, faults := read(os.DirFS(b.repo), workflow.Options{}); len(items) > 0 || !strings.Contains(fmt.Sprint(faults), "more than 1 MiB together") {
+		t.Fatalf("the same file many times: %d, %v", len(items), faults)
+	}
 	archiveMax = 64 << 20
 	evil := filepath.Join(t.TempDir(), "ran")
 	b.file(".gitattributes", "*.yaml filter=evil\n")
@@ -337,20 +353,45 @@ func TestHangingServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(b.ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _, _ = b.y.Sync(ctx, "shop", "hang")
-	}()
+	var calls sync.WaitGroup
+	for range looksMax + 1 {
+		calls.Go(func() { _, _, _ = b.y.Sync(ctx, "shop", "hang") })
+	}
 	<-called
 	if st := b.sync(); st.Failing != nil {
 		t.Fatalf("%+v", st.Failing)
 	}
 	stop()
-	<-done
+	calls.Wait()
 	left, err := os.ReadDir(b.y.cfg.Needs.Dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("looks have left %v, %v", left, err)
+	}
+}
+
+// TestHangUp: a caller that hangs up while the commit is applied loses nothing.
+func TestHangUp(t *testing.T) {
+	b := newBench(t)
+	b.file("a.yaml", fmt.Sprintf(simple, "a"))
+	commit := b.commit()
+	b.source(b.local())
+	ctx, hangUp := context.WithCancel(b.ctx)
+	b.apply.during = hangUp
+	_, _, _ = b.y.Sync(ctx, "shop", "flows")
+	if g, err := b.store.GitSourceOf(b.ctx, "shop", "flows"); err != nil || len(b.apply.sets) != 1 || ReadState(g.State).Applied != commit {
+		t.Errorf("%v, %d sets, %s", err, len(b.apply.sets), g.State)
+	}
+}
+
+// TestLongPaths: paths that would make the index of the archive large are refused.
+func TestLongPaths(t *testing.T) {
+	b := newBench(t)
+	b.file("a.yaml", fmt.Sprintf(simple, "a"))
+	b.file(strings.Repeat("d/", levelsMax+1)+"x", "")
+	b.commit()
+	b.source(b.local())
+	if st := b.sync(); st.Failing == nil || !strings.Contains(st.Failing.Why, "a path with more than") {
+		t.Errorf("%+v", st.Failing)
 	}
 }
 

@@ -50,11 +50,11 @@ type key struct{ namespace, name string }
 
 // turn orders the looks at one repository: only one runs at a time.
 type turn struct {
-	mu   sync.Mutex // held during a look
-	next time.Time  // of the next look; protected by Syncer.mu
-	spec int64      // the version that next belongs to
+	one  chan struct{} // has an element during a look
+	next time.Time     // of the next look; protected by Syncer.mu
+	spec int64         // the version that next belongs to
 	busy bool
-	full time.Time // when a refused commit was last tried; protected by mu
+	full time.Time // when a refused commit was last tried; protected by Syncer.mu
 }
 
 // New returns a Syncer. It does nothing before Run, Sync and Plan.
@@ -159,13 +159,13 @@ func (y *Syncer) turnOf(g *store.GitSource) *turn {
 	k := key{g.Namespace, g.Name}
 	t := y.looks[k]
 	if t == nil {
-		t = &turn{}
+		t = &turn{one: make(chan struct{}, 1)}
 		y.looks[k] = t
 	}
 	return t
 }
 
-// retry reports whether a refused commit is tried again. The caller holds the turn.
+// retry reports whether a refused commit is tried again.
 func (y *Syncer) retry(g *store.GitSource) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -184,19 +184,32 @@ func (y *Syncer) turn(ctx context.Context, t *turn, g *store.GitSource) {
 		defer y.mu.Unlock()
 		t.busy = false
 	}()
-	select {
-	case y.slots <- struct{}{}:
-		defer func() { <-y.slots }()
-	case <-ctx.Done():
+	leave, err := y.enter(ctx, t)
+	if err != nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer leave()
 	fresh, err := y.cfg.Store.GitSourceOf(ctx, g.Namespace, g.Name)
 	if err == nil {
 		_, _, err = y.guarded(ctx, &fresh, due)
 	}
 	y.tell(ctx, g, err)
+}
+
+// enter waits for the other looks at the repository, and then for a slot of the node: those that wait for one
+// repository hold up no other. The caller calls leave.
+func (y *Syncer) enter(ctx context.Context, t *turn) (leave func(), err error) {
+	for i, c := range []chan struct{}{t.one, y.slots} {
+		select {
+		case c <- struct{}{}:
+		case <-ctx.Done():
+			if i > 0 {
+				<-t.one
+			}
+			return nil, fmt.Errorf("%w: other looks at repositories go on", errkind.ErrBusy)
+		}
+	}
+	return func() { <-y.slots; <-t.one }, nil
 }
 
 // tell logs the error of a look that no caller waits for. It does not log errors that follow from a change of
@@ -246,17 +259,14 @@ func (y *Syncer) byHand(ctx context.Context, namespace, name string, mode how) (
 	if !y.cfg.Owns(g.Shard) {
 		return g, st, nil, &errkind.Elsewhere{Shard: g.Shard}
 	}
-	select {
-	case y.slots <- struct{}{}:
-		defer func() { <-y.slots }()
-	case <-ctx.Done():
-		return g, st, nil, fmt.Errorf("%w: other looks at repositories go on", errkind.ErrBusy)
-	}
 	y.mu.Lock()
 	t := y.turnOf(&g)
 	y.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	leave, err := y.enter(ctx, t)
+	if err != nil {
+		return g, st, nil, err
+	}
+	defer leave()
 	if g, err = y.cfg.Store.GitSourceOf(ctx, namespace, name); err == nil {
 		st, out, err = y.guarded(ctx, &g, mode)
 	}
