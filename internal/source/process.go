@@ -221,9 +221,7 @@ func (i *intaking) run(ctx context.Context, lines <-chan []byte) error {
 	for {
 		var late <-chan time.Time
 		if len(i.held.Events) > 0 {
-			timer := time.NewTimer(time.Until(i.first.Add(time.Duration(i.p.Intake.BatchWait))))
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(time.Until(i.first.Add(time.Duration(i.p.Intake.BatchWait))))
 		}
 		select {
 		case <-ctx.Done():

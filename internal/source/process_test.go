@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -168,4 +169,34 @@ while true; do i=$((i+1)); echo '{"events": [{"key": "'$i'", "value": "`+strings
 	if n := len(strings.TrimSpace(string(text))); !errors.Is(err, errDied) || n > 2 { // fewer than 100 lines
 		t.Errorf("%v, %s lines", err, text)
 	}
+}
+
+// TestProcessHoldsNoTimers: a line that waits for more leaves nothing behind when it is stored.
+func TestProcessHoldsNoTimers(t *testing.T) {
+	const count = 40_000
+	in := &workflow.Intake{BatchMax: 2, BatchWait: workflow.Duration(time.Hour)}
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		for range count {
+			lines <- []byte(`{"events":[{"key":"a","value":1}],"cursor":1}`)
+		}
+	}()
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	given, before, after := 0, heap(), int64(0)
+	i := intaking{p: &Process{Intake: in}, answers: newAnswers(io.Discard), give: func(context.Context, Batch) error {
+		if given++; given == count/2 {
+			after = heap()
+		}
+		return nil
+	}}
+	if err := i.run(t.Context(), lines); err != nil || given != count/2 || after-before > 2<<20 {
+		t.Errorf("%v; %d batches, %d bytes are kept", err, given, after-before)
+	}
+	i.answers.end()
 }
