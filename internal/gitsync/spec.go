@@ -141,6 +141,8 @@ func (s *Spec) place() (place, error) {
 	p := place{scheme: u.Scheme, host: u.Host}
 	port := map[string]string{"https": "443", "http": "80", "ssh": "22"}[u.Scheme]
 	switch {
+	case u.Scheme != "" && !strings.HasPrefix(s.URL, u.Scheme+":"):
+		return p, fmt.Errorf("url: write %s: in lower case, not %.200q", u.Scheme, s.URL)
 	case u.Scheme == "file":
 		if p.path = u.Path; u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
 			return p, fmt.Errorf("url: %.200q is not file:// and an absolute path", s.URL)

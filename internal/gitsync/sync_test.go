@@ -461,6 +461,7 @@ func TestSpec(t *testing.T) {
 		`{"url":"git://example.com/a.git"}`:                                             false,
 		`{"url":"--upload-pack=x"}`:                                                     false,
 		`{"url":"ssh://-oProxyCommand=x/a"}`:                                            false,
+		`{"url":"FILE:///a/b"}`:                                                         false,
 		`{"url":"file:///a/../b"}`:                                                      false,
 		`{"url":"https://example.com/a.git","folder":"../x"}`:                           false,
 		`{"url":"https://example.com/a.git","folder":"/x"}`:                             false,
