@@ -62,7 +62,7 @@ secret set), and the source has their names. A node looks at the repository with
 	f.StringVar(&req.Key, "key-secret", "", "ssh: secret with the private key, without a passphrase")
 	f.StringVar(&hosts, "known-hosts-file", "", "ssh: file with the keys of the server, as ssh-keyscan prints them")
 	f.StringVar(&req.Removed, "removed", "", "workflows whose files were removed: keep | pause | delete (default pause)")
-	f.BoolVar(&req.Adopt, "adopt", false, "take workflows of the same names that exist and come from elsewhere")
+	f.BoolVar(&req.Adopt, "adopt", false, "take over existing workflows of the same names that come from elsewhere")
 	notSettings(f, "url", "branch", "tag", "folder", "every", "user", "password-secret", "key-secret", "known-hosts-file", "removed", "adopt")
 	return cmd
 }
@@ -70,7 +70,7 @@ secret set), and the source has their names. A node looks at the repository with
 func gitListCmd(c *cli) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the git sources, with the commit in force and the faults of the newest one", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the git sources, with the commit in force and the faults of the newest commit", Args: cobra.NoArgs,
 		Example: "  skein git list\n  skein git list --namespace shop -o yaml",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
 			all, err := everyPage(func(cursor string) (api.List[api.GitSource], error) {
@@ -173,7 +173,7 @@ func gitOutcome(c *cli, is *api.GitSync, done string) error {
 
 func gitPlanCmd(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use: "plan NS/NAME", Short: "Show what a sync would change, without a change",
+		Use: "plan NS/NAME", Short: "Show what a sync would change, and change nothing",
 		Long:    "Reads the repository now, and shows what a sync would change, or the faults of the commit by file and line.\nExit code: 0 no fault, 6 the repository cannot be read or the commit has faults.",
 		Example: "  skein git plan shop/flows",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,

@@ -86,7 +86,7 @@ var logRemedies = map[string]string{
 	"errand_invalid":             "update all nodes to one version; a handle that is not released becomes an orphan",
 	"handle_invalid":             "write one line of UTF-8 without control characters, at most 4 KiB, and no secret, to `$SKEIN_HANDLE`",
 	"handle_orphaned":            "end the work that the handle names, by hand; the run of the errand says why it was not released: `skein run get RUN`",
-	"release_missing":            "nothing if it stops: a node makes the workflow before the first errand. `err` says what is in the way. A cause that stays is logged again after 10 minutes, with the number of failures in `times`",
+	"release_missing":            "nothing if it stops: a node makes the workflow before the first errand. `err` has the cause. If the cause stays the same, it is logged again after 10 minutes, with the number of failures in `times`",
 	"attempt_lost":               "look at the worker if it happens often; the task's `on_lost` decides what follows",
 	"attempt_over":               "nothing: the attempt runs again",
 	"attempt_refused":            "nothing; report it if it lasts: home node and worker count slots differently",

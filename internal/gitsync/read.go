@@ -32,7 +32,7 @@ func read(files fs.FS, opt workflow.Options) (items []Item, faults workflow.Erro
 		faults = append(faults, workflow.Error{File: file, Line: 1, Column: 1, Message: message, Hint: hint})
 	}
 	carried := map[string]bool{} // files that workflows name
-	total := 0                   // their bytes; each workflow has its own copy
+	total := 0                   // bytes of these files; a file counts once for each workflow that names it
 	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
 		switch ext := path.Ext(name); {
 		case err != nil:
@@ -102,7 +102,7 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 	texts := [][]byte{src}
 	if len(defs) > 1 {
 		if texts = workflow.SplitDocuments(src); len(texts) != len(defs) {
-			return nil, fault("the documents of the file could not be told apart; put each workflow in a file of its own")
+			return nil, fault("the documents of the file cannot be separated; put each workflow in a file of its own")
 		}
 	}
 	above := max(bytes.Count(src, []byte("\n"))-bytes.Count(bytes.Join(texts, nil), []byte("\n")), 0)

@@ -28,15 +28,15 @@ const (
 	entriesMax = 50_000    // files of the folder
 	pathMax    = 1000      // bytes of a path in it
 	levelsMax  = 32        // folders of a path: the index of the archive has a row for each folder
-	toldMax    = 600       // bytes of what git says
+	toldMax    = 600       // bytes of the output of git in an error
 )
 
-// Needs is what a look needs of its node.
+// Needs holds the parts of the node that a look uses.
 type Needs struct {
 	// Secret returns the value of a secret of the source's namespace.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
 	Rules  func() egress.Rules
-	Dir    string // a folder of this node, for the folders of looks
+	Dir    string // the folder of this node in which each look makes its own folder
 	// Protected returns an error for a folder of the node that no repository may be in.
 	Protected func(path string) error
 }
@@ -92,11 +92,11 @@ func (r *repo) close() {
 	if r.relay != nil {
 		r.relay.close()
 	}
-	_ = os.RemoveAll(r.dir) // the next start of the node removes what is left
+	_ = os.RemoveAll(r.dir) // the next start of the node removes the rest
 }
 
-// environment makes the variables of git: no settings of the machine or the user, no question, no hook, no
-// helper, one protocol.
+// environment makes the variables of git. With them, git reads no settings of the machine or the user, asks
+// no question, runs no hook and no credential helper, and uses one protocol only.
 func (r *repo) environment(ctx context.Context, n *Needs, namespace string) error {
 	set := [][2]string{{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"credential.helper", ""}, {"protocol.version", "2"}, {"fetch.unpackLimit", "1"},
 		{"submodule.recurse", "false"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1000"}, {"http.lowSpeedTime", "30"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}}
@@ -132,7 +132,7 @@ func (r *repo) environment(ctx context.Context, n *Needs, namespace string) erro
 	return nil
 }
 
-// shell makes the command of ssh: one key, known machines only, over the relay.
+// shell makes the command of ssh: it uses one key, trusts known machines only, and connects over the relay.
 func (r *repo) shell(secret func(string) (string, error)) error {
 	key, err := secret(r.spec.Key)
 	if err != nil {
@@ -175,8 +175,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// git runs git, and returns what it writes, up to a number of bytes. No file that it writes may be larger
-// than packMax.
+// git runs git, and returns its output, up to a number of bytes. Git can write no file larger than packMax.
 func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -186,7 +185,7 @@ func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args .
 	var exit *exec.ExitError
 	switch {
 	case out.left < 0:
-		return nil, fmt.Errorf("git %s gives more than %d MiB", args[0], bytesMax>>20)
+		return nil, fmt.Errorf("git %s wrote more than %d MiB", args[0], bytesMax>>20)
 	case err == nil:
 		return out.buf.Bytes(), nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -243,7 +242,7 @@ func (r *repo) fetch(ctx context.Context) (*commit, error) {
 	}
 	parts := strings.SplitN(strings.TrimSuffix(string(out), "\n"), "\x00", 3)
 	if len(parts) != 3 {
-		return nil, errors.New("git log gives no commit")
+		return nil, errors.New("git log shows no commit")
 	}
 	c := &commit{hash: parts[0], author: oneLine(parts[1], shownMax), subject: oneLine(parts[2], shownMax)}
 	tree := c.hash
@@ -279,7 +278,7 @@ func (r *repo) fetch(ctx context.Context) (*commit, error) {
 // shownMax bounds a text of a commit for people, in bytes.
 const shownMax = 200
 
-// oneLine is a text for people, without line ends and control characters.
+// oneLine returns a text without line ends and control characters, for people.
 func oneLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -293,7 +292,7 @@ func oneLine(text string, most int) string {
 	return text
 }
 
-// Clean removes what looks of earlier processes have left in the folder.
+// Clean removes the folders of looks of earlier processes.
 func Clean(dir string) error {
 	all, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,11 +1,12 @@
 // Package gitsync brings the workflows of git repositories to namespaces. The node that owns the shard of a
 // git source looks at its repository, and applies all workflows of a new commit in one transaction, or none.
-// What it has seen and applied is a row of the store.
+// A row of the store holds the seen and the applied commit.
 //
 //   - spec.go: what a source is, and its state.
-//   - repo.go: runs the program git, in a folder of its own, within bounds; relay.go: its way to the network.
+//   - repo.go: runs the program git, in a folder of its own, within bounds.
+//   - relay.go: connects git to the network.
 //   - read.go: the workflows of a commit.
-//   - look.go: one look at a repository; syncer.go: when there is one.
+//   - look.go: one look at a repository; syncer.go: the times of looks.
 //
 // Nothing of a repository is executed here: there is no work tree, no hook, no filter, no submodule and no
 // credential helper. Files are read from an archive in memory.
@@ -26,7 +27,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Spec is what a person says about a git source.
+// Spec is the description of a git source, as a person has set it.
 type Spec struct {
 	URL    string            `json:"url"`              // https, http, ssh or file; or USER@HOST:PATH
 	Branch string            `json:"branch,omitempty"` // "" and no Tag: main
@@ -38,13 +39,13 @@ type Spec struct {
 	Password   string `json:"password_secret,omitempty"`
 	Key        string `json:"key_secret,omitempty"`
 	KnownHosts string `json:"known_hosts,omitempty"`
-	// Removed says what happens to workflows whose files were removed; "": Pause.
+	// Removed is the treatment of workflows whose files were removed; "": Pause.
 	Removed string `json:"removed,omitempty"`
 	// Adopt lets the source take workflows that exist and come from elsewhere.
 	Adopt bool `json:"adopt,omitempty"`
 }
 
-// What happens to workflows whose files were removed.
+// Values of Removed.
 const (
 	Keep   = "keep"
 	Pause  = "pause"
@@ -114,7 +115,7 @@ func (s *Spec) check() error {
 	case shell && s.Key == "":
 		return errors.New("key_secret is missing: name a secret with a private key that may read the repository")
 	case shell && strings.TrimSpace(s.KnownHosts) == "":
-		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the server's operator tells, and give the lines")
+		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the operator of the server has published, and send the lines")
 	case strings.ContainsRune(s.KnownHosts, 0):
 		return errors.New("known_hosts is no text")
 	}
@@ -145,7 +146,7 @@ func (s *Spec) place() (place, error) {
 		return p, fmt.Errorf("url: write %s: in lower case, not %.200q", u.Scheme, s.URL)
 	case u.Scheme == "file":
 		if p.path = u.Path; u.Host != "" || !path.IsAbs(u.Path) || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
-			return p, fmt.Errorf("url: %.200q is not file:// and an absolute path", s.URL)
+			return p, fmt.Errorf("url: %.200q must be file:// with an absolute path", s.URL)
 		}
 		return p, nil
 	case port == "":
@@ -173,7 +174,7 @@ var sshUser = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 // Local reports whether the repository is a folder of the node.
 func (s *Spec) Local() bool { return strings.HasPrefix(s.URL, "file:") }
 
-// refName is the name of the branch or tag.
+// refName returns the name of the branch or tag.
 func (s *Spec) refName() string {
 	if s.Branch+s.Tag == "" {
 		return "main"
@@ -181,7 +182,7 @@ func (s *Spec) refName() string {
 	return s.Branch + s.Tag
 }
 
-// ref is its full name.
+// ref returns the full name of the branch or tag, such as refs/heads/main.
 func (s *Spec) ref() string {
 	if s.Tag != "" {
 		return "refs/tags/" + s.Tag
@@ -210,7 +211,7 @@ type State struct {
 	Author    string    `json:"author,omitempty"`  // of Applied
 	Subject   string    `json:"subject,omitempty"` // first line of the message of Applied
 	LookedAt  time.Time `json:"looked_at,omitzero"`
-	// Failing says why Seen is not Applied, or why the repository could not be read; nil: all is well.
+	// Failing is the reason why Seen is not Applied, or why the repository could not be read; nil: no fault.
 	Failing   *Failing   `json:"failing,omitempty"`
 	Workflows []Workflow `json:"workflows,omitempty"` // that came from the source, by name
 }

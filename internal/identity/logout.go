@@ -21,8 +21,8 @@ const (
 	logoutAge = 2 * time.Minute
 	// LogoutBytesMax bounds the body of a logout, in bytes.
 	LogoutBytesMax = 16 << 10
-	// logoutsMax bounds the logout tokens that are remembered. A provider that sends more within logoutAge is
-	// put off.
+	// logoutsMax bounds the logout tokens that are remembered. If a provider sends more within logoutAge, further
+	// ones are refused; the provider can send them again later.
 	logoutsMax = 10_000
 )
 
@@ -97,7 +97,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 	case age > logoutAge || age < -logoutAge:
 		err = fmt.Errorf("it was issued at %s", is.IssuedAt.UTC().Format(time.RFC3339))
 	case said.ID == "" || len(said.ID) > textMax:
-		err = errors.New("it has no jti, or a long one")
+		err = errors.New("it has no jti, or one that is too long")
 	case is.Subject == "" || len(is.Subject) > textMax:
 		err = errors.New("it has no sub; let the provider send one")
 	}
@@ -107,7 +107,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 	fresh, room := p.logouts.take(said.ID, is.IssuedAt.Add(logoutAge), now)
 	switch {
 	case !fresh:
-		return bad(errors.New("it came before"))
+		return bad(errors.New("it was used before"))
 	case !room:
 		return p.away(errors.New("it sends more logouts than this server remembers"))
 	}

@@ -101,7 +101,7 @@ var catalogue = []Family{
 	{secTime, "source_lag", Gauge, "events", []string{"kind"}, Some,
 		"Events that a source has read and its trigger has not taken: the largest number of a source of this kind."},
 	{secTime, "git_commits_total", Counter, "commits", []string{"outcome"}, Nodes,
-		"Commits of git sources that this node applied, and looks at git sources that began to fail."},
+		"Commits of git sources that this node applied, and git sources of this node that began to fail."},
 	{secTime, "git_failing", Gauge, "sources", nil, Nodes,
 		"Git sources of this node whose newest commit is not in force, or whose repository cannot be read."},
 	{secTime, "fire_lag_seconds", Duration, unitSeconds, nil, Nodes,

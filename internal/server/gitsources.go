@@ -33,7 +33,7 @@ func gitRoutes(s *Server, sources tag) {
 	route(s, sources.put("/git-sources/{ns}/{name}", "set-git-source", "Make a git source, or change it; a node looks at it soon"), g.set)
 	route(s, sources.delete("/git-sources/{ns}/{name}", "delete-git-source", "Remove a git source; its workflows stay"), g.delete)
 	route(s, sources.verb("/git-sources/{ns}/{name}:sync", "sync-git-source", "Look at the repository now, and apply its commit: all workflows in one transaction, or none"), g.sync)
-	route(s, sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Tell what a sync would change, without a change"), g.plan)
+	route(s, sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Show what a sync would change, and change nothing"), g.plan)
 }
 
 func (g gitting) store() (store.GitSources, error) {
@@ -158,8 +158,8 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 	return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// spec checks what a caller says about a source. A source can delete workflows, and a folder of the node can
-// hold anything that the node may read.
+// spec checks the description of a source against the rights of the caller. A source can delete workflows,
+// and a repository in a folder of the node can contain any file that the node may read.
 func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
 	b := &in.Body
 	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Removed: b.Removed, Adopt: b.Adopt}
@@ -211,7 +211,8 @@ func (g gitting) syncer() (GitSyncer, error) {
 	return g.s.cfg.Git(), nil
 }
 
-// begins decides whether this node looks at a repository, and writes the audit row: a look uses a secret.
+// begins checks that this node may look at a repository. It writes an audit row, because a look uses a
+// secret.
 func (g gitting) begins(ctx context.Context, in *GitSourcePath) (GitSyncer, error) {
 	y, err := g.syncer()
 	if err != nil {

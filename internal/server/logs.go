@@ -43,7 +43,7 @@ type logIn struct {
 	Line    int64  `query:"line" minimum:"1" doc:"Begin with this line, counted from 1, in place of an offset."`
 	Time    string `query:"time" doc:"RFC 3339: begin with the block of 64 KiB that was written at this time, in place of an offset."`
 	Limit   int64  `query:"limit" minimum:"1" doc:"Bytes at most."`
-	Follow  bool   `query:"follow" doc:"Go on until the attempt ends; before its start, wait for it."`
+	Follow  bool   `query:"follow" doc:"Continue until the attempt ends. If it has not started, wait for its start."`
 	// Here is set by package peer if no other node can answer.
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }

@@ -34,9 +34,9 @@ const searchDoc = "A JSON object a line: {hit: {line, offset, text, at, length}}
 
 // LineQuery describes the lines that a search wants.
 type LineQuery struct {
-	Text  string `query:"q" maxLength:"256" doc:"What to look for within a line. It can be left out if there is a level."`
-	Re    bool   `query:"re" doc:"q is a regular expression, in Go's syntax. Of a line, it sees the first 64 KiB."`
-	Case  bool   `query:"case" doc:"The case of the letters A to Z matters."`
+	Text  string `query:"q" maxLength:"256" doc:"A text that the line contains. Optional if level is set."`
+	Re    bool   `query:"re" doc:"q is a regular expression, in Go's syntax. It is compared with the first 64 KiB of a line."`
+	Case  bool   `query:"case" doc:"Distinguish the case of the letters A to Z."`
 	Level string `query:"level" enum:"error,warning" doc:"Only lines that read like an error, or like an error or a warning."`
 	Limit int64  `query:"limit" minimum:"1" maximum:"1000" default:"200" doc:"Hits at most."`
 }
@@ -65,7 +65,7 @@ type searchIn struct {
 	TaskPath
 	LineQuery
 	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
-	After   int64 `query:"after" minimum:"0" doc:"Where to begin: the next of the answer before."`
+	After   int64 `query:"after" minimum:"0" doc:"Where to begin: the value of next in the previous answer."`
 	// Here is set by package peer if no other node can answer.
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
@@ -73,7 +73,7 @@ type searchIn struct {
 // logSearch looks through whole logs.
 type logSearch struct{ s *Server }
 
-// find reports each line that fits when it finds it.
+// find sends each line that fits, as soon as it is found.
 func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 	q, err := in.query()
 	if err != nil {

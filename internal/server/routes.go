@@ -143,7 +143,7 @@ func (s *Server) scheduleRoutes(schedules tag) {
 	route(s, schedules.verb(one+":pause", "pause-schedule", "Stop a trigger from firing; what passes is recorded as skipped"), s.pauseSchedule)
 	route(s, schedules.verb(one+":resume", "resume-schedule", "Let a trigger fire again, from now on"), s.resumeSchedule)
 	route(s, occurring(schedules.verb(one+":trigger", "fire-schedule", "Fire a trigger now, by hand, also a paused one")), s.fireSchedule)
-	route(s, schedules.verb(one+":secret", "rotate-hook-secret", "Make the secret of a webhook, or the next one; it is told once, here, and the earlier one counts on for a while"), func(ctx context.Context, in *hookSecretIn) (*jsonOut[api.HookSecret], error) {
+	route(s, schedules.verb(one+":secret", "rotate-hook-secret", "Make the secret of a webhook, or replace it; only this answer contains it, and the earlier secret stays valid for a while"), func(ctx context.Context, in *hookSecretIn) (*jsonOut[api.HookSecret], error) {
 		return rotateHookSecret(ctx, s, in)
 	})
 	route(s, schedules.get("/fires", "list-fires", "Read the ledger of all triggers, newest first"), s.listFires)

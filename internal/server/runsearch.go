@@ -26,7 +26,7 @@ type runSearchIn struct {
 	LineQuery
 	Task   string `query:"task" maxLength:"1000" doc:"Only the attempts of this task."`
 	Failed bool   `query:"failed" doc:"Only attempts that failed or were lost."`
-	After  string `query:"after" maxLength:"100" doc:"Where to begin: the next of the answer before."`
+	After  string `query:"after" maxLength:"100" doc:"Where to begin: the value of next in the previous answer."`
 	// Here is set by package peer if no other node can answer.
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
@@ -61,7 +61,7 @@ type runLog struct {
 	name    string
 }
 
-// all reports each line of a run's logs that fits when it finds it.
+// all sends each line of a run's logs that fits, as soon as it is found.
 func (f logSearch) all(ctx context.Context, in *runSearchIn) (*streamOut, error) {
 	q, err := in.query()
 	if err != nil {

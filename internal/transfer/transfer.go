@@ -32,8 +32,8 @@ type Options struct {
 	// Forward divides a message between shards by the new shards of workflows. Only the receiver of a message
 	// knows its content. If Forward is nil, messages are copied only if shards stay the same.
 	Forward func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error)
-	// Progress, if not nil, is called from time to time with the number of copied rows of a table, and at the end
-	// of the table.
+	// Progress, if not nil, is called from time to time with the number of copied rows of a table, and at the
+	// end of the table.
 	Progress func(table string, rows int64, done bool)
 }
 
@@ -71,7 +71,7 @@ func Copy(ctx context.Context, from, to store.Portable, o Options) (Report, erro
 	}
 	is, err := to.Counts(ctx)
 	if err != nil {
-		return m.report, fmt.Errorf("everything was copied, but could not be counted: %w", err)
+		return m.report, fmt.Errorf("all rows were copied, but the rows of the new database could not be counted: %w", err)
 	}
 	for _, t := range store.Tables() {
 		if is[t.Name] != m.report.Rows[t.Name] {

@@ -426,7 +426,7 @@ func positionOf(v celref.Val) (Position, error) {
 		return Position{Number: float64(v.UnixNano()), Int: v.UnixNano()}, nil
 	case types.String:
 		if len(v) > positionTextMax {
-			return Position{}, fmt.Errorf("it has %d bytes, the limit is %d", len(v), positionTextMax)
+			return Position{}, fmt.Errorf("the text has %d bytes, the limit is %d", len(v), positionTextMax)
 		}
 		return Position{Text: string(v), IsText: true}, nil
 	}

@@ -285,7 +285,7 @@ func checkReadable(conn *sqlite.Conn) error {
 	case err != nil:
 		return err
 	case version == 0:
-		return fmt.Errorf("%w: it holds no Skein database", store.ErrFormat)
+		return fmt.Errorf("%w: the file contains no Skein database", store.ErrFormat)
 	case version < format:
 		return fmt.Errorf("%w: it has format %d and this program reads format %d; start a node on it once to bring it up to date",
 			store.ErrFormat, version, format)

@@ -24,7 +24,7 @@ type GitSourceRequest struct {
 	Key        string `json:"key_secret,omitempty" doc:"Of ssh: the secret with the private key."`
 	KnownHosts string `json:"known_hosts,omitempty" doc:"Of ssh: the keys of the server, as ssh-keyscan prints them."`
 	Removed    string `json:"removed,omitempty" enum:"keep,pause,delete" doc:"What happens to workflows whose files were removed; default: pause."`
-	Adopt      bool   `json:"adopt,omitempty" doc:"Take workflows that exist and come from elsewhere."`
+	Adopt      bool   `json:"adopt,omitempty" doc:"Take over existing workflows of the same names that come from elsewhere."`
 }
 
 // GitState is the result of the last look at a repository.
@@ -55,7 +55,7 @@ type GitWorkflow struct {
 	Gone     bool   `json:"gone" doc:"The file was removed."`
 }
 
-// GitChange is what a commit makes of a workflow.
+// GitChange is the change of a workflow by a commit.
 type GitChange struct {
 	Workflow string  `json:"workflow"`
 	File     *string `json:"file" doc:"null: it was removed."`

@@ -101,7 +101,7 @@ type Attempt struct {
 // Outside is the work of an attempt outside of its process.
 type Outside struct {
 	Handle string  `json:"handle" doc:"How the attempt has named the work."`
-	State  string  `json:"state" enum:"held,releasing,orphan" doc:"held: the attempt, or the next one, goes on with it. releasing: a run ends it. orphan: nothing waits for its end any more; a person looks after it."`
+	State  string  `json:"state" enum:"held,releasing,orphan" doc:"held: the attempt, or the next one, continues it. releasing: a run ends it. orphan: no run waits for its end any more; a person must look whether it has ended."`
 	Since  *Time   `json:"since" format:"date-time" doc:"When the release began, or when the work became an orphan; null: it is held."`
 	Why    *string `json:"why" doc:"Why it is an orphan."`
 	Errand *string `json:"errand" format:"uuid" doc:"The run that ends it; null: it is held."`

@@ -31,6 +31,6 @@ type KeyRotation struct {
 type HookSecret struct {
 	Workflow string `json:"workflow"`
 	Trigger  string `json:"trigger"`
-	Secret   string `json:"secret" doc:"With it the sender signs its calls. It is told here and never again."`
-	Earlier  []Time `json:"earlier" format:"date-time" doc:"The ends of the earlier secrets that still count, the latest first."`
+	Secret   string `json:"secret" doc:"The sender signs its calls with it. No other answer contains it."`
+	Earlier  []Time `json:"earlier" format:"date-time" doc:"The ends of the earlier secrets that are still valid, the latest first."`
 }

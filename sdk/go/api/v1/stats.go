@@ -43,7 +43,7 @@ type RunCounts struct {
 	To      Time       `json:"to" doc:"The end of the last period."`
 	Items   []RunCount `json:"items" doc:"By day and hour in their order; by workflow and state the largest first. Buckets without an end are left out."`
 	Counted bool       `json:"counted" doc:"false: not every program of the cluster counts yet, so runs may be missing."`
-	Damaged int        `json:"damaged" doc:"Rows that cannot be read, and are missing in the counts; skein verify names them."`
+	Damaged int        `json:"damaged" doc:"The number of stored rows that cannot be read, so their counts are missing; skein verify names them."`
 	Next    string     `json:"next" doc:"Continue with this cursor for further workflows, and add the counts of the answers; empty: all were counted."`
 }
 
