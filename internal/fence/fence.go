@@ -203,9 +203,10 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	return nil
 }
 
-// rule allows the given accesses to a file, or to a folder and everything below it.
+// rule allows the given accesses to a file, or to a folder and everything below it. The path has no links. So
+// a task that puts a link there, after the path was compared with those that are shut, does not bypass Shut.
 func (f *Fence) rule(path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return nil // the path does not exist, or this user cannot reach it
 	}

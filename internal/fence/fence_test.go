@@ -302,3 +302,40 @@ func BenchmarkStart(b *testing.B) {
 		})
 	}
 }
+
+// TestLinkInTime checks a link that a task puts in the place of a folder, after the folder was compared with
+// the paths that are shut: no rule is for the target of the link.
+func TestLinkInTime(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/shut", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/shut/file", []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("shut", dir+"/granted"); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(Spec{System: []string{self, "/usr", "/lib", "/lib64", "/bin", "/proc"}, Write: []string{os.DevNull}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, path := range []string{dir + "/granted", dir + "/granted/file"} {
+		if err := f.rule(path, forRead); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pid, err := f.StartProcess(self, []string{self, dir + "/shut/file"}, &syscall.ProcAttr{Env: []string{actVar + "=read"}, Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || syscall.Errno(status.ExitStatus()) != unix.EACCES {
+		t.Errorf("%v, %v", status, err)
+	}
+}
