@@ -60,6 +60,15 @@ func (b *Book) HookKeys(ctx context.Context, h Hook, now int64) ([]HookKey, erro
 	return validHookKeys(value, now)
 }
 
+// manyKeys is an ErrBusy: the webhook has as many earlier secrets as it can.
+type manyKeys struct{ earlier int }
+
+func (m *manyKeys) Error() string {
+	return fmt.Sprintf("%d earlier secrets of this webhook are still valid: wait until one has ended, or end all of them with --grace 0s", m.earlier)
+}
+
+func (m *manyKeys) Unwrap() error { return ErrBusy }
+
 func validHookKeys(value []byte, now int64) (keys []HookKey, err error) {
 	if value == nil {
 		return nil, nil
@@ -90,8 +99,7 @@ func (b *Book) RotateHook(ctx context.Context, h Hook, by string, now, until int
 			keys = append(keys, was...)
 		}
 		if n := len(keys); n > HookKeysMax {
-			return nil, fmt.Errorf("%w: %d earlier secrets of this webhook are still valid: wait until one has ended, or end all of them with --grace 0s",
-				ErrBusy, n-1)
+			return nil, &manyKeys{n - 2}
 		}
 		return json.Marshal(keys)
 	})

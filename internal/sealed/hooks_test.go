@@ -42,7 +42,8 @@ func TestHookKeys(t *testing.T) {
 	valid(20, two[0])
 	three := rotate(15, 30)
 	valid(19, three[0], HookKey{two[0].Secret, 30}, HookKey{one[0].Secret, 20})
-	if _, err := b.RotateHook(t.Context(), h, "ann", 16, 40); !errors.Is(err, ErrBusy) {
+	var many *manyKeys
+	if _, err := b.RotateHook(t.Context(), h, "ann", 16, 40); !errors.Is(err, ErrBusy) || !errors.As(err, &many) || many.earlier != 2 {
 		t.Errorf("a fourth: %v", err)
 	}
 	valid(19, three[0], HookKey{two[0].Secret, 30}, HookKey{one[0].Secret, 20})
