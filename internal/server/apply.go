@@ -200,6 +200,7 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 		return nil, err
 	}
 	d.User, d.Revision = userOf(ctx), revision
+	withdrawn := withdrawn(ctx, s, def)
 	w, made, err := s.engine.Apply(ctx, d)
 	if err != nil {
 		return nil, precondition(err, revision != 0)
@@ -208,7 +209,7 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	if err != nil {
 		return nil, err
 	}
-	out := &appliedOut{Status: http.StatusOK, ETag: etag(&w), Body: api.Applied{Workflow: full, Changed: made, Warnings: s.warnings(ctx, def)}}
+	out := &appliedOut{Status: http.StatusOK, ETag: etag(&w), Body: api.Applied{Workflow: full, Changed: made, Warnings: append(s.warnings(ctx, def), withdrawn...)}}
 	if isNew {
 		out.Status, out.Location = http.StatusCreated, api.Prefix+"/workflows/"+w.Namespace+"/"+w.Name
 	}

@@ -36,6 +36,19 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 	return nil
 }
 
+// withdrawn warns if a new version no longer has the key offers, because the workflows that use it need no
+// offer then.
+func withdrawn(ctx context.Context, s *Server, def *workflow.Workflow) []string {
+	if def.Offers != nil {
+		return nil
+	}
+	before, err := s.callee(ctx, &candidate{}, def.Namespace+"/"+def.Name)
+	if err != nil || before == nil || len(before.Offers) == 0 {
+		return nil
+	}
+	return []string{"without the key offers, workflows of other namespaces that were applied before still use this workflow; to refuse them, write offers: []"}
+}
+
 // mayUse decides about one other workflow. Without offers, an author needs the given verbs to use it.
 func mayUse(ctx context.Context, s *Server, def *workflow.Workflow, name string, verbs ...access.Verb) error {
 	if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {

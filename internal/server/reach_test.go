@@ -20,6 +20,13 @@ func TestReach(t *testing.T) {
 			t.Fatal(status, body)
 		}
 	}
+	status, body := b.call("cluster", "PUT", "/workflows/shop/gone", "name: gone\nnamespace: shop\noffers: [web]\ntasks: {a: {run: 'true'}}\n")
+	if status != 201 || strings.Contains(body, "offers: []") {
+		t.Error(status, body)
+	}
+	if status, body = b.call("cluster", "PUT", "/workflows/shop/gone", "name: gone\nnamespace: shop\ntasks: {a: {run: 'true'}}\n"); status != 200 || !strings.Contains(body, "to refuse them, write offers: []") {
+		t.Error(status, body)
+	}
 	uses := map[string]string{
 		"call": "tasks: {a: {workflow: shop/NAME}}\n", "wait": "tasks: {a: {dependent: {workflow: shop/NAME}}}\n",
 		"hear": "triggers: [{name: after, run_of: {workflow: shop/NAME}}]\ntasks: {a: {run: 'true'}}\n",
