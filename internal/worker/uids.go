@@ -3,7 +3,6 @@
 package worker
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,7 +161,7 @@ func Offers(level, data string, from UIDRange) error {
 	if err := mapped(from); err != nil {
 		return err
 	}
-	if err := unowned(from); err != nil {
+	if err := unowned("/etc", from); err != nil {
 		return err
 	}
 	if level == IsolationBox {
@@ -195,30 +194,32 @@ func mapped(ids UIDRange) error {
 	return fmt.Errorf("this container does not have all user IDs %s: set task_uids to a range that it has", ids)
 }
 
-// unowned returns an error if a user of the machine has one of the IDs, or may use them in containers.
-func unowned(ids UIDRange) error {
-	for path, field := range map[string]int{"/etc/passwd": 2, "/etc/subuid": 1} {
-		file, err := os.Open(path)
+// unowned returns an error if a user or group of the machine has one of the IDs, or a user may use them in
+// containers. etc is the folder of the lists of users and groups.
+func unowned(etc string, ids UIDRange) error {
+	for _, list := range []struct {
+		name, of string
+		id       int // the field with the first ID; the last field of the sub lists is their number
+	}{{"passwd", "user", 2}, {"group", "group", 2}, {"subuid", "user", 1}, {"subgid", "user", 1}} {
+		text, err := os.ReadFile(filepath.Join(etc, list.name))
 		if err != nil {
-			continue // the machine has no such users
+			continue // the machine has no such list
 		}
-		lines := bufio.NewScanner(file)
-		for lines.Scan() {
-			fields := strings.Split(lines.Text(), ":")
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Split(strings.TrimSpace(line), ":")
 			if len(fields) < 3 {
 				continue
 			}
-			first, err := strconv.ParseUint(fields[field], 10, 32)
+			first, err := strconv.ParseUint(fields[list.id], 10, 32)
 			count := uint64(1)
-			if path == "/etc/subuid" {
+			if list.id == 1 {
 				count, _ = strconv.ParseUint(fields[2], 10, 32)
 			}
 			if err == nil && first <= uint64(ids.To) && first+count > uint64(ids.From) {
-				_ = file.Close()
-				return fmt.Errorf("user %s has IDs of task_uids %s in %s: set task_uids to a range that no user has", fields[0], ids, path)
+				return fmt.Errorf("%s %s has IDs of task_uids %s in %s: set task_uids to a range that no user and no group has",
+					list.of, fields[0], ids, filepath.Join(etc, list.name))
 			}
 		}
-		_ = file.Close()
 	}
 	return nil
 }

@@ -170,6 +170,15 @@ func TestUIDs(t *testing.T) {
 			t.Errorf("%q: %v", text, r)
 		}
 	}
+	etc := t.TempDir()
+	put(t, etc+"/passwd", "root:x:0:0::/root:/bin/sh\nann:x:6000:6000::/:/bin/sh\n")
+	put(t, etc+"/group", "root:x:0:\ndisks:x:7000:ann\n")
+	put(t, etc+"/subgid", "ann:8000:100\n")
+	for ids, free := range map[UIDRange]bool{{5000, 5999}: true, {6000, 6001}: false, {6001, 7000}: false, {8099, 9000}: false, {8100, 9000}: true} {
+		if err := unowned(etc, ids); free != (err == nil) {
+			t.Errorf("%v: %v", ids, err)
+		}
+	}
 	if err := Offers(IsolationUser, "/", UIDRange{1, 70000}); os.Geteuid() == 0 && (err == nil || !strings.Contains(err.Error(), "1-70000")) {
 		t.Error(err)
 	}
