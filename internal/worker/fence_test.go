@@ -300,3 +300,25 @@ func TestAccess(t *testing.T) {
 		}
 	})
 }
+
+// TestFencesKept checks that a slot keeps a fence for the same files only. The protected paths of a worker
+// change with a restart of its node, and its slots stay.
+func TestFencesKept(t *testing.T) {
+	fenced(t)
+	var kept fences
+	defer kept.close()
+	of := func(shut string) *fence.Fence {
+		f, err := kept.of(&fence.Spec{System: slices.Clone(systemRead), Devices: systemWrite, Shut: []string{shut}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	one := of("/etc/one")
+	if of("/etc/one") != one {
+		t.Error("a fence was made again for the same files")
+	}
+	if of("/etc/two") == one {
+		t.Error("a fence outlives a change of the protected paths")
+	}
+}
