@@ -172,6 +172,7 @@ type (
 	StatsRow             = sdk.StatsRow
 	Status               = sdk.Status
 	Store                = sdk.Store
+	Tags                 = sdk.Tags
 	Task                 = sdk.Task
 	TaskCall             = sdk.TaskCall
 	TaskDefinition       = sdk.TaskDefinition

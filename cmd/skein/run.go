@@ -33,6 +33,7 @@ type runFlags struct {
 	timeout  time.Duration
 	from     string
 	batch    string
+	tags     map[string]string
 }
 
 func (c *cli) runCmd() *cobra.Command {
@@ -53,7 +54,7 @@ The run executes at --server, else at the server that uses the data folder, else
 Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops the run (130), the second kills it.`,
 		Example: `  skein run workflow.yaml --follow
   skein run nightly-orders -p day=2026-11-20
-  skein run shop/nightly-orders
+  skein run shop/nightly-orders --tag customer=acme
   skein run report.yaml --detach && skein run watch report@latest
   skein run report.yaml -o json | jq .state
   skein run report --batch days.jsonl -o jsonl > verdicts.jsonl`,
@@ -76,6 +77,7 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	fl.BoolVarP(&f.follow, "follow", "f", false, "show the output of the tasks on stderr")
 	fl.StringVar(&f.priority, "priority", "", "highest | high | medium | low | lowest (default: that of the workflow)")
 	fl.StringVar(&f.key, "key", "", "idempotency key: the same key starts only one run")
+	tagFlag(fl, &f.tags, "tag of the run, as KEY=VALUE, in addition to those of the workflow; may be repeated")
 	fl.StringVar(&f.from, "from", "", "begin at this task; tasks that do not depend on it count as skipped")
 	fl.StringVar(&f.batch, "batch", "", "start one run per line of this file (-: standard input) without waiting; a line is {\"params\": {…}, \"idempotency_key\": \"…\"}")
 	fl.Int32Var(&f.version, "version", 0, "version of the workflow (default: the current one)")
@@ -172,7 +174,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	}
 	var run api.Run
 	err = w.withServer(ctx, func(s *session) error {
-		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key, Origin: "manual", From: f.from}
+		req := api.RunRequest{Workflow: arg, Version: f.version, Priority: f.priority, IdempotencyKey: f.key, Origin: "manual", From: f.from, Tags: f.tags}
 		var types []api.Param
 		if def != nil {
 			applied, err := def.apply(ctx, s)

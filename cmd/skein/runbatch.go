@@ -30,6 +30,7 @@ const (
 // batchLine is a line of the file: the body of POST /runs without the workflow.
 type batchLine struct {
 	Params         api.Params `json:"params"`
+	Tags           api.Tags   `json:"tags"`
 	IdempotencyKey string     `json:"idempotency_key"`
 	Priority       string     `json:"priority"`
 	Version        int32      `json:"version"`
@@ -139,7 +140,10 @@ func (b *batchRun) read() (more bool, err error) {
 
 // request returns the start of a line. The flags give the fields that the line leaves out.
 func (b *batchRun) request(l *batchLine) api.RunRequest {
-	r := api.RunRequest{Workflow: b.name, Version: l.Version, Params: l.Params, Priority: l.Priority, From: l.From, IdempotencyKey: l.IdempotencyKey, Origin: "manual"}
+	r := api.RunRequest{Workflow: b.name, Version: l.Version, Params: l.Params, Priority: l.Priority, From: l.From, IdempotencyKey: l.IdempotencyKey, Origin: "manual", Tags: l.Tags}
+	if r.Tags == nil {
+		r.Tags = b.f.tags
+	}
 	if r.Version == 0 {
 		r.Version = b.f.version
 	}

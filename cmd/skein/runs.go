@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
@@ -115,6 +118,7 @@ func (c *cli) runListCmd() *cobra.Command {
 	f.StringVar(&q.Namespace, "namespace", "", "only runs of workflows of this namespace")
 	f.StringSliceVar(&q.States, "state", nil, "only runs in this state, or in one of several; active: all unfinished runs")
 	f.StringVar(&q.User, "user", "", "only of this user")
+	tagFlag(f, &q.Tags, "only runs with this tag, as KEY=VALUE; may be repeated")
 	f.StringVar(&q.Trigger, "trigger", "", "only runs started by the trigger of this name")
 	f.StringVar(&q.Text, "search", "", "only runs with this text in the id, workflow, key, user, cause or message")
 	f.StringVar(&since, "since", "", "only runs started since then: an age (24h) or an RFC 3339 instant")
@@ -124,6 +128,39 @@ func (c *cli) runListCmd() *cobra.Command {
 	f.BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd
+}
+
+// tagFlag adds the flag --tag.
+func tagFlag(f *pflag.FlagSet, to *map[string]string, help string) {
+	f.Var((*tagsValue)(to), "tag", help)
+}
+
+// tagsValue is the value of --tag.
+type tagsValue map[string]string
+
+func (v *tagsValue) Type() string { return "stringArray" }
+
+func (v *tagsValue) String() string {
+	all := make([]string, 0, len(*v))
+	for _, key := range slices.Sorted(maps.Keys(*v)) {
+		all = append(all, key+"="+(*v)[key])
+	}
+	return strings.Join(all, " ")
+}
+
+// Set implements pflag.Value.
+func (v *tagsValue) Set(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	switch {
+	case !ok || key == "" || value == "":
+		return errors.New("want KEY=VALUE, such as team=data")
+	case *v == nil:
+		*v = map[string]string{}
+	case (*v)[key] != "":
+		return fmt.Errorf("the key %s is given twice", key)
+	}
+	(*v)[key] = value
+	return nil
 }
 
 // sinceTime reads 24h or an instant.

@@ -82,6 +82,7 @@ func (c *cli) workflowListCmd() *cobra.Command {
 		})),
 	}
 	cmd.Flags().StringVar(&q.Namespace, "namespace", "", "only of this namespace")
+	tagFlag(cmd.Flags(), &q.Tags, "only workflows with this tag, as KEY=VALUE; may be repeated")
 	cmd.Flags().BoolVar(&q.System, "system", false, systemHelp)
 	c.emptyIsFine(cmd)
 	return cmd

@@ -16,6 +16,7 @@ type Happening struct {
 	Run      string     `json:"run,omitempty"` // "": there is none
 	Origin   dag.Origin `json:"origin"`
 	Trigger  string     `json:"trigger,omitempty"`
+	Tags     dag.Tags   `json:"tags,omitempty"` // of the run, or of the workflow if there is no run
 	Instant  dag.Micros `json:"instant,omitempty"`
 	Cause    string     `json:"cause,omitempty"`
 	Message  string     `json:"message,omitempty"`

@@ -32,6 +32,7 @@ type Rule struct {
 	After    int64    `json:"after,omitempty"`  // the incident opens at this event in a row; 0: at the first
 	Each     bool     `json:"each,omitempty"`   // every event is an incident of its own, which is over at once
 	Origin   []string `json:"origin,omitempty"` // origins of the runs; none: all except backfills
+	Tags     []Tag    `json:"tags,omitempty"`   // runs that have all of these tags
 	Message  string   `json:"message,omitempty"`
 	// A rule with one of these watches the time of runs, and On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`
@@ -60,11 +61,24 @@ func Rules(def []byte) ([]Rule, error) {
 	return d.Alerts, nil
 }
 
-// watches reports whether the rule is about an event of runs of an origin.
-func (r *Rule) watches(e Event, o dag.Origin) bool { return r.Covers(o) && slices.Contains(r.On, e) }
+// Tag is a tag by which a rule chooses runs.
+type Tag struct {
+	Key   string `json:"k"`
+	Value string `json:"v"`
+}
 
-// Covers reports whether the rule is about runs of an origin.
-func (r *Rule) Covers(o dag.Origin) bool {
+// watches reports whether the rule is about an event.
+func (r *Rule) watches(h *Happening) bool {
+	return r.Covers(h.Origin, h.Tags) && slices.Contains(r.On, h.Event)
+}
+
+// Covers reports whether the rule is about runs of an origin with these tags.
+func (r *Rule) Covers(o dag.Origin, tags dag.Tags) bool {
+	for _, t := range r.Tags {
+		if tags.Value(t.Key) != t.Value {
+			return false
+		}
+	}
 	if len(r.Origin) == 0 {
 		return o != dag.OriginBackfill
 	}

@@ -19,11 +19,11 @@ type Change struct {
 // change it.
 func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
-	case !r.Covers(h.Origin):
+	case !r.Covers(h.Origin, h.Tags):
 		return Change{}
 	case h.Success && is != nil && !slices.Contains(r.On, Orphan):
 		return Close(is, Word{Run: h.Run, At: h.At})
-	case !r.watches(h.Event, h.Origin):
+	case !r.watches(h):
 		return Change{}
 	case r.Each || h.Success:
 		n := begin(r, h)

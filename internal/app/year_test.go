@@ -43,7 +43,7 @@ var yearTables = map[string]bool{
 	"workflow": true, "version": true, "version_file": true, "run": true, "attempt": true, "event": true, "request": true,
 	"fire": true, "fire_day": true, "backfill": true, "backfill_run": true, "handler": true, "token": true, "session": true,
 	"roll": true, "run_key": true, // of SQLite
-	"unsuccessful": true, "log": true, "node_order": true, // of PostgreSQL
+	"unsuccessful": true, "run_tag": true, "log": true, "node_order": true, // of PostgreSQL
 	"meta": false, "shard": false, "shift": false, "trigger": false, "trigger_on": false, "queue": false, "class": false, "line": false,
 	"rights": false, "principal": true, "role": true, "binding": true, "password": true, "identity": true, "secret": true, "secret_key": false,
 	"audit": true, "audit_tree": false, "alert_channel": false, "connection": false, "git_source": false, "namespace": false, "tally": true, "tally_mark": false, "trace_mark": false, "sent_event": true, "sent_head": false, "namespace_use": false, "namespace_stock": false, "alert_silence": false, "alert_rules": false, "member_lost": false, "incident": true, "notice": true,
@@ -404,13 +404,13 @@ func (y *year) people() {
 	}
 }
 
-// runs has runs of a workflow, each with a line of the ledger, some with a key, some failed.
+// runs has runs of a workflow, each with a tag and a line of the ledger, some with a key, some failed.
 func (y *year) runs(w dag.WorkflowID) {
 	var made []dag.RunRow
 	for i := range 6 {
 		at := y.st.now + dag.Micros(i)*dag.Micros((yearStep/7).Microseconds())
-		r := dag.RunRow{Header: dag.Header{ID: y.id(), Workflow: w, Version: 1, Origin: dag.OriginSchedule, User: fmt.Sprint("user-", y.step), Created: at},
-			State: dag.RunRunning, Generation: 1}
+		r := dag.RunRow{Header: dag.Header{ID: y.id(), Workflow: w, Version: 1, Origin: dag.OriginSchedule, User: fmt.Sprint("user-", y.step), Created: at,
+			Fire: &dag.Fire{Tags: dag.Tags(fmt.Sprintf("order=%d/%d/%d", y.step, w, i))}}, State: dag.RunRunning, Generation: 1}
 		if w < 1000 {
 			r.Version = y.versions
 		}

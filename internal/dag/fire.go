@@ -15,6 +15,7 @@ type Fire struct {
 	FailLost bool
 	Parent   *Parent // the call that started it
 	Trace    string  // the trace context of the caller, as ParseTrace returns it; "": none
+	Tags     Tags    // the tags of the run
 }
 
 // Alone reports whether a run has no trigger and no relation to another run. f may be nil.
@@ -62,6 +63,7 @@ const (
 	fireOf
 	fireFrom
 	fireParent
+	fireTags
 	fireFlags
 )
 
@@ -106,7 +108,13 @@ func (f *Fire) Pack() []byte {
 	if f.Parent != nil {
 		flags |= fireParent
 	}
+	if f.Tags != "" {
+		flags |= fireTags
+	}
 	w.byte(flags)
+	if f.Tags != "" {
+		w.tags(f.Tags)
+	}
 	w.text(f.Trigger)
 	w.text(joinTrace(f.Key, f.Trace))
 	w.uint(uint64(f.Instant))
@@ -136,7 +144,11 @@ func UnpackFire(b []byte) (*Fire, error) {
 	}
 	u := unpacker{b: b}
 	form, flags := u.byte(), u.byte()
-	f := &Fire{Trigger: u.text(), FailLost: flags&fireFailLost != 0}
+	f := &Fire{FailLost: flags&fireFailLost != 0}
+	if flags&fireTags != 0 {
+		f.Tags = u.tags()
+	}
+	f.Trigger = u.text()
 	if f.Key, f.Trace = cutTrace(u.text()); f.Trace == noTrace {
 		f.Trace = ""
 	}

@@ -86,6 +86,7 @@ func FuzzUnpackFire(f *testing.F) {
 	f.Add((&Fire{}).Pack())
 	f.Add((&Fire{Trigger: "nightly", Instant: 1_700_000_000_000_000, StartBy: 1_700_000_060_000_000, FailLost: true}).Pack())
 	f.Add((&Fire{Parent: &Parent{Task: 3, Line: []Ancestor{{RunID{1}, 7}}}}).Pack())
+	f.Add((&Fire{Tags: "order=17\nteam=data", Trigger: "t"}).Pack())
 	f.Add((&Fire{Trigger: "t", Key: "hook/00", Backfill: 7, Instant: -1}).Pack())
 	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -225,6 +225,9 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*aler
 	if err != nil || len(rules) == 0 && len(open) == 0 {
 		return nil, err
 	}
+	if h.Run == "" {
+		h.Tags = wf.Tags
+	}
 	h.Of = alert.Subject{Shard: wf.Shard, Workflow: wf.ID, Namespace: wf.Namespace, Name: wf.Name}
 	for i := range rules {
 		if !about(&rules[i]) {

@@ -302,7 +302,7 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 	r := dag.NewRun(dag.Header{
 		ID: NewRunID(), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: pol.Priority,
 		Origin: dag.OriginBackfill, User: b.User, Params: params, Created: s.txn().now.Wall,
-		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID},
+		Fire: &dag.Fire{Trigger: b.Trigger, Instant: at, Backfill: b.ID, Tags: wf.Tags},
 	})
 	s.txn().batch.BackfillRuns = append(s.txn().batch.BackfillRuns, store.BackfillRun{Backfill: b.ID, Workflow: wf.ID, Instant: at, Run: r.ID})
 	if err := s.addRun(r, true, nil); err != nil {

@@ -41,7 +41,8 @@ type childStart struct {
 	Priority   dag.Priority   `json:"priority"`
 	User       string         `json:"user"`
 	Params     []byte         `json:"params"`
-	Fire       []byte         `json:"fire"`            // packed
+	Fire       []byte         `json:"fire"`            // packed, without tags
+	Tags       dag.Tags       `json:"tags,omitempty"`  // of the caller; nodes of earlier versions ignore them
 	Graph      []byte         `json:"graph,omitempty"` // packed: of an errand
 }
 
@@ -75,7 +76,7 @@ func (c *calls) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow,
 		fire.FailLost, fire.Trace = of.FailLost, of.Trace
 	}
 	s := &childStart{Run: dag.ChildID(a), Generation: 1, Workflow: is.Workflow, Version: is.Version, Priority: is.Priority,
-		User: row.User, Params: is.Params, Fire: fire.Pack()}
+		User: row.User, Params: is.Params, Fire: fire.Pack(), Tags: row.Tags()}
 	before, err := c.reads.Begun(ctx, row.ID, a.Task)
 	if err != nil {
 		return nil, err
@@ -211,6 +212,7 @@ func (c *calls) startChild(s *childStart) error {
 	if err != nil {
 		return err
 	}
+	fire.Tags = wf.Tags.With(s.Tags)
 	r := dag.NewRun(dag.Header{ID: s.Run, Shard: wf.Shard, Workflow: wf.ID, Version: s.Version, Priority: s.Priority,
 		Origin: dag.OriginParent, User: s.User, Params: s.Params, Fire: fire, Created: c.txn().now.Wall})
 	if s.Graph != nil {

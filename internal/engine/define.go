@@ -297,7 +297,7 @@ func (d *definitions) define(ch *definition) answer {
 		return a
 	}
 	if decl != nil {
-		next.MaxRuns = decl.MaxRuns
+		next.MaxRuns, next.Tags = decl.MaxRuns, decl.Tags
 		if err := d.schedule.settleChanged(&wf, decl); err != nil { // the due instants are decided by the version under which they were due
 			d.broken(err)
 			return answer{err: err}
@@ -385,7 +385,7 @@ func (d *definitions) declaration(next, was *store.Workflow, ch *definition) (*D
 	case p == nil || next.Version == was.Version && next.State == was.State:
 		return nil, nil
 	case next.State == store.WorkflowDeleted:
-		return &Declaration{MaxRuns: next.MaxRuns}, nil
+		return &Declaration{MaxRuns: next.MaxRuns, Tags: next.Tags}, nil
 	case next.Version == was.Version:
 		return nil, nil
 	}

@@ -92,9 +92,10 @@ func (s *Submission) header(wf *store.Workflow, now dag.Micros) dag.Header {
 	if h.Version == 0 {
 		h.Version = wf.Version
 	}
-	if !s.Of.IsZero() || s.From != "" || s.Trace != "" {
-		h.Fire = &dag.Fire{Of: s.Of, Instant: s.Instant, From: s.From, Trace: s.Trace}
+	if !s.Of.IsZero() || s.From != "" || s.Trace != "" || s.Tags != "" {
+		h.Fire = &dag.Fire{Of: s.Of, Instant: s.Instant, From: s.From, Trace: s.Trace, Tags: s.Tags}
 	}
+	h.Tag(wf.Tags)
 	return h
 }
 

@@ -201,7 +201,7 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 	r := dag.NewRun(dag.Header{
 		ID: dag.RunID(f.s.newID()), Shard: wf.Shard, Workflow: wf.ID, Version: version, Priority: f.pol.Priority, Origin: origin,
 		User: f.actor, Params: params, Created: f.s.txn().now.Wall,
-		Fire: &dag.Fire{Trigger: f.t.Name, Instant: is.Instant, StartBy: is.StartBy, Key: is.Key, FailLost: f.pol.FailLost, Trace: is.Trace},
+		Fire: &dag.Fire{Trigger: f.t.Name, Instant: is.Instant, StartBy: is.StartBy, Key: is.Key, FailLost: f.pol.FailLost, Trace: is.Trace, Tags: wf.Tags},
 	})
 	if err := f.s.addRun(r, is.Key == "", nil); err != nil {
 		return r.ID, "", err

@@ -110,7 +110,7 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error 
 	}
 	for i := range rules {
 		rule := &rules[i]
-		if !rule.Timed() || !rule.Covers(r.Origin) || len(only) > 0 && !slices.Contains(only, ruleOf{r.Workflow, rule.Name}) {
+		if !rule.Timed() || !rule.Covers(r.Origin, r.Tags()) || len(only) > 0 && !slices.Contains(only, ruleOf{r.Workflow, rule.Name}) {
 			continue
 		}
 		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil { // a faulty rule must not prevent the load of a shard
@@ -130,7 +130,7 @@ func (a *alerts) timedFor(r *dag.Run) (bool, error) {
 	if err != nil || c == nil {
 		return false, err
 	}
-	return slices.ContainsFunc(c.rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin) }), nil
+	return slices.ContainsFunc(c.rules, func(rule alert.Rule) bool { return rule.Timed() && rule.Covers(r.Origin, r.Tags()) }), nil
 }
 
 // expectAll begins to watch the unfinished runs of a workflow that has new rules.
@@ -439,7 +439,7 @@ func (a *alerts) now() dag.Micros { return max(a.txn().now.Wall, a.clock()) }
 
 // course describes a run as an event.
 func course(r *dag.Header, now dag.Micros) *alert.Happening {
-	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, At: now}
+	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, Tags: r.Tags(), At: now}
 	if r.Fire != nil {
 		h.Trigger, h.Instant = r.Fire.Trigger, r.Fire.Instant
 	}
@@ -461,7 +461,7 @@ func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening)
 	if delete(late, h.Run); len(late) == 0 {
 		delete(a.times.late, of)
 	}
-	if !rule.Covers(h.Origin) {
+	if !rule.Covers(h.Origin, h.Tags) {
 		return alert.Change{}, nil
 	}
 	if c := rule.Finish(is, h, len(late)); c.Incident != nil || h.Success || rule.Goal() != alert.ForSuccess {

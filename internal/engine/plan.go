@@ -41,9 +41,10 @@ type Planner interface {
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 
-// Declaration holds the triggers and limits that a version declares.
+// Declaration holds the triggers, limits and tags that a version declares.
 type Declaration struct {
 	MaxRuns  int32 // the largest number of active runs of the workflow; 0: any number
+	Tags     dag.Tags
 	Triggers []store.Trigger
 }
 

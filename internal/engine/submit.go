@@ -30,6 +30,7 @@ type Submission struct {
 	Instant  dag.Micros // the logical instant of the repeated run; 0: now
 	From     string     // the task at which the run begins; "": at the first tasks
 	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
+	Tags     dag.Tags   `json:",omitempty"` // in addition to those of the workflow
 	View     bool       `json:"-"`          // true: the answer contains the run as it was accepted
 
 	named bool // the caller chose the ID: a run with this ID may exist

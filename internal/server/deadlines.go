@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"skein.dev/skein/internal/alert"
@@ -47,7 +48,7 @@ func deadlinesOf(s *Server) func(context.Context, *RunPath) (*jsonOut[api.List[a
 		u := &usual{ctx: ctx, s: s, workflow: w.ID}
 		items := []api.Deadline{}
 		for i := range rules {
-			if r := &rules[i]; r.Timed() && r.Covers(row.Origin) {
+			if r := &rules[i]; r.Timed() && r.Covers(row.Origin, row.Tags()) {
 				if d, has := deadlineOf(r, &row, now, u); has {
 					items = append(items, d)
 				}
@@ -122,14 +123,14 @@ func reached(goal string, row *dag.RunRow, c *alert.Course) (at dag.Micros, met 
 	return row.FinishedAt, row.State == dag.RunSucceeded
 }
 
-// firstDue is the first deadline of a future instant of a schedule, or null. Deadlines that count from the
-// start of a run are not known yet.
+// firstDue is the first deadline of a future instant of a schedule, or null. The rules cover the instant.
+// Deadlines that count from the start of a run are not known yet.
 func firstDue(rules []alert.Rule, at time.Time) *api.Time {
 	first := dag.Micros(0)
 	c := alert.Course{Instant: dag.Micros(at.UnixMicro()), Created: dag.Micros(at.UnixMicro())}
 	for i := range rules {
 		r := &rules[i]
-		if r.Deadline == nil || !r.Covers(dag.OriginSchedule) {
+		if r.Deadline == nil {
 			continue
 		}
 		if due, ahead := r.Due(&c, nil); !ahead && due != 0 && (first == 0 || due < first) {
@@ -151,7 +152,7 @@ func withDeadlines(ctx context.Context, s *Server, all []*upcoming, items []api.
 		if err != nil {
 			return err
 		}
-		known[name] = rules
+		known[name] = slices.DeleteFunc(slices.Clone(rules), func(r alert.Rule) bool { return !r.Covers(dag.OriginSchedule, u.w.Tags) })
 	}
 	for i := range items {
 		items[i].DueAt = firstDue(known[items[i].Workflow], items[i].Time.Time)
@@ -166,6 +167,12 @@ func alertRules(def *workflow.Workflow) []api.AlertRule {
 		a := &def.Alerts[i]
 		out[i] = api.AlertRule{Name: a.Name, On: a.On, Channels: a.To, Severity: a.Severity, After: max(a.After, 1), Each: a.Each,
 			Origins: append([]string{}, a.Origin...), Message: textOrNull(a.Message), Escalation: []api.EscalationStep{}}
+		for _, t := range a.Tags {
+			if out[i].Tags == nil {
+				out[i].Tags = api.Tags{}
+			}
+			out[i].Tags[t.Name] = t.Value
+		}
 		for _, step := range a.Escalate {
 			out[i].Escalation = append(out[i].Escalation, api.EscalationStep{Seconds: seconds(step.After), Channels: step.To})
 		}

@@ -108,6 +108,11 @@ func appendRun(b []byte, r *api.Run, last *countsAt) (_ []byte, err error) {
 	b = appendTextOrNull(append(b, `,"from":`...), r.From)
 	b = appendTextOrNull(append(b, `,"parent":`...), r.Parent)
 	b = appendTextOrNull(append(b, `,"parent_task":`...), r.ParentTask)
+	if len(r.Tags) > 0 {
+		if b, err = appendAny(append(b, `,"tags":`...), r.Tags); err != nil {
+			return b, err
+		}
+	}
 	b = appendText(append(b, `,"priority":`...), r.Priority)
 	return appendRest(b, r, last)
 }

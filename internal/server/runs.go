@@ -42,6 +42,7 @@ type RunFilter struct {
 	Backfill  int64    `query:"backfill" minimum:"1" doc:"Only runs of this backfill."`
 	Parent    string   `query:"parent" maxLength:"36" doc:"Only runs that a task of this run has called."`
 	Node      string   `query:"node" maxLength:"255" doc:"Only runs whose tasks this node has made: their leader."`
+	Tag       []string `query:"tag,explode" maxItems:"8" maxLength:"127" doc:"KEY=VALUE: only runs with this tag; repeat it for runs with all of several."`
 	Text      string   `query:"q" maxLength:"255" doc:"Only runs with this text in their id, workflow, key, user, cause or message. Case does not matter."`
 	Count     bool     `query:"count" doc:"With total: how many runs are selected."`
 	Include   []string `query:"include" maxItems:"1" enum:"params" doc:"params: with their parameters, which lists leave out. A page ends early if they are large."`
@@ -114,6 +115,9 @@ func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, e
 	q = store.RunQuery{Namespace: f.Namespace, States: f.State, Origin: dag.Origin(f.Origin), Trigger: f.Trigger, Cause: f.Cause,
 		Backfill: f.Backfill, Node: f.Node, Text: f.Text, Count: f.Count, Limit: f.Limit,
 		Params: slices.Contains(f.Include, "params"), Bytes: answerBytesMax}
+	if q.Tags, err = tagsAsked(f.Tag); err != nil {
+		return q, err
+	}
 	if f.Workflow != "" {
 		w, err := s.findWorkflow(ctx, f.Workflow)
 		if err != nil {
@@ -144,6 +148,22 @@ func runQuery(ctx context.Context, s *Server, f *RunFilter) (q store.RunQuery, e
 		}
 	}
 	return q, err
+}
+
+// tagsAsked reads the tags of a query.
+func tagsAsked(all []string) (dag.Tags, error) {
+	m := make(map[string]string, len(all))
+	for _, text := range all {
+		key, value, _ := strings.Cut(text, "=")
+		if err := dag.CheckTag(key, value); err != nil {
+			return "", invalid("tag=%s: want KEY=VALUE: %s", text, err)
+		}
+		if was, twice := m[key]; twice && was != value {
+			return "", invalid("tag: nothing has two values of one key, %s=%s and %s=%s", key, was, key, value)
+		}
+		m[key] = value
+	}
+	return dag.TagsOf(m, dag.TagsGivenMax)
 }
 
 // instantOf reads an instant of a query. It returns 0 for "".

@@ -173,6 +173,12 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 		sub.Trace = of.Trace()
 	}
 	sub.Key = req.IdempotencyKey
+	if sub.Tags, err = dag.TagsOf(req.Tags, dag.TagsGivenMax); err != nil {
+		return sub, invalid("tags: %s", err)
+	}
+	if of != nil {
+		sub.Tags = sub.Tags.With(of.Tags())
+	}
 	if sub.Version == 0 {
 		sub.Version = w.Version
 	}
@@ -277,17 +283,28 @@ func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, 
 		Priority string
 	}
 	a := asked{w.Namespace + "/" + w.Name, req.Version, req.Params, req.Priority}
+	if len(req.Tags) > 0 {
+		return hashJSON(struct {
+			asked
+			Of, From string
+			Tags     api.Tags
+		}{a, runOrNone(of), req.From, req.Tags})
+	}
 	if of == nil && req.From == "" {
 		return hashJSON(a)
 	}
 	again := struct {
 		asked
 		Of, From string
-	}{asked: a, From: req.From}
-	if of != nil {
-		again.Of = of.ID.String()
-	}
+	}{asked: a, Of: runOrNone(of), From: req.From}
 	return hashJSON(again)
+}
+
+func runOrNone(of *dag.Header) string {
+	if of == nil {
+		return ""
+	}
+	return of.ID.String()
 }
 
 // hasTask refuses a start at a task that the version does not have.

@@ -177,7 +177,7 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 			r.Parent, r.ParentTask = page.textOrNull(p.Up().Run.String()), page.textOrNull(v.ParentTask)
 		}
 		r.Trigger, r.Backfill = page.textOrNull(v.Fire.Trigger), someOrNull(v.Fire.Backfill, v.Fire.Backfill != 0)
-		r.From = page.textOrNull(v.Fire.From)
+		r.From, r.Tags = page.textOrNull(v.Fire.From), tagsOf(v.Fire.Tags)
 		if !v.Fire.Of.IsZero() {
 			r.RerunOf = page.textOrNull(v.Fire.Of.String())
 		}
@@ -193,6 +193,14 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 		hideSealed(v.Params, r.Params)
 	}
 	return r, nil
+}
+
+// tagsOf returns tags in the form of the API: nil if there are none.
+func tagsOf(t dag.Tags) api.Tags {
+	if t == "" {
+		return nil
+	}
+	return t.Map()
 }
 
 // hideSealed removes sealed texts from parameters. A sealed text tells a reader nothing, but if it were given
@@ -279,7 +287,7 @@ func workflowOf(w *store.Workflow) api.Workflow {
 	return api.Workflow{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Name: w.Name, State: w.State, Version: w.Version,
 		Latest: w.Latest, Revision: w.Revision, CreatedAt: instant(w.Created), ModifiedAt: instant(w.Modified),
-		MaxRuns: intOrNull(w.MaxRuns, w.MaxRuns != 0),
+		MaxRuns: intOrNull(w.MaxRuns, w.MaxRuns != 0), Tags: tagsOf(w.Tags),
 	}
 }
 

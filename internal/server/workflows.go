@@ -21,7 +21,8 @@ import (
 type listWorkflowsIn struct {
 	Page
 	SystemFilter
-	Namespace string `query:"namespace" doc:"Absent: all."`
+	Namespace string   `query:"namespace" doc:"Absent: all."`
+	Tag       []string `query:"tag,explode" maxItems:"8" maxLength:"127" doc:"KEY=VALUE: only workflows with this tag; repeat it for workflows with all of several."`
 }
 
 func (s *Server) listWorkflows(ctx context.Context, in *listWorkflowsIn) (*jsonOut[api.List[api.Workflow]], error) {
@@ -32,6 +33,9 @@ func (s *Server) listWorkflows(ctx context.Context, in *listWorkflowsIn) (*jsonO
 	q := store.WorkflowQuery{Namespace: in.Namespace, After: after, Limit: in.Limit + 1}
 	if in.hides(in.Namespace, "") {
 		q.Not = engine.SystemNamespace
+	}
+	if q.Tags, err = tagsAsked(in.Tag); err != nil {
+		return nil, err
 	}
 	ws, err := s.engine.Workflows(ctx, q)
 	if err != nil {

@@ -49,7 +49,7 @@ func (t *Table) Index(name string) int {
 func Tables() []*Table {
 	return []*Table{
 		table("handler", "id i8, uuid id, node t, started i8"),
-		table("workflow", "id i8, shard i4, namespace t, name t, state t, version i4, latest i4, max_runs i4, revision i8, created i8, modified i8"),
+		table("workflow", "id i8, shard i4, namespace t, name t, state t, version i4, latest i4, max_runs i4, revision i8, created i8, modified i8, tags t"),
 		table("version", "workflow i8, version i4, source b, def b, graph b, digest b, user t, created i8"),
 		table("version_file", "workflow i8, version i4, name t, mode i8, data b"),
 		table("run", "id id, shard i4, workflow i8, version i4, priority t, origin t, user t, key t?, key_hash b?, params b?, fire b?, "+

@@ -15,6 +15,7 @@ type RunQuery struct {
 	Namespace string         // of the workflow
 	States    []string       // any of these run states; StateActive means all unfinished states
 	User      string
+	Tags      dag.Tags // runs that have all of these tags
 	Origin    dag.Origin
 	Cause     string
 	Trigger   string    // the name of the trigger that started the run
@@ -128,6 +129,11 @@ func (q *RunQuery) Fits(r *dag.RunRow, states []string, names *Names) bool {
 		q.Until != 0 && r.Created >= q.Until,
 		len(states) > 0 && !slices.Contains(states, r.State.String()):
 		return false
+	}
+	for tag := range q.Tags.Lines() {
+		if !r.Tags().Has(tag) {
+			return false
+		}
 	}
 	return q.fitsFire(r) && q.fitsNames(r, names)
 }

@@ -118,10 +118,11 @@ type Workflow struct {
 	Namespace string
 	Name      string
 	State     string
-	Version   int32 // the version of new runs
-	Latest    int32 // the newest version; it differs from Version after a rollback
-	MaxRuns   int32 // the largest number of active runs, taken from Version; 0: any number
-	Revision  int64 // +1 at every change: the ETag
+	Version   int32    // the version of new runs
+	Latest    int32    // the newest version; it differs from Version after a rollback
+	MaxRuns   int32    // the largest number of active runs, taken from Version; 0: any number
+	Tags      dag.Tags // of new runs, taken from Version
+	Revision  int64    // +1 at every change: the ETag
 	Created   dag.Micros
 	Modified  dag.Micros
 }
@@ -243,10 +244,21 @@ func ByTask(a, b dag.AttemptRow) int {
 // WorkflowQuery selects workflows by namespace and name; After is a cursor of the form
 // that Next gives.
 type WorkflowQuery struct {
-	Namespace string // "": all
-	Not       string // a namespace that the list leaves out; "": no namespace
-	After     string // "namespace/name"
+	Namespace string   // "": all
+	Not       string   // a namespace that the list leaves out; "": no namespace
+	After     string   // "namespace/name"
+	Tags      dag.Tags // only workflows that have all of these tags
 	Limit     int
+}
+
+// Fits reports whether a workflow has the tags of the query.
+func (q *WorkflowQuery) Fits(w *Workflow) bool {
+	for tag := range q.Tags.Lines() {
+		if !w.Tags.Has(tag) {
+			return false
+		}
+	}
+	return true
 }
 
 // Info describes a database.

@@ -83,7 +83,7 @@ func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declarati
 	if err != nil {
 		return engine.Declaration{}, fmt.Errorf("triggers of %s/%s: %w", namespace, name, err)
 	}
-	d := engine.Declaration{MaxRuns: w.MaxRuns, Triggers: make([]store.Trigger, 0, len(w.Triggers))}
+	d := engine.Declaration{MaxRuns: w.MaxRuns, Tags: w.TagLines(), Triggers: make([]store.Trigger, 0, len(w.Triggers))}
 	for i := range w.Triggers {
 		t := w.Triggers[i]
 		if t.Priority == "" {

@@ -16,6 +16,7 @@ type Alert struct {
 	After    int64    `json:"after,omitempty"`
 	Each     bool     `json:"each,omitempty"`
 	Origin   []string `json:"origin,omitempty"`
+	Tags     []KV     `json:"tags,omitempty"` // of the runs
 	Message  string   `json:"message,omitempty"`
 	// Rules about the time of runs.
 	Deadline *AlertDeadline `json:"deadline,omitempty"`
@@ -59,6 +60,7 @@ func alertShape() *shape {
 		key{name: "after", doc: "The incident opens at this event in a row; default: 1.", shape: integer(1, 1000)},
 		key{name: "each", doc: "true: one message for each event, and no incident that stays open.", shape: boolean()},
 		key{name: "origin", doc: "The runs that it is about; default: all but backfills.", shape: forms("an origin or a list of origins", origin, listOf("a list of origins", origin))},
+		key{name: "tags", doc: "Only runs that have all of these tags.", shape: tagsShape()},
 		key{name: "message", doc: "A text for the people who are notified.", shape: text("a text")},
 		key{name: "tasks", doc: "Only if one of these tasks failed.", later: "alert_filters", shape: anything},
 		key{name: "if", doc: "Only if a condition holds.", later: "alert_filters", shape: anything},
@@ -124,6 +126,7 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 		r.failNode(v, join(at, key), message, hint)
 		ok = false
 	}
+	a.Tags = r.tags(n.get("tags"), join(at, "tags"))
 	r.alertTimes(n, &a, fail)
 	a.Escalate = r.alertRungs(n.get("escalate"), fail)
 	if len(a.Escalate) > 0 && (a.Each || len(a.On) == 1 && a.On[0] == "succeeded") {

@@ -128,6 +128,7 @@ func workflowShape() *shape {
 		key{name: "name", must: true, doc: "Name of the workflow, unique in its namespace.", shape: workflowName()},
 		key{name: "namespace", doc: "Namespace of the workflow; default: default.", shape: workflowName()},
 		key{name: "description", doc: "What the workflow does, for people.", shape: textOrNothing("a text")},
+		key{name: "tags", doc: "Words by which lists and alerts find the workflow and its runs, such as {team: data}.", shape: tagsShape()},
 		key{name: "params", doc: "Parameters that a start gives.", shape: params},
 		key{name: "triggers", doc: "What starts the workflow: schedules and sensors.",
 			shape: list("a list of triggers", triggerShape())},

@@ -46,6 +46,7 @@ func (r *reader) workflow(n *node) *Workflow {
 			OnLost: d.get("on_lost").str(), StartBy: durationAt(d.get("start_deadline")), Resources: r.resources(d.get("resources"), "defaults.resources"),
 			Access: r.access(d.get("access"), "defaults.access")}
 	}
+	w.Tags = r.tags(n.get("tags"), "tags")
 	r.params(w, n.get("params"))
 	w.MaxRuns = int32(intOf(n.get("max_concurrent_runs"), 0))
 	if keep := n.get("retention"); keep != nil && keep.kind == mapNode {

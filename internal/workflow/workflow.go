@@ -16,6 +16,7 @@ type Workflow struct {
 	Namespace   string    `json:"namespace"`
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`
+	Tags        []KV      `json:"tags,omitempty"` // sorted by key
 	Params      []Param   `json:"params,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
 	Priority    string    `json:"priority,omitempty"`   // a level's name; "" is medium

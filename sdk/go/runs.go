@@ -47,7 +47,8 @@ type RunsQuery struct {
 	States    []string // runs in any of these states, in addition to State
 	User      string
 	Origin    string
-	Trigger   string // the name of the trigger that started the runs
+	Tags      map[string]string // runs that have all of these tags
+	Trigger   string            // the name of the trigger that started the runs
 	Cause     string
 	Backfill  int64
 	Parent    string // the run whose task called the runs
@@ -71,6 +72,9 @@ func (q RunsQuery) values() url.Values {
 	}
 	for _, state := range q.States {
 		v.Add("state", state)
+	}
+	for key, value := range q.Tags {
+		v.Add("tag", key+"="+value)
 	}
 	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
 		if !at.IsZero() {

@@ -26,8 +26,9 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 // WorkflowsQuery selects workflows. Zero fields select everything except the built-in workflows.
 type WorkflowsQuery struct {
 	Namespace string
-	System    bool // true: the built-in workflows are included
-	Limit     int  // 0: the server chooses it
+	Tags      map[string]string // workflows that have all of these tags
+	System    bool              // true: the built-in workflows are included
+	Limit     int               // 0: the server chooses it
 	Cursor    string
 }
 
@@ -36,6 +37,9 @@ func (c *Client) ListWorkflows(ctx context.Context, q WorkflowsQuery) (page api.
 	k := newCall(http.MethodGet, nil, "workflows")
 	k.query = pageQuery(q.Cursor, q.Limit)
 	set(k.query, "namespace", q.Namespace)
+	for key, value := range q.Tags {
+		k.query.Add("tag", key+"="+value)
+	}
 	setTrue(k.query, "system", q.System)
 	_, err = c.do(ctx, k, &page)
 	return page, err

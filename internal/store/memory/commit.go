@@ -309,7 +309,7 @@ func (x *tx) updateWorkflow(w *store.Workflow) error {
 	}
 	next := old // shard, name and creation are written only once
 	next.State, next.Version, next.Latest = w.State, w.Version, w.Latest
-	next.Revision, next.Modified, next.MaxRuns = w.Revision, w.Modified, w.MaxRuns
+	next.Revision, next.Modified, next.MaxRuns, next.Tags = w.Revision, w.Modified, w.MaxRuns, w.Tags
 	return x.setWorkflow(next)
 }
 

@@ -184,10 +184,14 @@ func (s *Store) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.W
 			if byName(key, after) <= 0 && q.After != "" || q.Namespace != "" && key.namespace != q.Namespace || q.Not != "" && key.namespace == q.Not {
 				continue
 			}
+			wf := s.workflows[s.names[key]]
+			if !q.Fits(&wf) {
+				continue
+			}
 			if len(found) == pageSize(q.Limit) {
 				break
 			}
-			found = append(found, s.workflows[s.names[key]])
+			found = append(found, wf)
 		}
 		return nil
 	})

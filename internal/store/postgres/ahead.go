@@ -195,7 +195,7 @@ func (d *DB) writeAhead(f *flight) {
 		d.writers.give(c)
 		return
 	}
-	x := &tx{ctx: f.ctx, conn: c, batch: b, ahead: true, waves: d.waves.plan(b)}
+	x := &tx{ctx: f.ctx, conn: c, batch: b, ahead: true, waves: d.waves.plan(b), tags: d.stands.Load() >= formatTags}
 	if err := x.plan(d); err != nil || x.waves.unpack != nil {
 		d.writers.give(c)
 		d.forget(b)

@@ -25,6 +25,8 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		query{"missingSubmitted", most, report("run %s is not on the list of submitted runs")},
 		query{"strayUnsuccessful", most, report("run %s is on the list of unsuccessful runs and does not belong there")},
 		query{"missingUnsuccessful", most, report("run %s is not on the list of unsuccessful runs")},
+		query{"strayTags", most, report("run %s is on the list of a tag that it does not have")},
+		query{"missingTags", most, report("run %s is not on the list of one of its tags")},
 		query{"strayLine", most, report("run %s is in a line and does not belong there")},
 		query{"miscounted", nil, func(r *row) error {
 			bad = append(bad, fmt.Sprintf("shard %d says that it has %d workflows, and it has %d", r.int(), r.int(), r.int()))

@@ -70,6 +70,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 	if d.stands.Load() >= formatWaves {
 		x.waves = d.waves.plan(b)
 	}
+	x.tags = d.stands.Load() >= formatTags
 	x.small = small(b) && x.waves.none()
 	if err := x.plan(d); err != nil {
 		return 0, err
@@ -79,7 +80,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 
 // writeNames are the statements of a transaction. Statements with a form for one row are prepared in both
 // forms.
-var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "listState", "unlistState", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
+var writeNames = []string{"fence", "hold", "insertRun", "updateRun", "fillRun", "enlist", "listState", "unlistState", "listTag", "relist", "strike", "unpackWaves", "insertWave", "dropWaves", "await", "met", "insertEvent", "insertEventAhead", "insertAttempt", "firstAttempt", "updateAttempt",
 	"insertWorkflow", "updateWorkflow", "insertVersion", "insertFile", "insertRequest", "insertMessage",
 	"consumeMessages", "insertTrigger", "updateTrigger", "deleteTrigger", "hear", "unhear", "insertFire", "updateFire",
 	"insertBackfill", "updateBackfill", "insertBackfillRun",
@@ -120,6 +121,7 @@ type tx struct {
 	fail   error // set: no further statement may be sent
 	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
+	tags   bool // all programs know the tags of runs
 	held   []held
 	folded string // the name of the one statement that it became
 }

@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 42
+	formatNewest = 43
 	// formatRising is the first format of a database that records how many migrations were applied, and whose
 	// format rises when all nodes know the next one.
 	formatRising = 10
@@ -69,6 +69,8 @@ const (
 	formatTally = 35
 	// formatShift is the first format under which all programs know shifts.
 	formatShift = 38
+	// formatTags is the first format under which all programs know the tags of runs.
+	formatTags = 43
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

@@ -45,7 +45,7 @@ WITH oldest AS MATERIALIZED (
   ORDER BY o.id LIMIT $5
 ), gone AS (
   DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0
-  RETURNING id, state, finished, generation, octet_length(params) AS size
+  RETURNING id, state, finished, generation, octet_length(params) AS size, fire
 ), k AS (
   INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
   SELECT w.namespace, w.shard, 1, 0, 0, -sum(g.size) FROM gone g JOIN workflow w ON w.id = $1 WHERE g.size >= 1024 GROUP BY w.namespace, w.shard
@@ -57,6 +57,8 @@ WITH oldest AS MATERIALIZED (
   ON CONFLICT (workflow, span, task, at) DO UPDATE SET n = t.n + excluded.n
 ), s AS (
   DELETE FROM unsuccessful u USING gone g WHERE u.state = g.state AND u.run = g.id
+), g AS (
+  DELETE FROM run_tag u USING gone r CROSS JOIN LATERAL run_tags(r.fire) t WHERE u.tag = t AND u.run = r.id
 ), a AS (
   DELETE FROM attempt WHERE run = ANY (ARRAY(SELECT id FROM gone))
 ), e AS (

@@ -56,7 +56,7 @@ WITH least AS (
 SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM gone);
 
 -- name: deletedWorkflows
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow
 WHERE state = 'deleted' AND id > $1 ORDER BY id LIMIT $2;
 
 -- name: expireWorkflow

@@ -287,7 +287,7 @@ func (d *DB) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflo
 // Workflows implements store.Store.
 func (d *DB) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	namespace, name := cut(q.After)
-	a := args{}.text(q.Namespace).text(namespace).text(name).int8(limitOf(q.Limit)).text(q.Not)
+	a := args{}.text(q.Namespace).text(namespace).text(name).int8(limitOf(q.Limit)).text(q.Not).array(texts(slices.Collect(q.Tags.Lines())))
 	return list(ctx, d, query{name: "workflowsOf", args: a}, scanWorkflow)
 }
 

@@ -126,6 +126,23 @@ FROM unnest($3::text[]) s (state) CROSS JOIN LATERAL (
   ORDER BY l.run DESC LIMIT $5) r
 ORDER BY r.id DESC LIMIT $5;
 
+-- name: runsOfTag
+SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, NULL::bytea, r.fire, r.created,
+  r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,
+  r.leader, r.leader_at, r.claim, coalesce(octet_length(r.params), 0)::bigint
+FROM (SELECT run FROM run_tag WHERE tag = $11 AND run <= $1 AND run >= $2 ORDER BY run DESC) l
+  CROSS JOIN LATERAL (SELECT * FROM run WHERE run.id = l.run OFFSET 0) r
+WHERE (cardinality($3::text[]) = 0 OR r.state = ANY ($3)) AND r.created >= $4 AND ($8 = 0::bigint OR r.created < $8)
+  AND ($9 = '' OR r.origin = $9) AND ($10 = '' OR r.cause = $10)
+  AND ($6 = 0::bigint OR r.workflow = $6) AND ($7 = '' OR r.username = $7)
+ORDER BY l.run DESC LIMIT $5;
+
+-- name: floorOfTag
+SELECT run FROM run_tag WHERE run <= $1 AND tag = $3 ORDER BY run DESC OFFSET $2 LIMIT 1;
+
+-- name: countOfTag
+SELECT count(*) FROM (SELECT FROM run_tag WHERE run <= $1 AND tag = $3 ORDER BY run LIMIT $2) x;
+
 -- name: floorNewest
 SELECT id FROM run WHERE id <= $1 ORDER BY id DESC OFFSET $2 LIMIT 1;
 
@@ -284,15 +301,16 @@ ORDER BY 1, 2;
 SELECT id, uuid::text, node, started FROM handler WHERE id = ANY ($1::bigint[]) ORDER BY id;
 
 -- name: workflowById
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow WHERE id = $1;
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow WHERE id = $1;
 
 -- name: workflowByName
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow
 WHERE namespace = $1 AND name = $2 AND state <> 'deleted';
 
 -- name: workflowsOf
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow
 WHERE state <> 'deleted' AND ($1 = '' OR namespace = $1) AND ($5 = '' OR namespace <> $5) AND (namespace, name) > ($2, $3)
+  AND string_to_array(tags, E'\n') @> $6::text[]
 ORDER BY namespace, name LIMIT $4;
 
 -- name: versionOf
@@ -438,6 +456,12 @@ WHERE r.id IS NULL AND (SELECT listed FROM meta) IS DISTINCT FROM 'ffffffff-ffff
 -- name: missingUnsuccessful
 SELECT r.id FROM run r WHERE r.state IN ('failed', 'stopped', 'skipped') AND r.id >= coalesce((SELECT listed FROM meta), r.id)
   AND NOT EXISTS (SELECT FROM unsuccessful u WHERE u.state = r.state AND u.run = r.id) LIMIT $1;
+
+-- name: strayTags
+SELECT t.run FROM run_tag t LEFT JOIN run r ON r.id = t.run WHERE r.id IS NULL OR NOT EXISTS (SELECT FROM run_tags(r.fire) x WHERE x = t.tag) LIMIT $1;
+
+-- name: missingTags
+SELECT r.id FROM run r CROSS JOIN LATERAL run_tags(r.fire) x WHERE NOT EXISTS (SELECT FROM run_tag t WHERE t.tag = x AND t.run = r.id) LIMIT $1;
 
 -- name: standingRuns
 SELECT r.id, r.shard, r.workflow, r.state, r.intent, r.created, r.split, r.started,

@@ -170,7 +170,7 @@ func scanHandler(c *row, h *store.Handler) error {
 func scanWorkflow(c *row, w *store.Workflow) error {
 	w.ID, w.Shard, w.Namespace, w.Name, w.State = dag.WorkflowID(c.int()), dag.ShardID(c.int()), c.text(), c.text(), c.text()
 	w.Version, w.Latest, w.MaxRuns, w.Revision = int32(c.int()), int32(c.int()), int32(c.int()), c.int()
-	w.Created, w.Modified = c.micros(), c.micros()
+	w.Created, w.Modified, w.Tags = c.micros(), c.micros(), dag.Tags(c.text())
 	return c.damaged("workflow %d", w.ID)
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -25,6 +26,7 @@ const rowsRoom = 51
 type runList struct {
 	page, floor, count string // statements
 	by                 args   // further parameters of floor and count
+	own                args   // further parameters of page
 	exact              bool   // every row of the list is selected
 }
 
@@ -41,7 +43,15 @@ func listOf(d *DB, q *store.RunQuery, states []string) runList {
 	every := slices.Equal(states, (&store.RunQuery{States: []string{store.StateActive}}).Expanded())
 	switch {
 	case unfinished:
-		return runList{page: "runsActive", floor: "floorActive", count: "countActive", exact: every && plain && q.Workflow == 0 && q.User == ""}
+		return runList{page: "runsActive", floor: "floorActive", count: "countActive", exact: every && plain && q.Workflow == 0 && q.User == "" && q.Tags == ""}
+	case q.Tags != "":
+		first, all := "", 0
+		for tag := range q.Tags.Lines() {
+			first, all = cmp.Or(first, tag), all+1
+		}
+		by := args{}.blob([]byte(first))
+		return runList{page: "runsOfTag", floor: "floorOfTag", count: "countOfTag", by: by, own: by,
+			exact: plain && all == 1 && len(states) == 0 && q.Workflow == 0 && q.User == ""}
 	case unsuccessful && q.Workflow != 0:
 		return runList{page: "runsUnsuccessfulOf", floor: "floorUnsuccessfulOf", count: "countUnsuccessfulOf", by: args{}.int8(int64(q.Workflow)).array(texts(states)),
 			exact: plain && q.User == ""}
@@ -129,6 +139,7 @@ func (l *listing) bounded(rows int64) args {
 func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes []int64, last dag.RunID, read int, err error) {
 	a := args{}.id(l.from).id(l.floor).array(texts(l.states)).int8(int64(l.q.Since)).int8(int64(limit)).
 		int8(int64(l.q.Workflow)).text(l.q.User).int8(int64(l.q.Until)).text(string(l.q.Origin)).text(l.q.Cause)
+	a = append(a, l.list.own...)
 	rows, sizes = make([]dag.RunRow, 0, min(limit, rowsRoom)), make([]int64, 0, min(limit, rowsRoom))
 	err = l.query(ctx, l.list.page, a, func(r *row) error {
 		read++
@@ -151,7 +162,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 	bytes, looked, others := int64(0), 0, false
 	for {
 		step := limit + 1 - len(page.Runs)
-		if l.q.Looks() || others {
+		if l.q.Looks() || others || l.q.Tags != "" && !l.list.exact {
 			step = lookStep
 		}
 		rows, sizes, last, read, err := l.rows(ctx, step)

@@ -35,6 +35,7 @@ DELETE FROM era;
 INSERT INTO active (run, shard) SELECT id, shard FROM run WHERE finished = 0;
 INSERT INTO submitted (run, shard) SELECT id, shard FROM run WHERE finished = 0 AND state = 'submitted';
 INSERT INTO unsuccessful (run, workflow, state) SELECT id, workflow, state FROM run WHERE state IN ('failed', 'stopped', 'skipped');
+INSERT INTO run_tag (tag, run) SELECT t, id FROM run, run_tags(fire) t;
 SELECT restock();
 UPDATE meta SET listed = NULL WHERE format >= 16; -- no program is left that does not write the list
 SELECT setval(pg_get_serial_sequence('handler', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM handler;
@@ -55,11 +56,11 @@ COPY handler (id, uuid, node, started) FROM STDIN (FORMAT binary);
 
 -- name: export workflow
 -- Deleted workflows come last, because the others are spread over the shards without them.
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow
 ORDER BY state = 'deleted', id;
 
 -- name: import workflow
-COPY workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified) FROM STDIN (FORMAT binary);
+COPY workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags) FROM STDIN (FORMAT binary);
 
 -- name: export version
 SELECT workflow, version, source, def, graph, digest, username, created FROM version ORDER BY workflow, version;

@@ -89,7 +89,7 @@ func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
 
 func (x *tx) insertRuns(b *store.Batch) {
 	rows, list, wait := x.conn.room("insertRun"), x.conn.room("enlist"), x.conn.room("await")
-	line, states := x.conn.room("putInLine"), x.conn.room("listState")
+	line, states, tags := x.conn.room("putInLine"), x.conn.room("listState"), x.conn.room("listTag")
 	for i := range b.RunInserts {
 		r := &b.RunInserts[i]
 		seq, fenced := x.seq(r.Shard)
@@ -97,10 +97,10 @@ func (x *tx) insertRuns(b *store.Batch) {
 			x.fail = fmt.Errorf("run %s is of shard %d, which has no fence: %w", r.ID, r.Shard, store.ErrFenced)
 			return
 		}
-		e := x.past.Of(r.ID)
+		e, fire := x.past.Of(r.ID), x.fireOf(r)
 		rows.row().id(&r.ID).int4(int32(r.Shard)).int8(int64(r.Workflow)).int4(r.Version).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
-			blob(r.Fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
+			blob(fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
 		rows.blob(dag.PackClaims(r.Claim, r.Shares)).blob(x.hands.Take(r.ID))
 		if r.Claim.InLine() {
@@ -115,12 +115,27 @@ func (x *tx) insertRuns(b *store.Batch) {
 		if store.Unsuccessful(r.State) {
 			states.row().id(&r.ID).text(r.State.String())
 		}
+		if fire != nil {
+			for tag := range fire.Tags.Lines() {
+				tags.row().id(&r.ID).blob([]byte(tag))
+			}
+		}
 		x.full(rows)
 		x.full(list)
 		x.full(wait)
 		x.full(line)
 	}
-	x.pushAll(rows, list, wait, line, states)
+	x.pushAll(rows, list, wait, line, states, tags)
+}
+
+// fireOf returns the origin of a new run, without tags if not all programs know them yet.
+func (x *tx) fireOf(r *dag.RunRow) *dag.Fire {
+	if x.tags || r.Tags() == "" {
+		return r.Fire
+	}
+	f := *r.Fire
+	f.Tags = ""
+	return &f
 }
 
 func (x *tx) pushAll(all ...*rows) {
@@ -293,7 +308,7 @@ func (x *tx) insertWorkflows(b *store.Batch) {
 	for i := range b.WorkflowInserts {
 		w := &b.WorkflowInserts[i]
 		x.one(x.conn.room("insertWorkflow").row().int8(int64(w.ID)).int4(int32(w.Shard)).text(w.Namespace).text(w.Name).text(w.State).
-			int4(w.Version).int4(w.Latest).int4(w.MaxRuns).int8(w.Revision).int8(int64(w.Created)).int8(int64(w.Modified)))
+			int4(w.Version).int4(w.Latest).int4(w.MaxRuns).int8(w.Revision).int8(int64(w.Created)).int8(int64(w.Modified)).text(string(w.Tags)))
 	}
 }
 
@@ -301,7 +316,7 @@ func (x *tx) updateWorkflows(b *store.Batch) {
 	for i := range b.WorkflowUpdates {
 		w := &b.WorkflowUpdates[i]
 		x.one(x.conn.room("updateWorkflow").row().int8(int64(w.ID)).text(w.State).int4(w.Version).int4(w.Latest).int4(w.MaxRuns).
-			int8(w.Revision).int8(int64(w.Modified)))
+			int8(w.Revision).int8(int64(w.Modified)).text(string(w.Tags)))
 	}
 }
 

@@ -172,12 +172,12 @@ WITH written AS (
 SELECT must(count(*) = cardinality($1), 'a run of these events is not its owner''s') FROM written;
 
 -- name: insertWorkflow
-INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 -- name: updateWorkflow
 WITH changed AS (
-  UPDATE workflow SET state = $2, version = $3, latest = $4, max_runs = $5, revision = $6, modified = $7
+  UPDATE workflow SET state = $2, version = $3, latest = $4, max_runs = $5, revision = $6, modified = $7, tags = $8
   WHERE id = $1 AND revision = $6::bigint - 1 RETURNING 1
 )
 SELECT must(count(*) = 1, 'a workflow is not as its owner believes') FROM changed;
@@ -386,6 +386,9 @@ UPDATE meta SET listed = (SELECT id FROM page ORDER BY id LIMIT 1) FROM at RETUR
 INSERT INTO unsuccessful (run, workflow, state) SELECT r.id, r.workflow, coalesce(x.state, $3)
 FROM unnest($1::uuid[], $2::text[]) x (run, state) JOIN run r ON r.id = x.run
 ON CONFLICT DO NOTHING;
+
+-- name: listTag
+INSERT INTO run_tag (run, tag) SELECT x.run, coalesce(x.tag, $3) FROM unnest($1::uuid[], $2::bytea[]) x (run, tag);
 
 -- name: unlistState
 DELETE FROM unsuccessful u USING unnest($1::uuid[], $2::text[]) x (run, state) WHERE u.state = coalesce(x.state, $3) AND u.run = x.run;

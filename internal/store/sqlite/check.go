@@ -50,6 +50,9 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		if state := s.ColumnText(5); store.UnsuccessfulName(state) {
 			expect = append(expect, stateList(state))
 		}
+		for tag := range tagsIn((&row{s: s, col: 6}).blob()).Lines() {
+			expect = append(expect, tagList(tag))
+		}
 		for _, list := range expect {
 			words, bit := lists[rollKey{list, n / packed.PageRuns}], uint64(1)<<(n%64)
 			if words == nil || words[n%packed.PageRuns/64]&bit == 0 {

@@ -355,6 +355,9 @@ func (d *DB) enlistNew(r *dag.RunRow, n int64) error {
 	if err := d.line(r.ID, nil, r.Claim, n); err != nil {
 		return err
 	}
+	if err := enlistTags(d, r.Tags(), n, true); err != nil {
+		return err
+	}
 	workflow, user := d.lists.of(r)
 	if err := d.enlist(workflow, n, true); err != nil {
 		return err
@@ -460,7 +463,7 @@ func (d *DB) workflows(b *store.Batch) error {
 	for i := range b.WorkflowInserts {
 		w := &b.WorkflowInserts[i]
 		s := d.stmts.insertWorkflow.row().int(int64(w.ID)).int(int64(w.Shard)).text(w.Namespace).text(w.Name).text(w.State).
-			int(int64(w.Version)).int(int64(w.Latest)).int(w.Revision).int(int64(w.Created)).int(int64(w.Modified)).int(int64(w.MaxRuns))
+			int(int64(w.Version)).int(int64(w.Latest)).int(w.Revision).int(int64(w.Created)).int(int64(w.Modified)).int(int64(w.MaxRuns)).text(string(w.Tags))
 		if _, err := s.exec(d.conn); err != nil {
 			return err
 		}
@@ -468,7 +471,7 @@ func (d *DB) workflows(b *store.Batch) error {
 	for i := range b.WorkflowUpdates {
 		w := &b.WorkflowUpdates[i]
 		s := d.stmts.updateWorkflow.row().int(int64(w.ID)).text(w.State).int(int64(w.Version)).int(int64(w.Latest)).
-			int(w.Revision).int(int64(w.Modified)).int(int64(w.MaxRuns))
+			int(w.Revision).int(int64(w.Modified)).int(int64(w.MaxRuns)).text(string(w.Tags))
 		if err := s.one(d.conn); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -361,7 +362,11 @@ func (d *DB) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflo
 // Workflows implements store.Store.
 func (d *DB) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	namespace, name := cut(q.After)
-	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, limitOf(q.Limit), q.Not}, scanWorkflow)
+	lines, err := json.Marshal(slices.AppendSeq([]string{}, q.Tags.Lines()))
+	if err != nil {
+		return nil, err
+	}
+	return list(d, ctx, "workflowsOf", []any{q.Namespace, namespace, name, limitOf(q.Limit), q.Not, string(lines)}, scanWorkflow)
 }
 
 func cut(after string) (namespace, name string) {

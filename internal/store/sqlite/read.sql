@@ -103,7 +103,8 @@ SELECT * FROM workflow WHERE id = ?1;
 SELECT * FROM workflow WHERE namespace = ?1 AND name = ?2 AND state <> 'deleted';
 
 -- name: workflowsOf
-SELECT * FROM workflow WHERE state <> 'deleted' AND (?1 = '' OR namespace = ?1) AND (?5 = '' OR namespace <> ?5)
+SELECT * FROM workflow w WHERE state <> 'deleted' AND (?1 = '' OR namespace = ?1) AND (?5 = '' OR namespace <> ?5)
+  AND (?6 = '[]' OR NOT EXISTS (SELECT 1 FROM json_each(?6) t WHERE instr(char(10) || w.tags || char(10), char(10) || t.value || char(10)) = 0))
   AND (namespace, name) > (?2, ?3) ORDER BY namespace, name LIMIT +?4;
 
 -- name: versionOf
@@ -132,7 +133,7 @@ SELECT cluster FROM meta;
 SELECT list, page, bits FROM roll;
 
 -- name: runLists
-SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0), state FROM run;
+SELECT n, workflow, user, finished, n IN (SELECT run FROM stander WHERE kept = 0), state, fire FROM run;
 
 -- name: allLines
 SELECT line, level, asked, first, count, runs FROM line;
@@ -154,7 +155,7 @@ LIMIT 100;
 -- name: finishedRun
 -- The last column tells whether all ends of the run have a seq up to ?2.
 SELECT id, finished, coalesce(key, ''), origin, user, state, generation, coalesce(last_seq, first_seq) <= ?2
-  AND (generation = 1 OR NOT EXISTS (SELECT 1 FROM event WHERE run = ?1 AND seq > ?2)) FROM run WHERE n = ?1 AND finished > 0;
+  AND (generation = 1 OR NOT EXISTS (SELECT 1 FROM event WHERE run = ?1 AND seq > ?2)), fire FROM run WHERE n = ?1 AND finished > 0;
 
 -- name: versionOfRun
 SELECT version FROM run WHERE n = ?1;

@@ -24,6 +24,7 @@ type expired struct {
 	state     string
 	day       int32 // the day of the run's end
 	again     bool  // the run may have ended more than once
+	tags      dag.Tags
 }
 
 // posOf is the position of the run with a number.
@@ -103,6 +104,9 @@ func (d *DB) expire(r *expired, x *store.Expiry) error {
 			return err
 		}
 	}
+	if err := enlistTags(d, r.tags, r.n, false); err != nil {
+		return err
+	}
 	d.numbers.drop(r.id)
 	if err := d.enlist(userList(r.user), r.n, false); err != nil || !x.Tallied {
 		return err
@@ -150,6 +154,7 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 				r := expired{n: n, key: s.ColumnText(2), user: s.ColumnText(4), state: s.ColumnText(5),
 					day: store.DayOf(dag.Micros(s.ColumnInt64(1))), again: s.ColumnInt64(6) > 1}
 				s.ColumnBytes(0, r.id[:])
+				r.tags = tagsIn((&row{s: s, col: 8}).blob())
 				all = append(all, r)
 			}
 			return nil

@@ -23,6 +23,18 @@ func stateList(s string) string { return "s/" + s }
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
 func userList(user string) string          { return "u/" + user }
 
+// tagList is the list of the runs that have a tag, KEY=VALUE.
+func tagList(tag string) string { return "t/" + tag }
+
+// tagsIn returns the tags in the packed origin of a run. A damaged one has none; verify names it.
+func tagsIn(fire []byte) dag.Tags {
+	f, err := dag.UnpackFire(fire)
+	if err != nil || f == nil {
+		return ""
+	}
+	return f.Tags
+}
+
 // lastLists holds the lists of the run that was inserted last: most runs of a transaction have the same
 // workflow and user.
 type lastLists struct {
@@ -77,6 +89,16 @@ func (d *DB) enlist(list string, n int64, on bool) error {
 	if !p.dirty {
 		p.dirty = true
 		d.rolls.dirty = append(d.rolls.dirty, key)
+	}
+	return nil
+}
+
+// enlistTags puts a run on the lists of its tags or removes it from them.
+func enlistTags(d *DB, tags dag.Tags, n int64, on bool) error {
+	for tag := range tags.Lines() {
+		if err := d.enlist(tagList(tag), n, on); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 	if q.User != "" {
 		c.all = append(c.all, userList(q.User))
 	}
+	for tag := range q.Tags.Lines() {
+		c.all = append(c.all, tagList(tag))
+	}
 	c.exact = !q.Looks() && q.Since == 0 && q.Until == 0 && q.Origin == "" && q.Cause == ""
 	if len(states) == 0 {
 		c.exact = c.exact && len(c.all) > 0

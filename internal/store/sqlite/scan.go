@@ -156,6 +156,7 @@ func scanWorkflow(s *sqlite.Stmt, w *store.Workflow) error {
 	w.ID, w.Shard, w.Namespace, w.Name, w.State = dag.WorkflowID(c.int()), dag.ShardID(c.int()), c.text(), c.text(), c.text()
 	w.Version, w.Latest, w.Revision = int32(c.int()), int32(c.int()), c.int()
 	w.Created, w.Modified, w.MaxRuns = c.micros(), c.micros(), int32(c.int())
+	w.Tags = dag.Tags(c.text())
 	return nil
 }
 

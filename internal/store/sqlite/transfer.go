@@ -321,6 +321,9 @@ func (in *importer) list(t *store.Table, values []store.Value) error {
 	if state := string(values[t.Index("state")].Bytes); store.UnsuccessfulName(state) {
 		lists = append(lists, stateList(state))
 	}
+	for tag := range tagsIn(values[t.Index("fire")].Bytes).Lines() {
+		lists = append(lists, tagList(tag))
+	}
 	for _, list := range lists {
 		if err := in.db.enlist(list, n, true); err != nil {
 			return err

@@ -29,12 +29,12 @@ VALUES (?1, lower(substr(hex(?2), 1, 8) || '-' || substr(hex(?2), 9, 4) || '-' |
 
 -- name: export workflow
 -- Deleted workflows come last, because the others are spread over the shards without them.
-SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified FROM workflow
+SELECT id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags FROM workflow
 ORDER BY state = 'deleted', id;
 
 -- name: import workflow
-INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, max_runs, revision, created, modified, tags)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- name: export version
 SELECT workflow, version, source, def, graph, digest, user, created FROM version ORDER BY workflow, version;

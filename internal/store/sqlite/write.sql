@@ -87,11 +87,11 @@ INSERT INTO roll (list, page, bits) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SE
 DELETE FROM roll WHERE list = ?1 AND page = ?2;
 
 -- name: insertWorkflow
-INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified, max_runs)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
+INSERT INTO workflow (id, shard, namespace, name, state, version, latest, revision, created, modified, max_runs, tags)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- name: updateWorkflow
-UPDATE workflow SET state = ?2, version = ?3, latest = ?4, revision = ?5, modified = ?6, max_runs = ?7
+UPDATE workflow SET state = ?2, version = ?3, latest = ?4, revision = ?5, modified = ?6, max_runs = ?7, tags = ?8
 WHERE id = ?1 AND revision = ?5 - 1;
 
 -- name: insertVersion

@@ -40,6 +40,7 @@ func workflows() []check {
 			b.same(b.listed(store.WorkflowQuery{}), []string{"default/same", "other/same"}, "listed")
 		}},
 		{"listed by namespace, then name", listWorkflows},
+		{"found by their tags", workflowTags},
 	}
 }
 

@@ -93,6 +93,7 @@ func queries() []check {
 				b.wantRuns(nil, q, all)
 			}
 		}},
+		{"with tags", runTags},
 		{"limits", runLimits},
 		{"while runs are inserted", pagesWhileInserting},
 		{"while runs are inserted by others", pagesBesideInserting},

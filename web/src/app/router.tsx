@@ -32,7 +32,7 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/workflows',
-    validateSearch: only('q', 'state', 'sort'),
+    validateSearch: only('q', 'state', 'sort', 'tag'),
     component: lazyRouteComponent(() => import('../pages/workflows'), 'Workflows'),
   }),
   createRoute({
@@ -70,7 +70,18 @@ const routes = [
   createRoute({
     getParentRoute: parent,
     path: '/runs',
-    validateSearch: only('state', 'workflow', 'user', 'since', 'cursor', 'backfill', 'trigger', 'node', 'q'),
+    validateSearch: only(
+      'state',
+      'workflow',
+      'user',
+      'since',
+      'cursor',
+      'backfill',
+      'trigger',
+      'node',
+      'q',
+      'tag',
+    ),
     component: lazyRouteComponent(() => import('../pages/runs'), 'Runs'),
   }),
   createRoute({

@@ -21,6 +21,7 @@ import { ReplayView } from './replay'
 import { Events } from './runevents'
 import { isLarge, TaskList } from './runtasks'
 import { RunVerbs } from './runverbs'
+import { Tags } from './tags'
 import { TaskPane } from './taskpane'
 import { TimelineView } from './timeline'
 
@@ -297,6 +298,11 @@ function About({ run }: { run: Run }) {
             {run.rerun_of ? (
               <Field label="Rerun of">
                 <RunLink id={run.rerun_of} />
+              </Field>
+            ) : null}
+            {run.tags ? (
+              <Field label="Tags">
+                <Tags of={run.tags} />
               </Field>
             ) : null}
             {run.backfill ? <Field label="Backfill">{run.backfill}</Field> : null}

@@ -13,6 +13,7 @@ import { Bulk, bulkOf, bulkVerbs } from './bulk'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
+import { Tags, tagOf } from './tags'
 
 const pageSize = 100
 const states = [
@@ -37,8 +38,19 @@ export function Runs() {
   const navigate = useNavigate({ from: '/runs' })
   const [opened] = useState(Date.now)
   const since = sinceOf(search.since, opened)
-  const { state, workflow, user, cursor, backfill, trigger, node, q } = search
-  const filter = { state, workflow, user, since, backfill, trigger, node, q, ns: ns || undefined }
+  const { state, workflow, user, cursor, backfill, trigger, node, q, tag } = search
+  const filter = {
+    state,
+    workflow,
+    user,
+    since,
+    backfill,
+    trigger,
+    node,
+    q,
+    tag: tagOf(tag),
+    ns: ns || undefined,
+  }
   const runs = useRuns({ ...filter, cursor, limit: pageSize, count: cursor ? undefined : true })
   // Without a namespace or a workflow, the runs of the system itself are left out.
   const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
@@ -60,9 +72,9 @@ export function Runs() {
     setSelected(to)
   }
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
-  const narrow = Boolean(workflow || user || since || backfill || trigger || node || q)
+  const narrow = Boolean(workflow || user || since || backfill || trigger || node || q || tag)
   // The verbs on several runs know these filters only: more runs than are shown must not be meant.
-  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || ns)
+  const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || tag || ns)
   const total = runs.data?.total
   return (
     <>
@@ -99,6 +111,7 @@ export function Runs() {
           />
           <TextFilter name="user" label="User" value={user} set={(v) => set({ user: v })} />
           <TextFilter name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
+          <TextFilter name="tag" label="Tag, as team=data" value={tag} set={(v) => set({ tag: v })} />
           <SinceSelect label="Created" value={search.since} set={(v) => set({ since: v })} />
           {node ? (
             <button
@@ -134,6 +147,7 @@ export function Runs() {
                   trigger: undefined,
                   node: undefined,
                   q: undefined,
+                  tag: undefined,
                 })
               }
             >
@@ -280,6 +294,7 @@ function Row({
         {run.origin}
         {run.trigger ? ` ${run.trigger}` : ''}
         {run.user && run.origin !== 'schedule' ? ` · ${run.user}` : ''}
+        <Tags of={run.tags} />
       </td>
     </tr>
   )

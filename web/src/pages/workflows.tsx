@@ -17,27 +17,32 @@ import { Bars } from './bars'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
 import { SavedViews } from './savedviews'
+import { Tags, tagged } from './tags'
 
 const lastRuns = 14
 
 export function Workflows() {
   useWatch()
   const [ns] = useNamespace()
-  const { q = '', state = '', sort = 'name' } = useSearch({ from: '/workflows' })
+  const { q = '', state = '', sort = 'name', tag = '' } = useSearch({ from: '/workflows' })
   const navigate = useNavigate({ from: '/workflows' })
   const workflows = useWorkflows()
   const next = useNextOf(useSchedules().data)
   const recent = useRecent()
   const shown = useMemo(() => {
     const rows = (workflows.data ?? []).filter(
-      (w) => within(ns, w.namespace) && w.workflow.includes(q) && (state === '' || w.state === state),
+      (w) =>
+        within(ns, w.namespace) &&
+        w.workflow.includes(q) &&
+        (state === '' || w.state === state) &&
+        tagged(w.tags, tag),
     )
     const last = (w: Workflow) => recent.get(w.workflow)?.[0]?.created_at ?? ''
     if (sort === 'recent') rows.sort((a, b) => last(b).localeCompare(last(a)))
     if (sort === 'next')
       rows.sort((a, b) => (next.get(a.workflow) ?? '~').localeCompare(next.get(b.workflow) ?? '~'))
     return rows
-  }, [workflows.data, ns, q, state, sort, recent, next])
+  }, [workflows.data, ns, q, state, sort, tag, recent, next])
   const keys = useRowKeys(shown.length, (i) => {
     const w = shown[i]
     if (w) void navigate({ to: '/w/$ns/$name', params: { ns: w.namespace, name: w.name } })
@@ -65,6 +70,14 @@ export function Workflows() {
           aria-label="Filter by name"
           value={q}
           onChange={(e) => set({ q: e.target.value || undefined })}
+        />
+        <input
+          className="input"
+          type="search"
+          placeholder="Tag, as team=data"
+          aria-label="Tag, as team=data"
+          value={tag}
+          onChange={(e) => set({ tag: e.target.value || undefined })}
         />
         {['', 'active', 'paused'].map((s) => (
           <button
@@ -95,7 +108,7 @@ export function Workflows() {
           query={workflows}
           rows={8}
           isEmpty={() => shown.length === 0}
-          empty={<None filtered={q !== '' || state !== '' || ns !== ''} />}
+          empty={<None filtered={q !== '' || state !== '' || tag !== '' || ns !== ''} />}
         >
           {() => (
             <div className="scroll" tabIndex={0}>
@@ -170,6 +183,7 @@ function Row({
         <span className="row">
           <WorkflowLink name={w.workflow}>{short ? w.name : w.workflow}</WorkflowLink>
           {w.state === 'paused' ? <State state="paused" /> : null}
+          <Tags of={w.tags} />
         </span>
         {w.description ? <p className="sub clip narrow">{w.description}</p> : null}
       </td>

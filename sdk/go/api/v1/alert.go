@@ -38,6 +38,7 @@ type AlertRule struct {
 	After      int64            `json:"after" doc:"It opens an alert at this event in a row."`
 	Each       bool             `json:"each" doc:"One message for each event, and no alert that stays open."`
 	Origins    []string         `json:"origins" nullable:"false" doc:"Of the runs that count; none: all but backfills."`
+	Tags       Tags             `json:"tags,omitempty" doc:"Only runs with all of these tags count; absent: all do."`
 	Message    *string          `json:"message"`
 	Deadline   *AlertDeadline   `json:"deadline" doc:"null: it watches no deadline."`
 	Than       *AlertThan       `json:"than" doc:"null: it watches no durations."`

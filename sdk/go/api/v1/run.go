@@ -27,6 +27,7 @@ type Run struct {
 	From        *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
 	Parent      *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
 	ParentTask  *string        `json:"parent_task" doc:"The task of that run."`
+	Tags        Tags           `json:"tags,omitempty" doc:"Absent: it has none."`
 	Priority    string         `json:"priority" enum:"highest,high,medium,low,lowest"`
 	Position    *Position      `json:"position" doc:"In the line of its queue, or of its lock; null: it stands in none."`
 	Key         *string        `json:"idempotency_key"`
@@ -38,6 +39,9 @@ type Run struct {
 	FailedTasks []string       `json:"failed_tasks" nullable:"false" doc:"The first tasks that failed, at most 3."`
 	Tasks       []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks, up to 1,000 of 8 MiB together; null otherwise: read /tasks."`
 }
+
+// Tags are words by which lists and alerts find runs and workflows.
+type Tags map[string]string
 
 // Position is a run's position in its queue.
 type Position struct {
@@ -118,6 +122,7 @@ type RunRequest struct {
 	// Idempotency-Key is the same; given both, they must agree.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
 	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
+	Tags           Tags   `json:"tags,omitempty" doc:"Up to 8, in addition to those of the workflow; of two with one key, this one counts. A key has up to 63 letters, digits, '.', '_', '-' and '/', a value up to 63 bytes of printable text."`
 	// Traceparent takes precedence over the header traceparent, which applies to all starts of a batch.
 	Traceparent string `json:"traceparent,omitempty" maxLength:"512" doc:"The W3C trace context of the caller, if it is not that of the header traceparent. One that is not valid is ignored."`
 }

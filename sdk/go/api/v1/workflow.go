@@ -12,6 +12,7 @@ type Workflow struct {
 	CreatedAt   Time    `json:"created_at" format:"date-time"`
 	ModifiedAt  Time    `json:"modified_at" format:"date-time"`
 	MaxRuns     *int32  `json:"max_concurrent_runs" doc:"Most of its runs that are active at one time, more wait; null: any number."`
+	Tags        Tags    `json:"tags,omitempty" doc:"Those of its current version, which its new runs get; absent: none."`
 	Description *string `json:"description" doc:"null in lists."`
 	Tasks       *int    `json:"tasks" doc:"How many its current version has; null in lists."`
 	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`
