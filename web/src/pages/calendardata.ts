@@ -148,7 +148,18 @@ export function forecast(span: Span, filter: { workflow?: string; ns: string }) 
 }
 
 /** Triggers that compare no time of day, so that a time zone says nothing about them. */
-const timeless = new Set(['webhook', 'file', 'again', 'start', 'event', 'poll', 'query', 'object', 'kafka', 'source'])
+const timeless = new Set([
+  'webhook',
+  'file',
+  'again',
+  'start',
+  'event',
+  'poll',
+  'query',
+  'object',
+  'kafka',
+  'source',
+])
 
 /** The time zone to show behind the rule of a trigger; empty: none. */
 export const zoneOf = (s: Pick<Schedule, 'kind' | 'description' | 'timezone'>): string =>
