@@ -177,7 +177,7 @@ func (s WorkDir) allows(file *os.File) error {
 		if err != nil {
 			return err
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != *s.Owner {
+		if !ownedBy(info, *s.Owner) {
 			return errors.New("the file belongs to another user than the task: let the task write a copy")
 		}
 	}
