@@ -112,9 +112,10 @@ func succeeded() dag.Result { return dag.Result{State: dag.AttemptSucceeded} }
 type logs struct {
 	mu   sync.Mutex // protects following fields
 	text map[server.LogRef][]byte
-	gone int64 // bytes at the beginning of each log that are deleted
-	goes int64 // bytes that will be deleted at the next read
-	bug  bool  // opening a log panics
+	gone int64  // bytes at the beginning of each log that are deleted
+	goes int64  // bytes that will be deleted at the next read
+	bug  bool   // opening a log panics
+	more string // added to each log when its size is read
 
 	index map[server.LogRef][]byte // by log
 	puts  int                      // indexes that were stored
@@ -160,7 +161,9 @@ func (r *logReader) ReadAt(p []byte, off int64) (int, error) {
 func (r *logReader) Size() (int64, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
-	return int64(len(r.l.text[r.ref])), nil
+	size := int64(len(r.l.text[r.ref]))
+	r.l.text[r.ref] = append(r.l.text[r.ref], r.l.more...)
+	return size, nil
 }
 
 func (r *logReader) First(at int64) int64 {

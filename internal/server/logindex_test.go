@@ -172,4 +172,32 @@ func TestLogIndexOfLostBytes(t *testing.T) {
 	if got := b.get(path + "/search?level=error&limit=1"); got.status != 200 || !strings.Contains(got.body, `"offset":340000`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
+	wantProblem(t, b.get(path+"?line=5"), 404, api.ProblemNotFound)
+}
+
+// TestLogIndexWhileGrowing: a log that grows between any two reads of its size has an index, lines and hits
+// with numbers.
+func TestLogIndexWhileGrowing(t *testing.T) {
+	b := newBed(t, false)
+	b.apply("w")
+	run := b.run("w")
+	a := <-b.exec.got
+	b.logs.add(server.LogRef{Namespace: "default", Workflow: "w", Run: a.Run, Task: "a", Attempt: 1}, longLog())
+	b.logs.mu.Lock()
+	b.logs.more = strings.Repeat("one more error\n", 8)
+	b.logs.mu.Unlock()
+	path := "/api/v1/runs/" + run.ID + "/tasks/a/logs"
+	if got := b.get(path + "?line=200010&limit=14"); got.body != "ERROR number 9" {
+		t.Errorf("line 200010: %d %.200s", got.status, got.body)
+	}
+	got := want[api.LogIndex](t, b.get(path+"/index"), 200)
+	if got.Lines == nil {
+		t.Fatalf("%+v", got)
+	}
+	if more := *got.Lines - 200_011; *got.Errors != 10+more || got.Bytes != int64(len(longLog()))+15*more {
+		t.Errorf("%d bytes, %d lines, %d errors", got.Bytes, *got.Lines, *got.Errors)
+	}
+	if got := b.get(path + "/search?level=error&limit=1&after=3000000").body; !strings.Contains(got, `{"line":180009,`) {
+		t.Error(got)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"math"
 	"net/http"
 	"time"
 
@@ -19,8 +21,10 @@ const (
 	// indexesMax and indexBytesMax bound the indexes in memory.
 	indexesMax, indexBytesMax = 64, 32 << 20
 	// indexSoon is the largest part of a log, in bytes, that any request adds to the index. For a longer part, a
-	// request needs one of the searchesMax permits, and reads for at most indexTime.
+	// request needs one of the searchesMax permits, and reads for at most indexTime. A request that has
+	// a permit gives indexAll.
 	indexSoon = 4 << 20
+	indexAll  = math.MaxInt64
 	indexTime = 10 * time.Second
 	// indexStored is the number of blocks that a stored index may lack: a reader describes them again.
 	indexStored = 16
@@ -76,9 +80,7 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 		return false, ctx.Err()
 	}
 	if h.x == nil || h.x.Size() > size {
-		if err := h.read(l.reader, size); err != nil {
-			return false, err
-		}
+		h.read(l.reader, size)
 	}
 	at := h.x.Size()
 	if size-at > soon || at < size && l.first(at) > at {
@@ -88,6 +90,9 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	defer cancel()
 	if err := h.x.Extend(within, l.reader, size); err != nil && within.Err() == nil {
 		h.x = nil
+		if errors.Is(err, fs.ErrNotExist) { // a part was dropped in the meantime
+			err = nil
+		}
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -101,16 +106,13 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 }
 
 // read reads the stored index.
-func (h *heldIndex) read(r LogReader, size int64) (err error) {
+func (h *heldIndex) read(r LogReader, size int64) {
 	var records []byte
 	if of, ok := r.(indexedLog); ok && size >= logindex.From {
 		records, _ = of.Index() // without it, the index is made from the log
 	}
-	if h.x, err = logindex.Read(records, size, r); err != nil {
-		h.x, err = &logindex.Index{}, nil // the last byte that it describes cannot be read
-	}
+	h.x, _ = logindex.Read(records, size, r) // after an error it is empty
 	h.stored = h.x.Done()
-	return err
 }
 
 // store stores the index of a log that has ended, if the stored one lacks much.
@@ -147,7 +149,7 @@ func (l *logOf) place(ctx context.Context, in *logIn) (offset int64, err error) 
 	if in.Line == 0 {
 		none = notFound("the times of this log are not known; begin with an offset or a line")
 	}
-	ok, err := l.withIndex(ctx, size, func(x indexed) error {
+	ok, err := l.withIndex(ctx, indexAll, func(x indexed) error {
 		breaks, found := int64(0), false
 		if in.Line > 0 {
 			offset, breaks, found = x.LineAt(in.Line)
@@ -160,7 +162,9 @@ func (l *logOf) place(ctx context.Context, in *logIn) (offset int64, err error) 
 		case !found:
 			return none
 		}
-		offset, err = l.after(offset, breaks)
+		if offset, err = l.after(offset, breaks); errors.Is(err, fs.ErrNotExist) {
+			return none
+		}
 		return err
 	})
 	if err == nil && !ok {
@@ -234,11 +238,12 @@ func (f logSearch) index(ctx context.Context, in *logIndexIn) (*jsonOut[api.LogI
 	}
 	out := api.LogIndex{Attempt: int64(l.ref.Attempt), Bytes: size, KeptFrom: l.first(0), Marks: []api.LogMark{}, First: []api.LogHit{}}
 	var all []logindex.Entry
-	_, err = l.withIndex(ctx, size, func(x indexed) error {
+	_, err = l.withIndex(ctx, indexAll, func(x indexed) error {
 		if !x.whole {
 			return errIndexing(x.Index, size)
 		}
 		of := x.Totals()
+		out.Bytes = x.Size() // the log may have grown
 		out.Lines, out.Errors, out.Warnings = &of.Lines, &of.Errors, &of.Warnings
 		all = x.Entries()
 		return nil
@@ -259,7 +264,7 @@ func (f logSearch) index(ctx context.Context, in *logIndexIn) (*jsonOut[api.LogI
 				}
 				return nil
 			}}
-		if _, err := q.Search(ctx, l.reader, size); err != nil && !errors.Is(err, errEnough) {
+		if _, err := q.Search(ctx, l.reader, out.Bytes); err != nil && !errors.Is(err, errEnough) {
 			return nil, err
 		}
 	}

@@ -160,7 +160,7 @@ func (l *logOf) part(ctx context.Context, p *partSearch) error {
 			return read >= p.bytes || time.Now().After(p.until)
 		}}
 	if p.query.Level != logindex.Plain && p.size >= logindex.From {
-		_, _ = l.withIndex(ctx, p.size, func(x indexed) error { // without it, all is read
+		_, _ = l.withIndex(ctx, indexAll, func(x indexed) error { // without it, all is read
 			s.Blocks = x.Blocks()
 			if x.whole {
 				p.lines = x.Totals().Lines
@@ -168,7 +168,7 @@ func (l *logOf) part(ctx context.Context, p *partSearch) error {
 			return nil
 		})
 	}
-	s.Line = l.lineOf(ctx, p.from, p.size)
+	s.Line = l.lineOf(ctx, p.from, indexAll)
 	n := int64(0)
 	s.Hit = func(h *logscan.Hit) error {
 		if n == p.limit {
