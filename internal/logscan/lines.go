@@ -51,6 +51,8 @@ type byLines struct {
 	jumped bool  // blocks were left out
 	read   int64
 	told   int64
+	seen   int64       // bytes that the pattern has seen since stop was called
+	stop   func() bool // reports whether the search ends here
 	buf    []byte
 	folded []byte
 }
@@ -63,6 +65,8 @@ func (b *byLines) before(at int64) bool {
 }
 
 func (b *byLines) run(ctx context.Context) error {
+	enough := func() bool { return b.s.Enough != nil && b.s.Enough(b.read) }
+	b.stop = func() bool { return ctx.Err() != nil || enough() }
 	for b.at < b.size {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -101,7 +105,7 @@ func (b *byLines) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if b.at < b.size && b.s.Enough != nil && b.s.Enough(b.read) {
+		if b.at < b.size && enough() {
 			return nil
 		}
 	}
@@ -176,6 +180,11 @@ func (b *byLines) look(limit int) error {
 		}
 		at = i + end + 1
 		b.next(1)
+		if b.seen >= lineMax {
+			if b.seen = 0; b.stop() {
+				break
+			}
+		}
 	}
 	b.at += int64(at)
 	return nil
@@ -230,6 +239,7 @@ func (b *byLines) judge(line []byte, offset int64) error {
 	from, to := 0, 0
 	switch {
 	case b.s.Pattern != nil:
+		b.seen += int64(len(line)) + 1
 		var ok bool
 		if from, to, ok = b.s.Pattern.in(line); !ok {
 			return nil

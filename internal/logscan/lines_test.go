@@ -2,6 +2,8 @@ package logscan
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -150,6 +152,41 @@ func TestPatterns(t *testing.T) {
 	}
 	if _, err := NewPattern("a(b", true); err == nil {
 		t.Error("a group without an end is an expression")
+	}
+	for _, large := range []string{"(" + strings.Repeat(".?", 110) + "){1000}", ".{1000}x"} {
+		if _, err := NewPattern(large, false); err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("%.20s: %v", large, err)
+		}
+	}
+	if _, err := NewPattern(`^.{0,200}(\d{1,3}\.){3}\d+ \p{L}+ .*(\w+\s*){5,20}$`, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPatternEnds: a search by an expression ends within a block, because an expression can be slow. It
+// continues there.
+func TestPatternEnds(t *testing.T) {
+	text := strings.Repeat(strings.Repeat("a", 99)+"\n", block/100)
+	p, err := NewPattern("(a|b)+$", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	s := Searching{Query: Query{Pattern: p}, Enough: func(int64) bool { return true },
+		Hit: func(*Hit) error { n++; return nil }}
+	done, err := s.Search(ctx, logOf(text), int64(len(text)))
+	if err != nil || done.Next > 2*lineMax || done.Next != int64(n)*100 {
+		t.Errorf("the search ends at %d after %d lines: %v", done.Next, n, err)
+	}
+	s.Enough, s.Hit = nil, func(*Hit) error {
+		if n++; n == 1000 {
+			cancel()
+		}
+		return nil
+	}
+	if _, err = s.Search(ctx, logOf(text), int64(len(text))); !errors.Is(err, context.Canceled) || n > 2000 {
+		t.Errorf("%d lines after the caller has left: %v", n, err)
 	}
 }
 

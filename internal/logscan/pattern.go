@@ -7,13 +7,17 @@ import (
 	"regexp/syntax"
 )
 
-// Pattern is a regular expression. Its time is linear in the length of a line, because it never goes back.
+// Pattern is a regular expression. Its time for a line is at most the length of the line times instMax,
+// because it never goes back.
 type Pattern struct {
 	re *regexp.Regexp
 	// need is a text that each match has, if one is known. It is found much faster than the expression.
 	need []byte
 	fold bool // need is in lower case, and the case of A to Z does not matter
 }
+
+// instMax bounds the instructions of the program that an expression becomes. Counts such as {1000} make many.
+const instMax = 1000
 
 // needMin is the least length of a text that is worth a search of its own.
 const needMin = 2
@@ -23,7 +27,7 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 	if !matters {
 		text = "(?i:" + text + ")"
 	}
-	re, err := regexp.Compile(text)
+	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		var at *syntax.Error
 		if errors.As(err, &at) {
@@ -31,10 +35,15 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 		}
 		return nil, err
 	}
-	p := &Pattern{re: re, fold: !matters}
-	if tree, err := syntax.Parse(text, syntax.Perl); err == nil {
-		p.need = needOf(tree.Simplify(), !matters)
+	tree = tree.Simplify()
+	if prog, err := syntax.Compile(tree); err != nil || len(prog.Inst) > instMax {
+		return nil, errors.New("the expression is too large: use smaller counts in {}")
 	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pattern{re: re, fold: !matters, need: needOf(tree, !matters)}
 	if len(p.need) < needMin {
 		p.need = nil
 	}
