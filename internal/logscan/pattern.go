@@ -19,15 +19,18 @@ type Pattern struct {
 // instMax bounds the instructions of the program that an expression becomes. Counts such as {1000} make many.
 const instMax = 1000
 
+var errTooLarge = errors.New("the expression is too large: use smaller counts in {}")
+
 // needMin is the least length of a text that is worth a search of its own.
 const needMin = 2
 
 // NewPattern reads a regular expression in Go's syntax. The error is for the person who wrote it.
 func NewPattern(text string, matters bool) (*Pattern, error) {
+	flags := syntax.Perl
 	if !matters {
-		text = "(?i:" + text + ")"
+		flags |= syntax.FoldCase
 	}
-	tree, err := syntax.Parse(text, syntax.Perl)
+	tree, err := syntax.Parse(text, flags)
 	if err != nil {
 		var at *syntax.Error
 		if errors.As(err, &at) {
@@ -37,7 +40,10 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 	}
 	tree = tree.Simplify()
 	if prog, err := syntax.Compile(tree); err != nil || len(prog.Inst) > instMax {
-		return nil, errors.New("the expression is too large: use smaller counts in {}")
+		return nil, errTooLarge
+	}
+	if !matters {
+		text = "(?i)" + text
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
