@@ -79,7 +79,7 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if h.x == nil || h.x.Size() > size {
+	if h.x == nil || h.x.Size() > size || size-h.x.Size() > indexSoon {
 		h.read(l.reader, size)
 	}
 	at := h.x.Size()
@@ -105,14 +105,16 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	return true, use(indexed{h.x, whole})
 }
 
-// read reads the stored index.
+// read reads the stored index. It keeps the one in memory if that describes more of a log of this size.
 func (h *heldIndex) read(r LogReader, size int64) {
 	var records []byte
 	if of, ok := r.(indexedLog); ok && size >= logindex.From {
 		records, _ = of.Index() // without it, the index is made from the log
 	}
-	h.x, _ = logindex.Read(records, size, r) // after an error it is empty
-	h.stored = h.x.Done()
+	x, _ := logindex.Read(records, size, r) // after an error it is empty
+	if h.stored = x.Done(); h.x == nil || h.x.Size() > size || h.x.Size() < x.Size() {
+		h.x = x
+	}
 }
 
 // store stores the index of a log that has ended, if the stored one lacks much.
