@@ -72,13 +72,10 @@ export function Rows({
       const total = n * row
       const drawn = Math.min(total, heightMax)
       const scale = drawn > el.clientHeight ? (total - el.clientHeight) / (drawn - el.clientHeight) : 1
-      if (index >= n - 1) {
-        // The padding of the element belongs to its end.
-        el.scrollTop = el.scrollHeight
-        return
-      }
       const at = block === 'end' ? (index + 1) * row - el.clientHeight : index * row - el.clientHeight / 2
-      el.scrollTop = Math.max(0, at) / scale
+      // The padding of the element belongs to its end.
+      el.scrollTop = index >= n - 1 ? el.scrollHeight : Math.max(0, at) / scale
+      setView({ top: el.scrollTop, height: el.clientHeight }) // before the event: a log that grows fast stays visible
     },
     atEnd: () => {
       const el = box.current

@@ -122,9 +122,9 @@ export function take(is: Found, line: { hit?: Hit; progress?: { bytes: number; o
 type Index = { lines: number | null; errors: number | null; warnings: number | null; first: Hit[] }
 
 /** The index of a whole log from the server: the number of lines, errors and warnings, and the first errors. */
-export const useLogIndex = (run: string, task: string, attempt: number, wanted: boolean) =>
+export const useLogIndex = (run: string, task: string, attempt: number, ended: boolean, wanted: boolean) =>
   useQuery({
-    queryKey: ['log index', run, task, attempt],
+    queryKey: ['log index', run, task, attempt, ended],
     queryFn: ({ signal }) =>
       get<Index>(path('runs', run, 'tasks', task, 'logs', 'index'), { attempt }, signal),
     enabled: wanted,

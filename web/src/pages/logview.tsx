@@ -60,13 +60,16 @@ export function Log({
     attempt,
     served ? { text: find.trim(), re, level: lv, all } : undefined,
   )
-  const index = useLogIndex(run, task, attempt, partial && !loading)
+  const index = useLogIndex(run, task, attempt, ended, partial && !loading)
   const [chosen, setChosen] = useState<number>()
   const [target, setTarget] = useState<{ place: number }>()
   const [lost, setLost] = useState<Error>()
   const go = (to: Place) =>
     void jump(to).then(
-      (place) => setTarget({ place }),
+      (place) => {
+        setLost(undefined)
+        setTarget({ place })
+      },
       (e) => setLost(e instanceof Error ? e : new Error(String(e))),
     )
   const choose = (i: number) => {
@@ -91,6 +94,8 @@ export function Log({
     if (hit.line !== null) set({ l: String(hit.line) })
     go(hit)
   }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another search has other hits
+  useEffect(() => setChosen(undefined), [re, lv, all])
   const listed = found !== undefined && chosen === undefined
   const rows = useRef<RowsHandle>(null)
   const length = log.length
@@ -147,6 +152,7 @@ export function Log({
     found && choose(Math.max(0, Math.min(found.hits.length - 1, (chosen ?? (by > 0 ? -1 : 1)) + by)))
   const toEnd = () => {
     setChosen(undefined)
+    setLost(undefined)
     setFind('')
     set({ l: undefined as never, q: undefined as never })
     again()
@@ -176,7 +182,7 @@ export function Log({
       />
       {error ? <ProblemBox error={error} retry={again} /> : null}
       {lost ? <ProblemBox error={lost} retry={toEnd} /> : null}
-      {found ? (
+      {found && !found.error ? (
         <p className="row log-found" role="status">
           <span className="grow">{told(found, chosen)}</span>
           {chosen === undefined ? null : (

@@ -236,7 +236,21 @@ test('a line in the middle of a long log is found by the server, shown in its pl
   await expression.getByLabel('Where to search').selectOption('1')
   await expression.locator('.line', { hasText: 'a  the Needle is here' }).getByRole('button').click()
   await expression.locator('.line[data-marked]').getByText('the Needle is here').waitFor()
+  // Another filter has other hits than the one that was chosen.
+  await errors.getByRole('button', { name: '500,001' }).click()
+  await errors.getByText('Hit 1 of 1').waitFor()
+  await errors.getByLabel('Lines').selectOption('warning')
+  await errors.getByRole('button', { name: '500,001' }).waitFor()
   expect(wrong.splice(0)).toEqual([])
+  // The refusal of a line goes with the next line.
+  await other.getByLabel('Go to a line or a time').fill('700000')
+  await other.keyboard.press('Enter')
+  await other.getByText('the log has no line').waitFor()
+  await other.getByLabel('Go to a line or a time').fill('7')
+  await other.keyboard.press('Enter')
+  await other.locator('.line[data-marked]').getByRole('button', { name: '7', exact: true }).waitFor()
+  expect(await other.getByText('the log has no line').count()).toBe(0)
+  expect(wrong.splice(0)).toEqual([expect.stringContaining('404')])
 })
 
 test('a queue that tasks fill is on Home; its page says who holds it, and a higher limit lets the next one run', async () => {
