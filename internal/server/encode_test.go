@@ -41,6 +41,11 @@ func anything(t *testing.T, rnd *rand.Rand, v reflect.Value) {
 			v.Set(reflect.ValueOf(api.Params{"z": 1.5, "a": []any{"<", nil}, "m": map[string]any{}}))
 		}
 		return
+	case api.Tags:
+		if rnd.IntN(3) > 0 {
+			v.Set(reflect.ValueOf(api.Tags{"team": "a<b", "größe": texts[rnd.IntN(len(texts))]}))
+		}
+		return
 	case map[string]int:
 		for _, s := range dag.TaskStates() {
 			if rnd.IntN(2) == 0 {
