@@ -45,6 +45,7 @@ func (s *Server) humaConfig() huma.Config {
 				{Name: "namespaces", Description: "The quotas of namespaces, and what their runs use of them."},
 				{Name: "secrets", Description: "Values that tasks use by name. No call gives a value."},
 				{Name: "connections", Description: "How tasks reach other systems. No call gives the value of a secret."},
+				{Name: "git sources", Description: "Repositories from which namespaces get workflows."},
 				{Name: "alerts", Description: "Incidents of alert rules, and the channels by which people are notified."},
 				{Name: "queues", Description: "Named queues and locks, which runs of all workflows share."},
 				{Name: "nodes", Description: "The processes."}, {Name: "tokens", Description: "The rights to call."}, {Name: "audit", Description: "Who changed what."}},
