@@ -26,7 +26,9 @@ async function logLevel(node: string): Promise<string> {
 test('a member of a cluster is drained, gives its shards away, and takes work again', async () => {
   const { context, wrong } = await harness.contextOf(browser, town.base)
   const page = await harness.open(context, `${town.base}/cluster`)
-  const row = page.getByRole('row').filter({ hasText: 'n2' })
+  const row = page
+    .getByRole('row')
+    .filter({ hasText: 'n2', has: page.getByRole('button', { name: /Drain|Uncordon/ }) })
   await row.getByRole('button', { name: 'Drain' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Drain the node' }).click()
   await row.getByText('Drained').waitFor()
