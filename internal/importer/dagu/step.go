@@ -38,20 +38,7 @@ func (s *step) declares(name string) bool { return slices.Contains(s.declared, n
 
 // after reports whether the step needs another, directly or not.
 func (s *step) after(o *step) bool {
-	seen := map[*step]bool{}
-	todo := slices.Clone(s.depends)
-	for len(todo) > 0 {
-		next := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if next == o {
-			return true
-		}
-		if !seen[next] {
-			seen[next] = true
-			todo = append(todo, next.depends...)
-		}
-	}
-	return false
+	return importer.Follows(s, o, func(of *step) []*step { return of.depends })
 }
 
 // seen gives the step's task a variable whose value comes from another step.

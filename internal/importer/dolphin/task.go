@@ -51,19 +51,7 @@ func (n *node) needs(from *node) {
 
 // after reports whether the task needs another, directly or not.
 func (n *node) after(o *node) bool {
-	seen, todo := map[*node]bool{}, slices.Clone(n.before)
-	for len(todo) > 0 {
-		next := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if next == o {
-			return true
-		}
-		if !seen[next] {
-			seen[next] = true
-			todo = append(todo, next.before...)
-		}
-	}
-	return false
+	return importer.Follows(n, o, func(of *node) []*node { return of.before })
 }
 
 // outputs reads the local parameters: values that the task reads, and values that it gives to later tasks.
