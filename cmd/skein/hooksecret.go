@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/atomicfile"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -40,27 +39,20 @@ earlier secrets are valid at a time; --grace 0s ends all of them. You need the v
 	return cmd
 }
 
-func hookSecret(ctx context.Context, c *cli, s *session, r triggerRef, grace, out string) (err error) {
-	var file *atomicfile.Draft
-	if out != "" { // the file is opened before the secret is made, so that no secret is lost
-		if file, err = atomicfile.Replace(out, 0o600); err != nil {
-			return err
-		}
-		defer file.Discard()
-		out = file.Path()
+func hookSecret(ctx context.Context, c *cli, s *session, r triggerRef, grace, out string) error {
+	file, err := openSecret(out)
+	if err != nil {
+		return err
 	}
+	defer file.Discard()
 	is, err := skein.RotateHookSecret(ctx, s.Client, r.workflow, r.trigger, api.RotateRequest{Grace: grace})
+	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
+		return hint(err, "the secret may have been made nevertheless, and is lost then: call the command again for another one")
+	}
 	if err != nil {
 		return noSuchTrigger(ctx, s, r, err)
 	}
-	var failed error
-	if file != nil {
-		if failed = put(file, is.Secret); failed == nil {
-			is.Secret = ""
-		} else {
-			failed = hint(failed, "the secret is made, but it was not written to the file and was printed instead")
-		}
-	}
+	failed := file.keep(&is.Secret, "the secret is made, but it was not written to the file and was printed instead")
 	name := is.Workflow + "/" + is.Trigger
 	return errors.Join(one(c, is, name, func() error {
 		ends := ""
@@ -68,7 +60,7 @@ func hookSecret(ctx context.Context, c *cli, s *session, r triggerRef, grace, ou
 			ends = "; earlier ones are valid until " + is.Earlier[0].UTC().Format(time.DateTime) + " UTC"
 		}
 		if is.Secret == "" {
-			c.say("the secret of webhook %s is in %s%s", name, out, ends)
+			c.say("the secret of webhook %s is in %s%s", name, file.path(), ends)
 			return nil
 		}
 		c.say("webhook %s has a new secret%s. It is not shown again:", name, ends)

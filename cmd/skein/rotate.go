@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"skein.dev/skein/internal/atomicfile"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -48,14 +46,11 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 		return err
 	}
 	old := all[len(all)-1]
-	var file *atomicfile.Draft
-	if out != "" { // the file is opened before the token is made, so that no token is lost
-		if file, err = atomicfile.Replace(out, 0o600); err != nil {
-			return err
-		}
-		defer file.Discard()
-		out = file.Path()
+	file, err := openSecret(out)
+	if err != nil {
+		return err
 	}
+	defer file.Discard()
 	t, err := skein.RotateToken(ctx, s.Client, old.ID, api.RotateRequest{Grace: grace})
 	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
 		return hint(err, "the token may have been replaced nevertheless; then its new secret is lost: skein token list; rotate the new token again")
@@ -63,14 +58,7 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 	if err != nil {
 		return err
 	}
-	var failed error
-	if file != nil {
-		if failed = put(file, t.Secret); failed == nil {
-			t.Secret = ""
-		} else {
-			failed = hint(failed, "the token is replaced, but the new one was not written to the file and was printed instead")
-		}
-	}
+	failed := file.keep(&t.Secret, "the token is replaced, but the new one was not written to the file and was printed instead")
 	return errors.Join(one(c, t, t.Name, func() error {
 		ends := "counts no longer"
 		if t.Old.ExpiresAt != nil && t.Old.State == "valid" {
@@ -80,21 +68,13 @@ func rotateToken(ctx context.Context, c *cli, s *session, name, grace, out strin
 			ends += fmt.Sprintf("; %d valid tokens made with the old one end with it", n)
 		}
 		if t.Secret == "" {
-			c.say("token %s (%d)%s is in %s; the old one (%d) %s", t.Name, t.ID, until(t.ExpiresAt), out, t.Old.ID, ends)
+			c.say("token %s (%d)%s is in %s; the old one (%d) %s", t.Name, t.ID, until(t.ExpiresAt), file.path(), t.Old.ID, ends)
 			return nil
 		}
 		c.say("token %s (%d)%s; the old one (%d) %s. The new one is not shown again:", t.Name, t.ID, until(t.ExpiresAt), t.Old.ID, ends)
 		fmt.Fprintln(c.out, t.Secret)
 		return nil
 	}), failed)
-}
-
-// put writes a token to a new file and puts it in its place.
-func put(file *atomicfile.Draft, token string) error {
-	if _, err := io.WriteString(file, token+"\n"); err != nil {
-		return err
-	}
-	return file.Put()
 }
 
 // madeWith counts the valid tokens that were made with a token, directly or through other tokens.
