@@ -21,7 +21,7 @@ type SessionStore interface {
 	Clock(ctx context.Context) (dag.Micros, error)
 }
 
-// Session is a session of a person who has signed in.
+// Session is the session of a signed-in person.
 type Session struct {
 	store.Session
 	// Local: the session is valid at this node only, until the node ends. It has the rights of the local token.
