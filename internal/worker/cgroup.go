@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/mounts"
 )
 
 // cgroupMount is the mount point of the hierarchy if the machine has no mount that may be divided. It stays
@@ -98,45 +100,35 @@ func cgroupParents() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	all, err := mounts.All()
 	if err != nil {
 		return nil, fmt.Errorf("find cgroup2 mounts: %w", err)
 	}
 	var inside, tops []string
-	for line := range strings.Lines(string(mounts)) {
-		before, after, _ := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(kind) == 0 || kind[0] != "cgroup2" {
+	for _, m := range all {
+		if m.Kind != "cgroup2" {
 			continue
 		}
-		root, point := unescapeMount(fields[3]), unescapeMount(fields[4])
-		if rel, err := filepath.Rel(root, own); err == nil && filepath.IsLocal(rel) {
-			inside = append(inside, filepath.Join(point, rel))
+		if at, shown := m.At(own); shown {
+			inside = append(inside, at)
 		}
 		if os.Geteuid() == 0 {
-			tops = append(tops, point)
+			tops = append(tops, m.Point)
 		}
 	}
 	return append(inside, tops...), nil
 }
 
-// ownCgroup is the path of this process in the unified hierarchy.
+// ownCgroup returns the path of this process in the hierarchy of version 2.
 func ownCgroup() (string, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
+	at, err := mounts.Group("")
+	switch {
+	case errors.Is(err, mounts.ErrNoGroup):
+		return "", errors.New("this kernel has no cgroup2")
+	case err != nil:
 		return "", fmt.Errorf("find the node's cgroup: %w", err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.TrimSuffix(path, "\n"), nil
-		}
-	}
-	return "", errors.New("this kernel has no cgroup2")
-}
-
-// unescapeMount decodes the octal escapes of mountinfo.
-func unescapeMount(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+	return at, nil
 }
 
 // probe creates the folder of this process, and finds out how an attempt can be started in it.

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/mounts"
 )
 
 // If the controllers of cpu and memory belong to hierarchies of version 1, cgroup2 still tracks the trees,
@@ -69,35 +69,25 @@ func openLegacy(dataDir, life string) (*legacy, error) {
 
 // legacyParents returns the folder of this process in the hierarchy of a controller and, for root, its top.
 func legacyParents(controller string) ([]string, error) {
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
+	own, err := mounts.Group(controller)
+	if err != nil && !errors.Is(err, mounts.ErrNoGroup) {
 		return nil, fmt.Errorf("find the node's cgroups: %w", err)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("find cgroup mounts: %w", err)
+	all, err2 := mounts.All()
+	if err2 != nil {
+		return nil, fmt.Errorf("find cgroup mounts: %w", err2)
 	}
-	own := ""
-	for line := range strings.Lines(string(groups)) { // 4:memory:/path
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) == 3 && slices.Contains(strings.Split(parts[1], ","), controller) {
-			own = parts[2]
-		}
-	}
-	for line := range strings.Lines(string(mounts)) {
-		before, after, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
-		if own == "" || len(fields) < 5 || len(kind) < 3 || kind[0] != "cgroup" || !slices.Contains(strings.Split(kind[2], ","), controller) {
+	for _, m := range all {
+		if err != nil || m.Kind != "cgroup" || !m.Has(controller) {
 			continue
 		}
-		root, point := unescapeMount(fields[3]), unescapeMount(fields[4])
-		rel, err := filepath.Rel(root, own)
-		if err != nil || !filepath.IsLocal(rel) {
+		at, shown := m.At(own)
+		if !shown {
 			continue
 		}
-		dirs := []string{filepath.Join(point, rel)}
-		if os.Geteuid() == 0 && rel != "." {
-			dirs = append(dirs, point)
+		dirs := []string{at}
+		if os.Geteuid() == 0 && at != m.Point {
+			dirs = append(dirs, m.Point)
 		}
 		return dirs, nil
 	}

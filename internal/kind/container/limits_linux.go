@@ -3,11 +3,12 @@ package container
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"skein.dev/skein/internal/mounts"
 )
 
 // limitProcesses limits the number of processes of this attempt, if the kernel counts them for it. With
@@ -15,30 +16,23 @@ import (
 // the first process of the container writes itself. undo removes the limit.
 func limitProcesses(most int) (enter string, undo func()) {
 	nothing := func() {}
-	text, err := os.ReadFile("/proc/self/cgroup")
+	all, err := mounts.All()
 	if err != nil {
 		return "", nothing
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if group, err := mounts.Group("pids"); err == nil {
+		return limitProcessesV1(shownAt(all, group, func(m mounts.Mount) bool { return m.Kind == "cgroup" && m.Has("pids") }), most)
+	}
+	group, err := mounts.Group("")
 	if err != nil {
 		return "", nothing
 	}
-	for line := range strings.Lines(string(text)) { // 8:pids:/path, 0::/path
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		switch {
-		case parts[1] == "":
-			at := filepath.Join(mounted(string(mounts), "cgroup2", "", parts[2]), "pids.max")
-			if os.WriteFile(at, []byte(strconv.Itoa(most)), 0) == nil {
-				return "", func() { _ = os.WriteFile(at, []byte("max"), 0) }
-			}
-		case slices.Contains(strings.Split(parts[1], ","), "pids"):
-			return limitProcessesV1(mounted(string(mounts), "cgroup", "pids", parts[2]), most)
-		}
+	dir := shownAt(all, group, func(m mounts.Mount) bool { return m.Kind == "cgroup2" })
+	at := filepath.Join(dir, "pids.max")
+	if dir == "" || os.WriteFile(at, []byte(strconv.Itoa(most)), 0) != nil {
+		return "", nothing
 	}
-	return "", nothing
+	return "", func() { _ = os.WriteFile(at, []byte("max"), 0) }
 }
 
 // groupName is the beginning of the names of control groups that limit the processes of containers.
@@ -65,16 +59,11 @@ func limitProcessesV1(dir string, most int) (enter string, undo func()) {
 	return filepath.Join(at, "cgroup.procs"), undo
 }
 
-// mounted returns the folder at which a control group is mounted; "": nowhere.
-func mounted(mounts, kind, controller, group string) string {
-	for line := range strings.Lines(mounts) {
-		before, after, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		fields, rest := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(rest) < 3 || rest[0] != kind || controller != "" && !slices.Contains(strings.Split(rest[2], ","), controller) {
-			continue
-		}
-		if rel, err := filepath.Rel(fields[3], group); err == nil && filepath.IsLocal(rel) {
-			return filepath.Join(fields[4], rel)
+// shownAt returns the folder that shows a control group through the first mount that is fit, or "".
+func shownAt(all []mounts.Mount, group string, fit func(mounts.Mount) bool) string {
+	for _, m := range all {
+		if at, shown := m.At(group); shown && fit(m) {
+			return at
 		}
 	}
 	return ""

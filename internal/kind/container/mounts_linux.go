@@ -2,10 +2,11 @@ package container
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"skein.dev/skein/internal/mounts"
 )
 
 // mountOptions returns the options for the folders of the machine. The kernel makes only one file system of a
@@ -20,11 +21,11 @@ func (c *container) mountOptions() (args []string, err error) {
 		if err != nil {
 			from = b.from // podman says what is wrong with it
 		}
-		table, err := os.ReadFile("/proc/self/mountinfo")
+		all, err := mounts.All()
 		if err != nil {
 			return nil, err
 		}
-		for _, at := range append([]string{"."}, below(string(table), from)...) {
+		for _, at := range append([]string{"."}, below(all, from)...) {
 			to := filepath.Join(b.at, at)
 			if at != "." && slices.ContainsFunc(c.binds, func(o bind) bool { return within(o.at, b.at) && (to == o.at || within(to, o.at)) }) {
 				continue // another mount of the task is there
@@ -42,19 +43,13 @@ func (c *container) mountOptions() (args []string, err error) {
 // within reports whether a path is below a folder.
 func within(at, folder string) bool { return strings.HasPrefix(at, folder+"/") }
 
-// below returns where file systems are mounted below a folder, as paths from it, from a table like
-// /proc/self/mountinfo.
-func below(table, folder string) (all []string) {
-	escapes := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		if at := escapes.Replace(fields[4]); within(at, folder) {
-			all = append(all, strings.TrimPrefix(at, folder+"/"))
+// below returns where file systems are mounted below a folder, as paths from it.
+func below(all []mounts.Mount, folder string) (paths []string) {
+	for _, m := range all {
+		if within(m.Point, folder) {
+			paths = append(paths, strings.TrimPrefix(m.Point, folder+"/"))
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
