@@ -261,7 +261,8 @@ func (g *Waits) Circles() (all []Circle) {
 
 func (g *Waits) circle(c []*waiter) Circle {
 	w := last(c)
-	return Circle{Last: w.Standing, Since: WaitsSince(&w.Standing), Words: g.tell(c)}
+	name := func(w *waiter) string { return "run " + w.Run.String() }
+	return Circle{Last: w.Standing, Since: WaitsSince(&w.Standing), Words: g.tell(c, name)}
 }
 
 // follow returns the cycle that a walk reaches, if no earlier walk has reached it, else nil.
@@ -293,21 +294,21 @@ func last(circle []*waiter) *waiter {
 const circleShown = 12
 
 // tell describes the circle in which runs wait.
-func (g *Waits) tell(circle []*waiter) string {
+func (g *Waits) tell(circle []*waiter, name func(*waiter) string) string {
 	var parts []string
 	for i, w := range circle[:min(len(circle), circleShown)] {
-		o := circle[(i+1)%len(circle)]
+		is, o := name(w), name(circle[(i+1)%len(circle)])
 		switch {
 		case atGate(&w.Standing):
-			parts = append(parts, fmt.Sprintf("run %s waits at its workflow's limit of %d, which run %s is through", w.Run, g.limits[w.Workflow], o.Run))
+			parts = append(parts, fmt.Sprintf("%s waits at its workflow's limit of %d, which %s is through", is, g.limits[w.Workflow], o))
 		case WaitsSince(&w.Standing) != 0:
-			if name, _, ahead := g.lockFor(w); ahead {
-				parts = append(parts, fmt.Sprintf("run %s waits for lock %s behind run %s", w.Run, name, o.Run))
+			if lock, _, ahead := g.lockFor(w); ahead {
+				parts = append(parts, fmt.Sprintf("%s waits for lock %s behind %s", is, lock, o))
 			} else {
-				parts = append(parts, fmt.Sprintf("run %s waits for lock %s, which run %s has", w.Run, name, o.Run))
+				parts = append(parts, fmt.Sprintf("%s waits for lock %s, which %s has", is, lock, o))
 			}
 		default:
-			parts = append(parts, fmt.Sprintf("run %s waits for run %s, which it has called", w.Run, o.Run))
+			parts = append(parts, fmt.Sprintf("%s waits for %s, which it has called", is, o))
 		}
 	}
 	if more := len(circle) - circleShown; more > 0 {
@@ -413,11 +414,32 @@ func (x *explaining) explainCircle(ctx context.Context) error {
 	if circle == nil {
 		return nil
 	}
-	c := g.circle(circle)
-	run := c.Last.Run.String()
-	x.add(Reason{Kind: "circle", Code: "wait_circle", Actions: on(c.Last.Run, "", "stop"),
-		What:   "runs wait for each other in a circle, so none of them can continue: " + c.Words,
-		Since:  c.Since,
-		Holder: "run " + run, Unblocks: "the next recovery sweep, which fails the last of them; or stop one: skein run stop " + run})
+	return x.addCircle(ctx, g, circle)
+}
+
+// addCircle adds the reason of a run that waits in a circle, or for one.
+func (x *explaining) addCircle(ctx context.Context, g *Waits, circle []*waiter) error {
+	names := map[*waiter]string{}
+	for _, w := range circle[:min(len(circle), circleShown+1)] { // tell names the neighbour of each shown run
+		name, err := x.nameOf(ctx, w.Run, w.Workflow)
+		if err != nil {
+			return err
+		}
+		names[w] = name
+	}
+	name := func(w *waiter) string { return names[w] }
+	w := last(circle)
+	who, err := x.nameOf(ctx, w.Run, w.Workflow)
+	if err != nil {
+		return err
+	}
+	r := Reason{Kind: "circle", Code: "wait_circle", Since: WaitsSince(&w.Standing), Holder: who,
+		What:     "runs wait for each other in a circle, so none of them can continue: " + g.tell(circle, name),
+		Unblocks: "the next recovery sweep, which fails the last of them"}
+	if who != elseRun {
+		r.Actions = on(w.Run, "", "stop")
+		r.Unblocks += "; or stop one: skein run stop " + w.Run.String()
+	}
+	x.add(r)
 	return nil
 }

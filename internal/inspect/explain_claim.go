@@ -38,9 +38,12 @@ func (x *explaining) explainClaim(ctx context.Context) error {
 			return errkind.FromStore("read the holder of lock "+name, err)
 		}
 		if n > 0 {
+			who, err := x.runsOf(ctx, holders, n)
+			if err != nil {
+				return err
+			}
 			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": name, "runs": n},
-				What: "it waits for lock " + name, Holder: runsOf(holders, n), Since: since,
-				Unblocks: "the end of " + runsOf(holders, n)})
+				What: "it waits for lock " + name, Holder: who, Since: since, Unblocks: "the end of " + who})
 		}
 	}
 	if c.Queue != "" {
@@ -76,13 +79,17 @@ func (x *explaining) explainQueue(ctx context.Context) error {
 	if err != nil {
 		return errkind.FromStore("read the clock", err)
 	}
+	who, err := x.runsOf(ctx, holders, held)
+	if err != nil {
+		return err
+	}
 	where := "queue " + q.Name
 	if c.Key != "" {
 		where += " for " + c.Key
 	}
 	r := Reason{Kind: "queue", Code: "queue_turn",
 		Args: args{"queue": q.Name, "key": c.Key, "limit": q.Limit, "held": held}, Since: c.Asked,
-		Holder: runsOf(holders, held)}
+		Holder: who}
 	switch state := admission.QueueState(&q, now); {
 	case state == store.QueuePaused:
 		r.What, r.Holder = where+" is paused"+admission.Because(q.Reason), q.Actor
@@ -191,15 +198,19 @@ func (rd *Reader) holders(ctx context.Context, of func(*dag.Claim) bool) ([]stor
 }
 
 // runsOf names the first few of the runs.
-func runsOf(first []store.Claimant, of int) string {
+func (x *explaining) runsOf(ctx context.Context, first []store.Claimant, of int) (string, error) {
 	var names []string
 	for i := range first {
-		names = append(names, "run "+first[i].Run.String())
+		name, err := x.nameOf(ctx, first[i].Run, first[i].Workflow)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, name)
 	}
 	if more := of - len(first); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", "), nil
 }
 
 // QueueView is a queue and how full it is.

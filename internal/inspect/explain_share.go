@@ -106,7 +106,7 @@ func (x *explaining) shareReason(ctx context.Context, s *dag.Share, what string)
 		return r, err
 	}
 	has, before, mine := int64(0), 0, (*admission.Crew)(nil)
-	var holders []string
+	var holders []*admission.Crew
 	for i := range crews {
 		c := &crews[i]
 		if c.Run == x.run.ID {
@@ -114,15 +114,14 @@ func (x *explaining) shareReason(ctx context.Context, s *dag.Share, what string)
 		}
 		if n := c.Share.Has(); n > 0 {
 			has += n
-			holders = append(holders, fmt.Sprintf("run %s (%d)", c.Run, n))
+			holders = append(holders, c)
 		}
 	}
 	var why string
 	why, r.Unblocks, r.Expected = admission.WhyHeld(&q, s, has, now)
 	r.What = what + ": " + why
-	r.Holder = strings.Join(holders[:min(len(holders), holdersShown)], ", ")
-	if more := len(holders) - holdersShown; more > 0 {
-		r.Holder += fmt.Sprintf(", %d more", more)
+	if r.Holder, err = x.crewNames(ctx, holders); err != nil {
+		return r, err
 	}
 	if state := admission.QueueState(&q, now); state != store.QueueActive {
 		r.Holder, r.Code = q.Actor, "queue_draining"
@@ -140,6 +139,22 @@ func (x *explaining) shareReason(ctx context.Context, s *dag.Share, what string)
 	}
 	r.What += fmt.Sprintf("; its run is number %d in line", before+1)
 	return r, nil
+}
+
+// crewNames names the first few of the runs whose tasks hold queue slots, each with its number of slots.
+func (x *explaining) crewNames(ctx context.Context, all []*admission.Crew) (string, error) {
+	var names []string
+	for _, c := range all[:min(len(all), holdersShown)] {
+		name, err := x.nameOf(ctx, c.Run, 0)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, fmt.Sprintf("%s (%d)", name, c.Share.Has()))
+	}
+	if more := len(all) - holdersShown; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", "), nil
 }
 
 // crewsOf reads the shares of all runs that are wanted, by run.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
@@ -250,7 +252,9 @@ func (s *Server) explain(ctx context.Context, in *RunPath, task string, limit in
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.engine.Explain(ctx, id, task)
+	p, now := auth.Rights(ctx)
+	readable := func(namespace string) bool { return access.Decide(p, access.RunRead, namespace, now) }
+	x, err := s.engine.Explain(inspect.WithReadable(ctx, readable), id, task)
 	if task != "" && errors.Is(err, errkind.ErrNotFound) {
 		return nil, s.noTask(ctx, id, task)
 	}
