@@ -105,7 +105,7 @@ func (f *firing) start(is *Start) (Occurred, error) {
 	if err != nil {
 		return Occurred{}, err
 	}
-	switch why, err := f.refused(&wf); {
+	switch why, err := f.refused(&wf, is); {
 	case err != nil:
 		return Occurred{}, err
 	case why != "":
@@ -126,8 +126,11 @@ func (f *firing) start(is *Start) (Occurred, error) {
 	return Occurred{Run: line.Run, Outcome: line.Outcome, Reason: line.Reason}, err
 }
 
-// refused returns the reason why the trigger's rules allow no run now. It returns "" if they allow it.
-func (f *firing) refused(wf *store.Workflow) (why string, err error) {
+// refused returns the reason why no run may start now. It returns "" if one may.
+func (f *firing) refused(wf *store.Workflow, is *Start) (why string, err error) {
+	if is.Refused != "" {
+		return is.Refused, nil
+	}
 	if wf.State != store.WorkflowActive {
 		return "the workflow is " + wf.State, nil
 	}

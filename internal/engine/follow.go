@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
 )
 
 // follow applies the consequences of ended runs in the transaction of their ends: ledger lines, further runs
@@ -110,6 +111,9 @@ func (s *schedule) tell(r *dag.Run) error {
 			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
 		if r.Workflow != k.Workflow { // a workflow that follows itself would stay in one trace for ever
 			ended.Trace = dag.FollowTrace(&r.Header)
+			if ended.Refused, err = s.notOffered(&wf, k.Workflow); err != nil {
+				return err
+			}
 		}
 		if s.held(t.Shard) == nil {
 			s.txn().letters[t.Shard] = append(s.txn().letters[t.Shard], letter{Trigger: k, Ended: ended})
@@ -118,6 +122,21 @@ func (s *schedule) tell(r *dag.Run) error {
 		}
 	}
 	return nil
+}
+
+// notOffered returns the reason why a workflow may not react to the ends of another one's runs, or "". Only
+// for a workflow of another namespace, a definition is read.
+func (s *schedule) notOffered(of *store.Workflow, listener dag.WorkflowID) (refusal string, err error) {
+	by, err := s.defs.workflow(listener)
+	if err != nil || by.Namespace == of.Namespace {
+		return "", err
+	}
+	version, err := s.startVersion(of)
+	if err != nil {
+		return "", err
+	}
+	refusal, err = s.planner.Offered(context.Background(), of.ID, version, by.Namespace)
+	return refusal, err
 }
 
 func sortedRuns(m map[dag.RunID]*dag.Run) []*dag.Run {

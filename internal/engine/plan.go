@@ -31,6 +31,10 @@ type Planner interface {
 	// another position.
 	Position(t *store.Trigger) (Position, error)
 	Placed(t *store.Trigger, p Position) ([]byte, error)
+	// Offered returns the reason why workflows of a namespace may not react to the ends of a workflow's runs,
+	// by a version of that workflow; "": they may. It returns errkind.ErrUnavailable if the definition cannot
+	// be read now.
+	Offered(ctx context.Context, w dag.WorkflowID, version int32, namespace string) (refusal string, err error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
 	// backfill, of which only Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
@@ -76,6 +80,7 @@ type Start struct {
 	Key     string     // an event's id; "": an instant of the schedule
 	Late    bool       // the outcome is late, not fired
 	Reason  string     // the reason of the lateness, or a description of the event
+	Refused string     // the reason why no run may start, for the ledger; "": a run may start
 	StartBy dag.Micros // 0: no limit
 	Event   []byte     // a JSON value for trigger.event, or nil
 	Trace   string     // the trace context of the caller or event that started the run; "": none
@@ -137,5 +142,6 @@ type Ended struct {
 	Instant   dag.Micros // its instant
 	Finished  dag.Micros
 	Successor bool   // the trigger that gets this value has itself started the run
+	Refused   string `json:",omitempty"` // the reason why the trigger may not react to this end; "": it may
 	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that this run starts; "": none
 }

@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestReach applies workflows that use a workflow of another namespace. The key offers of the used workflow
@@ -52,6 +54,44 @@ func TestReach(t *testing.T) {
 			status, body := b.call(c.who, "PUT", "/workflows/web/"+name, "name: "+name+"\nnamespace: web\n"+strings.ReplaceAll(file, "NAME", c.of))
 			if status != c.status || !strings.Contains(body, c.says) {
 				t.Errorf("%s: %d %s; want %d %q", name, status, body, c.status, c.says)
+			}
+		}
+	}
+}
+
+// TestOffersAtEachEnd: a trigger of another namespace reacts to the end of a run only if the present version of
+// the ended run's workflow offers itself to that namespace.
+func TestOffersAtEachEnd(t *testing.T) {
+	b := newBed(t, true)
+	put := func(ns, name, text string) {
+		t.Helper()
+		a := b.do("PUT", "/api/v1/workflows/"+ns+"/"+name, "name: "+name+"\nnamespace: "+ns+"\n"+text+"tasks: {a: {run: 'true'}}\n", "Content-Type", "application/yaml")
+		if a.status/100 != 2 {
+			t.Fatal(a.status, a.body)
+		}
+	}
+	put("shop", "w", "offers: [web]\n")
+	put("shop", "own", "triggers: [{name: after, run_of: {workflow: w}}]\n")
+	put("web", "far", "triggers: [{name: after, run_of: {workflow: shop/w}}]\n")
+	outcomes := func(of string) (all []string) {
+		for _, f := range want[api.List[api.Fire]](t, b.get("/api/v1/schedules/"+of+"/after/fires"), 200).Items {
+			all = append(all, f.Outcome)
+			if f.Outcome == store.OutcomeSkipped && (f.Reason == nil || *f.Reason != "offers: workflow shop/w is not offered to namespace web: add web to the key offers in its file, and apply it") {
+				t.Errorf("%+v", f)
+			}
+		}
+		slices.Reverse(all)
+		return all
+	}
+	const fired, skipped = store.OutcomeFired, store.OutcomeSkipped
+	for i, c := range []struct{ offers, far string }{{"", fired}, {"offers: []\n", skipped}, {"offers: [ops]\n", skipped}, {"offers: ['*']\n", fired}} {
+		if i > 0 {
+			put("shop", "w", c.offers)
+		}
+		b.run("shop/w")
+		for of, outcome := range map[string]string{"shop/own": fired, "web/far": c.far} {
+			if all := outcomes(of); len(all) != i+1 || all[i] != outcome {
+				t.Errorf("%s after %q: %q", of, c.offers, all)
 			}
 		}
 	}

@@ -37,6 +37,9 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 	if run.Finished <= t.Since || d.when != nil && run.Finished <= d.last(t.Decided) {
 		return unchanged(t), nil // the arrival is known, or its interval is decided
 	}
+	if run.Refused != "" { // it is no arrival
+		return d.refused(t, run), nil
+	}
 	m, err := remembered(t)
 	if err != nil {
 		return engine.Plan{}, err

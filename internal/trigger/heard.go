@@ -155,6 +155,9 @@ func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	if run.Successor || !qualifies(d.RunOf, run) {
 		return unchanged(t), nil
 	}
+	if run.Refused != "" {
+		return d.refused(t, run), nil
+	}
 	now := heardRun{Run: run.Run.String(), At: run.Finished, Time: run.Instant, End: run.State.String()}
 	if !d.RunOf.All || len(d.RunOf.Workflows) == 1 {
 		return d.follow(t, map[string]heardRun{run.Workflow: now}), nil
@@ -183,6 +186,15 @@ func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	m.Runs = nil
 	p.Data = m.pack()
 	return p, nil
+}
+
+// refused returns the plan for the end of a run to which the trigger may not react: a ledger line that says
+// why. The line has the key of the run, so an end that has an outcome gets no second one.
+func (d *declared) refused(t *store.Trigger, run *engine.Ended) engine.Plan {
+	p, s := unchanged(t), d.starting(run.Finished, run.Run.String(), "", nil)
+	s.Refused = run.Refused
+	p.Starts = []engine.Start{s}
+	return p
 }
 
 // keepWithin drops the runs that are outside of the span of the newest of them.

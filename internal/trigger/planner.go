@@ -287,8 +287,23 @@ func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, err
 	return out, nil
 }
 
-// starter is the part of a definition that is needed to compute parameters: the tasks of a large workflow
-// are not kept for it.
+// Offered implements engine.Planner.
+func (p *Planner) Offered(ctx context.Context, id dag.WorkflowID, version int32, namespace string) (refusal string, err error) {
+	w, err := p.starter(ctx, versionKey{id, version})
+	switch {
+	case errors.Is(err, errkind.ErrUnavailable):
+		return "", err
+	case err != nil:
+		return "offers: " + err.Error(), nil
+	}
+	if offered, declared := w.OffersTo(namespace); declared && !offered {
+		return "offers: " + w.NotOffered(namespace).Error(), nil
+	}
+	return "", nil
+}
+
+// starter is the part of a definition that is needed to compute parameters and to decide about offers: the
+// tasks of a large workflow are not kept for it.
 func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workflow, error) {
 	if w, ok := p.starters.Get(key); ok {
 		return w, nil
@@ -307,6 +322,7 @@ func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workfl
 		Namespace string          `json:"namespace"`
 		Name      string          `json:"name"`
 		Params    json.RawMessage `json:"params,omitempty"`
+		Offers    []string        `json:"offers,omitzero"`
 	}
 	if err := json.Unmarshal(v.Def, &part); err != nil {
 		return fail(errkind.ErrInvalid, err)

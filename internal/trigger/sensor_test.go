@@ -196,6 +196,24 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestRefusedEnds: the end of a run of a workflow that is not offered starts nothing, and is no arrival.
+func TestRefusedEnds(t *testing.T) {
+	both := func(r *workflow.RunOf) { r.All = true }
+	for _, d := range []*workflow.Trigger{runOfDecl(nil, "a/x"), runOfDecl(both, "a/x", "a/y"), absentDecl("24h", &workflow.RunOf{Workflows: []string{"a/x"}, Require: "succeeded"})} {
+		p := New(noDefinitions{})
+		row := declaredAt(t, p, d, 1)
+		for state, starts := range map[dag.RunState]int{dag.RunSucceeded: 1, dag.RunFailed: 0} {
+			plan, err := p.Heard(&row, &engine.Ended{Run: dag.RunID{15: 7}, Workflow: "a/x", State: state, Finished: 9, Refused: "offers: no"}, 9)
+			if err != nil || len(plan.Starts) != starts || plan.Data != nil || plan.Next != row.Next {
+				t.Fatalf("%s, %s: %+v, %v", d.Kind, state, plan, err)
+			}
+			if starts > 0 && (plan.Starts[0].Refused != "offers: no" || plan.Starts[0].Key != (dag.RunID{15: 7}).String()) {
+				t.Errorf("%s: %+v", d.Kind, plan.Starts[0])
+			}
+		}
+	}
+}
+
 // TestAgainNeverStartsMoreThanItMay: runs end as fast as they start.
 func TestAgainNeverStartsMoreThanItMay(t *testing.T) {
 	for _, limit := range []int32{1, 2, 7, 3600} {
