@@ -1,3 +1,4 @@
+import { language, t } from './text/t'
 import './kit/tokens.css'
 import './kit/base.css'
 import './kit/kit.css'
@@ -18,6 +19,7 @@ import { LiveStore, openWorker, setLive } from './live/live'
 import { forgetDrafts, openDrafts } from './text/drafts'
 
 paint()
+document.documentElement.lang = language
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
@@ -58,7 +60,7 @@ Object.assign(window, {
 const root = document.getElementById('root')
 if (root) {
   const arrival = await signInByAddress()
-  if (arrival.kept) toast('You are signed in already. The code of the address was not used.')
+  if (arrival.kept) toast(t('You are signed in already. The code of the address was not used.'))
   live.start(openWorker)
   createRoot(root).render(
     <QueryClientProvider client={queries}>

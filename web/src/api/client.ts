@@ -1,4 +1,5 @@
 // Calls of the REST interface: problems as errors, ETag, Idempotency-Key, and when each answer came.
+import { byCode, t } from '../text/t'
 import type { Problem } from './types'
 
 export const basePath =
@@ -9,10 +10,14 @@ const prefix = `${basePath}/api/v1`
 /** An answer that is no success. problem is what the server says of it. */
 export class Failure extends Error {
   problem: Problem
+  /** What kind of problem it is, in the language of the page. The detail is in English. */
+  title: string
   retryAfter: number | undefined
   constructor(problem: Problem, retryAfter?: number) {
-    super(problem.detail || problem.title)
+    const title = byCode(`problem.${problem.code}`)
+    super(title ? `${title}: ${problem.detail}` : problem.detail || problem.title)
     this.problem = problem
+    this.title = title ?? problem.title
     this.retryAfter = retryAfter
   }
   /** The last part of the problem's type, such as not-found. */
@@ -79,9 +84,9 @@ export async function send(where: string, o: Options = {}): Promise<Response> {
     throw new Failure({
       type: 'network',
       code: 'network',
-      title: 'The server cannot be reached',
+      title: t('The server cannot be reached'),
       status: 0,
-      detail: 'The server cannot be reached.',
+      detail: t('The server cannot be reached.'),
     })
   }
   if (response.ok) return response
@@ -100,9 +105,9 @@ async function problemOf(response: Response): Promise<Problem> {
   return {
     type,
     code: type,
-    title: 'The server did not answer as it should',
+    title: t('The server did not answer as it should'),
     status: response.status,
-    detail: `The answer had the status ${response.status}.`,
+    detail: t('The answer had the status {status}.', { status: response.status }),
   }
 }
 

@@ -1,15 +1,17 @@
 // The end of a session by the person: drafts go with it, so it is asked for when there are some.
+
 import { useState } from 'react'
 import { Failure } from '../api/client'
 import { signOut } from '../api/session'
 import { toast } from '../kit/dialog'
 import { Confirm, type Question } from '../kit/verbs'
 import { draftNames } from '../text/drafts'
+import { t } from '../text/t'
 
 // A node that answers everybody on its machine has no session to end.
 const notSignedIn = (e: unknown) =>
   toast(
-    e instanceof Failure && e.kind === 'not-found' ? 'You use this server without signing in.' : String(e),
+    e instanceof Failure && e.kind === 'not-found' ? t('You use this server without signing in.') : String(e),
   )
 
 /** Gives a function that signs out, and the question that it may ask first. */
@@ -19,10 +21,10 @@ export function useLeave() {
     const drafts = await draftNames()
     if (drafts.length === 0) return signOut().catch(notSignedIn)
     ask({
-      title: 'Sign out',
+      title: t('Sign out'),
       text: (
         <>
-          <p>Your drafts are deleted, with all changes that you have not applied:</p>
+          <p>{t('Your drafts are deleted, with all changes that you have not applied:')}</p>
           <ul className="bullets">
             {drafts.map((name) => (
               <li key={name}>{name}</li>
@@ -30,7 +32,7 @@ export function useLeave() {
           </ul>
         </>
       ),
-      answer: 'Delete the drafts and sign out',
+      answer: t('Delete the drafts and sign out'),
       danger: true,
       act: signOut,
     })

@@ -1,4 +1,5 @@
 // Ctrl-K: every page and every workflow by a few letters, and runs by their id.
+
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { Dialog as AriaDialog, Modal, ModalOverlay } from 'react-aria-components'
@@ -7,6 +8,7 @@ import { useRuns, useWorkflows } from '../api/queries'
 import { shortID } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Mark } from '../kit/parts'
+import { t } from '../text/t'
 import { score } from './score'
 import { useViews } from './views'
 
@@ -33,16 +35,16 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const all: Entry[] = [...found]
   if (runID.test(id))
     all.unshift({
-      text: `Run ${id}`,
-      detail: 'Run',
+      text: t('Run {id}', { id }),
+      detail: t('Run'),
       icon: 'runs',
       go: () => void navigate({ to: '/r/$id', params: { id } }),
     })
   // Names that only the server knows, such as the key of a run.
   if (id !== '')
     all.push({
-      text: `Search for ${id}`,
-      detail: 'Search',
+      text: t('Search for {id}', { id }),
+      detail: t('Search'),
       icon: 'search',
       go: () => void navigate({ to: '/search', search: { q: id } }),
     })
@@ -55,7 +57,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   return (
     <ModalOverlay className="overlay" isOpen onOpenChange={(open) => !open && onClose()} isDismissable>
       <Modal className="modal palette">
-        <AriaDialog aria-label="Search or run a command" className="palette-in">
+        <AriaDialog aria-label={t('Search or run a command')} className="palette-in">
           <div className="row palette-field">
             <Icon name="search" />
             <input
@@ -65,8 +67,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
               aria-expanded="true"
               aria-controls="palette-list"
               aria-activedescendant={all.length > 0 ? `palette-${here}` : undefined}
-              aria-label="Search or run a command"
-              placeholder="Page, workflow, run or command"
+              aria-label={t('Search or run a command')}
+              placeholder={t('Page, workflow, run or command')}
               value={text}
               onChange={(e) => {
                 setText(e.target.value)
@@ -81,7 +83,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
               }}
             />
           </div>
-          <div role="listbox" id="palette-list" aria-label="Results">
+          <div role="listbox" id="palette-list" aria-label={t('Results')}>
             {all.map((entry, i) => (
               // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keyboard
               <div
@@ -99,7 +101,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
               </div>
             ))}
           </div>
-          {all.length === 0 ? <p className="empty">Nothing has that name.</p> : null}
+          {all.length === 0 ? <p className="empty">{t('Nothing has that name.')}</p> : null}
         </AriaDialog>
       </Modal>
     </ModalOverlay>
@@ -114,49 +116,49 @@ function useEntries(): Entry[] {
   return useMemo(() => {
     const page = (text: string, to: string, icon: string): Entry => ({
       text,
-      detail: 'Page',
+      detail: t('Page'),
       icon,
       go: () => void navigate({ to }),
     })
     const pages = [
-      page('Home', '/', 'home'),
-      page('Workflows', '/workflows', 'workflow'),
-      page('Runs', '/runs', 'runs'),
-      page('Failed runs', '/runs?state=failed', 'runs'),
-      page('Schedules', '/schedules', 'calendar'),
-      page('Next fires', '/schedules/next', 'calendar'),
-      page('Missed and late fires', '/schedules/missed', 'calendar'),
-      page('Backfills', '/backfills', 'calendar'),
-      page('New backfill', '/backfills/new', 'calendar'),
-      page('Search', '/search', 'search'),
-      page('Approvals', '/approvals', 'hand'),
-      page('Alerts', '/alerts', 'bell'),
-      page('What you may do', '/admin/me', 'key'),
-      page('Users', '/admin/users', 'key'),
-      page('Roles', '/admin/roles', 'key'),
-      page('Tokens', '/admin/tokens', 'key'),
-      page('Secrets', '/admin/secrets', 'key'),
-      page('Connections', '/admin/connections', 'key'),
-      page('Channels of alerts', '/admin/channels', 'bell'),
-      page('Sessions', '/admin/sessions', 'key'),
-      page('Audit log', '/admin/audit', 'key'),
-      page('Queues', '/queues', 'queue'),
-      page('Locks', '/locks', 'queue'),
-      page('Cluster', '/cluster', 'cluster'),
-      page('About Skein', '/admin/about', 'info'),
+      page(t('Home'), '/', 'home'),
+      page(t('Workflows'), '/workflows', 'workflow'),
+      page(t('Runs'), '/runs', 'runs'),
+      page(t('Failed runs'), '/runs?state=failed', 'runs'),
+      page(t('Schedules'), '/schedules', 'calendar'),
+      page(t('Next fires'), '/schedules/next', 'calendar'),
+      page(t('Missed and late fires'), '/schedules/missed', 'calendar'),
+      page(t('Backfills'), '/backfills', 'calendar'),
+      page(t('New backfill'), '/backfills/new', 'calendar'),
+      page(t('Search'), '/search', 'search'),
+      page(t('Approvals'), '/approvals', 'hand'),
+      page(t('Alerts'), '/alerts', 'bell'),
+      page(t('What you may do'), '/admin/me', 'key'),
+      page(t('Users'), '/admin/users', 'key'),
+      page(t('Roles'), '/admin/roles', 'key'),
+      page(t('Tokens'), '/admin/tokens', 'key'),
+      page(t('Secrets'), '/admin/secrets', 'key'),
+      page(t('Connections'), '/admin/connections', 'key'),
+      page(t('Channels of alerts'), '/admin/channels', 'bell'),
+      page(t('Sessions'), '/admin/sessions', 'key'),
+      page(t('Audit log'), '/admin/audit', 'key'),
+      page(t('Queues'), '/queues', 'queue'),
+      page(t('Locks'), '/locks', 'queue'),
+      page(t('Cluster'), '/cluster', 'cluster'),
+      page(t('About Skein'), '/admin/about', 'info'),
     ]
     const named = (workflows ?? []).flatMap((w): Entry[] => {
       const params = { ns: w.namespace, name: w.name }
       return [
         {
           text: w.workflow,
-          detail: 'Workflow',
+          detail: t('Workflow'),
           icon: 'workflow',
           go: () => void navigate({ to: '/w/$ns/$name', params }),
         },
         {
-          text: `Start ${w.workflow}`,
-          detail: 'Command',
+          text: t('Start {workflow}', { workflow: w.workflow }),
+          detail: t('Command'),
           icon: 'play',
           go: () => void navigate({ to: '/w/$ns/$name/start', params }),
         },
@@ -165,13 +167,18 @@ function useEntries(): Entry[] {
     const recent = (runs?.items ?? []).map(
       (r): Entry => ({
         text: `${r.workflow} ${shortID(r.id)}`,
-        detail: 'Run',
+        detail: t('Run'),
         state: r.state,
         go: () => void navigate({ to: '/r/$id', params: { id: r.id } }),
       }),
     )
     const saved = views.map(
-      (v): Entry => ({ text: v.name, detail: 'View', icon: 'filter', go: () => void navigate({ to: v.to }) }),
+      (v): Entry => ({
+        text: v.name,
+        detail: t('View'),
+        icon: 'filter',
+        go: () => void navigate({ to: v.to }),
+      }),
     )
     return [...saved, ...pages, ...named, ...recent]
   }, [navigate, workflows, runs, views])

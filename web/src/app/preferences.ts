@@ -1,7 +1,7 @@
 // What belongs to the person and not to the view: kept in this browser, never in the address.
 import { useSyncExternalStore } from 'react'
 
-const defaults = { theme: 'system', density: 'normal', keys: 'on', pane: '480' }
+const defaults = { theme: 'system', density: 'normal', keys: 'on', pane: '480', language: 'browser' }
 export type Name = keyof typeof defaults
 
 const listeners = new Set<() => void>()

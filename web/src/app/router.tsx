@@ -8,6 +8,7 @@ import {
 import { basePath } from '../api/client'
 import { ProblemBox } from '../kit/problem'
 import { Home } from '../pages/home'
+import { t } from '../text/t'
 import { every, only, parseSearch, stringifySearch } from './search'
 import { Shell } from './shell'
 
@@ -17,8 +18,8 @@ const root = createRootRoute({
   search: { middlewares: [retainSearchParams(['ns'])] },
   notFoundComponent: () => (
     <div className="empty">
-      <h1>There is no such page</h1>
-      <p>Press Ctrl-K to find a page, a workflow or a run.</p>
+      <h1>{t('There is no such page')}</h1>
+      <p>{t('Press Ctrl-K to find a page, a workflow or a run.')}</p>
     </div>
   ),
   errorComponent: ({ error }) => <ProblemBox error={error as Error} retry={() => location.reload()} />,

@@ -8,22 +8,29 @@ import { clock } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Button } from '../kit/parts'
 import { useLive } from '../live/live'
+import { language, languages, t } from '../text/t'
 import { useAsked } from './ask'
 import { keyTable, useKeys } from './keys'
 import { useLeave } from './leave'
 import { useNamespace, within } from './namespace'
 import { Palette } from './palette'
-import { usePreference } from './preferences'
+import { prefer, usePreference } from './preferences'
 import { dropOthers } from './views'
 
 const places = [
-  { to: '/', icon: 'home', label: 'Home', key: 'h' },
-  { to: '/workflows', icon: 'workflow', label: 'Workflows', key: 'w', also: ['/w/', '/edit/'] },
-  { to: '/runs', icon: 'runs', label: 'Runs', key: 'r', also: ['/r/'] },
-  { to: '/schedules', icon: 'calendar', label: 'Schedules', key: 's', also: ['/schedules/', '/backfills'] },
-  { to: '/queues', icon: 'queue', label: 'Queues', key: 'q', also: ['/q/', '/locks'] },
-  { to: '/cluster', icon: 'cluster', label: 'Cluster', key: 'c', also: ['/n/'] },
-  { to: '/admin', icon: 'key', label: 'Admin', key: 'm', also: ['/admin/'] },
+  { to: '/', icon: 'home', label: t('Home'), key: 'h' },
+  { to: '/workflows', icon: 'workflow', label: t('Workflows'), key: 'w', also: ['/w/', '/edit/'] },
+  { to: '/runs', icon: 'runs', label: t('Runs'), key: 'r', also: ['/r/'] },
+  {
+    to: '/schedules',
+    icon: 'calendar',
+    label: t('Schedules'),
+    key: 's',
+    also: ['/schedules/', '/backfills'],
+  },
+  { to: '/queues', icon: 'queue', label: t('Queues'), key: 'q', also: ['/q/', '/locks'] },
+  { to: '/cluster', icon: 'cluster', label: t('Cluster'), key: 'c', also: ['/n/'] },
+  { to: '/admin', icon: 'key', label: t('Admin'), key: 'm', also: ['/admin/'] },
 ] as const
 
 export function Shell() {
@@ -46,7 +53,7 @@ export function Shell() {
   return (
     <div className="shell">
       <a href="#main" className="skip">
-        Skip to the content
+        {t('Skip to the content')}
       </a>
       <Rail />
       <header className="top">
@@ -58,7 +65,7 @@ export function Shell() {
           aria-keyshortcuts="Control+K"
         >
           <Icon name="search" />
-          <span>Search or run a command</span>
+          <span>{t('Search or run a command')}</span>
           <kbd>Ctrl-K</kbd>
         </button>
         <Fresh />
@@ -71,7 +78,7 @@ export function Shell() {
         <Outlet />
       </main>
       {palette ? <Palette onClose={() => setPalette(false)} /> : null}
-      <Dialog title="Keyboard" isOpen={asked.name === 'keys'} onClose={asked.close}>
+      <Dialog title={t('Keyboard')} isOpen={asked.name === 'keys'} onClose={asked.close}>
         <dl className="facts">
           {keyTable.map(([keys, what]) => (
             <div key={keys} className="contents">
@@ -91,8 +98,8 @@ export function Shell() {
 function Rail() {
   const where = useRouterState({ select: (s) => s.location.pathname })
   return (
-    <nav className="rail" aria-label="Pages">
-      <Link to="/" className="brand" aria-label="Skein, home">
+    <nav className="rail" aria-label={t('Pages')}>
+      <Link to="/" className="brand" aria-label={t('Skein, home')}>
         <svg
           width="22"
           height="22"
@@ -134,9 +141,9 @@ function Namespace() {
     .sort()
   return (
     <label className="namespace">
-      <span className="hidden-text">Namespace</span>
+      <span className="hidden-text">{t('Namespace')}</span>
       <select className="select" value={namespace} onChange={(e) => setNamespace(e.target.value)}>
-        <option value="">All namespaces</option>
+        <option value="">{t('All namespaces')}</option>
         {names.map((n) => (
           <option key={n}>{n}</option>
         ))}
@@ -146,10 +153,10 @@ function Namespace() {
 }
 
 const words = {
-  live: ['Live', 'Changes are shown as they are committed.'],
-  connecting: ['Connecting', 'The page connects to the server.'],
-  polling: ['Not live', 'The stream of changes is broken. The page reads again every 5 seconds.'],
-  offline: ['Offline', 'The browser has no network.'],
+  live: [t('Live'), t('Changes are shown as they are committed.')],
+  connecting: [t('Connecting'), t('The page connects to the server.')],
+  polling: [t('Not live'), t('The stream of changes is broken. The page reads again every 5 seconds.')],
+  offline: [t('Offline'), t('The browser has no network.')],
 } as const
 
 function Fresh() {
@@ -170,7 +177,7 @@ function Staleness() {
     <div className="banner-place">
       <p className="banner" role="status">
         <Icon name="warn" />
-        {words[state][1]} As of {clock(asOf)}.
+        {words[state][1]} {t('As of {time}.', { time: clock(asOf) })}
       </p>
     </div>
   )
@@ -181,9 +188,9 @@ function AlertsBadge() {
   const { data } = useOpenAlerts()
   const n = (data?.items ?? []).filter((a) => within(ns, a.namespace)).length
   return (
-    <Link to="/alerts" className="badge" title="Alerts that are not over">
+    <Link to="/alerts" className="badge" title={t('Alerts that are not over')}>
       <Icon name="bell" />
-      <span>Alerts</span>
+      <span>{t('Alerts')}</span>
       {n > 0 ? <b>{data?.next ? `${n}+` : n}</b> : null}
     </Link>
   )
@@ -193,9 +200,9 @@ function ApprovalsBadge() {
   const { data } = useRuns({ state: 'suspended', limit: 100 })
   const n = data?.items.length ?? 0
   return (
-    <Link to="/approvals" className="badge" title="Tasks that wait for an answer">
+    <Link to="/approvals" className="badge" title={t('Tasks that wait for an answer')}>
       <Icon name="hand" />
-      <span>Approvals</span>
+      <span>{t('Approvals')}</span>
       {n > 0 ? <b>{data?.next ? `${n}+` : n}</b> : null}
     </Link>
   )
@@ -214,38 +221,50 @@ function Settings({ onHelp }: { onHelp: () => void }) {
       <Button
         kind="quiet"
         icon={document.documentElement.dataset.theme === 'dark' || theme === 'dark' ? 'sun' : 'moon'}
-        aria-label={theme === 'dark' ? 'Light theme' : 'Dark theme'}
+        aria-label={theme === 'dark' ? t('Light theme') : t('Dark theme')}
         onPress={() => setTheme(theme === 'dark' ? 'light' : 'dark')}
       />
       <Menu
-        label="Settings of the page"
+        label={t('Settings of the page')}
         items={[
           {
             id: 'system',
-            label: mark(theme === 'system', 'Theme of the system'),
+            label: mark(theme === 'system', t('Theme of the system')),
             onAction: () => setTheme('system'),
           },
-          { id: 'light', label: mark(theme === 'light', 'Light theme'), onAction: () => setTheme('light') },
-          { id: 'dark', label: mark(theme === 'dark', 'Dark theme'), onAction: () => setTheme('dark') },
+          {
+            id: 'light',
+            label: mark(theme === 'light', t('Light theme')),
+            onAction: () => setTheme('light'),
+          },
+          { id: 'dark', label: mark(theme === 'dark', t('Dark theme')), onAction: () => setTheme('dark') },
           {
             id: 'density',
-            label: mark(density === 'compact', 'Compact rows'),
+            label: mark(density === 'compact', t('Compact rows')),
             onAction: () => setDensity(density === 'compact' ? 'normal' : 'compact'),
           },
           {
             id: 'keys',
-            label: mark(keys === 'on', 'Single-letter keys'),
+            label: mark(keys === 'on', t('Single-letter keys')),
             onAction: () => setKeys(keys === 'on' ? 'off' : 'on'),
           },
-          { id: 'help', label: 'Keyboard', onAction: onHelp },
-          { id: 'me', label: 'What you may do', onAction: () => void navigate({ to: '/admin/me' }) },
+          ...(Object.keys(languages) as (keyof typeof languages)[]).map((tag) => ({
+            id: tag,
+            label: mark(tag === language, languages[tag]),
+            onAction: () => {
+              prefer('language', tag)
+              location.reload()
+            },
+          })),
+          { id: 'help', label: t('Keyboard'), onAction: onHelp },
+          { id: 'me', label: t('What you may do'), onAction: () => void navigate({ to: '/admin/me' }) },
           {
             id: 'sign-out',
-            label: me ? `Sign out ${me.name}` : 'Sign out',
+            label: me ? t('Sign out {name}', { name: me.name }) : t('Sign out'),
             onAction: leave,
           },
-          { id: 'about', label: 'About', onAction: () => void navigate({ to: '/admin/about' }) },
-          { id: 'api', label: 'REST interface', onAction: () => location.assign(`${basePath}/api/docs`) },
+          { id: 'about', label: t('About'), onAction: () => void navigate({ to: '/admin/about' }) },
+          { id: 'api', label: t('REST interface'), onAction: () => location.assign(`${basePath}/api/docs`) },
         ]}
       />
       {leaving}

@@ -1,4 +1,5 @@
 // The form that asks for a name and a password, or a token. The page below keeps its drafts if a session ends.
+
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import {
@@ -12,6 +13,7 @@ import {
 } from '../api/session'
 import { dropToasts } from '../kit/dialog'
 import { Button, Command } from '../kit/parts'
+import { t } from '../text/t'
 
 /** Shows the form as long as a session is needed. The page stays below it, unless the person signed out. */
 export function SignedIn({ arrival, children }: { arrival: Arrival; children: ReactNode }) {
@@ -80,7 +82,7 @@ function SignIn({ arrival }: { arrival: Arrival }) {
   return (
     <main className="sign-in">
       <form onSubmit={submit} aria-labelledby="sign-in-title">
-        <h1 id="sign-in-title">Sign in to Skein</h1>
+        <h1 id="sign-in-title">{t('Sign in to Skein')}</h1>
         {problem ? (
           <p className="problem" role="alert">
             {problem}
@@ -89,8 +91,9 @@ function SignIn({ arrival }: { arrival: Arrival }) {
         {offered ? (
           <>
             <p>
-              The address of this page had a sign-in code. It signs you in as the person who made it. Use it
-              only if you asked for it.
+              {t(
+                'The address of this page had a sign-in code. It signs you in as the person who made it. Use it only if you asked for it.',
+              )}
             </p>
             <div className="row">
               <Button
@@ -100,24 +103,24 @@ function SignIn({ arrival }: { arrival: Arrival }) {
                   void enter({ code: offered })
                 }}
               >
-                Sign in with the code of this address
+                {t('Sign in with the code of this address')}
               </Button>
             </div>
           </>
         ) : null}
         {providers.map((provider) => (
           <a className="button" key={provider.name} href={loginAddress(provider)}>
-            Sign in with {provider.name}
+            {t('Sign in with {name}', { name: provider.name })}
           </a>
         ))}
         {way === 'password' ? (
           <>
             <label className="field">
-              <span>Name</span>
+              <span>{t('Name')}</span>
               <input ref={first} className="input" name="user" autoComplete="username" required />
             </label>
             <label className="field">
-              <span>Password</span>
+              <span>{t('Password')}</span>
               <input
                 className="input"
                 name="password"
@@ -129,14 +132,14 @@ function SignIn({ arrival }: { arrival: Arrival }) {
           </>
         ) : (
           <label className="field">
-            <span>Token or code</span>
+            <span>{t('Token or code')}</span>
             <input ref={first} className="input" name="token" type="password" autoComplete="off" required />
-            <small>A token of the kind api, or a code of skein open.</small>
+            <small>{t('A token of the kind api, or a code of skein open.')}</small>
           </label>
         )}
         <div className="row">
           <Button kind="primary" type="submit" isDisabled={busy}>
-            Sign in
+            {t('Sign in')}
           </Button>
           <Button
             kind="quiet"
@@ -145,10 +148,10 @@ function SignIn({ arrival }: { arrival: Arrival }) {
               setWay(way === 'password' ? 'token' : 'password')
             }}
           >
-            {way === 'password' ? 'Use a token' : 'Use a password'}
+            {way === 'password' ? t('Use a token') : t('Use a password')}
           </Button>
         </div>
-        <p className="muted">Do you run the server on this machine? Open the page signed in:</p>
+        <p className="muted">{t('Do you run the server on this machine? Open the page signed in:')}</p>
         <Command text="skein open" />
       </form>
     </main>

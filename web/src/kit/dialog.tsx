@@ -1,4 +1,5 @@
 // Dialogs, menus and the toast. Focus returns to where it was when they close.
+
 import { type ReactNode, useSyncExternalStore } from 'react'
 import {
   Dialog as AriaDialog,
@@ -10,6 +11,7 @@ import {
   ModalOverlay,
   Popover,
 } from 'react-aria-components'
+import { t } from '../text/t'
 import { Button } from './parts'
 
 export function Dialog({
@@ -139,13 +141,13 @@ export function Toasts() {
                 change(notes.filter((n) => n.id !== note.id))
               }}
             >
-              Undo
+              {t('Undo')}
             </Button>
           ) : null}
           <Button
             kind="quiet"
             icon="cross"
-            aria-label="Dismiss"
+            aria-label={t('Dismiss')}
             onPress={() => change(notes.filter((n) => n.id !== note.id))}
           />
         </div>

@@ -1,11 +1,13 @@
 // The filters of lists whose server reads the filter: their values are in the address.
+
 import { useEffect, useState } from 'react'
+import { t } from '../text/t'
 
 const spans: [string, string][] = [
-  ['1h', 'last hour'],
-  ['24h', 'last 24 hours'],
-  ['7d', 'last 7 days'],
-  ['30d', 'last 30 days'],
+  ['1h', t('last hour')],
+  ['24h', t('last 24 hours')],
+  ['7d', t('last 7 days')],
+  ['30d', t('last 30 days')],
 ]
 const unit: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
 
@@ -65,13 +67,15 @@ export function SinceSelect({
       value={value}
       onChange={(e) => set(e.target.value || undefined)}
     >
-      <option value="">of any time</option>
+      <option value="">{t('of any time')}</option>
       {spans.map(([of, text]) => (
         <option key={of} value={of}>
           {text}
         </option>
       ))}
-      {value && !spans.some(([of]) => of === value) ? <option value={value}>since {value}</option> : null}
+      {value && !spans.some(([of]) => of === value) ? (
+        <option value={value}>{t('since {value}', { value })}</option>
+      ) : null}
     </select>
   )
 }

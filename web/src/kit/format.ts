@@ -1,4 +1,8 @@
 // Times and amounts as people read them.
+import { locale, say, t } from '../text/t'
+
+export { count } from '../text/t'
+
 const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
@@ -7,44 +11,49 @@ const day = 24 * hour
 /** Formats a span of milliseconds with its unit, in at most two parts. */
 export function duration(ms: number): string {
   if (!Number.isFinite(ms) || ms < 0) return '–'
-  if (ms < second) return `${Math.round(ms)} ms`
-  if (ms < 10 * second) return `${(ms / second).toFixed(1)} s`
-  if (ms < minute) return `${Math.floor(ms / second)} s`
-  if (ms < hour) return parts(ms, minute, 'm', second, 's')
-  if (ms < day) return parts(ms, hour, 'h', minute, 'm')
-  return parts(ms, day, 'd', hour, 'h')
+  if (ms < second) return t('{ms} ms', { ms: Math.round(ms) })
+  if (ms < 10 * second) return t('{s} s', { s: (ms / second).toFixed(1) })
+  if (ms < minute) return t('{s} s', { s: Math.floor(ms / second) })
+  if (ms < hour) return parts(ms, minute, second)
+  if (ms < day) return parts(ms, hour, minute)
+  return parts(ms, day, hour)
 }
 
-function parts(ms: number, big: number, bigUnit: string, small: number, smallUnit: string) {
+function parts(ms: number, big: number, small: number) {
   const rest = Math.floor((ms % big) / small)
-  return `${Math.floor(ms / big)} ${bigUnit}${rest > 0 ? ` ${rest} ${smallUnit}` : ''}`
+  const first = inUnit(Math.floor(ms / big), big)
+  return rest > 0 ? `${first} ${inUnit(rest, small)}` : first
+}
+
+function inUnit(n: number, unit: number) {
+  if (unit === second) return t('{s} s', { s: n })
+  if (unit === minute) return t('{m} m', { m: n })
+  return unit === hour ? t('{h} h', { h: n }) : t('{d} d', { d: n })
 }
 
 /** Tells how long ago an instant was, or how far ahead it is. */
 export function ago(time: string, now: number): string {
   const ms = now - Date.parse(time)
-  if (Math.abs(ms) < 5 * second) return 'now'
+  if (Math.abs(ms) < 5 * second) return t('now')
   const text = coarse(Math.abs(ms))
-  return ms > 0 ? `${text} ago` : `in ${text}`
+  return ms > 0 ? t('{time} ago', { time: text }) : t('in {time}', { time: text })
 }
 
 function coarse(ms: number) {
-  if (ms < minute) return `${Math.floor(ms / second)} s`
-  if (ms < hour) return `${Math.floor(ms / minute)} m`
-  if (ms < 2 * day) return `${Math.floor(ms / hour)} h`
-  return `${Math.floor(ms / day)} d`
+  const unit = ms < minute ? second : ms < hour ? minute : ms < 2 * day ? hour : day
+  return inUnit(Math.floor(ms / unit), unit)
 }
 
-const today = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
-const thisYear = new Intl.DateTimeFormat('en-GB', {
+const today = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+const thisYear = new Intl.DateTimeFormat(locale, {
   day: 'numeric',
   month: 'short',
   hour: '2-digit',
   minute: '2-digit',
 })
-const other = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
-const dayName = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
-const hourMinute = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const other = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' })
+const dayName = new Intl.DateTimeFormat(locale, { weekday: 'short', day: 'numeric', month: 'short' })
+const hourMinute = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' })
 
 /** Formats an instant in the viewer's zone: the time of today, else with the date. */
 export function clock(time: string | number, now = Date.now()): string {
@@ -60,7 +69,7 @@ export const timeOf = (time: string | number) => hourMinute.format(new Date(time
 /** Formats an instant in full, for a tooltip: the viewer's zone and UTC. */
 export function full(time: string): string {
   const at = new Date(time)
-  const local = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'long' }).format(at)
+  const local = new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'long' }).format(at)
   return `${local} · ${time.replace(/\.?0*Z$/, 'Z')}`
 }
 
@@ -75,13 +84,8 @@ export function bytes(n: number): string {
   return `${i === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[i]}`
 }
 
-const numbers = new Intl.NumberFormat('en-GB')
-
-/** Formats a whole number with separators. */
-export const count = (n: number) => numbers.format(n)
-
 /** Writes a number with its noun: 1 run, 2 runs. */
-export const plural = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
+export const plural = (n: number, one: string, many = `${one}s`) => say(`{n} ${one}|{n} ${many}`, { n })
 
 /** Shortens the id of a run to the part that tells it apart. */
 export const shortID = (id: string) => id.replaceAll('-', '').slice(-8)

@@ -1,7 +1,9 @@
 // How a part of a page shows what it has: a head, then the content in one of its states. A part that fails says so in
 // place and the page lives. Old data stays while new data is read.
+
 import type { UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
+import { t } from '../text/t'
 import { ProblemBox } from './problem'
 
 export function Panel({
@@ -71,7 +73,7 @@ export function Skeleton({ rows = 4 }: { rows?: number }) {
   }, [])
   return (
     <div className="skeleton" aria-busy="true" data-shown={shown || undefined}>
-      <span className="hidden-text">Loading</span>
+      <span className="hidden-text">{t('Loading')}</span>
       {Array.from({ length: rows }, (_, i) => (
         <div key={i} style={{ width: `${90 - ((i * 17) % 45)}%` }} />
       ))}

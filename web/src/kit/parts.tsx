@@ -1,7 +1,9 @@
 // Small parts that every page uses.
+
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { Button as AriaButton, type ButtonProps, Tooltip, TooltipTrigger } from 'react-aria-components'
+import { t } from '../text/t'
 import { ago, clock, duration, full, shortID } from './format'
 import { Icon } from './icons'
 import { lookOf } from './states'
@@ -148,7 +150,7 @@ export function TriggerLink({ workflow, name }: { workflow: string; name: string
   )
 }
 
-export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
+export function Copy({ text, label = t('Copy') }: { text: string; label?: string }) {
   const [done, setDone] = useState(false)
   useEffect(() => {
     if (!done) return
@@ -159,8 +161,8 @@ export function Copy({ text, label = 'Copy' }: { text: string; label?: string })
     <Button
       kind="quiet"
       icon={done ? 'check' : 'copy'}
-      aria-label={done ? 'Copied' : label}
-      hint={done ? 'Copied' : label}
+      aria-label={done ? t('Copied') : label}
+      hint={done ? t('Copied') : label}
       onPress={() => void navigator.clipboard?.writeText(text).then(() => setDone(true))}
     />
   )
@@ -172,7 +174,7 @@ export function Command({ text }: { text: string }) {
     <div className="command">
       {/* A long command is scrolled, also by keys. */}
       <code tabIndex={0}>{text}</code>
-      <Copy text={text} label="Copy the command" />
+      <Copy text={text} label={t('Copy the command')} />
     </div>
   )
 }

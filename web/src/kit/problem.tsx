@@ -1,18 +1,21 @@
 // One way to show every problem: what, where, why, and what to press.
+
 import { useEffect, useState } from 'react'
 import { Failure } from '../api/client'
+import { t } from '../text/t'
 import { Icon } from './icons'
 import { Button, Command } from './parts'
 
 const advice: Record<string, string> = {
-  'not-found': 'It may have been deleted, or retention no longer keeps it.',
-  'precondition-failed':
+  'not-found': t('It may have been deleted, or retention no longer keeps it.'),
+  'precondition-failed': t(
     'Somebody changed it since you read it. Look at it again before you repeat your change.',
-  'idempotency-conflict': 'Close the dialog and open it again to ask anew.',
-  busy: 'The server does too much of this at once.',
-  unavailable: 'The server cannot do it at the moment.',
-  'storage-full': 'Free some space on the disk of the server.',
-  network: 'The page shows what it read last. It connects again by itself.',
+  ),
+  'idempotency-conflict': t('Close the dialog and open it again to ask anew.'),
+  busy: t('The server does too much of this at once.'),
+  unavailable: t('The server cannot do it at the moment.'),
+  'storage-full': t('Free some space on the disk of the server.'),
+  network: t('The page shows what it read last. It connects again by itself.'),
 }
 
 const passing = new Set(['busy', 'unavailable', 'network'])
@@ -24,14 +27,19 @@ export function ProblemBox({ error, retry, stale }: { error: Error; retry?: () =
     <div className="problem" role="alert" data-kind={passing.has(kind) ? 'passing' : undefined}>
       <Icon name="warn" />
       <div>
-        <strong>{stale ? 'This is not up to date' : (failure?.problem.title ?? 'The page met a bug')}</strong>
-        <p>{failure?.problem.detail ?? error.message}</p>
+        <strong>{stale ? t('This is not up to date') : (failure?.title ?? t('The page met a bug'))}</strong>
+        <p lang="en">{failure?.problem.detail ?? error.message}</p>
         {advice[kind] ? <p className="muted">{advice[kind]}</p> : null}
         {failure?.problem.errors?.map((e) => (
           <p key={`${e.line}:${e.column}:${e.key}`} className="mono">
             {e.file ? `${e.file}:${e.line}:${e.column}: ` : e.key ? `${e.key}: ` : ''}
-            {e.message}
-            {e.hint ? <span className="muted"> ({e.hint})</span> : null}
+            <span lang="en">{e.message}</span>
+            {e.hint ? (
+              <span className="muted" lang="en">
+                {' '}
+                ({e.hint})
+              </span>
+            ) : null}
           </p>
         ))}
         {kind === 'damaged' ? <Command text="skein verify" /> : null}
@@ -52,5 +60,5 @@ function Again({ seconds, retry }: { seconds?: number | undefined; retry: () => 
     }, 1000)
     return () => clearTimeout(timer)
   }, [left, retry])
-  return <Button onPress={retry}>{left > 0 ? `Try again (${left} s)` : 'Try again'}</Button>
+  return <Button onPress={retry}>{left > 0 ? t('Try again ({left} s)', { left }) : t('Try again')}</Button>
 }

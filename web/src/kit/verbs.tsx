@@ -1,9 +1,11 @@
 // Buttons of verbs: one that is not allowed is there, disabled, and says which role it takes.
+
 import { type ReactNode, useState } from 'react'
 import { Focusable, Tooltip, TooltipTrigger } from 'react-aria-components'
 import { newKey } from '../api/client'
 import { useCan } from '../api/me'
 import { plainVerb, useVerb } from '../api/verbs'
+import { t } from '../text/t'
 import { Dialog, toast } from './dialog'
 import { Icon } from './icons'
 import { Button, type Kind } from './parts'
@@ -11,7 +13,9 @@ import { ProblemBox } from './problem'
 
 /** Says which role would allow a verb. The namespace '' or '*' is all of them. */
 export const needs = (verb: string, namespace: string) =>
-  `You need a role with ${verb} in ${namespace === '' || namespace === '*' ? 'all namespaces' : `the namespace ${namespace}`}.`
+  namespace === '' || namespace === '*'
+    ? t('You need a role with {verb} in all namespaces.', { verb })
+    : t('You need a role with {verb} in the namespace {namespace}.', { verb, namespace })
 
 /** Runs verbs and says in a toast what went wrong. */
 export const useToastVerb = () => useVerb((e) => toast(e.message, { bad: true }))
@@ -164,7 +168,7 @@ function Ask({ question: q, onClose }: { question: Question; onClose: () => void
       {q.text ? <div>{q.text}</div> : null}
       {q.reason ? (
         <label className="field">
-          <span>Reason{q.reason === 'optional' ? ' (optional)' : ''}</span>
+          <span>{q.reason === 'optional' ? t('Reason (optional)') : t('Reason')}</span>
           <input
             className="input"
             value={reason}
@@ -177,7 +181,7 @@ function Ask({ question: q, onClose }: { question: Question; onClose: () => void
       ) : null}
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button
           kind={q.danger ? 'danger' : 'primary'}
           type="submit"

@@ -1,7 +1,9 @@
 // Small rules about alerts.
+
 import type { Alert, AlertDetail, AlertNotice, AlertRule, EscalationStep } from '../api/types'
 import { duration } from '../kit/format'
 import type { Tone } from '../kit/states'
+import { t } from '../text/t'
 
 /** The full name of the workflow of an alert, as links take it. */
 export const workflowOf = (a: Pick<Alert, 'namespace' | 'workflow'>): string =>
@@ -9,12 +11,26 @@ export const workflowOf = (a: Pick<Alert, 'namespace' | 'workflow'>): string =>
 
 /** Names what an alert is about: a workflow, or the cluster and a part of it. */
 export const aboutAlert = (a: Pick<Alert, 'namespace' | 'workflow' | 'subject'>): string =>
-  a.workflow ? workflowOf(a) : `the cluster${a.subject ? `: ${a.subject}` : ''}`
+  a.workflow
+    ? workflowOf(a)
+    : a.subject
+      ? t('the cluster: {subject}', { subject: a.subject })
+      : t('the cluster')
 
 /** Reports whether an alert is over. */
 export const isOver = (a: Pick<Alert, 'state'>): boolean => a.state === 'resolved' || a.state === 'passed'
 
 const tones: Record<string, Tone> = { critical: 'bad', error: 'bad', warning: 'warn' }
+
+const severities: Record<string, string> = {
+  critical: t('critical'),
+  error: t('error'),
+  warning: t('warning'),
+  info: t('info'),
+}
+
+/** Names a severity, which files write in English. */
+export const severityName = (severity: string): string => severities[severity] ?? severity
 
 export const severityTone = (severity: string): Tone => tones[severity] ?? 'calm'
 
@@ -30,9 +46,9 @@ export function messageOf(
   all: Pick<AlertNotice, 'seq'>[],
   over: boolean,
 ): string {
-  if (n.seq === 1) return 'Beginning'
+  if (n.seq === 1) return t('Beginning')
   const last = Math.max(...all.map((m) => m.seq))
-  return over && n.seq === last ? 'End' : `Message ${n.seq}`
+  return over && n.seq === last ? t('End') : t('Message {seq}', { seq: n.seq })
 }
 
 /** Groups alerts by the full name of their workflow. */
@@ -91,17 +107,24 @@ export function stepsOf(
 export function watchOf(r: Pick<AlertRule, 'on' | 'deadline' | 'than' | 'after' | 'each'>): string {
   const d = r.deadline
   if (d) {
-    const goal = { success: 'has succeeded', end: 'has ended', start: 'has started' }[d.for]
-    if (d.by) return `late unless it ${goal} by ${d.by} ${d.timezone ?? 'UTC'}`
-    const from = { queued: 'its creation', started: 'its start' }[d.from ?? ''] ?? 'its instant'
-    return `late unless it ${goal} within ${duration(d.seconds * 1000)} of ${from}`
+    const goal = { success: t('has succeeded'), end: t('has ended'), start: t('has started') }[d.for]
+    if (d.by) return t('late unless it {goal} by {time}', { goal, time: `${d.by} ${d.timezone ?? 'UTC'}` })
+    const from = { queued: t('its creation'), started: t('its start') }[d.from ?? ''] ?? t('its instant')
+    return t('late unless it {goal} within {time} of {from}', {
+      goal,
+      time: duration(d.seconds * 1000),
+      from,
+    })
   }
-  const t = r.than
-  if (t)
-    return t.seconds > 0
-      ? `slow if it runs longer than ${duration(t.seconds * 1000)}`
-      : `slow if it runs longer than ${t.times} × p${t.percentile} of the last runs`
+  const than = r.than
+  if (than)
+    return than.seconds > 0
+      ? t('slow if it runs longer than {time}', { time: duration(than.seconds * 1000) })
+      : t('slow if it runs longer than {times} × p{percentile} of the last runs', {
+          times: than.times,
+          percentile: than.percentile,
+        })
   const events = (r.on ?? []).join(', ')
-  if (r.each) return `${events}, each time`
-  return r.after > 1 ? `${events}, ${r.after} in a row` : events
+  if (r.each) return t('{events}, each time', { events })
+  return r.after > 1 ? t('{events}, {times} in a row', { events, times: r.after }) : events
 }

@@ -1,4 +1,5 @@
 // Parts of alerts that several pages show.
+
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { path, post } from '../api/client'
@@ -6,13 +7,15 @@ import { useOpenAlerts } from '../api/queries'
 import type { Alert, AlertDetail } from '../api/types'
 import { plural } from '../kit/format'
 import { State, WorkflowLink } from '../kit/parts'
+import { labelIn } from '../kit/states'
 import type { Question } from '../kit/verbs'
-import { aboutAlert, isOver, severityTone, workflowOf } from './alertdata'
+import { t } from '../text/t'
+import { aboutAlert, isOver, severityName, severityTone, workflowOf } from './alertdata'
 import { Head } from './head'
 
 const tabs = [
-  ['/alerts', 'Alerts'],
-  ['/silences', 'Silences'],
+  ['/alerts', t('Alerts')],
+  ['/silences', t('Silences')],
 ] as const
 
 /** The head of the lists of alerts and of silences. */
@@ -25,13 +28,13 @@ export function AlertsTop({
   actions: ReactNode
   children: ReactNode
 }) {
-  const title = here === '/alerts' ? 'Alerts' : 'Silences'
+  const title = here === '/alerts' ? t('Alerts') : t('Silences')
   return (
     <>
       <Head title={title} label={title} actions={actions}>
         <p className="sub">{children}</p>
       </Head>
-      <nav className="tabs" aria-label="Alerts and silences">
+      <nav className="tabs" aria-label={t('Alerts and silences')}>
         {tabs.map(([to, label]) => (
           <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
             {label}
@@ -46,24 +49,28 @@ export const act = (id: string, verb: 'ack' | 'resolve', reason: string) =>
   post<AlertDetail>(`${path('alerts', id)}:${verb}`, reason ? { reason } : {})
 
 export const acknowledgeOf = (a: Alert): Question => ({
-  title: `Acknowledge the alert of ${aboutAlert(a)}`,
+  title: t('Acknowledge the alert of {what}', { what: aboutAlert(a) }),
   text: a.workflow
-    ? 'The others see that you take care of it. No message is sent. The next success of the workflow resolves the alert.'
-    : 'The others see that you take care of it. No message is sent. The end of the condition resolves the alert.',
-  answer: 'Acknowledge',
+    ? t(
+        'The others see that you take care of it. No message is sent. The next success of the workflow resolves the alert.',
+      )
+    : t(
+        'The others see that you take care of it. No message is sent. The end of the condition resolves the alert.',
+      ),
+  answer: t('Acknowledge'),
   reason: 'optional',
   act: (reason) => act(a.id, 'ack', reason),
-  done: `You take care of the alert of ${aboutAlert(a)}.`,
+  done: t('You take care of the alert of {what}.', { what: aboutAlert(a) }),
 })
 
 export const resolveOf = (a: Alert): Question => ({
-  title: `Resolve the alert of ${aboutAlert(a)}`,
-  text: 'Its channels are notified of the end. The next failure opens a new alert.',
-  answer: 'Resolve the alert',
+  title: t('Resolve the alert of {what}', { what: aboutAlert(a) }),
+  text: t('Its channels are notified of the end. The next failure opens a new alert.'),
+  answer: t('Resolve the alert'),
   danger: true,
   reason: 'optional',
   act: (reason) => act(a.id, 'resolve', reason),
-  done: `The alert of ${aboutAlert(a)} is resolved.`,
+  done: t('The alert of {what} is resolved.', { what: aboutAlert(a) }),
 })
 
 /** Says that an alert was kept back by a silence. */
@@ -81,7 +88,7 @@ export function Silent({ a }: { a: Alert }) {
 export function Severity({ of }: { of: string }) {
   return (
     <span className="state" data-tone={severityTone(of)}>
-      {of}
+      {severityName(of)}
     </span>
   )
 }
@@ -91,7 +98,8 @@ export function AlertMark({ alerts }: { alerts: Alert[] | undefined }) {
   const [first] = alerts ?? []
   if (!alerts || !first) return null
   const state = alerts.some((a) => a.state === 'open') ? 'open' : 'acknowledged'
-  const text = alerts.length === 1 ? `Alert ${state}` : `${plural(alerts.length, 'alert')}`
+  const text =
+    alerts.length === 1 ? t('Alert {state}', { state: labelIn(state) }) : plural(alerts.length, 'alert')
   const by = alerts.length === 1 ? first.acknowledged?.user : undefined
   return (
     <Link
@@ -100,7 +108,7 @@ export function AlertMark({ alerts }: { alerts: Alert[] | undefined }) {
         ? { to: '/alerts/$id', params: { id: first.id } }
         : { to: '/alerts', search: { workflow: workflowOf(first) } })}
     >
-      <State state={state}>{by ? `${text} by ${by}` : text}</State>
+      <State state={state}>{by ? t('{text} by {by}', { text, by }) : text}</State>
     </Link>
   )
 }

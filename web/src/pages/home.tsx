@@ -11,8 +11,10 @@ import { count, plural, timeOf } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Mark, RunLink, State, TriggerLink, useNow, WorkflowLink } from '../kit/parts'
+import { labelIn } from '../kit/states'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useLive, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { byWorkflow } from './alertdata'
 import { AlertMark } from './alertparts'
 import { Away, useAway } from './awaysources'
@@ -45,15 +47,15 @@ export function Home() {
   const alerts = byWorkflow(open)
   return (
     <>
-      <Head title="Now" label="Home">
+      <Head title={t('Now')} label={t('Home')}>
         <Tally failing={failed.length} late={late.length} waiting={stuck.length} alerts={open.length} />
       </Head>
       <Panel
-        title="Failing now"
+        title={t('Failing now')}
         count={failed.length > 0 ? failed.length : undefined}
         actions={
           <Link to="/runs" search={{ state: 'failed' }}>
-            All failed runs
+            {t('All failed runs')}
           </Link>
         }
       >
@@ -61,7 +63,7 @@ export function Home() {
           query={ended}
           rows={3}
           isEmpty={() => failed.length === 0}
-          empty={<Fine text="The last run of every workflow of the past day ended well." />}
+          empty={<Fine text={t('The last run of every workflow of the past day ended well.')} />}
         >
           {() => (
             <ul className="alarms">
@@ -73,16 +75,18 @@ export function Home() {
         </Loaded>
       </Panel>
       <Panel
-        title="Late, missed, waiting"
+        title={t('Late, missed, waiting')}
         count={bad || undefined}
-        actions={<Link to="/schedules/missed">All missed and late fires</Link>}
+        actions={<Link to="/schedules/missed">{t('All missed and late fires')}</Link>}
       >
         <Loaded
           query={both(both(both(runs, missed), queues), sources)}
           rows={3}
           isEmpty={() => bad === 0}
           empty={
-            <Fine text="Every schedule fired on time, every source is there, and nothing waits for a queue." />
+            <Fine
+              text={t('Every schedule fired on time, every source is there, and nothing waits for a queue.')}
+            />
           }
         >
           {() => (
@@ -164,28 +168,28 @@ function Tally({
   const runs = data?.runs as Record<string, number> | undefined
   const number = (states: string[]) => states.reduce((sum, s) => sum + (runs?.[s] ?? 0), 0)
   const tiles = [
-    { state: 'failed', n: failing, text: 'failing', to: '/runs', search: { state: 'failed' } },
-    { state: 'open', n: alerts, text: alerts === 1 ? 'alert' : 'alerts', to: '/alerts', search: {} },
-    { state: 'late', n: late, text: 'late or missed', to: '/schedules/missed', search: {} },
-    { state: 'waiting', n: waiting, text: 'waiting', to: '/runs', search: { state: 'waiting' } },
+    { state: 'failed', n: failing, text: t('failing'), to: '/runs', search: { state: 'failed' } },
+    { state: 'open', n: alerts, text: alerts === 1 ? t('alert') : t('alerts'), to: '/alerts', search: {} },
+    { state: 'late', n: late, text: t('late or missed'), to: '/schedules/missed', search: {} },
+    { state: 'waiting', n: waiting, text: t('waiting'), to: '/runs', search: { state: 'waiting' } },
     {
       state: 'suspended',
       n: number(['suspended']),
-      text: 'suspended',
+      text: t('suspended'),
       to: '/runs',
       search: { state: 'suspended' },
     },
     {
       state: 'running',
       n: number(['running', 'splitting', 'finalising']),
-      text: 'running',
+      text: t('running'),
       to: '/runs',
       search: { state: 'running' },
     },
     {
       state: 'ready',
       n: data?.ready_tasks ?? 0,
-      text: 'tasks ready',
+      text: t('tasks ready'),
       to: '/runs',
       search: { state: 'active' },
     },
@@ -199,7 +203,7 @@ function Tally({
         </Link>
       ))}
       <span className="sub">
-        as of <Clock time={new Date(asOf).toISOString()} />
+        {rich('as of {time}', { time: <Clock time={new Date(asOf).toISOString()} /> })}
       </span>
     </div>
   )
@@ -213,7 +217,8 @@ function Failing({ run, times, alerts }: { run: Run; times: number; alerts: Aler
       <Mark state="failed" />
       <div className="grow">
         <WorkflowLink name={run.workflow} />
-        {times > 1 ? <span className="sub"> · {times} in a row</span> : null} <AlertMark alerts={alerts} />
+        {times > 1 ? <span className="sub"> · {t('{times} in a row', { times })}</span> : null}{' '}
+        <AlertMark alerts={alerts} />
         <Reasons reasons={explain.data?.reasons} fallback={run.message ?? ''} />
         <Printed run={run} />
       </div>
@@ -222,7 +227,7 @@ function Failing({ run, times, alerts }: { run: Run; times: number; alerts: Aler
       </span>
       <div className="row">
         <Link to="/r/$id" params={{ id: run.id }} className="button">
-          Open
+          {t('Open')}
         </Link>
         <VerbButton
           verb="run.redo"
@@ -230,11 +235,11 @@ function Failing({ run, times, alerts }: { run: Run; times: number; alerts: Aler
           onPress={() =>
             act(
               () => runVerb(run.id, 'recover'),
-              () => toast(`Recovery of ${run.workflow} was asked for.`),
+              () => toast(t('Recovery of {workflow} was asked for.', { workflow: run.workflow })),
             )
           }
         >
-          Recover
+          {t('Recover')}
         </VerbButton>
       </div>
     </li>
@@ -291,7 +296,7 @@ function Stuck({ run, more }: Waiting) {
         <Ago time={run.created_at} />
       </span>
       <Link to="/r/$id" params={{ id: run.id }} className="button">
-        Open
+        {t('Open')}
       </Link>
     </li>
   )
@@ -302,9 +307,9 @@ function Full({ q }: { q: Queue }) {
   const now =
     q.state === 'active'
       ? q.limit === null
-        ? `${count(q.tasks.held)} held`
-        : `${count(q.tasks.held)} of ${plural(q.limit, 'place')} held`
-      : `it is ${q.state}`
+        ? t('{held} held', { held: count(q.tasks.held) })
+        : t('{held} of {places} held', { held: count(q.tasks.held), places: plural(q.limit, 'place') })
+      : t('it is {state}', { state: labelIn(q.state) })
   return (
     <li>
       <Mark state={q.state === 'active' ? 'waiting' : q.state} />
@@ -313,12 +318,14 @@ function Full({ q }: { q: Queue }) {
           {q.name}
         </Link>
         <p className="sub">
-          {waitersOf(q)} {q.waiting + q.tasks.waiting === 1 ? 'waits' : 'wait'} for this queue: {now}
+          {q.waiting + q.tasks.waiting === 1
+            ? t('{what} waits for this queue: {now}', { what: waitersOf(q), now })
+            : t('{what} wait for this queue: {now}', { what: waitersOf(q), now })}
           {q.reason ? `, ${q.reason}` : ''}
         </p>
       </div>
       <Link to="/q/$name" params={{ name: q.name }} className="button">
-        Who holds it
+        {t('Who holds it')}
       </Link>
     </li>
   )
@@ -332,17 +339,25 @@ function Late({ fire }: { fire: Fire }) {
         <WorkflowLink name={fire.workflow} tab="triggers" />{' '}
         <TriggerLink workflow={fire.workflow} name={fire.trigger} />{' '}
         <span className="sub">
-          for <Clock time={fire.at} />
-          {fire.count > 1 ? ` and ${plural(fire.count - 1, 'more instant')}` : ''}
+          {rich('for {time}', { time: <Clock time={fire.at} /> })}
+          {fire.count > 1
+            ? ` ${t('and {instants}', { instants: plural(fire.count - 1, 'more instant') })}`
+            : ''}
         </span>
         <p className="sub">
-          {fire.reason ?? (fire.outcome === 'late' ? 'It fired late.' : 'It did not fire.')}
+          {fire.reason ? (
+            <span lang="en">{fire.reason}</span>
+          ) : fire.outcome === 'late' ? (
+            t('It fired late.')
+          ) : (
+            t('It did not fire.')
+          )}
         </p>
       </div>
       <span className="sub nowrap">
         <Ago time={fire.at} />
       </span>
-      {fire.run ? <RunLink id={fire.run}>Open its run</RunLink> : null}
+      {fire.run ? <RunLink id={fire.run}>{t('Open its run')}</RunLink> : null}
     </li>
   )
 }
@@ -353,7 +368,10 @@ function Ahead({ ns }: { ns: string }) {
   const now = useNow()
   const next = useNext({ n: 1000 })
   return (
-    <Panel title={`Next ${ahead} hours`} actions={<Link to="/schedules/next">All next fires</Link>}>
+    <Panel
+      title={t('Next {ahead} hours', { ahead })}
+      actions={<Link to="/schedules/next">{t('All next fires')}</Link>}
+    >
       <Loaded query={next} rows={3}>
         {({ items }) => <Hours items={items.filter((i) => within(ns, i.namespace))} now={now} />}
       </Loaded>
@@ -365,12 +383,16 @@ function Hours({ items, now }: { items: Instant[]; now: number }) {
   const bars = hours(items, now, ahead)
   const most = Math.max(1, ...bars.map((b) => b.n))
   const total = bars.reduce((sum, b) => sum + b.n, 0)
-  if (total === 0) return <p className="empty">No schedule fires in the next {ahead} hours.</p>
+  if (total === 0)
+    return <p className="empty">{t('No schedule fires in the next {ahead} hours.', { ahead })}</p>
   return (
     <div className="hours-in">
       <ol className="hours">
         {bars.map((b) => (
-          <li key={b.at} title={`${plural(b.n, 'fire')} from ${timeOf(b.at)} on`}>
+          <li
+            key={b.at}
+            title={t('{fires} from {time} on', { fires: plural(b.n, 'fire'), time: timeOf(b.at) })}
+          >
             <i style={{ height: `${(100 * b.n) / most}%` }} />
             <b>{b.n || ''}</b>
             <span>{timeOf(b.at)}</span>
@@ -395,7 +417,11 @@ function Hours({ items, now }: { items: Instant[]; now: number }) {
 function Nodes() {
   const nodes = useNodes()
   return (
-    <Panel title="Nodes" count={nodes.data?.items.length} actions={<Link to="/cluster">Cluster</Link>}>
+    <Panel
+      title={t('Nodes')}
+      count={nodes.data?.items.length}
+      actions={<Link to="/cluster">{t('Cluster')}</Link>}
+    >
       <Loaded query={nodes} rows={2}>
         {({ items }) => (
           <ul className="list pad">
@@ -405,19 +431,19 @@ function Nodes() {
                   <State state={n.stopped ? 'stopped' : n.state}>
                     <NodeLink name={n.name} />
                   </State>
-                  {n.state === 'running' ? null : <span className="sub">{n.state}</span>}
+                  {n.state === 'running' ? null : <span className="sub">{labelIn(n.state)}</span>}
                 </span>
                 <span className="row sub">
                   <span className="bar" data-tone="busy" aria-hidden="true">
                     <i style={{ width: `${(100 * n.slots.busy) / Math.max(1, n.slots.total)}%` }} />
                   </span>
-                  {n.slots.busy} of {plural(n.slots.total, 'slot')}
+                  {t('{busy} of {slots}', { busy: n.slots.busy, slots: plural(n.slots.total, 'slot') })}
                 </span>
               </li>
             ))}
             {items.length === 0 ? (
               <li className="row">
-                <Icon name="warn" /> No node is there.
+                <Icon name="warn" /> {t('No node is there.')}
               </li>
             ) : null}
           </ul>

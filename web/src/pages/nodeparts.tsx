@@ -1,10 +1,13 @@
 // What the list of nodes and the page of one node share.
+
 import { Link } from '@tanstack/react-router'
 import { path } from '../api/client'
 import type { Node } from '../api/types'
 import { plainVerb } from '../api/verbs'
 import { plural } from '../kit/format'
+import { lookOf } from '../kit/states'
 import { type Question, Toggle, VerbButton } from '../kit/verbs'
+import { rich, t } from '../text/t'
 
 /** The verbs that the server takes for a node. If it takes none, Refusal says why. */
 export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
@@ -13,7 +16,13 @@ export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
   const is = { where: path('nodes', name), verb: 'node.control' }
   if (state === 'cordoned' || state === 'drained')
     return (
-      <Toggle {...is} does="uncordon" undoes="cordon" label="Uncordon" done={`${name} takes work again.`} />
+      <Toggle
+        {...is}
+        does="uncordon"
+        undoes="cordon"
+        label={t('Uncordon')}
+        done={t('{name} takes work again.', { name })}
+      />
     )
   if (state !== 'active') return null
   return (
@@ -22,11 +31,11 @@ export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
         {...is}
         does="cordon"
         undoes="uncordon"
-        label="Cordon"
-        done={`${name} gets no shard and no new task. What runs there finishes.`}
+        label={t('Cordon')}
+        done={t('{name} gets no shard and no new task. What runs there finishes.', { name })}
       />
       <VerbButton verb={is.verb} namespace="" onPress={drain}>
-        Drain
+        {t('Drain')}
       </VerbButton>
     </span>
   )
@@ -35,7 +44,13 @@ export function NodeVerb({ node, drain }: { node: Node; drain: () => void }) {
 /** Says why the server does not cordon and drain a node. */
 export function Refusal({ node }: { node: Node }) {
   if (!node.orders_refused) return null
-  return <p className="sub">It cannot be cordoned or drained: {node.orders_refused}.</p>
+  return (
+    <p className="sub">
+      {rich('It cannot be cordoned or drained: {why}.', {
+        why: <span lang="en">{node.orders_refused}</span>,
+      })}
+    </p>
+  )
 }
 
 /** Says what is left on a node that gets no new work. */
@@ -43,7 +58,10 @@ export function Left({ node: n }: { node: Node }) {
   if (n.state !== 'cordoned' && n.state !== 'leaving') return null
   return (
     <span className="sub">
-      {plural(n.slots.busy, 'attempt')} and {plural(n.shards.owned, 'shard')} left
+      {t('{attempts} and {shards} left', {
+        attempts: plural(n.slots.busy, 'attempt'),
+        shards: plural(n.shards.owned, 'shard'),
+      })}
     </span>
   )
 }
@@ -57,20 +75,28 @@ export function Sight({ node: n }: { node: Node }) {
   if (!seen && by.length === 0) return null
   return (
     <div className="sub">
-      {seen ? `${sight.by} sees it as ${sight.state}${sight.reason ? `: ${sight.reason}` : ''}. ` : ''}
-      {by.length > 0 ? `Not reached by ${by.join(', ')}.` : ''}
+      {seen
+        ? t('{by} sees it as {state}. ', {
+            by: sight.by,
+            state: lookOf(sight.state).label + (sight.reason ? `: ${sight.reason}` : ''),
+          })
+        : ''}
+      {by.length > 0 ? t('Not reached by {by}.', { by: by.join(', ') }) : ''}
     </div>
   )
 }
 
 /** What follows from draining a node. */
 export const drainOf = (n: Node): Question => ({
-  title: `Drain ${n.name}`,
-  text: `${plural(n.slots.busy, 'attempt')} on ${n.name} will finish. Other nodes take over ${plural(n.shards.owned, 'shard')}. The node gets no new work until you uncordon it, also after a restart. When its state is Drained, you can end its process without loss.`,
-  answer: 'Drain the node',
+  title: t('Drain {name}', { name: n.name }),
+  text: t(
+    '{attempts} on {name} will finish. Other nodes take over {shards}. The node gets no new work until you uncordon it, also after a restart. When its state is Drained, you can end its process without loss.',
+    { attempts: plural(n.slots.busy, 'attempt'), name: n.name, shards: plural(n.shards.owned, 'shard') },
+  ),
+  answer: t('Drain the node'),
   danger: true,
   act: () => plainVerb(`${path('nodes', n.name)}:drain`, undefined, false),
-  done: `${n.name} is draining.`,
+  done: t('{name} is draining.', { name: n.name }),
 })
 
 export function NodeLink({ name }: { name: string }) {

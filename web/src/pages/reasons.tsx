@@ -1,6 +1,8 @@
 import type { Reason } from '../api/types'
 import { Ago, Clock, Copy, RunLink } from '../kit/parts'
+import { lookOf } from '../kit/states'
 import { partsOf, withoutState } from '../text/reason'
+import { byCode, rich, t } from '../text/t'
 
 /** Says why something is as it is: what the server explains, and what would change it. */
 export function Reasons({
@@ -17,55 +19,64 @@ export function Reasons({
   if (!full)
     return (
       <p className="sub">
-        {sentence(withoutState(first?.what ?? ''))}
-        {first?.holder && runID.test(first.holder) ? (
-          <>
-            , held by <Linked text={first.holder} />
-          </>
-        ) : null}
+        {first ? <What r={first} /> : null}
+        {first?.holder && runID.test(first.holder)
+          ? rich(', held by {holder}', { holder: <Linked text={first.holder} /> })
+          : null}
       </p>
     )
   return (
     <ul className="reasons">
       {reasons.map((r) => (
         <li key={`${r.kind} ${r.what}`}>
-          <p>{sentence(withoutState(r.what))}</p>
+          <p>
+            <What r={r} />
+          </p>
           <p className="sub row">
             {r.holder ? (
-              <span>
-                Holder: <Linked text={r.holder} />
-              </span>
+              <span>{rich('Holder: {holder}', { holder: <Linked text={r.holder} /> })}</span>
             ) : null}
-            {r.since ? (
-              <span>
-                Since <Clock time={r.since} />
-              </span>
-            ) : null}
+            {r.since ? <span>{rich('Since {time}', { time: <Clock time={r.since} /> })}</span> : null}
             {r.expected_at ? (
-              <span>
-                Expected <Ago time={r.expected_at} />
-              </span>
+              <span>{rich('Expected {time}', { time: <Ago time={r.expected_at} /> })}</span>
             ) : null}
           </p>
-          {r.unblocks ? <Unblocks text={sentence(r.unblocks)} /> : null}
+          {r.unblocks ? <Unblocks code={r.code} text={sentence(r.unblocks)} /> : null}
         </li>
       ))}
     </ul>
   )
 }
 
+/** The sentence of a reason. In another language than English it is made from the code; a message stays as it came. */
+export function What({ r }: { r: Reason }) {
+  const args = r.args as Record<string, unknown>
+  const state = typeof args.state === 'string' ? lookOf(args.state).label : undefined
+  const text = byCode(`reason.${r.code}`, { ...args, state })
+  if (!text) return <span lang="en">{sentence(withoutState(r.what))}</span>
+  const own = [args.message, args.why, args.reason].find((a) => typeof a === 'string' && a !== '')
+  return (
+    <>
+      {text}
+      {own ? <span lang="en"> ({String(own)})</span> : null}
+    </>
+  )
+}
+
 /** What would change it. A command in it is set as one, and can be copied. */
-function Unblocks({ text }: { text: string }) {
-  const parts = partsOf(text)
+function Unblocks({ code, text }: { code: string; text: string }) {
+  const remedy = byCode(`remedy.${code}`)
+  const parts = partsOf(text).filter((p) => !remedy || p.isWhole)
   const whole = parts.find((p) => p.isWhole)
   return (
     <p className="sub row">
-      <span className="grow unblocks">
+      <span className="grow unblocks" lang={remedy ? undefined : 'en'}>
+        {remedy ? `${remedy} ` : null}
         {parts.map((p) =>
           p.isCommand ? <code key={p.text}>{p.text}</code> : <Linked key={p.text} text={p.text} />,
         )}
       </span>
-      {whole ? <Copy text={whole.text} label="Copy the command" /> : null}
+      {whole ? <Copy text={whole.text} label={t('Copy the command')} /> : null}
     </p>
   )
 }

@@ -113,12 +113,14 @@ function useEnds(user: User): string[] {
   const can = useCan()
   const tokens = useTokens(can('token.all', '*')).data?.items
   const sessions = useSessions().data?.items
-  const counts: [number | undefined, string][] = [
-    [user.roles?.length, 'role'],
-    [tokens?.filter((t) => t.user === user.name && t.state === 'valid').length, 'valid token'],
-    [can('user.write', '*') ? sessions?.filter((s) => s.user === user.name).length : undefined, 'session'],
+  const roles = user.roles?.length ?? 0
+  const valid = tokens?.filter((token) => token.user === user.name && token.state === 'valid').length ?? 0
+  const own = can('user.write', '*') ? (sessions?.filter((s) => s.user === user.name).length ?? 0) : 0
+  return [
+    ...(roles > 0 ? [plural(roles, 'role')] : []),
+    ...(valid > 0 ? [plural(valid, 'valid token')] : []),
+    ...(own > 0 ? [plural(own, 'session')] : []),
   ]
-  return counts.filter(([n]) => n).map(([n, what]) => plural(n ?? 0, what))
 }
 
 function Verbs({ user, isMe }: { user: User; isMe: boolean }) {

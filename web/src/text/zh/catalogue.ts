@@ -1,0 +1,9 @@
+// Simplified Chinese: the texts of the page under the English ones, and those of the server under their codes.
+import type { Catalogue } from '../t'
+import { base } from './base'
+import { codes } from './codes'
+
+/** The texts by area. No text is in two of them. */
+export const areas = { base }
+
+export const catalogue: Catalogue = { texts: Object.assign({}, ...Object.values(areas)), codes }
