@@ -13,11 +13,9 @@ import (
 
 // byLines searches a log for lines. It reads each whole line before it decides whether the line fits.
 func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, error) {
-	b := byLines{s: s, r: r, size: size, at: s.From, line: s.Line, told: s.From, need: s.Text, fold: !s.Case}
+	b := byLines{s: s, r: r, size: size, at: s.From, line: s.Line, told: s.From, need: newFinder(s.Text, s.Case)}
 	if s.Pattern != nil {
-		b.need, b.fold = s.Pattern.need, s.Pattern.fold
-	} else if b.fold {
-		b.need = folded(bytes.Clone(s.Text))
+		b.need = newFinder(s.Pattern.need, s.Case)
 	}
 	switch {
 	case s.From == 0:
@@ -41,8 +39,7 @@ type byLines struct {
 	s    *Searching
 	r    Source
 	size int64
-	need []byte // each fitting line contains this text; empty: not known
-	fold bool   // need is in lower case
+	need finder // each fitting line contains its text; empty: not known
 
 	at     int64
 	line   int64 // the number of the line at at; 0: unknown
@@ -54,7 +51,6 @@ type byLines struct {
 	seen   int64       // bytes that the pattern has seen since stop was called
 	stop   func() bool // reports whether the search ends here
 	buf    []byte
-	folded []byte
 }
 
 // before reports whether the byte before an offset belongs to the same line.
@@ -144,11 +140,7 @@ func (b *byLines) jump() (end int64) {
 
 // look judges the lines that begin in the first bytes of the buffer.
 func (b *byLines) look(limit int) error {
-	text := b.buf
-	if b.fold && len(b.need) > 0 {
-		b.folded = append(b.folded[:0], b.buf...)
-		text = folded(b.folded)
-	}
+	candidate := b.candidates()
 	at := 0
 	if b.inside {
 		nl := bytes.IndexByte(b.buf, '\n')
@@ -160,7 +152,7 @@ func (b *byLines) look(limit int) error {
 		b.next(1)
 	}
 	for at < limit {
-		i := b.candidate(text, at)
+		i := candidate(at)
 		if i < 0 || i >= limit && bytes.IndexByte(b.buf[limit-1:i], '\n') >= 0 {
 			i = limit - 1 // no line that begins before the limit fits, but the last one may go beyond it
 			b.skip(&at, i)
@@ -172,7 +164,7 @@ func (b *byLines) look(limit int) error {
 		if end >= 0 {
 			line = b.buf[at : i+end]
 		}
-		if err := b.judge(line, b.at+int64(at)); err != nil {
+		if err := b.judge(line, b.at+int64(at), i-at); err != nil {
 			return err
 		}
 		if end < 0 {
@@ -190,18 +182,18 @@ func (b *byLines) look(limit int) error {
 	return nil
 }
 
-// candidate returns an index in the first line that may fit, from a given index on; -1: no line may fit.
-func (b *byLines) candidate(text []byte, at int) int {
+// candidates returns a function for the lines of the buffer. It returns an index in the first line that may
+// fit, from a given index on, or -1 if no line may fit. If each such line contains a text, it is the index of
+// the text.
+func (b *byLines) candidates() func(at int) int {
 	switch {
-	case len(b.need) > 0:
-		if i := bytes.Index(text[at:], b.need); i >= 0 {
-			return at + i
-		}
-		return -1
+	case len(b.need.text) > 0:
+		find := b.need.in(b.buf)
+		return find.next
 	case b.s.Level != logindex.Plain:
-		return logindex.Next(text, at)
+		return func(at int) int { return logindex.Next(b.buf, at) }
 	}
-	return at
+	return func(at int) int { return at }
 }
 
 // skip moves to the beginning of the line that has an index.
@@ -230,8 +222,8 @@ func (b *byLines) next(lines int) {
 	}
 }
 
-// judge reports a line if it fits.
-func (b *byLines) judge(line []byte, offset int64) error {
+// judge reports a line if it fits. i is the index of the needed text in it.
+func (b *byLines) judge(line []byte, offset int64, i int) error {
 	line = line[:min(len(line), lineMax)]
 	if l := b.s.Level; l != logindex.Plain && logindex.LevelOf(line) < l {
 		return nil
@@ -244,15 +236,10 @@ func (b *byLines) judge(line []byte, offset int64) error {
 		if from, to, ok = b.s.Pattern.in(line); !ok {
 			return nil
 		}
-	case len(b.need) > 0:
-		text := line
-		if b.fold {
-			text = folded(bytes.Clone(line))
-		}
-		if from = bytes.Index(text, b.need); from < 0 {
+	case len(b.need.text) > 0:
+		if from, to = i, i+len(b.need.text); to > len(line) {
 			return nil
 		}
-		to = from + len(b.need)
 	}
 	h := hitOf(line, from, to-from)
 	h.Line, h.Offset = b.line, offset

@@ -13,7 +13,6 @@ type Pattern struct {
 	re *regexp.Regexp
 	// need is a text that each match has, if one is known. It is found much faster than the expression.
 	need []byte
-	fold bool // need is in lower case, and the case of A to Z does not matter
 }
 
 // instMax bounds the instructions of the program that an expression becomes. Counts such as {1000} make many.
@@ -49,12 +48,9 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pattern{re: re, fold: !matters, need: needOf(tree, !matters)}
+	p := &Pattern{re: re, need: needOf(tree, !matters)}
 	if len(p.need) < needMin {
 		p.need = nil
-	}
-	if p.fold {
-		p.need = folded(p.need)
 	}
 	return p, nil
 }

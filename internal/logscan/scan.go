@@ -5,7 +5,6 @@ package logscan
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -81,12 +80,9 @@ func (s *Searching) Search(ctx context.Context, r Source, size int64) (Done, err
 	if s.Pattern != nil || s.Level != logindex.Plain {
 		return s.byLines(ctx, r, size)
 	}
-	c := scan{s: s, r: r, size: size, text: s.Text, at: s.From, start: s.From, told: s.From, line: s.Line, gap: s.From > 0 && s.Line == 0}
+	c := scan{s: s, r: r, size: size, text: newFinder(s.Text, s.Case), at: s.From, start: s.From, told: s.From, line: s.Line, gap: s.From > 0 && s.Line == 0}
 	if s.From == 0 {
 		c.line = 1
-	}
-	if !s.Case {
-		c.text = folded(bytes.Clone(s.Text))
 	}
 	err := c.run(ctx)
 	if c.next > 0 {
@@ -100,17 +96,16 @@ type scan struct {
 	s    *Searching
 	r    Source
 	size int64
-	text []byte // folded, unless case matters
-	next int64  // where to continue, if the search has ended early
+	text finder
+	next int64 // where to continue, if the search has ended early
 
-	at     int64 // offset of the next byte to read
-	start  int64 // offset of the line at the beginning of the buffer
-	line   int64 // its number
-	gap    bool  // a part is not kept, so lines have no numbers
-	hit    bool  // this line has been reported
-	told   int64
-	buf    []byte
-	folded []byte
+	at    int64 // offset of the next byte to read
+	start int64 // offset of the line at the beginning of the buffer
+	line  int64 // its number
+	gap   bool  // a part is not kept, so lines have no numbers
+	hit   bool  // this line has been reported
+	told  int64
+	buf   []byte
 }
 
 func (c *scan) count() int64 {
@@ -180,18 +175,13 @@ func (c *scan) enough() bool {
 
 // look searches the buffer, and keeps the beginning of a line whose end has not been read.
 func (c *scan) look() error {
-	text := c.buf
-	if !c.s.Case {
-		c.folded = append(c.folded[:0], c.buf...)
-		text = folded(c.folded)
-	}
+	text, find := c.buf, c.text.in(c.buf)
 	from := 0 // the beginning of the present line in the buffer
 	for at := 0; ; {
-		i := bytes.Index(text[at:], c.text)
+		i := find.next(at)
 		if i < 0 {
 			break
 		}
-		i += at
 		if nl := bytes.LastIndexByte(text[from:i], '\n'); nl >= 0 {
 			c.begin(bytes.Count(text[from:i], newline), c.startOf(from+nl+1))
 			from += nl + 1
@@ -231,7 +221,7 @@ func (c *scan) begin(lines int, start int64) {
 func (c *scan) keep(from int) {
 	rest := c.buf[from:]
 	if len(rest) > block || c.hit {
-		rest = rest[len(rest)-min(len(rest), len(c.text)-1):]
+		rest = rest[len(rest)-min(len(rest), len(c.s.Text)-1):]
 	}
 	c.buf = append(c.buf[:0], rest...)
 }
@@ -242,7 +232,7 @@ func (c *scan) report(from, i int) error {
 	if nl := bytes.IndexByte(c.buf[i:], '\n'); nl >= 0 {
 		end = i + nl
 	}
-	h := hitOf(c.buf[from:end], i-from, len(c.text))
+	h := hitOf(c.buf[from:end], i-from, len(c.s.Text))
 	if h.Line, h.Offset = c.line, c.start; c.gap {
 		h.Line = 0
 	}
@@ -258,24 +248,4 @@ func hitOf(line []byte, i, length int) Hit {
 	h := Hit{Text: line[first:min(len(line), first+hitTextMax)], At: i - first}
 	h.Length = min(length, len(h.Text)-h.At)
 	return h
-}
-
-// folded converts the letters A to Z to lower case, in place. Other letters keep their case, so that a text
-// keeps its length. It works on eight bytes at a time, because a search of a large log spends most of its
-// time here.
-func folded(b []byte) []byte {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; i+8 <= len(b); i += 8 {
-		v := binary.LittleEndian.Uint64(b[i:])
-		low := v &^ high
-		fromA, afterZ := low+(0x80-'A')*ones, low+(0x7f-'Z')*ones // the high bit of each byte holds the result
-		binary.LittleEndian.PutUint64(b[i:], v|(fromA&^afterZ&^v&high)>>2)
-	}
-	for ; i < len(b); i++ {
-		if 'A' <= b[i] && b[i] <= 'Z' {
-			b[i] += 'a' - 'A'
-		}
-	}
-	return b
 }
