@@ -29,14 +29,20 @@ const hitsMax = 1000
 /** The number of hits that are kept. */
 const allMax = 20_000
 
-/** Gives what a search finds, and reads on after its end; nothing if nothing is wanted. */
-export function useLogSearch(run: string, task: string, attempt: number, wanted: Wanted | undefined) {
+/**
+ * Gives what a search finds, and reads on after its end; nothing if nothing is wanted, or if the server is not to
+ * search. It waits for the end of typing. A text of the address and a level are searched for at once.
+ */
+export function useLogSearch(
+  run: string,
+  task: string,
+  attempt: number,
+  { text, re, level, all }: Wanted,
+  served: boolean,
+) {
   const [found, setFound] = useState<Found>()
   const going = useRef<{ abort: AbortController; is: Found } | undefined>(undefined)
-  const text = wanted?.text ?? ''
-  const re = wanted?.re ?? false
-  const level = wanted?.level ?? ''
-  const all = wanted?.all ?? false
+  const searched = useRef(text)
   const read = useCallback(
     (abort: AbortController, is: Found, after: number | string) => {
       const show = () => !abort.signal.aborted && setFound({ ...is, hits: [...is.hits] })
@@ -60,18 +66,23 @@ export function useLogSearch(run: string, task: string, attempt: number, wanted:
   useEffect(() => {
     setFound(undefined)
     going.current = undefined
-    if (text === '' && level === '') return
+    if (!served || (text === '' && level === '')) return
     const abort = new AbortController()
-    const timer = setTimeout(() => {
-      const is: Found = { hits: [] }
-      going.current = { abort, is }
-      read(abort, is, 0)
-    }, pause)
+    const typed = searched.current !== text
+    searched.current = text
+    const timer = setTimeout(
+      () => {
+        const is: Found = { hits: [] }
+        going.current = { abort, is }
+        read(abort, is, 0)
+      },
+      typed ? pause : 0,
+    )
     return () => {
       abort.abort()
       clearTimeout(timer)
     }
-  }, [read, text, level])
+  }, [read, text, level, served])
   const more = () => {
     const now = going.current
     const next = now?.is.end?.next
