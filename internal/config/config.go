@@ -39,19 +39,21 @@ type Config struct {
 	PassEnv  []string // names of further variables of this process that tasks get
 	// Extensions are the folders of extensions. nil: those of ExtensionFolders; empty: none.
 	Extensions []string
-	Isolation  string            // level at which the processes of tasks run: one of worker.Levels
-	TaskUIDs   worker.UIDRange   // the user IDs of tasks, from the level user on
-	BoxNetwork string            // network of tasks at the level box: host | none
-	Lease      time.Duration     // how long attempts outlive the last renewal
-	Drain      time.Duration     // how long a shutdown waits for running attempts
-	LogLevel   string            // debug | info | warn | error; a node can change it later
-	LogFormat  string            // text | json
-	APIToken   string            // the token that this process sends to servers
-	TokenFile  string            // the file from which APIToken was read; "": a setting holds the token
-	Room       dag.Need          // cpu and memory that this process has for tasks
-	Groups     []string          // the groups of workers to which this process belongs
-	Labels     map[string]string // the labels that tasks may require
-	Dispatch   string            // the rule by which one of several workers is chosen
+	Isolation  string // least level at which the processes of tasks run: one of worker.Levels
+	// IsolationLevels are all levels that tasks may require of this process, Isolation first.
+	IsolationLevels []string
+	TaskUIDs        worker.UIDRange   // the user IDs of tasks, from the level user on
+	BoxNetwork      string            // network of tasks at the level box: host | none
+	Lease           time.Duration     // how long attempts outlive the last renewal
+	Drain           time.Duration     // how long a shutdown waits for running attempts
+	LogLevel        string            // debug | info | warn | error; a node can change it later
+	LogFormat       string            // text | json
+	APIToken        string            // the token that this process sends to servers
+	TokenFile       string            // the file from which APIToken was read; "": a setting holds the token
+	Room            dag.Need          // cpu and memory that this process has for tasks
+	Groups          []string          // the groups of workers to which this process belongs
+	Labels          map[string]string // the labels that tasks may require
+	Dispatch        string            // the rule by which one of several workers is chosen
 	// Containers holds the settings of tasks in containers.
 	Containers container.Settings
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.

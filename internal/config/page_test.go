@@ -36,7 +36,7 @@ var descriptions = map[string]described{
 	"extensions":               {def: "`extensions` in the data folder, and `/etc/skein/extensions`", meaning: "folders of [extensions](extensions.md), with colons, of which the first wins; or `none`"},
 	"container_engine":         {meaning: "engine for tasks with [`container`](containers.md): `auto` or `podman` (both use podman), or `none` (such tasks do not run here)"},
 	"container_mounts":         {meaning: "folders of this machine that containers may mount, as `NAME=PATH,…`; `NAME=PATH:rw` if tasks may write there"},
-	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation)"},
+	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
 	"box_network":              {meaning: "`host` or `none`: network of tasks at the level `box`"},
 	"task_uids":                {meaning: "user IDs of tasks at the levels from `user` on, one for each namespace; no user of the machine may have them"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},

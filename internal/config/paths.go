@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,9 +14,20 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
+// setIsolation reads the levels of isolation that this process offers. The weakest is that of tasks that
+// require none.
 func setIsolation(c *Config, v string) error {
-	c.Isolation = v
-	return oneOf(v, worker.Levels...)
+	c.Isolation, c.IsolationLevels = "", nil
+	for _, level := range worker.Levels {
+		if slices.Contains(commaList(v), level) {
+			c.IsolationLevels = append(c.IsolationLevels, level)
+		}
+	}
+	if len(c.IsolationLevels) == 0 || len(commaList(v)) > len(c.IsolationLevels) {
+		return fmt.Errorf("%q: want %s, or several of these levels as A,B", v, strings.Join(worker.Levels, ", "))
+	}
+	c.Isolation = c.IsolationLevels[0]
+	return nil
 }
 
 // Networks of a box: that of the machine, or only a loopback interface of its own.

@@ -49,6 +49,15 @@ func (c *Config) WorkerLabels() map[string]string {
 	return all
 }
 
+// WorkerLevels returns the levels of isolation that tasks may require of this process, if there are several.
+// The label of WorkerLabels has a single one.
+func (c *Config) WorkerLevels() []string {
+	if len(c.IsolationLevels) < 2 {
+		return nil
+	}
+	return c.IsolationLevels
+}
+
 func notMany(n int, what string) error {
 	if n > home.TraitsMax {
 		return fmt.Errorf("%d %s are too many: at most %d", n, what, home.TraitsMax)

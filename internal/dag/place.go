@@ -40,6 +40,9 @@ type Traits struct {
 	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces gets
 	// only tasks that name its group or its name.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Levels are the levels of isolation that the worker offers, the weakest first; empty: only that of
+	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the label.
+	Levels []string `json:"levels,omitempty"`
 	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts use.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
@@ -177,7 +180,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 		case placeLabel:
 			k, v, _ := strings.Cut(text, "=")
 			has, ok := t.Labels[k]
-			fits = ok && has == v || k == LabelIsolation && isolates(has, v)
+			fits = ok && has == v || k == LabelIsolation && t.Isolates(v)
 		case placeCPU, placeMemory:
 		default: // a part of a later version, which this version does not know
 			fits = false
@@ -187,18 +190,55 @@ func (p Place) Fits(name string, t *Traits) bool {
 	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
 }
 
-// LabelIsolation is the label of a worker with the level at which it isolates tasks, one of
+// LabelIsolation is the label of a worker with the least level at which it isolates tasks, one of
 // IsolationLevels; a worker without it has the first level. A task that requires a level also fits a worker
-// with a higher one.
+// that offers a higher one.
 const LabelIsolation = "isolation"
 
 // IsolationLevels are the levels at which workers isolate tasks, the weakest first.
 var IsolationLevels = []string{"none", "fence", "user", "box"}
 
-// isolates reports whether a worker with a level may run a task that requires a level.
-func isolates(has, want string) bool {
+// Isolates reports whether the worker may run a task that requires a level.
+func (t *Traits) Isolates(want string) bool {
 	least := slices.Index(IsolationLevels, want)
-	return least >= 0 && max(slices.Index(IsolationLevels, has), 0) >= least
+	has := max(slices.Index(IsolationLevels, t.Labels[LabelIsolation]), 0)
+	for _, level := range t.Levels {
+		has = max(has, slices.Index(IsolationLevels, level))
+	}
+	return least >= 0 && has >= least
+}
+
+// Isolation returns the level of isolation that the placement requires; "": none.
+func (p Place) Isolation() (level string) {
+	p.each(func(kind byte, text string) bool {
+		if name, value, _ := strings.Cut(text, "="); kind == placeLabel && name == LabelIsolation {
+			level = value
+		}
+		return level == ""
+	})
+	return level
+}
+
+// Isolated returns the placement for tasks that require a level of isolation, or a higher one that the
+// placement already requires.
+func (p Place) Isolated(level string) Place {
+	was := p.Isolation()
+	if level == IsolationLevels[0] || Stricter(was, level) == was {
+		return p
+	}
+	part := func(level string) string { return string(rune(placeLabel)) + LabelIsolation + "=" + level + placeEnd }
+	if was == "" {
+		return p + Place(part(level))
+	}
+	return Place(strings.Replace(placeEnd+string(p), placeEnd+part(was), placeEnd+part(level), 1)[len(placeEnd):])
+}
+
+// Stricter returns the higher of two levels of isolation. An unknown level, such as "", is below all others.
+func Stricter(a, b string) string {
+	if slices.Index(IsolationLevels, a) > slices.Index(IsolationLevels, b) {
+		return a
+	}
+	return b
 }
 
 // String returns the requirements of the placement for people.
@@ -216,7 +256,11 @@ func (p Place) String() string {
 		case placeGroup:
 			all = append(all, "group "+text)
 		case placeLabel:
-			all = append(all, "label "+text)
+			if level, is := strings.CutPrefix(text, LabelIsolation+"="); is {
+				all = append(all, LabelIsolation+" "+level)
+			} else {
+				all = append(all, "label "+text)
+			}
 		case placeCPU, placeMemory:
 		default:
 			all = append(all, text)

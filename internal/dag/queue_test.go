@@ -331,6 +331,15 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s fits %s %v %v %v: %v", c.place, c.name, c.groups, c.labels, c.kinds, got)
 		}
 	}
+	for want, fits := range map[string]bool{"none": true, "fence": true, "user": true, "box": true, "bax": false} {
+		several := &Traits{Labels: map[string]string{LabelIsolation: "fence"}, Levels: []string{"fence", "box"}}
+		if got := Anywhere.Isolated(want).Fits("x", several); got != fits {
+			t.Errorf("isolation %s on a worker with two levels: %v", want, got)
+		}
+		if got := NewPlace("", "", map[string]string{LabelIsolation: want}).Fits("x", several); got != fits {
+			t.Errorf("label isolation=%s on a worker with two levels: %v", want, got)
+		}
+	}
 	with := &Traits{Extensions: []Extension{{Kind: "slurm", Version: "1.10.0"}, {Kind: "slurm", Version: "1.4.0"}}}
 	for kind, version := range map[string]string{"slurm": "1.10.0", "slurm@1": "1.10.0", "slurm@1.4": "1.4.0", "slurm@1.4.0": "1.4.0", "slurm@1.1": "", "slu": ""} {
 		x := with.Extension(kind)
@@ -346,5 +355,25 @@ func TestPlace(t *testing.T) {
 	}
 	if k := p.OfKind("vm"); k.Kind() != "vm" || k.Node() != "w1" || p.Kind() != "" || p.OfKind("") != p || k.String() != "kind vm, "+p.String() {
 		t.Errorf("%q: kind %q", k, k.Kind())
+	}
+}
+
+// TestIsolated checks that a demand for a level can only raise the level of a placement.
+func TestIsolated(t *testing.T) {
+	label := func(level string) Place {
+		return NewPlace("w1", "etl", map[string]string{LabelIsolation: level, "disk": "isolation=fence", "z": "1"}).OfKind("k").With(Need{CPU: 5})
+	}
+	for _, c := range []struct{ place, demand, want string }{
+		{"fence", "box", "box"}, {"box", "fence", "box"}, {"user", "user", "user"}, {"fence", "none", "fence"}, {"user", "", "user"},
+	} {
+		if got := label(c.place).Isolated(c.demand); got != label(c.want) || got.Isolation() != c.want {
+			t.Errorf("%s with the demand %s: %q", c.place, c.demand, got)
+		}
+	}
+	if p := Anywhere.Isolated("none"); p != Anywhere || p.Isolated("") != Anywhere {
+		t.Errorf("%q", p)
+	}
+	if p := Anywhere.Isolated("user"); p != NewPlace("", "", map[string]string{LabelIsolation: "user"}) || p.String() != "isolation user" {
+		t.Errorf("%q: %s", p, p)
 	}
 }

@@ -91,7 +91,7 @@ func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.Ru
 	p := a.Graph.Policy(a.Task)
 	job.Timeout, job.KillGrace, job.WarnOnTimeout = p.Timeout, p.KillGrace, false
 	job.Artifacts, job.OutputTypes, job.LockToken = nil, nil, 0
-	job.Handle, job.Adopts = false, false
+	job.Handle, job.Adopts, job.Isolation = false, false, dag.Stricter(a.Place.Isolation(), job.Isolation)
 	is.kind, is.input, is.errand = "", nil, true
 	return is, nil
 }

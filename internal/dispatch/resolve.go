@@ -427,6 +427,7 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 	}
 	need := p.Place.Need()
 	job.CPU, job.Memory = need.CPU, need.Memory
+	job.Isolation = dag.Stricter(a.Place.Isolation(), p.Place.Isolation())
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.cfg.Artifacts
 	if reach := v.Reach(t); reach != nil {
 		job.Access = &worker.Access{Read: reach.Read, Write: reach.Write}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"slices"
+	"strings"
 
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/worker"
@@ -10,24 +11,29 @@ import (
 // checkIsolation says which level of isolation tasks have on this machine, and which one they could have.
 func checkIsolation(cfg *config.Config) Check {
 	c := Check{Name: "isolation", State: Good}
-	if err := worker.Offers(cfg.Isolation, cfg.Data, cfg.TaskUIDs); err != nil {
-		c.State, c.Found = Bad, "the level "+cfg.Isolation+" of the setting isolation cannot be given here: "+err.Error()
-		c.Remedy = "change what it names, or set isolation to another level"
-		return c
-	}
-	if cfg.Isolation == worker.IsolationBox {
-		if err := worker.ProbeBox(cfg.TaskUIDs); err != nil {
-			c.State, c.Found, c.Remedy = Bad, "the level box of the setting isolation cannot be given here: "+err.Error(), "change what it names, or set isolation to another level"
+	for _, level := range cfg.IsolationLevels {
+		err := worker.Offers(level, cfg.Data, cfg.TaskUIDs)
+		if err == nil && level == worker.IsolationBox {
+			err = worker.ProbeBox(cfg.TaskUIDs)
+		}
+		if err != nil {
+			c.State, c.Found = Bad, "the level "+level+" of the setting isolation cannot be given here: "+err.Error()
+			c.Remedy = "change what it names, or set isolation to another level"
 			return c
 		}
 	}
+	c.Found = strings.Join(cfg.IsolationLevels, ", ")
 	if cfg.Isolation == worker.IsolationNone {
-		c.Found = "none: a task may do what the user of the node may"
-	} else {
-		has, _ := worker.Fences()
-		c.Found = cfg.Isolation + ", by " + has
+		c.Found += ": a task that requires no level may do what the user of the node may"
 	}
-	for _, level := range worker.Levels[slices.Index(worker.Levels, cfg.Isolation)+1:] {
+	if highest := cfg.IsolationLevels[len(cfg.IsolationLevels)-1]; highest != worker.IsolationNone {
+		has, _ := worker.Fences()
+		c.Found += ", by " + has
+	}
+	for _, level := range worker.Levels {
+		if level == worker.IsolationNone || slices.Contains(cfg.IsolationLevels, level) {
+			continue
+		}
 		if err := worker.Offers(level, cfg.Data, cfg.TaskUIDs); err != nil {
 			c.Found += "; the level " + level + " cannot be given here: " + err.Error()
 			break

@@ -263,6 +263,8 @@ func (w *worker) cannot(task string, job *workerv1.Job) error {
 	case !w.spaces(cmp.Or(job.WorksFor, job.Namespace)):
 		return fmt.Errorf("task %s belongs to the namespace %s, but worker %s was invited for %s only: name another group, or invite a worker for this namespace",
 			task, cmp.Or(job.WorksFor, job.Namespace), w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
+	case job.Isolation != "" && !w.member.Traits.Isolates(job.Isolation): // the attempt was assigned before the namespace or the worker changed
+		return fmt.Errorf("task %s needs the isolation %s, and worker %s does not offer it: start the worker with --isolation %s", task, job.Isolation, w.member.Name, job.Isolation)
 	case len(job.Artifacts) > 0 && !w.deposits:
 		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)
 	case job.Inputs && !w.fetches:

@@ -28,7 +28,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
-		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Extensions: extensionsOf(in.Extensions), Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Levels: in.Levels, Extensions: extensionsOf(in.Extensions), Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
 	proven, err := within(ctx, h, &m)
 	if err != nil {
 		return nil, err
@@ -250,8 +250,8 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
 		return bad("%d slots: want 1 to %d", in.Slots, slotsMax)
-	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax || len(in.Extensions) > TraitsMax:
-		return bad("more than %d groups, labels, kinds or extensions", TraitsMax)
+	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax || len(in.Extensions) > TraitsMax || len(in.Levels) > TraitsMax:
+		return bad("more than %d groups, labels, kinds, levels or extensions", TraitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("more than %d attempts", attemptsMax)
 	case in.CpuMillis < 0 || in.MemoryBytes < 0:
@@ -280,6 +280,9 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		if !Plain(x.Kind) || x.Version != "" && !Plain(x.Version) || x.Digest != "" && !Plain(x.Digest) || x.Connection != "" && !Plain(x.Connection) {
 			return bad("extension %q %q: want 1 to %d printable characters without spaces", x.Kind, x.Version, nameMax)
 		}
+	}
+	if unknown := slices.IndexFunc(in.Levels, func(level string) bool { return !slices.Contains(dag.IsolationLevels, level) }); unknown >= 0 {
+		return bad("level %q of isolation: want %s", in.Levels[unknown], strings.Join(dag.IsolationLevels, ", "))
 	}
 	for k, v := range in.Labels {
 		if !Plain(k) || v != "" && !Plain(v) || strings.Contains(k, "=") {

@@ -83,6 +83,9 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	for _, ns := range t.Namespaces {
 		part('s', ns)
 	}
+	for _, level := range t.Levels {
+		part('i', level)
+	}
 	labels := make([]string, 0, len(t.Labels))
 	for k, v := range t.Labels {
 		labels = append(labels, k+"="+v)

@@ -49,8 +49,11 @@ func Misfit(p dag.Place, there []store.Member) string {
 			nobody = append(nobody, part.String())
 		}
 	}
-	if len(nobody) == 0 {
+	switch level := p.Isolation(); {
+	case len(nobody) == 0:
 		return "no worker has all of " + p.String()
+	case len(nobody) == 1 && level != "" && !had(dag.Anywhere.Isolated(level), there):
+		return "no worker offers isolation " + level
 	}
 	return "no worker has " + strings.Join(nobody, ", nor ")
 }
@@ -189,9 +192,6 @@ func startedWith(p dag.Place) string {
 		kind, text, _ := strings.Cut(part.String(), " ")
 		if kind == "node" {
 			kind = "name"
-		}
-		if level, ok := strings.CutPrefix(text, dag.LabelIsolation+"="); ok && kind == "label" {
-			kind, text = dag.LabelIsolation, level // the worker makes this label from its setting
 		}
 		b.WriteString(" --" + kind + " " + text)
 	}

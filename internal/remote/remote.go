@@ -43,6 +43,7 @@ type Config struct {
 	Lock        *os.File // the lock on Data, for the keeper
 	PassEnv     []string
 	Isolation   string          // the isolation of its tasks: see worker.Config
+	Levels      []string        // see worker.Config
 	UIDs        worker.UIDRange // the users of its tasks: see worker.Config
 	ClosedBoxes bool            // see worker.Config
 	Protected   []string        // paths that its tasks cannot reach: see worker.Config
@@ -117,7 +118,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	r.gives = make(chan struct{}, givesMax)
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
+		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
@@ -198,7 +199,7 @@ func offer(cfg *Config) *workerv1.RegisterRequest {
 	for _, x := range cfg.Extensions.Extensions() {
 		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection, Releases: x.Releases, Adopts: x.Adopts})
 	}
-	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
+	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Levels: cfg.Levels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
 		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true, Handles: true}
 }
 

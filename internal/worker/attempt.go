@@ -147,12 +147,9 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.got = time.Now()
-	wall := a.w.wall.Load()
-	if a.job.boxed() {
-		wall = nil
-	}
-	if wall != nil && wall.broken != nil {
-		return fmt.Errorf("the isolation of the worker cannot be given here: %w", wall.broken)
+	wall, err := a.w.wallOf(a.job)
+	if err != nil {
+		return err
 	}
 	if wall != nil && wall.uids != nil {
 		uid, err := wall.uids.of(a.job.Key.Namespace)

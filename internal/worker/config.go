@@ -34,8 +34,10 @@ type Config struct {
 	// folder.
 	Store func(folder string) artifact.Store
 
-	// Isolation is the level at which processes run, one of Levels; "" is IsolationNone.
+	// Isolation is the least level at which processes run, one of Levels; "" is IsolationNone.
 	Isolation string
+	// Levels are all levels at which processes can run, if there are several: see Job.Isolation.
+	Levels []string
 	// UIDs are the user IDs of tasks from the level user on.
 	UIDs UIDRange
 	// ClosedBoxes gives tasks at the level box no network but a loopback interface of their own.

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,37 +39,67 @@ func Fences() (string, error) {
 	return fmt.Sprintf("Landlock %d", fence.ABI()), nil
 }
 
-// wall holds the isolation settings of a worker.
+// wall holds the settings of one level of isolation of a worker.
 type wall struct {
-	shut []string // the data folder, and the paths that the worker's owner protects
-	home string   // the home folder of the worker's user; "": none
-	uids *uids    // the users of the tasks; nil: tasks have the worker's user
+	level string
+	shut  []string // the data folder, and the paths that the worker's owner protects
+	home  string   // the home folder of the worker's user; "": none
+	uids  *uids    // the users of the tasks; nil: tasks have the worker's user
 	// broken is the reason why this machine cannot give the level; nil: it can. No task starts then.
 	broken error
 	// boxed: the level is box. closed: boxes have no network.
 	boxed, closed bool
 }
 
-// wallIn sets the isolation of attempts that start later. If the level is fence and the kernel has no
-// Landlock, these attempts are not isolated.
-func (w *Worker) wallIn(level string, protected []string, from UIDRange, closed bool) {
-	deep := slices.Index(Levels, level) > slices.Index(Levels, IsolationFence)
-	if !deep && (level != IsolationFence || fence.ABI() == 0) {
-		w.wall.Store(nil)
-		return
-	}
+// wallIn sets the levels of isolation of attempts that start later.
+func (w *Worker) wallIn(said *hello) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		home = ""
 	}
-	wall := &wall{shut: slices.Concat([]string{w.data, "/etc/skein"}, protected), home: home, boxed: level == IsolationBox, closed: closed}
-	if deep {
-		w.uids.mu.Lock()
-		w.uids.from = from
-		w.uids.mu.Unlock()
-		wall.uids, wall.broken = &w.uids, w.admitUsers(level, from)
+	w.uids.mu.Lock()
+	w.uids.from = said.UIDs
+	w.uids.mu.Unlock()
+	var all []wall
+	for _, level := range Levels {
+		if level != cmp.Or(said.Isolation, IsolationNone) && !slices.Contains(said.Levels, level) {
+			continue
+		}
+		one := wall{level: level, shut: slices.Concat([]string{w.data, "/etc/skein"}, said.Protected), home: home, boxed: level == IsolationBox, closed: said.ClosedBoxes}
+		switch {
+		case level == IsolationNone:
+		case fence.ABI() == 0:
+			one.broken = fence.ErrNone
+		case level != IsolationFence:
+			one.uids, one.broken = &w.uids, w.admitUsers(level, said.UIDs)
+		}
+		all = append(all, one)
 	}
-	w.wall.Store(wall)
+	w.walls.Store(&all)
+}
+
+// wallOf returns the wall of a job: that of the lowest level of the worker that is as high as the job's. It
+// returns nil if the job is not isolated.
+func (w *Worker) wallOf(job *Job) (*wall, error) {
+	if job.boxed() {
+		return nil, nil
+	}
+	if job.Isolation != "" && !slices.Contains(Levels, job.Isolation) {
+		return nil, fmt.Errorf("the task needs the isolation level %s, which this version does not know: use a newer worker", job.Isolation)
+	}
+	walls := *w.walls.Load()
+	for i := range walls {
+		switch is := &walls[i]; {
+		case slices.Index(Levels, is.level) < slices.Index(Levels, job.Isolation):
+		case is.broken != nil:
+			return nil, fmt.Errorf("the isolation of the worker cannot be given here: %w", is.broken)
+		case is.level == IsolationNone:
+			return nil, nil
+		default:
+			return is, nil
+		}
+	}
+	return nil, fmt.Errorf("the task needs the isolation %s, and this worker does not offer it: start the worker with --isolation %s", job.Isolation, job.Isolation)
 }
 
 // admitUsers prepares the worker for tasks of other users. They may enter the folders above their working
@@ -98,10 +129,12 @@ func (w *Worker) admitUsers(level string, from UIDRange) error {
 	return nil
 }
 
-// unwalled returns the reason why the level of isolation cannot be given, or "".
+// unwalled returns the reason why a level of isolation cannot be given, or "".
 func (w *Worker) unwalled() string {
-	if wall := w.wall.Load(); wall != nil && wall.broken != nil {
-		return wall.broken.Error()
+	for _, is := range *w.walls.Load() {
+		if is.broken != nil {
+			return "the level " + is.level + " cannot be given here: " + is.broken.Error()
+		}
 	}
 	return ""
 }

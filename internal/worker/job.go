@@ -61,6 +61,10 @@ type Job struct {
 	// attempt. It is nil if there are none.
 	Access *Access
 
+	// Isolation is the least level of isolation of the attempt, one of Levels. The attempt runs at the lowest
+	// level of the worker that is as high. "": the worker's least level.
+	Isolation string
+
 	Env   []string   // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
 	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
 	Files FileSource // nil = none

@@ -95,8 +95,14 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 	if err := c.complete(); err != nil {
 		return nil, nil, err
 	}
-	if err := Offers(c.Isolation, c.DataDir, c.UIDs); err != nil {
-		return nil, nil, fmt.Errorf("setting isolation: the level %s cannot be given here: %w", c.Isolation, err)
+	levels := c.Levels
+	if len(levels) == 0 {
+		levels = []string{c.Isolation}
+	}
+	for _, level := range levels {
+		if err := Offers(level, c.DataDir, c.UIDs); err != nil {
+			return nil, nil, fmt.Errorf("setting isolation: the level %s cannot be given here: %w", level, err)
+		}
 	}
 	data, err := realPath(c.DataDir)
 	if err != nil {
@@ -116,7 +122,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended",
 			"code", "tasks_not_isolated")
 	}
-	if err := w.walled(c.Isolation); err != nil {
+	if err := w.walled(&c); err != nil {
 		_ = p.conn.Close()
 		return nil, nil, err
 	}
@@ -133,17 +139,21 @@ func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
-		Isolation: l.cfg.Isolation, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes}}
+		Isolation: l.cfg.Isolation, Levels: l.cfg.Levels, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes}}
 }
 
 // walled returns an error if the keeper would run tasks at a weaker level than the settings demand. The level
 // fence of an earlier keeper is not checked here.
-func (w *welcome) walled(level string) error {
+func (w *welcome) walled(c *Config) error {
+	const yet = "cannot be given yet: the keeper is of an earlier version, which holds attempts; start the node again once they have ended"
+	level := c.Isolation
 	switch {
 	case w.Unwalled != "":
-		return fmt.Errorf("setting isolation: the level %s cannot be given here: %s", level, w.Unwalled)
+		return fmt.Errorf("setting isolation: %s", w.Unwalled)
+	case len(c.Levels) > 1 && !w.Chooses:
+		return fmt.Errorf("setting isolation: several levels %s", yet)
 	case slices.Index(Levels, level) > slices.Index(Levels, IsolationFence) && !slices.Contains(w.Levels, level):
-		return fmt.Errorf("setting isolation: the level %s cannot be given yet: the keeper is of an earlier version, which holds attempts; start the node again once they have ended", level)
+		return fmt.Errorf("setting isolation: the level %s %s", level, yet)
 	}
 	return nil
 }

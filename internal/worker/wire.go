@@ -66,6 +66,8 @@ type hello struct {
 	// UIDs and ClosedBoxes are those of Config. A keeper whose welcome has no Levels ignores them.
 	UIDs        UIDRange
 	ClosedBoxes bool
+	// Levels are those of Config. A keeper whose welcome has no Chooses ignores them.
+	Levels []string
 }
 
 // parcel is a job in a message.
@@ -107,6 +109,7 @@ type welcome struct {
 	Rebases     bool     // the keeper accepts order.Base
 	Isolates    bool     // the keeper accepts hello.Isolation
 	Levels      []string // the levels of isolation that the keeper knows; nil: those of an earlier version
+	Chooses     bool     // the keeper accepts hello.Levels, and runs each job at its level
 	Unwalled    string   // the reason why the keeper cannot give the level of the hello; "": it gives the level
 	Masks       bool     // the keeper masks Job.Secrets
 	Kinds       bool     // the keeper starts the processes of Job.Kind

@@ -34,7 +34,7 @@ type Worker struct {
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // environment from the node
 	shell   atomic.Pointer[shellAt]
-	wall    atomic.Pointer[wall] // nil: tasks are not isolated
+	walls   atomic.Pointer[[]wall] // one for each level that the worker offers, the weakest first
 	uids    uids
 	null    *os.File
 	logMax  atomic.Int64
@@ -81,7 +81,7 @@ func New(cfg Config) (*Worker, error) {
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
 	w.uids.path = filepath.Join(data, uidsName)
-	w.wallIn(cfg.Isolation, cfg.Protected, cfg.UIDs, cfg.ClosedBoxes)
+	w.wallIn(&hello{Isolation: cfg.Isolation, Levels: cfg.Levels, Protected: cfg.Protected, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes})
 	if at := w.contain.location(); at != "" {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()
@@ -237,7 +237,7 @@ func (w *Worker) demand(mode Mode) {
 // environment, and their isolation. Running attempts keep theirs.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
-	w.wallIn(said.Isolation, said.Protected, said.UIDs, said.ClosedBoxes)
+	w.wallIn(said)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cfg.Slots = said.Slots

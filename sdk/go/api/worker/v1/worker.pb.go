@@ -186,7 +186,10 @@ type RegisterRequest struct {
 	Handles     bool     `protobuf:"varint,25,opt,name=handles,proto3" json:"handles,omitempty"`                      // it reports the handles of attempts, and gives them what a Job has for that
 	Masks       bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
 	// The kinds of task that it runs as processes, beside other processes. Of one kind, the newest version comes first.
-	Extensions    []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
+	Extensions []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
+	// The levels of isolation at which it can run a task, the weakest first: it runs each at the level of its job or a higher
+	// one. None: it has only the level of its label isolation.
+	Levels        []string `protobuf:"bytes,20,rep,name=levels,proto3" json:"levels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +360,13 @@ func (x *RegisterRequest) GetMasks() bool {
 func (x *RegisterRequest) GetExtensions() []*Extension {
 	if x != nil {
 		return x.Extensions
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetLevels() []string {
+	if x != nil {
+		return x.Levels
 	}
 	return nil
 }
@@ -940,6 +950,7 @@ type Job struct {
 	WorksFor      string   `protobuf:"bytes,43,opt,name=works_for,json=worksFor,proto3" json:"works_for,omitempty"`
 	Traceparent   string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // the trace context of the run's caller; "": the worker makes one of the run
 	Process       *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
+	Isolation     string   `protobuf:"bytes,30,opt,name=isolation,proto3" json:"isolation,omitempty"`     // the least level of isolation of its processes: none, fence, user or box; empty: the worker's least
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1221,13 @@ func (x *Job) GetProcess() *Process {
 		return x.Process
 	}
 	return nil
+}
+
+func (x *Job) GetIsolation() string {
+	if x != nil {
+		return x.Isolation
+	}
+	return ""
 }
 
 // Process is the process of a kind that the worker has registered as an extension.
@@ -3041,7 +3059,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xc9\x05\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xe1\x05\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -3067,7 +3085,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05masks\x18\x12 \x01(\bR\x05masks\x12:\n" +
 	"\n" +
 	"extensions\x18\x13 \x03(\v2\x1a.skein.worker.v1.ExtensionR\n" +
-	"extensions\x1a9\n" +
+	"extensions\x12\x16\n" +
+	"\x06levels\x18\x14 \x03(\tR\x06levels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
@@ -3119,7 +3138,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05index\x18\b \x01(\bR\x05index\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xee\b\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x8c\t\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3157,7 +3176,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05given\x18* \x01(\fR\x05given\x12\x1b\n" +
 	"\tworks_for\x18+ \x01(\tR\bworksFor\x12 \n" +
 	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x122\n" +
-	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x1a:\n" +
+	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x12\x1c\n" +
+	"\tisolation\x18\x1e \x01(\tR\tisolation\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb6\x01\n" +
