@@ -2,22 +2,22 @@ package dag
 
 import "time"
 
-// Ages lists runs by the time since which a condition holds for them, the oldest first. A run is in the list
-// at most once.
+// Ages lists runs by the time since which a condition has held for each of them, oldest first. A run is in
+// the list at most once.
 type Ages struct {
 	first, last *Run
 	at          func(*Run) *age
 }
 
-// age is the entry of a run in an Ages.
+// age is the entry of one run in a list of Ages.
 type age struct {
 	older, younger *Run
 	since          Micros
 	listed         bool
 }
 
-// ageWalk bounds the walk from the youngest run to the position of a run. Runs come nearly in order: only a
-// reload brings runs out of order.
+// ageWalk bounds the walk from the youngest run to the position of a new run. Runs arrive nearly in order;
+// only a reload adds runs out of order.
 const ageWalk = 100
 
 func (l *Ages) put(r *Run, since Micros) {
@@ -64,8 +64,8 @@ func (l *Ages) remove(r *Run) {
 	*a = age{}
 }
 
-// Oldest returns the time since which the condition holds for the oldest remaining run, or 0 if there is
-// none. It removes runs for which the condition has ended.
+// Oldest returns the time since which the condition has held for the oldest run, or 0 if the list is empty.
+// It first removes the runs for which the condition no longer holds.
 func (l *Ages) Oldest(there func(*Run) bool) Micros {
 	for l.first != nil {
 		if there(l.first) {
@@ -76,13 +76,13 @@ func (l *Ages) Oldest(there func(*Run) bool) Micros {
 	return 0
 }
 
-// Running returns the started runs that have not ended, by their start.
+// Running lists the started runs that have not ended, ordered by their start.
 func (b *Board) Running() *Ages {
 	b.running.at = func(r *Run) *age { return &r.running }
 	return &b.running
 }
 
-// Approving returns the runs with tasks that wait for an approval, by the first of these tasks.
+// Approving lists the runs with tasks that wait for an approval, ordered by the first of these tasks.
 func (b *Board) Approving() *Ages {
 	b.approving.at = func(r *Run) *age { return &r.approving }
 	return &b.approving
@@ -91,7 +91,7 @@ func (b *Board) Approving() *Ages {
 // Approvals returns the number of tasks that wait for an approval.
 func (b *Board) Approvals() int { return b.approvals }
 
-// aged keeps the lists of runs by age.
+// aged updates the lists by age for a run that may have changed.
 func (b *Board) aged(r *Run) {
 	switch {
 	case r.State.Terminal() || r.StartedAt == 0 || r.State == RunWaiting:
@@ -109,7 +109,7 @@ func (b *Board) aged(r *Run) {
 	}
 }
 
-// gone removes a run from the lists by age.
+// gone removes an ended run from the lists by age.
 func (b *Board) gone(r *Run) {
 	b.Running().remove(r)
 	b.Approving().remove(r)
@@ -117,7 +117,7 @@ func (b *Board) gone(r *Run) {
 	r.approvalsSeen = 0
 }
 
-// awaits counts a task when its wait for an approval begins or ends.
+// awaits adds by to the number of the run's tasks that wait for an approval.
 func (r *Run) awaits(by int32) {
 	if r.approvals == 0 {
 		r.approvalSince = r.clock

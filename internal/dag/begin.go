@@ -2,11 +2,11 @@ package dag
 
 import "fmt"
 
-// Rules for runs that no person started: a run may have to begin by an instant, and its tasks may have to
-// fail instead of being assigned again.
+// This file holds the rules for runs that no person started: such a run may have to begin by an instant, and
+// its tasks may have to fail instead of being assigned again.
 
-// watchStart sets a timer for the instant by which the run must have begun. The instant is a calendar time,
-// so the remaining time follows the wall clock, however long the run has waited before.
+// watchStart sets a timer for the instant by which the run must have begun. The instant is a calendar time.
+// So the timer is computed from the wall clock, however long the run has waited.
 func (r *Run) watchStart(now Now, fx *Effects) {
 	if r.Fire == nil || r.Fire.StartBy == 0 || r.begun() {
 		return
@@ -15,8 +15,8 @@ func (r *Run) watchStart(now Now, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: now.Mono + micros(left), Run: r.ID, Kind: TimerStartBy, Task: LeaderTask})
 }
 
-// begun reports whether the run can no longer end as skipped: a handler got one of its tasks, or a task
-// ended without a handler.
+// begun reports whether the run has begun: a handler got one of its tasks, or a task ended without a handler.
+// A run that has begun cannot end as skipped.
 func (r *Run) begun() bool {
 	if r.State.Terminal() || r.Generation > 1 {
 		return true
@@ -29,7 +29,7 @@ func (r *Run) begun() bool {
 	return false
 }
 
-// AwaitsStart reports whether the run still has to begin by an instant.
+// AwaitsStart reports whether the run has a latest start and has not begun yet.
 func (r *Run) AwaitsStart() bool { return r.Fire != nil && r.Fire.StartBy != 0 && !r.begun() }
 
 // tooLate ends a run that did not begin in time. None of its tasks has started, and none will start.
@@ -47,7 +47,7 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun is the state of a task that had not begun, or would not be retried, when the run ended.
+// unbegun returns the end of a task that had not begun, or that would not be retried, when the run ended.
 func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:
@@ -58,15 +58,15 @@ func (r *RunRow) unbegun() TaskState {
 	return Stopped
 }
 
-// Denied reports whether a run failed because it did not get its claim, or was beyond a quota. The states of
-// its tasks do not show this: an operator may have marked all tasks of a recovered run as succeeded while it
-// was queued.
+// Denied reports whether a run failed because its claim was denied or because it exceeded a quota. The states
+// of its tasks do not show this: while a recovered run was queued, an operator may have marked all of its
+// tasks as succeeded.
 func (r *RunRow) Denied() bool {
 	return r.Cause == CauseQueue || r.Cause == CauseLock || r.Cause == CauseCycle || r.Cause == CauseQuota
 }
 
-// loseRun applies "if_lost: fail": the handler of one task is gone, and no task of the run may be assigned
-// to another handler. It stops the attempts on other handlers.
+// loseRun applies "if_lost: fail" after the handler of one task is gone. No task of the run may be assigned
+// to another handler, so it also stops the attempts on other handlers.
 func (r *Run) loseRun(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	const why = "its handler is gone, and its trigger says if_lost: fail"
 	a.Cause = CauseNoRetake

@@ -28,7 +28,7 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 	b.indexNames()
 	b.linkNeeds()
 	b.reverse()
-	b.sort() // even if there are other faults, so that a cycle is reported together with them
+	b.sort() // sort also if there are other faults, so that a cycle is reported together with them
 	if len(b.errs) == 0 {
 		b.policies()
 		b.conditions()
@@ -43,16 +43,16 @@ func NewGraph(spec GraphSpec) (*Graph, error) {
 // errorsMax bounds the errors that an invalid graph can cause.
 const errorsMax = 100
 
-// walkMax bounds the steps of the check of the tasks that conditions read. Without it, 100,000 conditions
-// that read tasks far above them would cost the product of tasks and edges.
+// walkMax bounds the steps of checking which tasks a condition may read. Without the bound, 100,000
+// conditions that read distant ancestors would cost the product of tasks and edges.
 const walkMax = 20_000_000
 
 type builder struct {
 	spec GraphSpec
 	g    *Graph
 	errs GraphErrors
-	// The state of the walks of ancestor: the number of visited needs, the number of the current walk, and,
-	// by task, the last walk that visited it.
+	// The state of the walks that the function ancestor makes: walk counts the visited needs, round is the
+	// number of the current walk, and seen has, for each task, the last round that visited it.
 	walk  int
 	round int32
 	seen  []int32
@@ -224,10 +224,10 @@ func (b *builder) keep(t TaskID) {
 }
 
 // mayRead enforces the rule that makes the end of a run independent of the order of events. A condition that
-// handles failures is decided when its needs are terminal, but a need can be upstream_failed while tasks
-// before it still run. So such a condition may read direct needs only. Any other condition is decided when
-// no need failed. Then every ancestor is terminal, back to the next task that handles failures and its
-// needs.
+// handles failures is decided when its needs are terminal. But a need can already be upstream_failed while
+// tasks before it still run. So such a condition may read only its direct needs. Any other condition is
+// decided when no need failed. Then all ancestors are terminal, up to and including the needs of the nearest
+// ancestor that handles failures.
 func (b *builder) mayRead(t, read TaskID) bool {
 	for _, need := range b.g.needs.of(t) {
 		if need == read {
@@ -237,8 +237,9 @@ func (b *builder) mayRead(t, read TaskID) bool {
 	return b.ancestor(t, read)
 }
 
-// ancestor walks back from t. Each pair of a reading task and a read task costs a walk of its own, so
-// walkMax bounds all walks together. If that bound is reached, a task must be named in needs to be read.
+// ancestor reports whether t depends on the task of. Each pair of a reading task and a read task costs its
+// own walk, so walkMax bounds all walks together. When that bound is reached, ancestor returns false, and the
+// author must name the read task in needs.
 func (b *builder) ancestor(t, of TaskID) bool {
 	if b.seen == nil {
 		b.seen = make([]int32, len(b.g.names))

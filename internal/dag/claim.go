@@ -10,11 +10,11 @@ type ClaimStage uint8
 
 // The stages. Their numbers are stored, so new ones are only appended.
 const (
-	ClaimNone    ClaimStage = iota // the run asks for nothing now, and holds nothing
+	ClaimNone    ClaimStage = iota // the run has no claim, and holds nothing
 	ClaimAsked                     // the run is queued
 	ClaimGranted                   // the run has all of its locks and its queue slot
-	ClaimLent                      // the run is suspended: it has its locks, and has returned its queue slot
-	ClaimAgain                     // the run has its locks, and asks for a queue slot again
+	ClaimLent                      // the run is suspended: it keeps its locks, and has returned its queue slot
+	ClaimAgain                     // the run has its locks, and waits for a queue slot again
 	ClaimOver                      // the run has ended, and holds nothing
 	claimStages
 )
@@ -29,17 +29,17 @@ const (
 	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
 )
 
-// Claim holds the claims of a run, open or granted, on objects that all shards share: a slot of a named
-// queue, and named locks. It is never changed in place.
+// Claim is the claim of a run on objects that all shards share: a slot of a named queue, and named locks. It
+// is either open or granted. A Claim is never changed in place.
 type Claim struct {
 	Queue string   `json:"queue,omitempty"`
-	Key   string   `json:"key,omitempty"` // the value of the queue's per_key
+	Key   string   `json:"key,omitempty"` // the value that the queue's per_key computes for the run
 	Locks []string `json:"locks,omitempty"`
-	Fail  bool     `json:"fail,omitempty"` // fail the run if another run has a lock
+	Fail  bool     `json:"fail,omitempty"` // fail the run, instead of waiting, if another run has a lock
 	Kept  bool     `json:"kept,omitempty"` // the owner keeps the run in memory while it is queued
 	Stage ClaimStage
-	// Level is the run's level in its line: its priority, even if the queue's order ignores it now; 0: the
-	// claim names no queue.
+	// Level is the run's level in its line. It is the run's priority, also while the queue ignores
+	// priorities. It is 0 if the claim names no queue.
 	Level Priority `json:"level,omitempty"`
 	// Asked is the time of the request. Each request gets a new one.
 	Asked Micros
@@ -47,14 +47,16 @@ type Claim struct {
 	Grant   int64  `json:"grant,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
 	Limit   int32  `json:"limit,omitempty"` // the limit of the queue at the grant; 0: any number
-	// Family is the first ancestor of a run that another run has started. The run uses the locks of its family.
+	// Family is the first ancestor of a run that another run started. A run may use the locks that its family
+	// holds.
 	Family RunID
 }
 
-// InLine reports whether the run is queued. A nil claim is not queued.
+// InLine reports whether the run waits for its locks or its first queue slot. It returns false for a nil
+// claim.
 func (c *Claim) InLine() bool { return c != nil && c.Stage == ClaimAsked }
 
-// place returns the claim if the run is queued, and nil otherwise.
+// place returns the claim if it is queued, and nil otherwise.
 func (c *Claim) place() *Claim {
 	if c.InLine() {
 		return c
@@ -79,7 +81,7 @@ func (c *Claim) Line() string {
 	return c.Queue + "/" + c.Key
 }
 
-// What describes the claim in words, for messages.
+// What describes the claim for messages.
 func (c *Claim) What() string {
 	var parts []string
 	if len(c.Locks) == 1 {
@@ -97,7 +99,7 @@ func (c *Claim) What() string {
 	return strings.Join(parts, " and ")
 }
 
-// Aside reports whether the run waits in a line and need not be in its owner's memory until the grant.
+// Aside reports whether the run is queued and its owner may drop it from memory until the grant.
 func (c *Claim) Aside() bool { return c.InLine() && !c.Kept }
 
 const (
@@ -187,7 +189,7 @@ func (r *Run) PutClaim(c *Claim) {
 	r.Claim, r.changed = c, true
 }
 
-// deny ends a waiting run: its claim is denied, or names something that does not exist.
+// deny ends a waiting run whose claim was denied, or names an object that does not exist.
 func (r *Run) deny(ev *Event, now Now) Verdict {
 	if r.State != RunSubmitted && r.State != RunWaiting {
 		return WrongState
@@ -205,16 +207,16 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// await makes an admitted run wait again, for another reason.
+// await makes an admitted run wait again, for the reason that the event names.
 func (r *Run) await(ev *Event) Verdict {
-	for i := 0; i < len(r.stirred); i++ { // no task begins here, but a decided foreach task has also ended its instances
+	for i := 0; i < len(r.stirred); i++ { // the wait prevents that tasks begin here, but a decided foreach task has also ended its instances
 		r.endWith(r.stirred[i])
 	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})
 	return Accepted
 }
 
-// goOn admits a run that was split in an earlier generation.
+// goOn continues an admitted run that was already split, in an earlier generation.
 func (r *Run) goOn(now Now, fx *Effects) Verdict {
 	r.moveRun(RunRunning)
 	r.StartedAt = now.Wall

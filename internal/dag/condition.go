@@ -3,14 +3,13 @@ package dag
 // Condition decides whether a task whose needs are settled runs. It is compiled by another package and must
 // be pure: the same view gives the same answer, on every node, at every reload.
 type Condition interface {
-	// Source is the text from which the condition was compiled. The text is stored.
+	// Source returns the text from which the condition was compiled. Rows store this text.
 	Source() string
-	// Handles reports whether the condition names failure(), always() or a task's status. Such a task waits
-	// until all of its needs are terminal, failed or not. Any other condition implicitly means success() &&
-	// condition.
+	// Handles reports whether the condition names failure(), always() or the status of a task. A task with
+	// such a condition waits until all of its needs are terminal, failed or not. Any other condition
+	// implicitly means success() && condition.
 	Handles() bool
-	// Reads returns the states, outputs and parameters that the condition reads. Only these are kept in
-	// memory.
+	// Reads returns the states, outputs and parameters that the condition reads. Memory keeps only these.
 	Reads() Reads
 	// Holds evaluates the condition. An error fails the task with cause "condition". If the view is Light
 	// and the evaluation costs more than StepCostMax, the error is ErrCostly.
@@ -28,7 +27,7 @@ type View struct {
 	Success bool   // no needed task failed and at least one succeeded, or no task is needed
 	Failure bool   // at least one needed task failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
-	Light   bool   // evaluated inside of a step: see StepCostMax
+	Light   bool   // the evaluation happens inside a step: see StepCostMax
 	// Task returns the state and the outputs (a JSON object or nil) of a task that Reads named. It is called
 	// only for terminal tasks.
 	Task func(name string) (TaskState, []byte)

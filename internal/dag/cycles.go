@@ -1,8 +1,8 @@
 package dag
 
-// cycles finds the cycles among the tasks that could not be ordered. left counts, for each task, the needs
-// that were not ordered. Tasks that all reach each other form a knot, and one path is reported for each
-// knot. The order of the paths follows the first task of each knot.
+// cycles finds the cycles among the tasks that could not be ordered. left has, for each task, the number of
+// its needs that were not ordered. Tasks that all reach each other form a knot, and cycles reports one path
+// for each knot. The paths are in the order of the first task of each knot.
 func (b *builder) cycles(left []int32) {
 	k := knots{g: b.g, left: left, seen: make([]int32, len(left)), low: make([]int32, len(left)), of: make([]TaskID, len(left))}
 	for t := range left {
@@ -99,9 +99,9 @@ func (k *knots) close(t TaskID) {
 	}
 }
 
-// path is a shortest path from a task of a knot back to itself.
+// path returns a shortest path from a task of a knot back to itself.
 func (k *knots) path(start TaskID) []string {
-	after := map[TaskID]TaskID{} // for each task, the next task on the path that needs it
+	after := map[TaskID]TaskID{} // for each visited task, the task that needs it and comes next on the path
 	queue := []TaskID{start}
 	for i := 0; i < len(queue); i++ {
 		at := queue[i]

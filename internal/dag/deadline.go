@@ -6,7 +6,7 @@ import (
 )
 
 // A start deadline bounds the time between the instant at which a task became ready and its assignment. The
-// rows contain this instant: it is the end of the last need, or of the task's own last attempt.
+// rows give this instant: it is the end of the task's last need, or of the task's own last attempt.
 
 // watchReady sets timers for the tasks that became ready in this step.
 func (r *Run) watchReady(now Now, fx *Effects) {
@@ -22,8 +22,8 @@ func (r *Run) watchStartOf(t TaskID, due time.Duration, fx *Effects) {
 	fx.Timers = append(fx.Timers, Timer{Due: due, Run: r.ID, Kind: TimerStart, Task: t, Token: r.tasks[t].token})
 }
 
-// startLate acts on a task that was not assigned in time. The task fails. If its deadline only warns, the
-// warning is recorded once.
+// startLate acts on a task that was not assigned by its deadline. The task fails, or, if the deadline only
+// warns, the run records the warning once.
 func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Task < 0 || int(ev.Task) >= len(r.tasks) {
 		return NoSuchTask
@@ -53,7 +53,7 @@ func (r *Run) startLate(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// watchLoaded sets the timers of the start deadlines of ready tasks again after a load, with the remaining
+// watchLoaded sets the timers of the start deadlines of ready tasks after a load, each with the remaining
 // time.
 func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *Effects) {
 	w := readiness{g: r.Graph, begun: r.StartedAt, views: views, attempts: attempts}
@@ -68,11 +68,11 @@ func (r *Run) watchLoaded(views []TaskView, attempts []AttemptRow, now Now, fx *
 type StartBy struct {
 	Due   Micros
 	Limit time.Duration // counted from ready
-	Warns bool          // lateness is only recorded
+	Warns bool          // the deadline does not fail the task: its lateness is only recorded
 	Said  bool          // the lateness was already recorded
 }
 
-// StartsBy returns the start deadlines of the ready tasks among some tasks.
+// StartsBy returns a function that gives the start deadline of a task, if the task is ready and has one.
 func StartsBy(g *Graph, row *RunRow, views []TaskView, attempts []AttemptRow) func(TaskID) (StartBy, bool) {
 	w := readiness{g: g, begun: row.StartedAt, views: views, attempts: attempts}
 	return w.startBy
@@ -110,9 +110,10 @@ func (w *readiness) startBy(t TaskID) (StartBy, bool) {
 	return d, true
 }
 
-// turnOf returns the earliest time at which a ready instance can have become ready. This is when its foreach
-// task had its items or, if parallel bounds the instances, when an earlier instance ended. No row says which
-// instance that was. So turnOf uses the newest end, and the deadline of the instance is never too early.
+// turnOf returns the earliest time at which a ready instance can have become ready. This is the time at which
+// its foreach task got its items. If parallel bounds the instances, it is the time at which an earlier
+// instance ended. No row says which instance that was, so turnOf uses the newest end. This way the deadline
+// of the instance is never too early.
 func (w *readiness) turnOf(t TaskID) Micros {
 	of, ok := w.g.InstanceOf(t)
 	if !ok || w.newest[of] == nil {
@@ -129,8 +130,8 @@ func (w *readiness) turnOf(t TaskID) Micros {
 	return from
 }
 
-// settledAt finds the time at which each ended task ended: by its attempt, or by the ends of the tasks that
-// it needs.
+// settledAt computes the time at which each ended task ended. It is the end of the task's attempt or, without
+// an attempt, the last end of the tasks that it needs.
 func (w *readiness) settledAt() {
 	w.since, w.newest = make([]Micros, len(w.views)), map[TaskID]*AttemptRow{}
 	for i := range w.attempts {

@@ -13,22 +13,24 @@ type TaskView struct {
 	Retries int32 // number of attempts in this generation that are followed by a retry
 	Losses  int32 // number of lost attempts in this generation
 	State   TaskState
-	Own     bool // State is the state of the newest attempt, or was when an earlier generation kept it
-	Halted  bool // a verb stopped this task alone, not its run
+	Own     bool // State is the state of the newest attempt, possibly kept from an earlier generation
+	Halted  bool // a verb stopped only this task, not its run
 }
 
 // Derive computes the state of every task from the graph and the rows of a run: the attempts of any
-// generation, in any order. Memory must equal its result, every reader on any node uses it, and verify
-// compares with it. Outputs of attempts are needed only for tasks that conditions read (see Graph.Keeps).
+// generation, in any order. The owner's memory must equal this result. Readers on every node use Derive, and
+// verify compares with it. Outputs of attempts are needed only for tasks that conditions read (see
+// Graph.Keeps).
 //
-// Derive evaluates every condition, whatever the cost. The owner of a run evaluates costly ones elsewhere:
-// see Effects.Evaluations. Until it has the results, memory is behind the result of Derive.
+// Derive evaluates every condition, whatever the cost. The owner of a run evaluates costly conditions outside
+// of its steps: see Effects.Evaluations. Until the owner has the results, its memory is behind the result of
+// Derive.
 func Derive(g *Graph, run *RunRow, attempts []AttemptRow) ([]TaskView, error) {
 	d, err := derived(g, run, attempts, nil)
 	return d.views, err
 }
 
-// derived implements Derive. If fx is not nil, it decides which conditions are evaluated now, and collects
+// derived implements Derive. If fx is not nil, fx decides which conditions are evaluated now, and collects
 // the others.
 func derived(g *Graph, run *RunRow, attempts []AttemptRow, fx *Effects) (*deriver, error) {
 	views := make([]TaskView, g.Len())
@@ -65,7 +67,7 @@ type deriver struct {
 	views    []TaskView
 	latest   []int32
 	fx       *Effects     // nil: every condition is evaluated
-	asked    []Evaluation // conditions that were not evaluated
+	asked    []Evaluation // conditions that are to be evaluated outside of the step
 }
 
 func (d *deriver) holds(t TaskID, branch int32, c Condition, v View) (bool, error) {
@@ -112,7 +114,8 @@ func (d *deriver) derive() error {
 	return nil
 }
 
-// unpack reads the states of a row. A state that a row cannot have means that the row is damaged.
+// unpack reads the packed states of a row and calls take for each task. It returns an error if take returns
+// false: such a state means that the row is damaged.
 func (d *deriver) unpack(what string, packed []byte, take func(TaskID, TaskState) bool) error {
 	odd := false
 	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) { odd = !take(t, s) || odd })
@@ -147,7 +150,7 @@ func (d *deriver) outputOf(t TaskID) []byte {
 	return nil
 }
 
-// taskState is the state of the task that follows from its newest attempt.
+// taskState returns the state of the task that follows from its newest attempt.
 func (a *AttemptRow) taskState() TaskState {
 	switch a.State {
 	case AttemptAssigned:
@@ -172,7 +175,7 @@ func (a *AttemptRow) taskState() TaskState {
 		case CauseHalted:
 			return Stopped
 		}
-		return Failed // poison, on_lost, or its trigger's if_lost
+		return Failed // because of the limit of losses, on_lost, or its trigger's if_lost
 	}
 	if a.RetryAt != 0 {
 		return RetryWait
@@ -180,7 +183,7 @@ func (a *AttemptRow) taskState() TaskState {
 	return Failed
 }
 
-// revoked reports whether the attempt was ended without its holder.
+// revoked reports whether the attempt was ended without a report of its holder.
 func (a *AttemptRow) revoked() bool {
 	return a.State == AttemptLost || a.Cause == CauseOverdue || a.byOperator()
 }
@@ -191,9 +194,9 @@ func (g *Graph) Keeps(t TaskID) bool { return g.kept[t] }
 // KeepsAny reports whether conditions read the outputs of any task.
 func (g *Graph) KeepsAny() bool { return len(g.kept) > 0 }
 
-// Load makes the run that wrote these rows. It restores the state that only the owner's memory had: ready
-// lists, timers (with the remaining time, at most their length), and cancels that may not have arrived. The
-// attempts may be of any generation, in any order.
+// Load makes a run in memory from its rows. It also restores the state that only the memory of the owner had:
+// ready lists, timers, and cancels that may not have arrived. A timer gets its remaining time, but never more
+// than its full length. The attempts may be of any generation, in any order.
 func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*Run, error) {
 	r := &Run{
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
@@ -250,7 +253,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 	return r, nil
 }
 
-// loadLeader restores the Leader work of a run that is not split yet.
+// loadLeader restores the Leader work (splitting) of a run that is not split yet.
 func (r *Run) loadLeader(attempts []AttemptRow) error {
 	if r.State == RunSplitting {
 		r.leader.state = Ready
@@ -309,7 +312,7 @@ func (r *Run) loadTasks(views []TaskView) {
 			p.blockers = 1
 		}
 		switch {
-		case p.state == Ready && r.Graph.Logic(TaskID(t)) != nil: // the run is paused
+		case p.state == Ready && r.Graph.Logic(TaskID(t)) != nil: // the run is paused, so the logical task has not begun
 			r.logical = append(r.logical, TaskID(t))
 		case p.state == Ready && handlesOf(r).owes(TaskID(t)): // see EvReleased
 		case p.state == Ready:
@@ -345,7 +348,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 		switch {
 		case p.state.Held():
 			r.adoptAttempt(p, a)
-			if a.Cause == CauseHalted { // the order to the holder may have been lost
+			if a.Cause == CauseHalted { // the cancel may not have reached the holder
 				r.cancelTask(a, fx)
 			}
 			if p.state == Running && a.Cause != CauseTimeout { // the row shows only that the timeout was recorded
@@ -358,7 +361,7 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 			}
 			r.adoptAttempt(p, a)
 			r.expect(a, now, fx)
-			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // the outputs of its instances have to be read
+			if sp := r.spreads[a.Task]; sp != nil && sp.left == 0 && a.Started != 0 { // the owner must read the outputs of the instances
 				fx.Prepares = append(fx.Prepares, Prepare{Run: r.ID, Task: a.Task, Token: a.Token, Kind: Foreach})
 			}
 		case p.state == RetryWait && a.State == AttemptLost && a.Cause == CauseAsk: // the task waits for an operator
@@ -371,8 +374,8 @@ func (r *Run) loadAttempts(attempts []AttemptRow, now Now, fx *Effects) {
 	}
 }
 
-// clamp returns the remaining part of a duration, given the distance of two wall-clock instants: at least 0
-// and at most the whole duration.
+// clamp returns the remaining part of a duration. left is the distance of two wall-clock instants; the result
+// is at least 0 and at most length.
 func clamp(left Micros, length time.Duration) time.Duration {
 	return min(max(micros(left), 0), length)
 }

@@ -39,7 +39,7 @@ func Diff(a, b *Run) string {
 	return ""
 }
 
-// runHead holds the fields of a run that are compared in addition to its tasks.
+// runHead holds the fields of a run that Diff compares, apart from its tasks.
 type runHead struct {
 	State      RunState
 	Intent     Intent
@@ -60,13 +60,13 @@ func headOf(r *Run) runHead {
 	h := runHead{r.State, r.Intent, r.Generation, r.Cause, r.Message, [4]Micros{r.SplitAt, r.StartedAt, r.FinishedAt, r.LeaderAt},
 		r.Leader, [5]int32{r.left, r.failed, r.active, r.deferred, r.fanning}, r.leader, string(r.base), string(r.own), len(r.tasks), string(PackClaims(r.Claim, r.Shares()))}
 	h.Task.slot = 0
-	if r.State != RunSplitting { // the row of its attempt shows the end of Leader work
+	if r.State != RunSplitting { // after the split, only the row of the attempt shows the Leader's attempt
 		h.Task.state = Pending
 	}
 	return h
 }
 
-// canonical is a task without its position in memory, together with its open attempt.
+// canonical returns a task without its position in memory, together with its open attempt.
 func (r *Run) canonical(t TaskID) (task, *AttemptRow) {
 	p := r.tasks[t]
 	var held *AttemptRow

@@ -3,17 +3,17 @@ package dag
 import "errors"
 
 // StepCostMax bounds the cost, in units, of evaluating one condition inside a step. A costlier condition is
-// evaluated outside the step, and its result comes back with EvEvaluated. A condition counts its units
-// itself: the same condition and view cost the same everywhere.
+// evaluated outside of the step, and EvEvaluated brings its result. A condition counts its own units, and the
+// same condition with the same view costs the same on every node.
 const StepCostMax = 10_000
 
-// ErrCostly is returned by a condition that costs more than StepCostMax, if its view is Light, and by an
-// owner that does not want to evaluate a condition within this step. The condition is then evaluated outside
-// of the step, with the same result.
+// ErrCostly says that a condition must be evaluated outside of the step. A condition returns it if it costs
+// more than StepCostMax and its view is Light. Effects.Evaluate returns it if the owner does not want to
+// evaluate the condition within this step. The result is the same outside of the step.
 var ErrCostly = errors.New("the condition costs more than a step may take")
 
-// Evaluation is a condition that a step did not evaluate. Its owner evaluates it and answers with
-// EvEvaluated. A load asks again.
+// Evaluation is a condition that a step did not evaluate. The run's owner evaluates it and answers with
+// EvEvaluated. After a load, the run requests the evaluation again.
 type Evaluation struct {
 	Run        RunID
 	Generation int32
@@ -125,8 +125,8 @@ func (r *Run) dropQuestions(t TaskID) {
 	delete(r.questions, t)
 }
 
-// Stirs reports whether a step without an event would change the run. This can be so after a load, which may
-// have results of conditions that the previous owner did not have.
+// Stirs reports whether the run would change in a step without a new event. This can be so after a load,
+// because the load may use results of conditions that the previous owner did not have.
 func (r *Run) Stirs() bool {
 	return r.Unfinished() && r.Intent == IntentRun && r.State != RunWaiting && r.SplitAt != 0 && (len(r.logical) > 0 || r.failedEnough())
 }
@@ -134,7 +134,7 @@ func (r *Run) Stirs() bool {
 // Evaluating reports whether a condition of the run is being evaluated outside of its steps.
 func (r *Run) Evaluating() bool { return r.asking > 0 }
 
-// evaluated takes the results of conditions and decides the tasks that waited for them. A condition reads
+// evaluated stores the results of conditions and decides the tasks that waited for them. A condition reads
 // only ended tasks, so its result cannot change within a generation.
 func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Generation != r.Generation {
@@ -165,7 +165,8 @@ func (r *Run) evaluated(ev *Event, now Now, fx *Effects) Verdict {
 // choice is the branch that a switch takes. why is the error of a condition.
 type choice struct{ then, why string }
 
-// chooses finds the first branch of a switch whose condition holds. ErrCostly: a result is missing.
+// chooses returns the first branch of a switch whose condition holds. It returns ErrCostly if the result of a
+// condition is missing.
 func (r *Run) chooses(t TaskID) (choice, error) {
 	l := r.Graph.Logic(t)
 	if l.Kind != Switch {

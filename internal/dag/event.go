@@ -8,23 +8,23 @@ type EventKind uint8
 // The events of a run.
 const (
 	EvSubmit    EventKind = iota + 1 // the first event: the run is accepted
-	EvSplit                          // Leader work ended: Graph or Err
+	EvSplit                          // the split ended: its result is Graph or Err
 	EvAssign                         // a slot was booked: Task is assigned to Handler
 	EvStarted                        // the attempt has been running since At
 	EvReport                         // the attempt ended: Result
-	EvLost                           // the handler of the attempt is gone, or does not have the attempt (Here)
-	EvTimer                          // a timer that Step has set is due
+	EvLost                           // the handler of the attempt is gone or, with Here, no longer has the attempt
+	EvTimer                          // a timer that Step requested is due
 	EvIntent                         // an operator sets Intent
 	EvRecover                        // an operator recovers the run
 	EvCheck                          // the run is checked, and repaired if no event would move it
 	EvAdmit                          // the condition of a waiting run is met; the run then begins as with EvSubmit
-	EvMark                           // an operator decides about one task: Mark
-	EvArm                            // a deferred task is prepared: Due, Child
-	EvSettle                         // the condition of a deferred task is met: Result
+	EvMark                           // an operator decides about one task, with Mark
+	EvArm                            // the owner has prepared a deferred task: Due, Child
+	EvSettle                         // the event that a deferred task waits for has happened: Result
 	EvDeny                           // a waiting run is denied its claim: it ends with Cause and Reason
-	EvRefuse                         // the tasks that wait for a slot of Queue get none: they fail with Reason
-	EvEvaluated                      // conditions were evaluated: Evaluated, of Generation
-	EvReleased                       // the errand for a handle has ended: Reason is why it failed, or ""
+	EvRefuse                         // the tasks that wait for a slot of Queue fail with Reason, because they cannot get one
+	EvEvaluated                      // the owner evaluated conditions: Evaluated, of Generation
+	EvReleased                       // the errand for a handle has ended; Reason says why it failed, or is ""
 )
 
 var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused", "evaluated", "released"}
@@ -38,12 +38,12 @@ type Event struct {
 	Token   Token
 	Handler HandlerID
 	At      Micros // EvStarted: when the process began
-	Handle  string // EvStarted: the handle of the attempt; "": none
+	Handle  string // EvStarted: the handle that names work outside of the process; "": none
 	Adopts  bool   // EvStarted: see Result
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
-	Graph   *Graph // EvSubmit, EvSplit; EvAdmit, where nil means that Leader work splits the run
+	Graph   *Graph // EvSubmit, EvSplit: the graph; EvAdmit: also, but nil means that the run must still be split
 	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not wait
 	Cause   Cause  // EvDeny
 	Queue   string // EvRefuse
@@ -56,12 +56,12 @@ type Event struct {
 	Outputs []byte // EvMark with MarkSucceeded: a JSON object, or nil
 	Actor   string // EvIntent, EvRecover, EvMark, EvSettle: the person or service
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: the reason
-	Here    bool   // EvLost: the handler is alive and does not have the attempt, so no node is gone
+	Here    bool   // EvLost: the handler is alive but does not have the attempt, so no node has failed
 	Of      Kind   // EvArm, EvSettle: the expected kind of the task
 	Due     Micros // EvArm: the instant for which the task waits; 0: none
-	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation that was read
+	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation whose outputs were read
 	Items   *Items // EvArm of a foreach: its items
-	Fault   string // EvCheck: the fault that recovery found and that is to be repaired; "": only a check
+	Fault   string // EvCheck: the fault that recovery found and that the step repairs; "": the step only checks
 
 	Generation int32       // EvEvaluated
 	Evaluated  []Evaluated // EvEvaluated
@@ -74,10 +74,10 @@ type Result struct {
 	Exited   bool // ExitCode counts
 	ExitCode int32
 	Signal   string // the signal's name, if one ended it
-	Message  string // one sentence for a person
+	Message  string // one sentence that says for people how the attempt ended
 	Outputs  []byte // a JSON object, or nil
-	Handle   string // the work outside of its process; "": none
-	Adopts   bool   // with Handle: the next attempt may go on with that work, as with Policy.Adopts
+	Handle   string // the name of the work that the attempt started outside of its process; "": none
+	Adopts   bool   // with Handle: the next attempt may continue that work, as with Policy.Adopts
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros
@@ -89,16 +89,16 @@ const LostNoRoom = "its node has no room on its disk"
 // Cause is the reason why a task or a run ended as it did; "": the ordinary end.
 type Cause string
 
-// The causes that this package sets. Workers add their own (signal, start).
+// The causes that this package sets. Workers add causes of their own, such as "signal" and "start".
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
 	CauseOutput    Cause = "output"    // the outputs or artifacts of the attempt cannot be accepted
 	CauseTimeout   Cause = "timeout"   // execution cap
 	CausePermanent Cause = "permanent" // the task function says that a retry cannot succeed
-	CauseOverdue   Cause = "overdue"   // the timeout and the grace have passed, and the holder did not report
+	CauseOverdue   Cause = "overdue"   // the timeout and the grace period have passed without a report of the holder
 	CauseCondition Cause = "condition" // the condition (if) of the task could not be evaluated
 	CauseLost      Cause = "lost"      // its handler is gone
-	CauseNodeGone  Cause = "node_gone" // the handler of the attempt is gone, and the task may run nowhere else
+	CauseNodeGone  Cause = "node_gone" // the handler of the attempt is gone, and the task may not run on another handler
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and the trigger has if_lost: fail
 	CauseOnLost    Cause = "on_lost"   // lost, and the task has on_lost: fail
@@ -119,9 +119,9 @@ const (
 	CauseRejected  Cause = "rejected"    // of an approval
 	CausePrepare   Cause = "prepare"     // of a logical task: its definition or its target cannot be resolved
 	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or does not let it wait
-	CauseLock      Cause = "lock"        // of a run: it cannot have its locks
-	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, through other runs
+	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or refuses to let it wait
+	CauseLock      Cause = "lock"        // of a run: it cannot get its locks
+	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of other runs
 	CauseQuota     Cause = "quota"       // of a run or a call: the namespace may not start another run
 )
 
@@ -142,23 +142,23 @@ type TimerKind uint8
 
 // The timers of a run.
 const (
-	TimerRetry      TimerKind = iota + 1 // a failed task is due again
+	TimerRetry      TimerKind = iota + 1 // the pause before a retry has passed
 	TimerTimeout                         // the timeout of an attempt has passed, and on_timeout is warn
-	TimerOverdue                         // the holder should have reported the end of an attempt
+	TimerOverdue                         // the holder should have reported the end of an attempt by now
 	TimerRunTimeout                      // the timeout of the run has passed
-	TimerStartBy                         // the run is ended if it has not begun by now
+	TimerStartBy                         // the run ends if it has not begun by now
 	TimerStart                           // the start deadline of a ready task has passed
 	TimerDeferred                        // a deferred task is due, or has reached its timeout
 	TimerLook                            // the owner checks the condition of a deferred task again
-	TimerRelease                         // the run no longer waits for the release of a handle
+	TimerRelease                         // the run stops waiting for the release of a handle
 )
 
-// overdueAfter is the time after the timeout and grace of an attempt for which its holder may be silent.
-// Then the run settles the attempt without the holder.
+// overdueAfter is how long a run waits for the report of a holder after the timeout and grace of an attempt
+// have passed. Then the run settles the attempt without a report.
 const overdueAfter = 10 * time.Second
 
-// Timer requests an event at the time Due (of the Mono clock). Timers are never cancelled: Step ignores a
-// timer whose token is no longer the task's newest.
+// Timer requests an event at the time Due (of the Mono clock). A timer is never cancelled. Instead, Step
+// ignores a timer whose token is no longer the newest token of the task.
 type Timer struct {
 	Due   time.Duration
 	Run   RunID
@@ -174,22 +174,22 @@ type Cancel struct {
 	Token Token
 	// Handler has the attempt.
 	Handler HandlerID
-	Kill    bool // KILL at once instead of TERM, grace, KILL
+	Kill    bool // send KILL at once, instead of TERM, then grace, then KILL
 }
 
-// Effects collects the requests of steps to the owner, other than rows. The owner executes them after the
-// commit. A crash may lose them, and a reload makes them again.
+// Effects collects what steps request from the owner, apart from rows. The owner executes the requests after
+// the commit. A crash may lose them, and a reload makes them again.
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
-	// Prepares are deferred tasks. The owner must find out for which event each waits.
+	// Prepares are deferred tasks for which the owner must find out what they wait for.
 	Prepares []Prepare
-	// Orders are messages to child runs. Unlike all other effects they are part of the transaction, because
-	// a reload does not make them again.
+	// Orders are messages to child runs. Unlike the other effects they are written in the transaction,
+	// because a reload does not make them again.
 	Orders []Order
-	// Errands are handles to be released. Like orders they belong in the transaction.
+	// Errands are handles to be released. Like Orders, they are written in the transaction.
 	Errands []Errand
-	// Orphans are handles for whose release a run no longer waits. The owner reports them to an operator.
+	// Orphans are handles whose release the run no longer waits for. The owner reports them to an operator.
 	Orphans []Orphan
 	// Poisoned are tasks that failed because they were lost too often. The owner reports them to an operator.
 	Poisoned []Poisoned
@@ -201,13 +201,14 @@ type Effects struct {
 	Evaluate func(Condition, View) (bool, error)
 }
 
-// Poisoned is a task that probably ends every worker that runs it.
+// Poisoned is a task that failed because it was lost too often. It probably crashes every worker that runs
+// it.
 type Poisoned struct {
 	Run  RunID
 	Task string // the name of the task; "": the split of the run
 }
 
-// Reset empties it for the next transaction.
+// Reset empties the Effects for the next transaction.
 func (fx *Effects) Reset() {
 	fx.Timers = fx.Timers[:0]
 	fx.Cancels = fx.Cancels[:0]
@@ -219,8 +220,8 @@ func (fx *Effects) Reset() {
 	fx.Evaluations = fx.Evaluations[:0]
 }
 
-// Verdict is the answer to an event. Only Accepted means that the event changed something. For any other
-// verdict, its text is the rejection that the sender gets.
+// Verdict is the answer to an event. Only Accepted means that the event changed something. The text of any
+// other verdict is the rejection that the sender gets.
 type Verdict uint8
 
 // The verdicts.

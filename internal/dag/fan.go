@@ -11,13 +11,13 @@ import (
 
 // A foreach task is one node of its version's graph, with one attempt that is deferred while its instances
 // run. The instances belong only to this run: they come after the tasks of the version, need no tasks, and
-// have the policy of their foreach task. Either workers run them, or each is a call with a child run of its
-// own.
+// have the policy of their foreach task. Either workers run the instances, or each instance is a call with
+// its own child run.
 //
-// The graph of a run consists of the graph of its version, which runs share, and of the segments in the
-// run's row, in their order. An instance keeps its position and its name for ever. If a new generation gets
-// other items, the existing instances are found by their names, and the missing ones are added. Instances
-// without an item are retired: they stay skipped.
+// The graph of a run consists of the graph of its version, which runs share, and of the segments in the run's
+// row, in their order. An instance keeps its position and its name for ever. If a new generation gets other
+// items, an item uses the existing instance with its name, and instances are added for the other items. An
+// instance that no longer has an item is retired: it stays skipped.
 
 // Bounds of foreach.
 const (
@@ -35,7 +35,7 @@ type Items struct {
 	Values [][]byte // by instance, JSON
 }
 
-// name is the instance's own part of its name.
+// name returns the suffix that item i adds to the name of its instance.
 func (it *Items) name(i int) string {
 	if it.Names == nil {
 		return strconv.Itoa(i)
@@ -65,7 +65,7 @@ type fan struct {
 	names []string          // by instance in all, the suffix of its name
 	index map[string]TaskID // by that
 	order []TaskID          // the instances that have an item, in the order of the items
-	place []int32           // by instance in all, its index in order; -1: retired
+	place []int32           // by instance in all, its index in order; -1: the instance is retired
 	items [][]byte          // of order
 	stale bool              // the items must be computed again before the next use
 }
@@ -110,8 +110,8 @@ func (g *Graph) Instances(t TaskID) []TaskID {
 	return nil
 }
 
-// without reports whether the ith instance no longer has an item. While the items have to be computed again,
-// no instance counts as without.
+// without reports whether the instance all[i] no longer has an item. While the items have to be computed
+// again, it returns false for every instance.
 func (f *fan) without(i int) bool { return f.place[i] < 0 && !f.stale }
 
 // retired reports whether an instance no longer has an item.
@@ -135,11 +135,12 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 	return 0, false
 }
 
-// errTooManyTasks is wrapped by the error of grow about too many tasks.
+// errTooManyTasks is in the error chain that grow returns if the run would have too many tasks.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
 // grow returns the graph of a run that splits a foreach task. The graph itself does not change. Both graphs
-// share their common part, so only one of the graphs that grow made from one graph may grow further.
+// share their common part in memory. So if grow made several graphs from one graph, only one of them may grow
+// further.
 func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	was, n := g.fans[of], len(items.Values)
 	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}
@@ -182,7 +183,8 @@ func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	return &out, nil
 }
 
-// wither returns the graph in which the items of a foreach task have to be computed again.
+// wither returns a copy of the graph that marks the items of a foreach task as stale: they have to be
+// computed again.
 func (g *Graph) wither(of TaskID) *Graph {
 	out, f := *g, *g.fans[of]
 	f.stale = true
@@ -205,7 +207,7 @@ func appendSegment(own []byte, kind byte, content []byte) []byte {
 	return w.b
 }
 
-// packSplit packs a split. If the names of items are their numbers, the names are left out.
+// packSplit packs a split. It leaves out the names of the items if they are their numbers.
 func packSplit(of TaskID, items *Items) []byte {
 	size := 16
 	for _, v := range items.Values {
@@ -250,8 +252,8 @@ func (u *unpacker) bytes() []byte {
 	return b
 }
 
-// RunGraph returns the graph of a run: its version's, with the additions of the run's row. All readers of a
-// run use it, on any node.
+// RunGraph returns the graph of a run: the graph of its version with the additions in the run's row. Every
+// reader of a run uses it, on any node.
 func RunGraph(version *Graph, own []byte, compile Compiler) (*Graph, error) {
 	g, u := version, unpacker{b: own}
 	for len(u.b) > 0 {

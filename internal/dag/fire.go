@@ -5,15 +5,15 @@ import "fmt"
 // Fire is the origin of a run that no person started. It is written once, with the run.
 type Fire struct {
 	Trigger  string // the name of the trigger
-	Instant  Micros // the instant of the run: trigger.time
+	Instant  Micros // the instant for which the run was started, which expressions read as trigger.time
 	StartBy  Micros // if the run has not begun by then, it ends as skipped; 0: no limit
 	Backfill int64  // the backfill to which the run belongs; 0: none
-	Key      string // of an event: its id
+	Key      string // if an event started the run: the id of the event
 	Of       RunID  // the run that this run repeats; zero: none
-	From     string // the task at which the run begins; "": at the beginning
+	From     string // the task at which the run begins; "": the run begins at the start of its graph
 	// FailLost: if a task loses its handler, the run fails, and no task is assigned again.
 	FailLost bool
-	Parent   *Parent // the call that started it
+	Parent   *Parent // the call that started the run; nil: none
 	Trace    string  // the trace context of the caller, as ParseTrace returns it; "": none
 	Tags     Tags    // the tags of the run
 }

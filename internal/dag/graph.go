@@ -9,7 +9,7 @@ import (
 // TasksMax is the default bound on the tasks of one graph.
 const TasksMax = 100_000
 
-// Priority orders runs and tasks. A smaller value comes sooner.
+// Priority orders runs and tasks. A smaller value goes first.
 type Priority uint8
 
 // The five levels, best first.
@@ -51,21 +51,21 @@ type Retry struct {
 	OnExit   []int32       // retry only these exit codes; empty: any failure
 }
 
-// Policy holds the rules for the execution of a task. Many tasks share one Policy.
+// Policy holds the rules for executing a task. Many tasks share one Policy.
 type Policy struct {
 	Retry         Retry
 	Timeout       time.Duration // bound of the time of one attempt; 0: none
 	KillGrace     time.Duration // the time between the signals TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded, and the attempt continues
-	OnLost        OnLost        // the policy for the task when its handler is gone
+	OnLost        OnLost        // what happens to the task when its handler is gone
 	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit
 	Priority      Priority
 	Place         Place // the workers on which the task may run
 	// Queue is the named queue that limits the number of concurrent attempts of tasks that name it, in all
 	// runs; "": no queue.
 	Queue string
-	// Release: an attempt may start work outside of its process and name it by a handle, and a command ends
-	// what a handle names. Adopts: the next attempt goes on with the work of an attempt that was lost.
+	// Release: an attempt may start work outside of its process and name the work by a handle; a command of
+	// the task ends the work. Adopts: after an attempt was lost, the next attempt continues its work.
 	Release, Adopts bool
 	// ReleaseTimeout is the time after which a run no longer waits for the release of a handle. 0 means
 	// ReleaseTimeoutDefault.
@@ -108,10 +108,10 @@ type Graph struct {
 	logic    map[TaskID]*Logic
 	switches map[TaskID][]TaskID // by task, the switches that have it as a branch
 	queued   bool                // a task names a queue
-	calling  bool                // the instances of a foreach are calls
+	calling  bool                // a foreach task has calls as instances
 
-	// The tasks that a run adds; see fan.go. A version's graph has none.
-	grown []instance // the tasks that follow
+	// The tasks that a run adds (see fan.go). The graph of a version has none.
+	grown []instance // in their order, after the tasks of the version
 	fans  map[TaskID]*fan
 }
 
@@ -131,8 +131,8 @@ func (a *adjacency) of(t TaskID) []TaskID {
 // Len is the number of tasks.
 func (g *Graph) Len() int { return len(g.names) + len(g.grown) }
 
-// Order lists every task after all of its needs. It does not contain instances, which have no needs of their
-// own. It must not be changed.
+// Order lists the tasks so that each comes after all of its needs. It does not contain instances, which have
+// no needs of their own. The caller must not change the slice.
 func (g *Graph) Order() []TaskID { return g.topo }
 
 // Edges is the number of needs.

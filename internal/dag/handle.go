@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// An attempt may start work outside of its process, such as a job of another system, and name it by a
-// handle. The handle is in the attempt's row. It ends in one of three ways: the attempt succeeds; the next
-// attempt goes on with the work (Policy.Adopts); or an errand releases it, which is a run of its own that
-// executes the task's command for that. A task is not assigned again, and a run does not end, before the
-// errands for its handles have ended, or until Policy.ReleaseTimeout has passed. Then the handle is an
-// orphan.
+// An attempt may start work outside of its process, such as a job of another system, and name the work by a
+// handle. The handle is in the attempt's row. It ends in one of three ways. First, the attempt succeeds.
+// Second, the next attempt continues the work (Policy.Adopts). Third, an errand releases the handle: an
+// errand is a separate run that executes the task's release command. Until the errands for its handles have
+// ended, a task is not assigned again, and its run does not end. After Policy.ReleaseTimeout the run stops
+// waiting, and the handle is an orphan.
 
-// HandleState says who has to end the work that a handle names.
+// HandleState says which party has to end the work that a handle names.
 type HandleState string
 
 // The states of a handle. A handle that was released, or that another attempt has taken over, is removed.
 const (
-	HandleHeld      HandleState = "held"      // the attempt, or an attempt that follows and adopts
+	HandleHeld      HandleState = "held"      // the attempt, or a later attempt that adopts the work
 	HandleReleasing HandleState = "releasing" // an errand
 	HandleOrphan    HandleState = "orphan"    // a person
 )
@@ -35,15 +35,15 @@ const ReleaseTimeoutDefault = 10 * time.Minute
 type Handle struct {
 	Text  string      `json:"handle"`
 	State HandleState `json:"state"`
-	Since Micros      `json:"since,omitempty"` // when the errand began, or when the run gave it up
+	Since Micros      `json:"since,omitempty"` // the time at which the errand began, or at which the run stopped waiting for it
 	Why   string      `json:"why,omitempty"`   // HandleOrphan
-	// Adopts: if the attempt is lost, the next attempt goes on with the work. Policy.Adopts says so for all
-	// attempts of a task; the kind of a task says so for each handle.
+	// Adopts: if the attempt is lost, the next attempt continues its work. Policy.Adopts sets this for all
+	// attempts of a task, and a kind of task may set it for each handle.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
-// HandleOf returns the handle of an attempt, as its row has it in place of outputs. It returns false if there
-// is none.
+// HandleOf returns the handle of an attempt that has not succeeded. The row of such an attempt stores the
+// handle in place of outputs. HandleOf returns false if there is no handle.
 func HandleOf(a *AttemptRow) (Handle, bool) {
 	if a.State == AttemptSucceeded || a.State == AttemptDeferred {
 		return Handle{}, false
@@ -76,18 +76,19 @@ func (h *Handle) pack() []byte {
 	return b
 }
 
-// outside carries the handles of a run.
+// outside groups the methods for the handles of a run.
 type outside struct{ r *Run }
 
 func handlesOf(r *Run) outside { return outside{r} }
 
-// Errand asks for the release of a handle. The errand is a run, whose id is made of the attempt.
+// Errand requests the release of a handle. An errand is carried out by a run whose id is computed from the
+// attempt.
 type Errand struct {
 	Attempt AttemptRow // Run, Task, Token and Assigned
 	Handle  string
 }
 
-// Orphan is a handle for whose release a run no longer waits.
+// Orphan is a handle whose release a run no longer waits for.
 type Orphan struct {
 	Run    RunID
 	Task   string // its name
@@ -105,14 +106,15 @@ func (o outside) allowed(t TaskID) bool {
 // kind can tell whether that kind has handles.
 func (p *Policy) Handles() bool { return p.Release || p.Place.Kind() != "" }
 
-// at returns the handle of the attempt in a slot.
+// at returns the handle of the attempt in slot i.
 func (o outside) at(i int32) Handle {
 	h, _ := HandleOf(&o.r.slots[i].AttemptRow)
 	return h
 }
 
-// keep stores the handle of an attempt that its holder reports. The first one counts. It reports whether
-// the handle is new. An earlier attempt's handle with the same text has been taken over.
+// keep stores the handle that the holder of an attempt reports. Only the first reported handle of an attempt
+// is stored. keep reports whether the handle is new. If an earlier attempt has a handle with the same text,
+// this attempt has taken it over.
 func (o outside) keep(t TaskID, p *task, text string, adopts bool) bool {
 	if text == "" || len(text) > HandleMax || !o.allowed(t) {
 		return false
@@ -145,13 +147,14 @@ func (o outside) put(i int32, h Handle) {
 	o.r.touch(i)
 }
 
-// takeOver ends the handles of a task that succeeds: that of the attempt itself, and what it has taken over
-// from attempts that were lost. An attempt without a handle has taken over all.
+// takeOver ends the handles of a task that succeeds. These are the handle of the successful attempt, and
+// those that it has taken over from lost attempts. An attempt without its own handle has taken over all of
+// them.
 func (o outside) takeOver(a *attempt, now Now, fx *Effects) {
 	if o.r.handles == nil {
 		return
 	}
-	own := unpackHandle(a.Outputs) // the attempt has succeeded, but it does not have its outputs yet
+	own := unpackHandle(a.Outputs) // at this time, Outputs still holds the handle of the attempt
 	for _, i := range slices.Clone(o.r.handles) {
 		switch h := o.at(i); {
 		case &o.r.slots[i] == a:
@@ -174,7 +177,7 @@ func (o outside) release(t TaskID, now Now, fx *Effects) {
 	}
 }
 
-// tend begins the errands for handles that no attempt holds or will take over.
+// tend begins the errands for handles that no attempt holds or can take over.
 func (o outside) tend(now Now, fx *Effects) {
 	if o.r.State.Terminal() {
 		return
@@ -196,7 +199,7 @@ func (o outside) adoptable(a *attempt) bool {
 	return state.Held() || !state.Terminal() && o.r.Intent < IntentStop
 }
 
-// adopts reports whether the attempt after this one, if it is lost, goes on with its work.
+// adopts reports whether the next attempt continues the work of this attempt if this attempt is lost.
 func (o outside) adopts(a *attempt) bool {
 	return o.r.Graph.Policy(a.Task).Adopts || unpackHandle(a.Outputs).Adopts
 }
@@ -224,8 +227,8 @@ func (o outside) timeout(t TaskID) time.Duration {
 	return ReleaseTimeoutDefault
 }
 
-// owes reports whether a task may not be assigned, because the work of an ended attempt has to be released
-// before.
+// owes reports whether a task may not be assigned yet, because the work of an ended attempt has to be
+// released first.
 func (o outside) owes(t TaskID) bool {
 	for _, i := range o.r.handles {
 		if o.r.slots[i].Task != t {
@@ -238,7 +241,7 @@ func (o outside) owes(t TaskID) bool {
 	return false
 }
 
-// owing reports whether the run may not end, because of a handle that is not released.
+// owing reports whether a handle that is not released prevents the end of the run.
 func (o outside) owing() bool {
 	return slices.ContainsFunc(o.r.handles, func(i int32) bool { return o.at(i).State != HandleOrphan })
 }
@@ -250,7 +253,8 @@ func (r *Run) Releasing(t TaskID, token Token) bool {
 	return ok && o.at(i).State == HandleReleasing
 }
 
-// Errands returns ended attempts whose handles errands release: those of one task, and up to most others.
+// Errands returns ended attempts whose handles are being released by errands: all of the task of, and at most
+// most of other tasks.
 func (r *Run) Errands(of TaskID, most int) (all []AttemptRow) {
 	for _, i := range r.handles {
 		a := &r.slots[i]
@@ -261,8 +265,7 @@ func (r *Run) Errands(of TaskID, most int) (all []AttemptRow) {
 	return all
 }
 
-// Leaves reports whether the handle of an ended attempt is left for an errand: one is under way, or the
-// handle is an orphan.
+// Leaves reports whether the handle of an ended attempt is being released by an errand, or is an orphan.
 func (r *Run) Leaves(t TaskID, token Token) bool {
 	o := handlesOf(r)
 	i, ok := o.find(t, token)
@@ -279,8 +282,8 @@ func (o outside) find(t TaskID, token Token) (int32, bool) {
 	return 0, false
 }
 
-// released takes the end of an errand. An errand that ends late, when its handle is an orphan, counts also if
-// the run has ended.
+// released applies the end of an errand. If the errand ends after its handle became an orphan, the result is
+// applied even if the run has ended.
 func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {
 	i, ok := o.find(ev.Task, ev.Token)
 	if !ok {
@@ -300,7 +303,7 @@ func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// late gives up the release of a handle.
+// late stops waiting for the release of a handle: the handle becomes an orphan.
 func (o outside) late(ev *Event, now Now, fx *Effects) Verdict {
 	i, ok := o.find(ev.Task, ev.Token)
 	if !ok || o.at(i).State != HandleReleasing {
@@ -319,7 +322,8 @@ func (o outside) orphan(i int32, h Handle, why string, now Now, fx *Effects) {
 	fx.Orphans = append(fx.Orphans, Orphan{Run: o.r.ID, Task: o.r.Graph.Name(a.Task), Token: a.Token, Handle: h.Text, Why: why})
 }
 
-// goOn lets a task be assigned, and the run end, that waited only for a release.
+// goOn continues after a release: it lets the task be assigned, or the run end, if only the release prevented
+// it.
 func (o outside) goOn(t TaskID, now Now, fx *Effects) {
 	if o.r.State.Terminal() {
 		return
@@ -347,7 +351,7 @@ func (o outside) load(attempts []AttemptRow, now Now, fx *Effects) {
 			length := o.timeout(a.Task)
 			left := clamp(h.Since+Micros(length.Microseconds())-now.Wall, length)
 			o.watch(&o.r.slots[len(o.r.slots)-1], now.Mono+left, fx)
-			o.send(a, h, fx) // a repeated start makes no second errand
+			o.send(a, h, fx) // the run of the errand has a fixed id, so a repeated start does not make a second run
 		}
 	}
 }

@@ -68,8 +68,8 @@ type (
 // LeaderTask is the task of Leader work (splitting a run). It is not a task of the graph.
 const LeaderTask TaskID = -1
 
-// Bounds of tokens: the greatest token fits into 31 bits, which is the width of a token in rows and in
-// earlier versions.
+// Bounds of tokens. The greatest token fits into 31 bits, because rows and earlier versions store a token in
+// 31 bits.
 const (
 	TokensOfEra = 1 << 20
 	EraMax      = 1<<11 - 1
@@ -123,7 +123,7 @@ type Now struct {
 	Mono time.Duration
 	// Era is the era of the database. New tokens are of this era.
 	Era Era
-	// Floor is the latest era that began because the database had gone back. Attempts of an older era are lost.
-	// Invariant: Floor ≤ Era.
+	// Floor is the latest era that began because the database had gone back. Attempts of an earlier era count
+	// as lost. Invariant: Floor ≤ Era.
 	Floor Era
 }

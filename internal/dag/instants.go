@@ -36,8 +36,8 @@ func PackInstants(list []Micros) []byte {
 	return w.b
 }
 
-// UnpackInstants reads at most limit instants of a packed list, after the first skip of
-// them. limit 0 means all.
+// UnpackInstants skips the first skip instants of a packed list, and returns at most limit of the instants
+// after them. A limit of 0 means all.
 func UnpackInstants(b []byte, skip, limit int) ([]Micros, error) {
 	u := unpacker{b: b}
 	form, total := u.byte(), u.uint()
@@ -78,7 +78,7 @@ func UnpackInstants(b []byte, skip, limit int) ([]Micros, error) {
 	return list, nil
 }
 
-// CountInstants is the length of a packed list.
+// CountInstants returns the length of a packed list.
 func CountInstants(b []byte) (int, error) {
 	u := unpacker{b: b}
 	form, total := u.byte(), u.uint()

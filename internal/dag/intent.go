@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// intend applies an operator's verb. Intents only rise, except that a pause can be taken back.
+// intend applies an operator's verb. An intent only rises, except that resume takes back a pause.
 func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 	switch {
 	case ev.Intent >= intents:
@@ -49,8 +49,8 @@ func (r *Run) resume(ev *Event) {
 	}
 }
 
-// raise sets the stop or kill of the verb and informs the holders. The first cause stays. For example, if a
-// failed run is being stopped and then killed, its cause stays the failure.
+// raise sets the stop or kill of the verb and orders the holders to end their attempts. The run keeps its
+// first cause: if a failed run is being stopped and then killed, its cause is still the failure.
 func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	if r.Intent < IntentStop {
 		r.Cause = cause
@@ -65,8 +65,8 @@ func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	}
 }
 
-// dropLeader gives up Leader work without waiting for its holder. The work has no effects yet, and the end
-// of the run fences its result.
+// dropLeader gives up Leader work without waiting for its holder. Leader work has no effects before its
+// result arrives, and the ended run rejects that result.
 func (r *Run) dropLeader(now Now) {
 	if r.leader.state.Held() {
 		a := r.end(&r.leader)

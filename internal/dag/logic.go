@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A logical task runs on no worker: it waits for an event outside the run, or decides something about the
-// run. In the step in which it becomes ready it gets an attempt like any task. But this attempt is deferred:
-// it has no holder, takes no slot, and is not lost when a node ends. Its rows contain its whole state, so a
-// reload continues the wait.
+// A logical task runs on no worker: it waits for an event outside of the run, or decides something about the
+// run. In the step in which it becomes ready, it gets an attempt like any task. But this attempt is deferred:
+// it has no holder, takes no slot, and is not lost when a node ends. The rows of the attempt contain its
+// whole state, so a reload continues the wait.
 
 // Kind is the way in which a task is carried out. The numbers are stored, so new ones are only appended.
 type Kind uint8
@@ -37,8 +37,8 @@ func (k Kind) String() string { return kindNames[k] }
 // Kinds names every kind, in the order of the numbers.
 func Kinds() []string { return kindNames[:] }
 
-// Name returns the kind of such a task for people. A wait for a condition is carried out like a dependent
-// task, but its author wrote it as a wait.
+// Name returns the name of the kind for people. A wait for a condition is carried out like a dependent task,
+// but its author wrote it as a wait, so Name returns "wait".
 func (l *Logic) Name() string {
 	if l.Kind == Dependent && l.For > 0 {
 		return Wait.String()
@@ -46,7 +46,7 @@ func (l *Logic) Name() string {
 	return l.Kind.String()
 }
 
-// waits until its owner sees that something is so: a run of another workflow, a condition
+// Logic is the rule of a logical task: what it waits for, or what it decides.
 type Logic struct {
 	Kind     Kind
 	For      time.Duration // Wait: the duration; 0: until an instant that the owner computes. Dependent: the pause between two checks
@@ -62,14 +62,15 @@ type Branch struct {
 	Then string    // the task that this branch chooses
 }
 
-// prepared reports whether the owner must find out for which event such a task waits.
+// prepared reports whether the owner must first find out for which event such a task waits.
 func (l *Logic) prepared() bool {
 	return l.Kind == Call || l.Kind == Dependent || l.Kind == Foreach || l.Kind == Wait && l.For == 0
 }
 
 // Prepare requests that the owner of a deferred task finds out, outside of the writer's goroutine, for which
-// run or instant the task waits. The owner answers with EvArm, or with EvSettle if the wait is over. A load
-// requests it again, also for a call that has a child, because the child may have ended meanwhile.
+// run or instant the task waits. The owner answers with EvArm, or with EvSettle if the wait has ended. A load
+// makes the request again. It does so for a call that already has a child, too, because the child may have
+// ended meanwhile.
 type Prepare struct {
 	Run   RunID
 	Task  TaskID
@@ -86,12 +87,12 @@ type Order struct {
 	Reason string
 }
 
-// Child names a run that a call started, and the generation for whose end the call waits. A call of a
-// recovered run continues with its earlier child.
+// Child names a run that a call started, and the generation for whose end the call waits. If the run of the
+// call is recovered, the call continues with its earlier child.
 type Child struct {
 	Run        RunID
 	Generation int32
-	Workflow   WorkflowID // the workflow of the run: its shard follows from it
+	Workflow   WorkflowID // the workflow of the run; the shard of the run is computed from it
 }
 
 // String returns the stored form. The form of no child is "".
@@ -117,8 +118,8 @@ func ChildOf(a *AttemptRow) (Child, bool) {
 	return Child{run, int32(gen), WorkflowID(wf)}, true
 }
 
-// ChildID returns the id of the run that a call's attempt starts. It is computed from the attempt, so that a
-// repeated start makes no second run, and sorts by time like any run's id.
+// ChildID returns the id of the run that a call's attempt starts. The id is computed from the attempt, so
+// that a repeated start does not make a second run. Like any run id, it sorts by time.
 func ChildID(a *AttemptRow) RunID {
 	h := sha256.New()
 	h.Write(a.Run[:])
@@ -148,11 +149,11 @@ func (g *Graph) Kind(t TaskID) Kind {
 	return Work
 }
 
-// BranchOutputs returns the outputs of a switch: the task that it chose, "" if none.
+// BranchOutputs returns the outputs of a switch, which name the task that it chose, or "" if it chose none.
 func BranchOutputs(then string) []byte { return []byte(`{"branch":` + strconv.Quote(then) + `}`) }
 
-// picked reports whether no switch has decided against t. A switch that did not succeed has made no
-// decision, and counts like any other ended need.
+// picked reports whether no switch has decided against t. A switch that did not succeed has decided nothing:
+// it is then a need like any other.
 func (g *Graph) picked(t TaskID, k known) bool {
 	for _, s := range g.switches[t] {
 		if k.stateOf(s) == Succeeded && string(k.outputOf(s)) != string(BranchOutputs(g.names[t])) {
@@ -213,11 +214,11 @@ func (r *Run) beginLogical(now Now, fx *Effects) bool {
 	return true
 }
 
-// nextLogical removes the first task that can begin from the list, and returns it. A switch that an operator
-// runs again waits for the tasks that it reads, if these run again, too. A switch whose conditions are
-// evaluated outside of the step waits for their results.
+// nextLogical removes from the list the first task that can begin now, and returns it. A switch that an
+// operator runs again waits for those tasks that it reads and that run again, too. A switch whose conditions
+// are evaluated outside of the step waits for their results.
 func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
-	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // a recovered run does not have its claim yet
+	if r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting { // a recovered run that waits does not have its claim yet
 		return 0, to, false
 	}
 	for i, t := range r.logical {
@@ -230,7 +231,7 @@ func (r *Run) nextLogical() (t TaskID, to choice, any bool) {
 				continue
 			}
 		}
-		if i == 0 { // this is nearly always so, and then no other task has to be moved, however many there are
+		if i == 0 { // i is nearly always 0, and then no other task has to be moved
 			r.logical = r.logical[1:]
 		} else {
 			r.logical = slices.Delete(r.logical, i, i+1)
@@ -343,7 +344,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 		return Stale
 	}
 	a := &r.slots[p.slot-1]
-	if ev.Of == Call && a.Started != 0 { // only its present child run counts
+	if ev.Of == Call && a.Started != 0 { // only the end of the current child run has an effect
 		if is, ok := ChildOf(&a.AttemptRow); !ok || is.Run != ev.Child.Run || ev.Child.Generation < is.Generation {
 			return Stale
 		}
@@ -375,7 +376,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// deferredDue acts on the timer of a deferred task. It returns false if the timer has no effect any more.
+// deferredDue acts on the timer of a deferred task. It returns false if the timer no longer has an effect.
 func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	a := &r.slots[p.slot-1]
 	l, pol := r.Graph.Logic(t), r.Graph.Policy(t)
@@ -394,7 +395,7 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	if pol.WarnOnTimeout || started {
 		a.Cause = CauseTimeout
 		r.touch(p.slot - 1)
-		if !pol.WarnOnTimeout { // the task fails when its child has ended
+		if !pol.WarnOnTimeout { // otherwise the task fails when its child has ended
 			child, _ := ChildOf(&a.AttemptRow)
 			fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: t, Child: child, Intent: IntentStop, Reason: "timeout of task " + r.Graph.Name(t)})
 		}
@@ -409,9 +410,9 @@ func (r *Run) deferredDue(t TaskID, p *task, now Now, fx *Effects) bool {
 	return true
 }
 
-// stopLogical gives a deferred task the end that follows from a stop.
+// stopLogical ends a deferred task because of a stop.
 func (r *Run) stopLogical(t TaskID, a *attempt) {
-	if r.Cause == CauseNoRetake { // the run ends with failed tasks only
+	if r.Cause == CauseNoRetake { // such a run ends with failed tasks only
 		a.State, a.Cause = AttemptFailed, CauseNoRetake
 		r.recordEnd(a, Failed)
 		r.failTask(t)
@@ -422,8 +423,8 @@ func (r *Run) stopLogical(t TaskID, a *attempt) {
 	r.moveTask(t, Stopped)
 }
 
-// decreeDeferred gives a deferred task the end that an operator has decided. The child run of a call is
-// stopped, and the task does not wait for it.
+// decreeDeferred ends a deferred task as an operator has decided. The child run of a call is stopped, but the
+// task does not wait for the child.
 func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
 	t := ev.Task
 	a := &r.slots[p.slot-1]
@@ -443,8 +444,8 @@ func (r *Run) decreeDeferred(ev *Event, p *task, now Now, fx *Effects) {
 	p.halted = state == Stopped
 }
 
-// endDeferred applies a stop to deferred tasks: they end at once, except for calls, whose child runs get an
-// order.
+// endDeferred applies a stop to deferred tasks. They end at once, except calls: their child runs get the
+// order to stop.
 func (r *Run) endDeferred(now Now, fx *Effects) {
 	for t := 0; t < len(r.tasks) && r.deferred > 0; t++ {
 		p := &r.tasks[t]
@@ -472,8 +473,8 @@ func (r *Run) tellChildren(fx *Effects) {
 	}
 }
 
-// Remind orders the child run of a call again to end with this run, because a person may have resumed the
-// child meanwhile.
+// Remind orders the child run of a call again to end, because a person may have resumed the child since the
+// first order.
 func (r *Run) Remind(t TaskID, fx *Effects) {
 	if a := r.Attempt(t); a != nil && r.Intent >= IntentStop {
 		r.tell(a, "", fx)
@@ -491,8 +492,8 @@ func (r *Run) tell(a *AttemptRow, why string, fx *Effects) {
 	fx.Orders = append(fx.Orders, Order{Run: r.ID, Task: a.Task, Child: child, Intent: r.Intent, Reason: why})
 }
 
-// suspend distinguishes running and suspended. A run is suspended while none of its tasks runs or is ready,
-// and no failed task waits for a retry.
+// suspend moves the run between running and suspended. A run is suspended while none of its tasks runs or is
+// ready, and no failed task waits for a retry.
 func (r *Run) suspend(yes bool) {
 	switch {
 	case yes && r.State == RunRunning:

@@ -55,8 +55,8 @@ func (b *builder) logic() {
 	}
 }
 
-// works reports whether the task is a foreach whose instances run on workers. Its settings for attempts then
-// apply to the instances.
+// works reports whether the task is a foreach whose instances run on workers. The settings of the task for
+// attempts then apply to its instances.
 func (l *Logic) works() bool { return l.Kind == Foreach && l.Each == nil }
 
 // isCall reports whether the task is a call with no other field of a logical task.
@@ -64,7 +64,8 @@ func (l *Logic) isCall() bool {
 	return l.Kind == Call && l.For == 0 && l.Branches == nil && l.Parallel == 0 && !l.Collect && l.Each == nil
 }
 
-// branches links a switch with the tasks that it chooses from. Its choice is kept in memory.
+// branches links a switch with the tasks that it chooses from. It also keeps the outputs of the switch, its
+// choice, in memory.
 func (b *builder) branches(s TaskID, l *Logic) {
 	g := b.g
 	b.keep(s)

@@ -13,9 +13,9 @@ const (
 	lostPolicies
 )
 
-// afterLosses is the pause before a task that has lost its handler more than once is assigned again. If a
-// task crashes every worker, all other tasks on these workers are lost with it. The pauses separate the
-// crashes, so that the other tasks end before the crashing task has reached its last loss.
+// afterLosses is the pause before a task is assigned again that has lost its handler more than once. A task
+// that crashes its workers takes all other tasks on these workers with it. The pauses separate the crashes,
+// so that the other tasks end before the crashing task has reached its last loss.
 var afterLosses = Retry{Delay: time.Second, Backoff: 2, Jitter: 0.5}
 
 // afterLoss applies on_lost to a task that lost its handler, unless it was lost too often. If the handler is
@@ -42,7 +42,7 @@ func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	}
 }
 
-// The bits of a packed policy. Earlier versions know only the first bit.
+// The bits of the flags of a packed policy. Earlier versions know only the first bit.
 const (
 	policyWarn = 1 << iota
 	policyLostFail
@@ -78,7 +78,7 @@ func (p *Policy) flags() (f byte) {
 	return f
 }
 
-// setFlags reads the bits. It returns false if they are damaged.
+// setFlags sets the fields for the bits. It returns false if a bit is unknown.
 func (p *Policy) setFlags(f byte) bool {
 	p.WarnOnTimeout = f&policyWarn != 0
 	p.Release, p.Adopts = f&policyRelease != 0, f&policyAdopts != 0

@@ -37,10 +37,10 @@ func (m Mark) end() (TaskState, AttemptState, Cause) {
 	return Stopped, AttemptStopped, CauseHalted
 }
 
-// mark applies an operator's decision about a task. The decision is a row like an attempt, without a holder,
-// so that Derive and a reload give the same state. A terminal state does not change within its generation.
-// So a decision about an ended task begins a new generation. All other tasks keep their states, and only the
-// tasks without a result of their own are decided again.
+// mark applies an operator's decision about a task. The decision is stored as the row of an attempt without a
+// holder, so that Derive and a reload compute the same state. A terminal state does not change within its
+// generation. So a decision about an ended task begins a new generation. In it, all other tasks keep their
+// states, and only the tasks without a result of their own are decided again.
 func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	v, _ := r.markable(ev)
 	if v != Accepted {
@@ -57,7 +57,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 		return Accepted
 	}
 	revised, to := p.state.Terminal(), RunRunning
-	anew := r.State.Terminal() && ev.Wait != "" // the run asks for its claim again
+	anew := r.State.Terminal() && ev.Wait != "" // the run waits for its claim again
 	if anew {
 		to = RunWaiting
 	}
@@ -93,7 +93,7 @@ func (r *Run) mark(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// haltHeld orders the holder of a task to end it.
+// haltHeld orders the holder of a task to end the attempt.
 func (r *Run) haltHeld(ev *Event, p *task, fx *Effects) {
 	a := &r.slots[p.slot-1]
 	a.Cause, a.Message = CauseHalted, byOperator("stopped", ev)
@@ -172,9 +172,9 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	r.touch(i)
 }
 
-// following returns the task and the tasks that depend on its end, except those that have a result of their
-// own or have begun. A ready task among them waits for its needs again and is decided again, even if an
-// operator has made it ready.
+// following returns the task and the tasks that depend on its end, except those that have their own result or
+// have begun. If one of them is ready, it waits for its needs again and is decided again, even if an operator
+// made it ready.
 func (r *Run) following(t TaskID) []bool {
 	again := make([]bool, len(r.tasks))
 	again[t] = true
@@ -296,12 +296,13 @@ func (r *Run) fitting(s TaskState) (all []string) {
 	return all
 }
 
-// missing returns a task without which t cannot run.
+// missing returns a task that prevents t from running, because t needs it and it did not succeed.
 func (r *Run) missing(t TaskID) (TaskID, bool) {
 	return r.Graph.missing(t, func(n TaskID) (settled, fails bool) { return r.tasks[n].settled(), r.tasks[n].fails() })
 }
 
-// Missing returns a task without which t cannot run again, according to the rows.
+// Missing returns a task that prevents t from running again, according to the rows, because t needs it and it
+// did not succeed.
 func (g *Graph) Missing(t TaskID, views []TaskView) (TaskID, bool) {
 	return g.missing(t, func(n TaskID) (settled, fails bool) {
 		v := &views[n]
@@ -319,7 +320,7 @@ func (g *Graph) missing(t TaskID, stands func(TaskID) (settled, fails bool)) (Ta
 	return 0, false
 }
 
-// Refusal returns the reason why a verb is not allowed, and names an allowed verb.
+// Refusal returns the reason why a verb is not allowed now, and names a verb that is allowed.
 func (r *Run) Refusal(ev *Event) string {
 	why := ""
 	switch ev.Kind {
@@ -331,10 +332,10 @@ func (r *Run) Refusal(ev *Event) string {
 	return why
 }
 
-// halting reports whether the held attempt is being stopped without its run.
+// halting reports whether the task's attempt is being stopped, but not its run.
 func (r *Run) halting(p *task) bool { return p.slot != 0 && r.slots[p.slot-1].Cause == CauseHalted }
 
-// halt ends a task whose attempt was stopped without its run.
+// halt ends a task whose attempt was stopped alone, without its run.
 func (r *Run) halt(t TaskID, a *attempt) {
 	a.Cause = CauseHalted
 	r.recordEnd(a, Stopped)
@@ -358,8 +359,8 @@ func (r *Run) cancelTask(a *AttemptRow, fx *Effects) {
 	fx.Cancels = append(fx.Cancels, Cancel{Run: r.ID, Task: a.Task, Token: a.Token, Handler: a.Handler})
 }
 
-// byOperator reports whether the attempt had no holder: the row is a decision about its task, or the task is
-// a logical one.
+// byOperator reports whether the row has no holder: it is a decision about its task, or the attempt of a
+// logical task.
 func (a *AttemptRow) byOperator() bool { return a.Handler == 0 && a.Task != LeaderTask }
 
 // halted reports whether the attempt ended because its task was stopped, but not its run.

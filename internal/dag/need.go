@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Need is an amount of resources: those that an attempt uses on a machine in addition to its slot, or those
-// that a worker has. The zero Need means no resources.
+// Need is an amount of resources. It is either what an attempt uses on a machine in addition to its slot, or
+// what a worker has. The zero Need means no resources.
 type Need struct {
 	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
 	Memory int64 `json:"memory,omitempty"` // bytes
@@ -40,7 +40,7 @@ func (n Need) String() string {
 // Cores writes thousandths of a core.
 func Cores(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
 
-// Bytes writes a size with the largest unit in which it is a whole number, or nearly so.
+// Bytes formats a size in the largest unit that gives a whole number, or nearly so.
 func Bytes(n int64) string {
 	const units = "KMGTP"
 	v, unit := float64(n), ""

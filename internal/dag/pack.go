@@ -11,8 +11,8 @@ import (
 
 var errPacked = errors.New("packed data is damaged")
 
-// packStates packs one state per task as runs of equal states: one task or 100,000
-// succeeded ones are two to four bytes.
+// packStates packs the states of n tasks as sequences of equal states. One task or 100,000 succeeded tasks
+// take two to four bytes.
 func packStates(n int, state func(TaskID) TaskState) []byte {
 	out := make([]byte, 0, 8)
 	for t := 0; t < n; {
@@ -73,8 +73,8 @@ func CountStates(packed []byte) (map[TaskState]int, error) {
 	return counts, nil
 }
 
-// TasksIn returns the first tasks of a packed list that are in a state, at most most of them. It stops where
-// the list is unreadable.
+// TasksIn returns at most most tasks of a packed list that are in a state. It stops at the first damaged
+// byte.
 func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	for t := TaskID(0); len(packed) > 0 && len(tasks) < most; {
 		n, w := binary.Uvarint(packed[1:])
@@ -92,8 +92,8 @@ func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	return tasks
 }
 
-// The first byte of a packed graph: without and with logical tasks. graphPlaced is added if tasks have
-// placements, graphQueued if they name queues, and graphCalling if instances of a foreach are calls. A
+// The first byte of a packed graph tells whether the graph has logical tasks. graphPlaced is added if tasks
+// have placements, graphQueued if tasks name queues, and graphCalling if instances of a foreach are calls. A
 // program refuses a graph whose first byte it does not know.
 const (
 	graphFormat  = 1
@@ -155,7 +155,7 @@ func (g *Graph) Pack() []byte {
 }
 
 // UnpackGraph reads the form that Pack writes. It checks everything that NewGraph checks. So a damaged row
-// is an error, and never a graph in which a run hangs.
+// gives an error, and never a graph in which a run would hang.
 func UnpackGraph(b []byte, compile Compiler) (*Graph, error) {
 	u := unpacker{b: b}
 	format := u.byte()
@@ -286,8 +286,8 @@ func (u *unpacker) uint() uint64 {
 	return v
 }
 
-// count reads a number of items. The remaining bytes must be enough for that number of items of at least size
-// bytes.
+// count reads a number of items of at least size bytes each. It fails if the remaining bytes cannot hold this
+// number of items.
 func (u *unpacker) count(size int) int {
 	n := u.uint()
 	if n > uint64(len(u.b)/size) {

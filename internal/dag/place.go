@@ -6,11 +6,12 @@ import (
 )
 
 // Place is the placement of a task: the workers that may run it, and the resources that it uses there. It is
-// Anywhere, or a canonical text with a kind of task, the name of a node, a group and labels, all of which
-// the worker must match. NewPlace and With make placements.
+// either Anywhere, or a canonical text made by NewPlace and With. The text can name a kind of task, a node, a
+// group and labels, and a worker must match all of them.
 type Place string
 
-// HousePrefix begins the kind of tasks whose kind is part of Skein. No kind in a file begins with it.
+// HousePrefix begins the names of the kinds of tasks that are part of Skein. No kind that is declared in a
+// file may begin with it.
 const HousePrefix = "skein:"
 
 // Anywhere fits every worker that runs processes.
@@ -28,17 +29,17 @@ const (
 	placeEnd    = "\n"
 )
 
-// Traits are the properties by which tasks choose a worker, in addition to its name. A worker with kinds
-// has handlers for tasks of these kinds and gets no other processes. A worker without kinds runs processes.
+// Traits are the properties by which tasks choose a worker, in addition to its name. A worker with kinds has
+// task functions for these kinds, and gets no other tasks. A worker without kinds runs processes.
 type Traits struct {
 	Groups []string          `json:"groups,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Kinds  []string          `json:"kinds,omitempty"`
-	// Extensions are the kinds of tasks that the worker runs as processes, in addition to other processes. Of
-	// one kind, the newest version comes first.
+	// Extensions are the kinds of tasks that the worker runs as processes, in addition to ordinary processes.
+	// Of several versions of one kind, the newest comes first.
 	Extensions []Extension `json:"extensions,omitempty"`
-	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces gets
-	// only tasks that name its group or its name.
+	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces
+	// gets only tasks that name the worker or its group.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Levels are the levels of isolation that the worker offers, the weakest first; empty: only that of
 	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the label.
@@ -46,11 +47,11 @@ type Traits struct {
 	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts use.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
-	// Full reports whether the worker's disk is too full for attempts. The worker then gets none.
+	// Full reports whether the worker's disk is too full for attempts. A full worker gets none.
 	Full bool `json:"full,omitzero"`
-	// Quick is a promise of a node with a registry, in milliseconds: its attempts end within three quarters
-	// of this time after its last renewal. So after this silence the node counts as dead if the registry has
-	// lost it, too. 0: only the lag counts.
+	// Quick is a promise of a node with a registry: its attempts end within three quarters of Quick, in
+	// milliseconds, after its last renewal. So if the registry has also lost the node, the node counts as
+	// dead after a silence of Quick. 0: there is no promise, and only the lag counts.
 	Quick int64 `json:"quick,omitzero"`
 }
 
@@ -58,17 +59,17 @@ type Traits struct {
 type Extension struct {
 	Kind    string `json:"kind"`
 	Version string `json:"version,omitempty"`
-	Digest  string `json:"digest,omitempty"` // of the declaration of the kind
+	Digest  string `json:"digest,omitempty"` // the digest of the declaration of the kind
 	// Connection is the type of connection that the input of the kind names; "": none.
 	Connection string `json:"connection,omitempty"`
-	// Releases: attempts may have handles, and the kind can release them.
+	// Releases: attempts may have handles, and the kind has a command that releases them.
 	Releases bool `json:"releases,omitempty"`
-	// Adopts: an attempt goes on with the work of an attempt that was lost, as Policy.Adopts.
+	// Adopts: after an attempt was lost, the next attempt continues its work, as with Policy.Adopts.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
-// Extension returns the extension that runs tasks of a kind, which may have a version behind @, such as
-// slurm@1. It returns nil if there is none.
+// Extension returns the extension that runs tasks of a kind, or nil if there is none. The name of the kind
+// may end with @ and a version, such as slurm@1.
 func (t *Traits) Extension(kind string) *Extension {
 	name, version, _ := strings.Cut(kind, "@")
 	for i := range t.Extensions {
@@ -80,7 +81,7 @@ func (t *Traits) Extension(kind string) *Extension {
 	return nil
 }
 
-// NewPlace makes a place. An empty text requires nothing.
+// NewPlace makes a placement. An empty argument adds no requirement.
 func NewPlace(node, group string, labels map[string]string) Place {
 	var b strings.Builder
 	part := func(kind byte, text string) {
@@ -165,8 +166,8 @@ func (p Place) Node() (name string) {
 	return name
 }
 
-// Fits reports whether a worker with that name and these traits may run the task. The caller compares the
-// resources.
+// Fits reports whether a worker with this name and these traits may run the task. It does not compare
+// resources; the caller does.
 func (p Place) Fits(name string, t *Traits) bool {
 	fits, handled, named := true, false, false
 	p.each(func(kind byte, text string) bool {
@@ -182,7 +183,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			has, ok := t.Labels[k]
 			fits = ok && has == v || k == LabelIsolation && t.Isolates(v)
 		case placeCPU, placeMemory:
-		default: // a part of a later version, which this version does not know
+		default: // a requirement of a later version, which this version does not know
 			fits = false
 		}
 		return fits

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// readyList is a run's ready tasks: the best priority first, then in the order in which they became ready.
-// The tasks themselves contain the links, so the list needs no memory per task.
+// readyList holds ready tasks of a run: those with the best priority first and, within a priority, in the
+// order in which they became ready. The links are in the tasks themselves, so the list needs no memory per
+// task.
 type readyList struct {
 	levels [Levels]struct{ first, last int32 } // task + 1; 0: none
 	n      int32
@@ -37,11 +38,11 @@ func (r *Run) lineAt(p Place, make bool) *line {
 	return l
 }
 
-// listOf returns the list to which a task belongs.
+// listOf returns the list for tasks with a policy.
 func (r *Run) listOf(pol *Policy) *readyList {
 	if pol.Queue != "" {
 		if pol.Place != Anywhere {
-			r.lineAt(pol.Place, true) // the list of this placement now contains the run
+			r.lineAt(pol.Place, true) // the run is now in the list of this placement
 		}
 		return &r.shareOf(pol.Queue).at(pol.Place, true).list
 	}
@@ -67,8 +68,8 @@ func (r *Run) list(t TaskID) {
 	r.number(t)
 }
 
-// number records when a task became ready, if the run has more than one list. Tasks without a number became
-// ready earlier.
+// number records the order in which a task became ready, if the run has more than one list. A task without a
+// number became ready before all tasks with one.
 func (r *Run) number(t TaskID) {
 	if len(r.placed) == 0 && len(r.shares) == 0 {
 		return
@@ -100,15 +101,15 @@ func (r *Run) rank(t TaskID) Rank {
 	return k
 }
 
-// enlisted counts the tasks of a list.
+// enlisted adds n to the number of tasks in a list and, if they name a queue, in its share.
 func (r *Run) enlisted(pol *Policy, list *readyList, n int32) {
 	if list.n += n; pol.Queue != "" {
 		r.shareOf(pol.Queue).ready += int64(n)
 	}
 }
 
-// unlist removes a task from its list, if it is in one. This is fast if the task is the first of its level,
-// like the next task of NextReady.
+// unlist removes a task from its list, if it is in one. This is fast for the first task of a level, and
+// NextReady returns such a task.
 func (r *Run) unlist(t TaskID) {
 	if !r.tasks[t].listed {
 		return
@@ -156,14 +157,14 @@ func (r *Run) listed() bool {
 	return some
 }
 
-// held reports whether no task may start: because of the run's intent, or because the run does not have its
+// held reports whether no task may start, because of the run's intent or because the run does not have its
 // claim.
 func (r *Run) held() bool {
 	return r.Intent != IntentRun || r.State.Terminal() || r.State == RunWaiting || r.Claim != nil && r.Claim.Stage != ClaimGranted
 }
 
-// Ready is the number of tasks that any worker may run and that only wait for a slot, Leader work included.
-// It is 0 while the run's intent allows no start, or while the run does not have its claim.
+// Ready returns the number of tasks that only wait for a slot on any worker, Leader work included. It is 0
+// while the run's intent allows no start, or while the run does not have its claim.
 func (r *Run) Ready() int { return r.ReadyAt(Anywhere) }
 
 // ReadyAt returns the number of tasks with a placement that wait only for a slot there.
@@ -254,7 +255,7 @@ type Board struct {
 	placed map[Place]*Queue
 
 	running, approving Ages
-	approvals          int // tasks that wait for an approval
+	approvals          int // the number of tasks that wait for an approval
 }
 
 // Update moves a run to the queues of the placements of its ready tasks.
@@ -313,7 +314,7 @@ func (b *Board) Len() int {
 	return n
 }
 
-// Some reports whether an open placement has a ready task.
+// Some reports whether there is a ready task whose placement is open.
 func (b *Board) Some(open func(Place) bool) bool {
 	if b.any.Len() > 0 && open(Anywhere) {
 		return true
@@ -326,8 +327,8 @@ func (b *Board) Some(open func(Place) bool) bool {
 	return false
 }
 
-// Head returns the run whose task is next among the open placements, and the placement of that task. It
-// returns nil if there is none.
+// Head returns the run whose task is next among the tasks with open placements, and the placement of that
+// task. It returns nil if there is none.
 func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if b.any.Len() > 0 && open(Anywhere) {
 		best = b.any.Head(now)
@@ -335,7 +336,7 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	if len(b.placed) == 0 {
 		return best, at
 	}
-	for p, q := range b.placed { // the order of the map does not matter: (level, run, rank) is a total order
+	for p, q := range b.placed { // the order of the map does not matter, because (level, run, rank) is a total order
 		if !open(p) {
 			continue
 		}
@@ -346,8 +347,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that come before one of its tasks, with placements for which
-// shared is true. It counts up to most.
+// Ahead counts the ready tasks of the run that come before one of its tasks and whose placements are shared.
+// It stops at most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -357,7 +358,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 		for i := range l.levels[:than.Level+1] {
 			for at := l.levels[i].first; at != 0 && n < most; at = r.tasks[at-1].blockers {
 				if TaskID(at-1) == t || r.rank(TaskID(at-1)).Compare(than) > 0 {
-					break // the list is in the order in which the tasks became ready
+					break // the list is in the order in which the tasks became ready, so the others come later
 				}
 				n++
 			}
@@ -369,7 +370,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	}
 	for _, s := range r.shares {
 		for _, l := range s.lists {
-			if s.free() > 0 { // without a free queue slot, the tasks wait for the queue
+			if s.free() > 0 { // without a free queue slot, the tasks wait for the queue and not for a worker
 				count(l.place, &l.list)
 			}
 		}
@@ -377,7 +378,7 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	return n
 }
 
-// Before counts the runs that come before r and have tasks with shared placements. It counts up to most.
+// Before counts the runs that come before r and have ready tasks with shared placements. It stops at most.
 func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
 	seen := map[*Run]bool{}
 	b.Places(func(p Place, q *Queue) {
@@ -391,7 +392,8 @@ func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) in
 	return len(seen)
 }
 
-// Any reports whether there are ready tasks that only some workers may run, or that take resources.
+// Any reports whether there are ready tasks with a placement, which only some workers may run or which use
+// resources.
 func (b *Board) Any() bool { return len(b.placed) > 0 }
 
 // Placed calls f for every placement with ready tasks except Anywhere, with its queue.
@@ -415,9 +417,9 @@ func (b *Board) Places(f func(p Place, q *Queue)) {
 // submission. The tasks of a run are ordered by their own priority, then by the time at which they became
 // ready.
 //
-// A run's effective level rises by one for each full ageing time that it has waited since its submission, so
-// that no run starves. Within one level, the oldest run has aged most. So a heap per level by submission
-// gives the exact order: the best of the five heads is the best of all.
+// A run's effective level rises by one for each full ageing time that has passed since its submission, so
+// that no run starves. Within one level, the oldest run has aged most. So one heap by submission for each
+// level gives the exact order: the best of the five heads is the best of all runs.
 type Queue struct {
 	Ageing time.Duration // 0: never
 	levels [Levels]runHeap
@@ -428,7 +430,7 @@ type Queue struct {
 // Tasks is the number of ready tasks of the runs, as of the last Update of each.
 func (q *Queue) Tasks() int { return q.tasks }
 
-// counted notes how many ready tasks a run has.
+// counted stores how many ready tasks a run has.
 func (q *Queue) counted(s *seat, n int) {
 	if s.queue == q {
 		q.tasks += n - int(s.tasks)
@@ -447,8 +449,8 @@ type seat struct {
 	tasks int32 // the number of ready tasks of the run at its last Update
 }
 
-// Update moves a run to the position that follows from its ready tasks. Call it after steps that may have
-// changed them.
+// Update moves a run to the position that follows from its ready tasks. The caller must call it after each
+// step that may have changed them.
 func (q *Queue) Update(r *Run) {
 	n := r.Ready()
 	switch ready := n > 0; {
@@ -460,7 +462,7 @@ func (q *Queue) Update(r *Run) {
 	q.counted(&r.seat, n)
 }
 
-// Put adds a run regardless of its tasks, for a queue of runs that wait as a whole.
+// Put adds a run whether it has ready tasks or not. It is for a queue of runs that wait as a whole.
 func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
@@ -496,14 +498,14 @@ func (q *Queue) Sooner(a, b *Run, now Micros) bool {
 	return x < y || x == y && earlier(a, b)
 }
 
-// before calls f for the runs whose tasks come before those of r. It stops when f returns false.
+// before calls f for each run whose tasks come before the tasks of r. It stops when f returns false.
 func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 	for p := range q.levels {
 		h := q.levels[p]
 		for work := []int{0}; len(work) > 0; {
 			i := work[len(work)-1]
 			work = work[:len(work)-1]
-			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // then no run below this one comes before r either
+			if i >= len(h) || h[i].run == r || !q.Sooner(h[i].run, r, now) { // no run below this one in the heap comes before r either
 				continue
 			}
 			if !f(h[i].run) {

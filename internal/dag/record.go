@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// RecordKind is the subject of a record of a run's history.
+// RecordKind says what a record of a run's history is about.
 type RecordKind uint8
 
 // The kinds. Their numbers are stored, so new ones are only appended.
@@ -23,12 +23,12 @@ const (
 	RecRecovered
 	RecWaiting
 	RecAdmitted
-	RecMarked   // an operator's decision about a task, with the row that keeps it
+	RecMarked   // an operator decided about a task; the row of the decision is an attempt
 	RecTaskStop // an operator asked the holder of a task to end it
-	RecDeferred // an attempt that no handler has: like RecAssigned
+	RecDeferred // a logical task has begun: its attempt is deferred
 	RecRepaired // recovery repaired the run
-	RecHandle   // an attempt named work outside of its process: Text
-	RecReleased // what a handle names was ended
+	RecHandle   // an attempt named its work outside of the process by the handle Text
+	RecReleased // the work of a handle was ended
 	RecOrphan   // the run no longer waits for the release of a handle: Text, Reason
 	recordKinds
 )
@@ -101,7 +101,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	return w.b
 }
 
-// fields returns the optional fields that a packed record has.
+// fields returns a bit for each optional field that the packed record contains.
 func (r *Record) fields() byte {
 	var has byte
 	for bit, set := range [...]bool{r.Token != 0, r.Handler != 0, r.Exited, r.Count != 0,

@@ -2,14 +2,14 @@ package dag
 
 import "fmt"
 
-// Scope is the part of a run that a recover runs again.
+// Scope says which part of a run a recover runs again.
 type Scope uint8
 
-// The scopes. ScopeFailed is the usual one. The others start from Event.Task.
+// The scopes. ScopeFailed is the usual scope. The others start from Event.Task.
 const (
 	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
 	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents
-	ScopeOnly                // the named task; with the flags also the tasks before and after it; no other task
+	ScopeOnly                // only the named task and, with the flags, also the tasks before or after it
 
 	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: all needs of the task, direct or not
 	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all dependents of the task, direct or not
@@ -58,7 +58,7 @@ func (r *Run) recover(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// recoverable returns the tasks that a recover repeats, or the reason why the recover is not allowed.
+// recoverable returns the tasks that a recover repeats, or the reason why the verb is not allowed.
 func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	switch {
 	case !r.State.Terminal():
@@ -108,11 +108,11 @@ func (r *Run) recoverable(ev *Event) (again []bool, v Verdict, why string) {
 	if r.State == RunSucceeded {
 		return nil, WrongState, "the run has succeeded: nothing of it failed; recover it from a task, or start it again with rerun"
 	}
-	return again, Accepted, "" // a stopped run whose last task has succeeded only gets another end
+	return again, Accepted, "" // all tasks of the stopped run had succeeded, so the recover only changes the end of the run
 }
 
-// addUnsuccessful marks the tasks that did not succeed and were not skipped by rule, and the tasks that
-// need them.
+// addUnsuccessful adds the tasks that neither succeeded nor were skipped by rule, and the tasks that need
+// them.
 func (r *Run) addUnsuccessful(again []bool) {
 	for _, t := range r.Graph.topo {
 		again[t] = again[t] || r.tasks[t].state != Succeeded && r.tasks[t].state != Skipped
@@ -131,7 +131,7 @@ func (g *Graph) After(t TaskID) []bool {
 	return set
 }
 
-// spread adds to a set all tasks that can be reached in one direction of the graph.
+// spread adds to a set every task that can be reached from it in one direction of the graph.
 func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
 	topo := g.topo
 	for i := range topo {
@@ -147,7 +147,7 @@ func (g *Graph) spread(set []bool, way *adjacency, backwards bool) {
 	}
 }
 
-// unstartable returns the reason why a single task could not run again: a task that it needs failed, and
+// unstartable returns the reason why the named task could not run again: a task that it needs failed and
 // would not run again. It returns "" if the task could run.
 func (r *Run) unstartable(ev *Event, again []bool) string {
 	if ev.Scope.base() != ScopeOnly {
@@ -166,8 +166,8 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 }
 
 // regenerate begins a new generation of a run, whether the run has ended or not. The tasks in again become
-// pending. All others keep their states, and running ones continue. The caller may decide about a task before
-// it calls recount.
+// pending. All others keep their states, and running ones continue. Afterwards the caller must call recount.
+// Before that, it may decide about a task.
 func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Effects) {
 	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
@@ -228,7 +228,7 @@ func (r *Run) recount() {
 			}
 		}
 	}
-	for _, t := range r.Graph.topo { // this includes tasks whose state follows from an end that was kept
+	for _, t := range r.Graph.topo { // among them are tasks whose states follow from ends that the generation keeps
 		if r.tasks[t].state == Pending {
 			r.decide(t)
 		}
@@ -269,7 +269,7 @@ func (r *Run) first() (TaskID, bool) {
 	return r.Graph.Find(r.Fire.From)
 }
 
-// beginAt makes the task at which the run begins ready. Its needs were skipped for that.
+// beginAt makes the first task of the run ready. Its needs count as skipped.
 func (r *Run) beginAt(t TaskID, now Now) {
 	if len(r.Graph.needs.of(t)) == 0 {
 		return // the task is already ready
@@ -286,12 +286,13 @@ func (p *task) fails() bool { return p.state.fails() || p.halted }
 // settled reports whether the task counts as done for its dependents.
 func (p *task) settled() bool { return p.state.settled() || p.halted }
 
-// keptOwn marks a packed state that a generation keeps if the state comes from the task's newest attempt.
-// Together with pending, the newest attempt alone decides the state, whatever its generation.
+// keptOwn marks a packed state that a generation keeps and that is the state of the task's newest attempt.
+// Together with pending, it says that the newest attempt alone decides the state, whatever the generation of
+// the attempt.
 const keptOwn = 0x80
 
-// packKept packs the states that the next generation keeps. It writes pending for tasks that this generation
-// decides, the end of each ended task, and a mark for tasks whose state is the state of their newest attempt.
+// packKept packs the states that the next generation keeps. A task that the next generation decides is
+// pending. An ended task has its end, with the mark keptOwn if the end is that of its newest attempt.
 func (r *Run) packKept(again []bool) []byte {
 	return packStates(len(r.tasks), func(t TaskID) TaskState {
 		p, s := &r.tasks[t], Pending
@@ -308,8 +309,8 @@ func (r *Run) packKept(again []bool) []byte {
 	})
 }
 
-// pastEnd is the first byte of the kept state of a generation: 1 + the last end of the run, or 0 if it
-// never ended.
+// pastEnd returns the first byte of the kept states of a generation: 1 + the last end of the run, or 0 if the
+// run never ended.
 func (r *Run) pastEnd() byte {
 	if r.State.Terminal() {
 		return byte(r.State) + 1
@@ -336,7 +337,7 @@ func eachKept(base []byte, f func(s TaskState, count int)) bool {
 	return len(base) > 0 && base[0] <= byte(runStates) && eachPacked(base[1:], f)
 }
 
-// countFrozen counts the kept ends that make a run fail, whatever the tasks of its present generation do.
+// countFrozen counts the kept ends that make the run fail, whatever the tasks of its present generation do.
 func countFrozen(base []byte) int32 {
 	n := int32(0)
 	eachKept(base, func(s TaskState, count int) {
@@ -347,8 +348,8 @@ func countFrozen(base []byte) int32 {
 	return n
 }
 
-// keep restores the states that the generation keeps from the earlier one, and the states that follow from
-// the newest attempts.
+// keep restores the states that the generation keeps from the earlier generation, and the states that follow
+// from the newest attempts.
 func (d *deriver) keep() error {
 	odd := false
 	own := func(t TaskID) bool {
@@ -372,7 +373,7 @@ func (d *deriver) keep() error {
 				t++
 			}
 		}) || t > len(d.views) || t < d.g.fixed() || odd
-		for ; t < len(d.views); t++ { // instances that were added after the generation began
+		for ; t < len(d.views); t++ { // these instances were added after the generation began
 			d.views[t].Own = own(TaskID(t))
 		}
 	}

@@ -23,11 +23,11 @@ type RunRow struct {
 	Leader     HandlerID
 	LeaderAt   Micros
 	Claim      *Claim  // the claim on a queue and locks; nil: the run names none
-	Shares     []Share // the shares of queue slots for its tasks; nil: its tasks name no queue, or have needed no slot yet
+	Shares     []Share // the slots in named queues that its tasks have and want; nil: its tasks have never needed such a slot
 }
 
-// AttemptRow is an attempt as readers of the store get it. It changes at its assignment, at its end, and in
-// between only if the attempt runs long. The SQL engines keep an attempt that is only assigned, or that
+// AttemptRow is an attempt as readers of the store get it. It is written at its assignment, at its end, and
+// in between only if the attempt runs long. The SQL engines keep an attempt that is only assigned, or that
 // plainly succeeded, without a row of its own (package store, Forms of rows). Invariant: Run, Task and Token
 // name one attempt. Handler never changes.
 type AttemptRow struct {
@@ -42,37 +42,38 @@ type AttemptRow struct {
 	Exited     bool // ExitCode counts
 	ExitCode   int32
 	Signal     string // the signal that ended the attempt; for a call the child run, see ChildOf
-	Outputs    []byte // of an attempt that has not succeeded: its handle, see HandleOf
+	Outputs    []byte // if the attempt has not succeeded: its handle, see HandleOf
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
-	// RetryAt is the time at which the task is due again after this failed or lost attempt, and RetryWait
-	// the length of that pause when it was decided; 0 means no retry. A reload waits until RetryAt, clamped
-	// to between 0 and RetryWait from now. So a jump of a clock cannot delay the task for long. While the
+	// RetryAt is the time at which the task is due again after this failed or lost attempt. RetryWait is the
+	// length of the pause, as it was decided. A RetryAt of 0 means no retry. After a reload the pause lasts
+	// until RetryAt, but at most RetryWait. So a jump of a clock cannot delay the task for long. While the
 	// attempt is deferred, the two fields describe its wait in the same way.
 	RetryAt   Micros
 	RetryWait time.Duration
 }
 
-// AttemptUpdate is a new version of a row, and the state that the row must have. Invariant: a store writes it
-// only if the attempt is in state Was and held by Handler. Otherwise the transaction changes nothing.
+// AttemptUpdate is a new version of an attempt's row, and the state that the row must have before. Invariant:
+// a store writes it only if the attempt is in state Was and held by Handler. Otherwise the transaction
+// changes nothing.
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
-	// Plain: no reader reads the attempt alone, only with its whole run. A store may keep its end in the
-	// smallest form.
+	// Plain: readers read this attempt only together with its whole run, and never alone. So a store may keep
+	// its end in the smallest form.
 	Plain bool
 }
 
-// RunUpdate is a new version of a row, and the state that the row must have. Invariant: a store writes it
-// only if the row is in state Was. Otherwise the transaction changes nothing.
+// RunUpdate is a new version of a run's row, and the state that the row must have before. Invariant: a store
+// writes it only if the row is in state Was. Otherwise the transaction changes nothing.
 type RunUpdate struct {
 	RunRow
 	Was RunState
 	// Claimed is the claim of a queued run, as the row contains it; nil: the run is not queued. Stores index
 	// the queued runs by it.
 	Claimed *Claim
-	// Filled is set if the parameters of the header are written, too.
+	// Filled says that the parameters of the header are written, too.
 	Filled bool
 }
 
@@ -93,7 +94,7 @@ type Changes struct {
 	Events         []EventRow
 }
 
-// Reset empties it for the next transaction.
+// Reset empties the Changes for the next transaction.
 func (c *Changes) Reset() {
 	clear(c.RunInserts)
 	clear(c.RunUpdates)
@@ -110,7 +111,7 @@ func (c *Changes) Rows() int {
 	return len(c.RunInserts) + len(c.RunUpdates) + len(c.AttemptInserts) + len(c.AttemptUpdates) + len(c.Events)
 }
 
-// Pending is the number of rows that Flush would write now.
+// Pending returns the number of rows that Flush would write now.
 func (r *Run) Pending() int {
 	n := len(r.dirty)
 	if r.changed || !r.stored {
@@ -155,13 +156,14 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		r.records = nil
 	}
 	if r.Graph != nil && !r.Graph.params {
-		r.Params = nil // conditions do not read the parameters, and a dispatch reads the row
+		r.Params = nil // conditions do not read the parameters, and a dispatch reads them from the row
 	}
 }
 
-// plain reports whether an attempt is the first of an ordinary task and has succeeded without outputs. The
-// store may leave out the row of such an attempt, because a reader of an ended task takes a missing row for
-// such an end. Instances and logical tasks are not ordinary: their foreach or their owner reads every row.
+// plain reports whether a store may leave out the row of the attempt. The attempt must be the first attempt
+// of an ordinary task, and must have succeeded without outputs. A reader of an ended task takes a missing row
+// for such an end. Instances and logical tasks are not ordinary, because their foreach task or their owner
+// reads every row.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

@@ -17,7 +17,7 @@ const (
 	OriginEnqueue Origin = "enqueue"
 )
 
-// Header holds the fields of a run that never change, except for the parameters of OriginEnqueue.
+// Header holds the fields of a run that never change, except that OriginEnqueue parameters are completed.
 type Header struct {
 	ID       RunID
 	Shard    ShardID
@@ -42,8 +42,8 @@ type Run struct {
 	State      RunState
 	Intent     Intent
 	Generation int32
-	Cause      Cause  // the reason why the run is being stopped, or did not succeed
-	Message    string // one sentence for a person
+	Cause      Cause  // why the run is being stopped, or why it did not succeed
+	Message    string // one sentence for people
 	Claim      *Claim // the claim on a queue and locks; nil: the run names none; see PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
@@ -52,17 +52,17 @@ type Run struct {
 	LeaderAt   Micros
 
 	tasks  []task
-	left   int32 // tasks that are not terminal. Invariant: a split run without handles ends in the step that makes it 0
+	left   int32 // tasks that are not terminal. Invariant: when left becomes 0, a split run without handles ends in the same step
 	failed int32 // tasks failed or upstream_failed
 	active int32 // attempts assigned or running, the Leader's included
 	leader task  // the pseudo task of Leader work
 	// base is the packed states that are kept from the previous generation. Invariant: an operator's
 	// decision about a task is in base or in a row without a handler (mark.go).
 	base        []byte
-	own         []byte            // the packed graph, if the run does not use the version's graph
+	own         []byte            // the packed graph, if it differs from the graph of the version
 	outputs     map[TaskID][]byte // the outputs of succeeded tasks that conditions read
 	outputsSize int               // the size of all outputs, in bytes
-	frozen      int32             // tasks that are failed, upstream_failed or stopped because of an earlier generation
+	frozen      int32             // tasks that failed, are upstream_failed or were stopped in an earlier generation, and keep this end
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
 	// The numbers of tasks that wait for a retry, for something outside the run, and for instances.
@@ -93,10 +93,10 @@ type Run struct {
 	Marks [2]uint64
 
 	stored  bool     // the row exists
-	was     RunState // the state in the row, as far as memory knows
+	was     RunState // the state in the row, as memory knows it
 	claimed *Claim   // the claim in the row, if the run is queued
 	changed bool     // the row differs from memory
-	filled  bool     // true: the parameters of the run differ, too
+	filled  bool     // the new parameters are not in the row yet
 	dirty   []int32
 	records []byte // packed: the history of this transaction
 	seat    seat   // the position in a queue
@@ -114,9 +114,9 @@ type task struct {
 	losses   uint8  // in this generation
 	revoked  bool   // the newest attempt was ended without its holder
 	listed   bool   // true: the task is in the ready list
-	own      bool   // the state is that of the newest attempt, or was when an earlier generation kept it
-	halted   bool   // a verb stopped this task alone, not its run: its dependents cannot run
-	token    Token  // token of the newest attempt; it only rises. Invariant: only a report of its holder counts (fence)
+	own      bool   // the state is the state of the newest attempt, possibly kept from an earlier generation
+	halted   bool   // a verb stopped this task alone, not its run; its dependents cannot run
+	token    Token  // token of the newest attempt. It only rises. Invariant: only the holder of this token can report (fence)
 	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1
 	slot     int32  // index in Run.slots + 1; 0: none
 	retries  int32  // in this generation
@@ -132,7 +132,7 @@ type attempt struct {
 	was AttemptState
 }
 
-// Raw reports whether the parameters are as given, and have not been checked yet.
+// Raw reports whether the parameters are still as the program gave them, and not checked yet.
 func (r *Run) Raw() bool { return r.Origin == OriginEnqueue && r.SplitAt == 0 }
 
 // NewRun makes the run of a submission. Nothing is decided until Step gets EvSubmit.
@@ -191,7 +191,7 @@ func (r *Run) Held(f func(a *AttemptRow)) {
 	}
 }
 
-// Views copies the knowledge in memory about every task, which equals the result of Derive.
+// Views returns what memory knows about every task. It equals the result of Derive.
 func (r *Run) Views() []TaskView {
 	views := make([]TaskView, len(r.tasks))
 	for t := range r.tasks {
@@ -201,8 +201,8 @@ func (r *Run) Views() []TaskView {
 	return views
 }
 
-// Open copies the attempt that a task holds, including an attempt that waits for something outside the run.
-// It returns false if the task has no open attempt.
+// Open copies the task's open attempt, which may wait for something outside of the run. It returns false if
+// the task has no open attempt.
 func (r *Run) Open(t TaskID) (AttemptRow, bool) {
 	if !r.has(t) || r.at(t).slot == 0 {
 		return AttemptRow{}, false
@@ -226,7 +226,7 @@ func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 	r.touch(i)
 }
 
-// slot returns an entry for one more attempt.
+// slot returns a free entry for an attempt.
 func (r *Run) slot() int32 {
 	if n := len(r.free); n > 0 {
 		i := r.free[n-1]
@@ -244,7 +244,7 @@ func (r *Run) touch(i int32) {
 	}
 }
 
-// end closes the attempt of p. Its entry is freed at the next flush.
+// end closes the attempt of p. The next flush frees its entry.
 func (r *Run) end(p *task) *attempt {
 	a := &r.slots[p.slot-1]
 	r.touch(p.slot - 1)

@@ -53,7 +53,7 @@ func (r *Run) forgetOutputs(t TaskID) {
 	delete(r.outputs, t)
 }
 
-// bounded returns the result of a task. It is a failure if the run cannot keep the outputs.
+// bounded returns the result of a task: res, or a failure if the run has no room for the outputs.
 func (r *Run) bounded(t TaskID, res *Result) *Result {
 	if res.State != AttemptSucceeded || !r.Graph.kept[t] || r.outputsSize+len(res.Outputs) <= OutputsMax {
 		return res
@@ -64,8 +64,8 @@ func (r *Run) bounded(t TaskID, res *Result) *Result {
 	return &failed
 }
 
-// settled informs the direct dependents of a settled task. The tasks that this decides go into a list. There
-// is no recursion, so a chain of 100,000 skips is a loop.
+// settled informs the direct dependents of a settled task. If this decides a dependent, the dependent goes
+// into a list instead of a recursion. So a chain of 100,000 skips is a loop.
 func (r *Run) settled(t TaskID) {
 	work := []TaskID(nil)
 	for {
@@ -92,7 +92,8 @@ func (r *Run) settled(t TaskID) {
 	}
 }
 
-// decide settles or readies one pending task whose needs are all settled, and all tasks that this decides.
+// decide settles or readies a pending task whose needs are all settled, and then all tasks that are decided
+// as a result.
 func (r *Run) decide(t TaskID) {
 	if r.verdictOn(t, &r.tasks[t]) {
 		r.settled(t)
@@ -100,7 +101,7 @@ func (r *Run) decide(t TaskID) {
 }
 
 // verdictOn moves a pending task if its state can be decided. It reports whether the task is settled now, so
-// that its dependents must be informed.
+// that the caller must inform its dependents.
 func (r *Run) verdictOn(t TaskID, p *task) bool {
 	to, why := judge(r.Graph, r.Params, t, p.blockers == 0, r)
 	switch to {
@@ -136,16 +137,17 @@ type known interface {
 	holds(t TaskID, branch int32, c Condition, v View) (bool, error)
 }
 
-// judge is the whole rule for a task without a row: what it is, given the states of what
-// it needs. Memory and Derive both use it, so they cannot differ.
+// judge is the whole rule for a task without a row: its state, given the states of the tasks that it needs.
+// Memory and Derive both use judge, so they cannot differ.
 //
-//   - a failed need makes it upstream_failed at once, unless its condition handles
-//     failures;
-//   - otherwise it stays pending until all needs are settled;
-//   - then: all needs skipped → skipped; its condition false → skipped; else ready;
-//   - but not before every task that the condition reads has ended: those are further up, and
-//     have, unless an operator decided about a task in between;
-//   - and not before the condition's result is there, if it is evaluated outside of the step.
+//   - A failed need makes the task upstream_failed at once, unless its condition handles failures.
+//   - Otherwise the task stays pending until all needs are settled.
+//   - Then: if all needs were skipped, it is skipped; if its condition is false, it is skipped; else
+//     it is ready.
+//   - But it also stays pending until every task that its condition reads has ended. These tasks come
+//     before the needs, so they have ended, unless an operator decided about a task meanwhile.
+//   - It also stays pending until the result of the condition is known, if the condition is
+//     evaluated outside of the step.
 func judge(g *Graph, params []byte, t TaskID, settled bool, k known) (TaskState, string) {
 	to, why := judgeIf(g, params, t, settled, k)
 	if to == Ready && !g.choosable(t, k) {
@@ -210,7 +212,7 @@ func readable(g *Graph, cond Condition, k known) bool {
 	return true
 }
 
-// revisit decides tasks that waited only for a task that their condition reads.
+// revisit decides tasks that waited only for the end of a task that their condition reads.
 func (r *Run) revisit() {
 	for moved := true; moved && len(r.late) > 0; {
 		late := r.late
@@ -244,7 +246,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
-		if a.Generation == r.Generation { // an attempt of an earlier generation does not count here
+		if a.Generation == r.Generation { // failures of earlier generations do not count against the retries
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
@@ -285,8 +287,9 @@ func (r *Run) failTask(t TaskID) {
 	r.settled(t)
 }
 
-// retryable applies the exit codes of the policy, and the verdict of a task function. An attempt that cannot
-// start (no such program) is retried like any other failure, because the file may exist by then.
+// retryable applies the exit codes of the policy, and the word of a task function that a retry cannot
+// succeed. An attempt that cannot start (no such program) is retried like any other failure, because the file
+// may exist by then.
 func retryable(p *Retry, a *attempt) bool {
 	if len(p.OnExit) == 0 || a.Cause == CausePermanent {
 		return a.Cause != CausePermanent
@@ -299,8 +302,8 @@ func retryable(p *Retry, a *attempt) bool {
 	return false
 }
 
-// wait is the pause before the nth retry. The jitter is a hash, so that Step stays pure, and a replay waits
-// for the same time.
+// wait returns the pause before the nth retry. The jitter is a hash, so that Step stays pure and a replay
+// gets the same pause.
 func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 	d := float64(p.Delay)
 	if p.Backoff > 0 {
@@ -321,17 +324,18 @@ func (p *Retry) wait(n int32, run RunID, t TaskID, token Token) time.Duration {
 	if d > most { // the jitter never makes a pause longer than the bound
 		d = 2*most - d
 	}
-	if !(d > 0) { // this covers NaN, too, which only a damaged policy can give
+	if !(d > 0) { // d may be NaN, too, if the policy is damaged
 		return 0
 	}
-	return time.Duration(d).Truncate(time.Microsecond) // the precision of a row
+	return time.Duration(d).Truncate(time.Microsecond) // a row stores microseconds
 }
 
 // retryWaitMax bounds the pause before a retry, whatever the backoff is.
 const retryWaitMax = 30 * 24 * time.Hour
 
-// settleRun is the Leader's end: when nothing is left to do, it sets the outcome of the run in the step that
-// settled the last task. It also applies on_failure: end, and distinguishes paused and running.
+// settleRun decides whether the run ends. When no task is left to do, it sets the outcome of the run, in the
+// step that settled the last task. It also applies on_failure: end, and moves the run between paused and
+// running.
 func (r *Run) settleRun(now Now, fx *Effects) {
 	if !r.State.Terminal() {
 		r.revisit()
@@ -352,7 +356,7 @@ func (r *Run) settleRun(now Now, fx *Effects) {
 	case r.active > 0:
 		r.suspend(false)
 	case r.Intent >= IntentStop:
-		if r.deferred > r.fanning || handlesOf(r).owing() { // the child runs of calls end first, and errands
+		if r.deferred > r.fanning || handlesOf(r).owing() { // the child runs of calls, and errands, must end first
 			r.suspend(false)
 			return
 		}
@@ -384,9 +388,9 @@ func (r *Run) failedEnough() bool {
 	return r.failed > r.frozen && r.Intent < IntentStop && r.Graph.EndOnFailure && !r.State.Terminal()
 }
 
-// stopRest ends the remaining tasks of a stopped run, when no attempt runs any more and no task will start.
-// If the run ends because it must not be resubmitted, tasks that have not begun count as failed, not as
-// stopped.
+// stopRest ends the remaining tasks of a run that is being stopped, once no attempt runs and no task will
+// start. If the run ends because it must not be assigned again, tasks that have not begun count as failed,
+// not as stopped.
 func (r *Run) stopRest() {
 	if r.Cause == CauseNoRetake {
 		r.endRest(Failed)

@@ -2,20 +2,19 @@ package dag
 
 import "fmt"
 
-// Share counts the queue slots that the tasks of a run have and want in one named queue. With each slot, one
-// attempt at a time can be with a handler. The admission owner grants slots to the run, and the run gives
-// them to its best ready task. So the admission owner, on any shard, need not know tasks, and the rows show
-// which task has a slot. All counts only rise, so a message that is repeated, late or out of order counts
-// once.
+// Share counts the slots of one named queue that the tasks of a run have and want. Each slot lets one attempt
+// at a time be with a handler. The admission owner grants slots to the run, and the run gives them to its
+// best ready tasks. So the admission owner, on any shard, need not know tasks, and the rows show which task
+// has a slot. All counts only rise. So a message that is repeated, late or out of order has no second effect.
 type Share struct {
 	Queue string `json:"queue"`
-	Key   string `json:"key,omitempty"` // the key that the queue's per_key gives
-	Life  int32  `json:"life"`          // the generation in which the run got the share; a share of an earlier generation does not count
+	Key   string `json:"key,omitempty"` // the value that the queue's per_key computes for the run
+	Life  int32  `json:"life"`          // the generation in which the run got the share; the share is void in later generations
 	// Rev rises with every change that the admission owner must know.
 	Rev  int64 `json:"rev"`
 	Got  int64 `json:"got"`  // the number of slots that were granted so far
 	Back int64 `json:"back"` // the number of granted slots that were returned
-	Need int64 `json:"need"` // the total number of grants that are needed; at least Got after Balance
+	Need int64 `json:"need"` // the total number of grants that the tasks need; after Balance it is at least Got
 	// Asked is the time since which the share waits for the next slot.
 	Asked Micros `json:"asked"`
 	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
@@ -41,10 +40,10 @@ func (s *Share) What() string {
 // share is a Share in memory.
 type share struct {
 	Share
-	keyed bool  // Key is known; it always is for a stored share
+	keyed bool  // whether Key is known, as it always is for a stored share
 	used  int64 // tasks that a handler has
-	done  int64 // tasks that have left their handler since the last check: others can use their slots
-	ready int64 // tasks that wait for a queue slot, or have one and wait for a worker
+	done  int64 // tasks that have left their handler since the last check; other tasks can use their slots
+	ready int64 // tasks that wait for a queue slot, or that have one and wait for a worker
 	lists []*spot
 }
 
@@ -54,7 +53,7 @@ type spot struct {
 	list  readyList
 }
 
-// free is the number of queue slots whose task has no handler.
+// free returns the number of queue slots that no task at a handler uses.
 func (s *share) free() int64 { return max(s.Has()-s.used-s.done, 0) }
 
 func (s *share) at(p Place, make bool) *spot {
@@ -71,7 +70,7 @@ func (s *share) at(p Place, make bool) *spot {
 	return l
 }
 
-// shareOf finds the share of a queue, and makes it if there is none.
+// shareOf returns the share of a queue, and makes it if it is missing.
 func (r *Run) shareOf(queue string) *share {
 	for _, s := range r.shares {
 		if s.Queue == queue {
@@ -83,7 +82,7 @@ func (r *Run) shareOf(queue string) *share {
 	return s
 }
 
-// tally counts the tasks of shares that handlers have.
+// tally updates the number of tasks at handlers in the share of a task that moves between two states.
 func (r *Run) tally(t TaskID, from, to TaskState) {
 	if !r.Graph.queued || from.Held() == to.Held() {
 		return
@@ -108,7 +107,7 @@ func (r *Run) loadShares(rows []Share) {
 	}
 }
 
-// Shares returns the shares that the row of the run stores.
+// Shares returns the shares as the row of the run stores them.
 func (r *Run) Shares() []Share {
 	if r.State.Terminal() {
 		return nil
@@ -122,8 +121,8 @@ func (r *Run) Shares() []Share {
 	return all
 }
 
-// NewShares are the shares of queues that tasks use for the first time. The owner must set the key of each
-// share with PutKey. Until then, its tasks wait.
+// NewShares returns the queues that tasks name for the first time. The owner must set the key of each with
+// PutKey. Until then, the tasks of the queue wait.
 func (r *Run) NewShares() (queues []string) {
 	for _, s := range r.shares {
 		if !s.keyed && s.ready > 0 && !r.held() {
@@ -139,7 +138,7 @@ func (r *Run) PutKey(queue, key string) {
 	s.Key, s.keyed = key, true
 }
 
-// PutShare adds granted slots. It returns false if the run no longer has such a share. The grant is then
+// PutShare adds granted slots. It returns false if the run no longer has such a share: then the grant is
 // void.
 func (r *Run) PutShare(given *Share) bool {
 	for _, s := range r.shares {
@@ -155,12 +154,12 @@ func (r *Run) PutShare(given *Share) bool {
 	return false
 }
 
-// Balance requests slots for the ready tasks, and returns slots of ended tasks and unused slots. It is
-// called after every step, and does nothing if the step changed nothing here. A paused or waiting run keeps
-// only the slots of its held attempts, so that no run waits for a run that itself waits.
+// Balance requests slots for the ready tasks, and returns slots of ended tasks and unused slots. The owner
+// calls it after every step. It does nothing if the step changed no share. A paused or waiting run keeps only
+// the slots of its held attempts. So no run waits for slots of a run that is waiting itself.
 //
-// Balance returns the messages to the admission owner. For a run that has ended, they return all of its
-// slots.
+// Balance returns the shares to send to the admission owner. If the run has ended, they return all of its
+// slots, and over is true.
 func (r *Run) Balance(now Micros) (told []Share, over bool) {
 	if len(r.shares) == 0 {
 		return nil, false
@@ -256,8 +255,8 @@ func PackClaims(c *Claim, shares []Share) []byte {
 	return w.b
 }
 
-// PackClaimsIn is PackClaims for a caller that needs the result only until the next call. The result may use
-// the given buffer. The second value is the buffer for the next call.
+// PackClaimsIn is PackClaims for a caller that needs the result only until its next call. The result may use
+// the buffer room. The second value is the buffer to pass to the next call.
 func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	if c == nil || len(shares) > 0 {
 		return PackClaims(c, shares), room

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// The rules of a foreach task in its run. Its attempt is deferred until all instances have ended. The
-// attempt is armed when the instances exist. parallel bounds the instances that are held or wait for a
-// retry. Up to that bound, the first instances without an attempt are ready. So Derive gets the same result
-// from the rows.
+// The rules of a foreach task in its run. The attempt of the task is deferred until all instances have ended.
+// It is armed when the instances exist. The setting parallel bounds the number of instances that are held or
+// wait for a retry. Up to that bound, the first instances without an attempt are ready. This rule uses rows
+// only, so Derive gets the same result.
 
 // spread counts the instances of one foreach task in memory.
 type spread struct {
 	left int32 // not ended
 	live int32 // ready, held, or waiting for a retry
-	next int32 // no instance before this one, in the order of the items, waits because of parallel
+	next int32 // up to here, in the order of the items, no instance waits because of parallel
 }
 
 // goes reports whether an instance in this state counts against parallel.
@@ -29,8 +29,8 @@ func (l *Logic) cap() int32 {
 	return l.Parallel
 }
 
-// ending returns the state of an instance without an attempt, for a given state of its foreach task. Pending
-// means that the instance waits because of parallel.
+// ending returns the state of an instance without an attempt when its foreach task is in the state of.
+// Pending means that the instance waits because of parallel.
 func ending(of TaskState, halted bool) TaskState {
 	switch {
 	case of.fails() || halted:
@@ -62,7 +62,7 @@ func (r *Run) moved(t TaskID, from, to TaskState) {
 	}
 }
 
-// stir makes settleRun examine a foreach task.
+// stir marks a foreach task for settleRun to examine.
 func (r *Run) stir(of TaskID) {
 	if n := len(r.stirred); n == 0 || r.stirred[n-1] != of {
 		r.stirred = append(r.stirred, of)
@@ -140,7 +140,7 @@ func (r *Run) respread(of TaskID) {
 	sp.next = 0
 }
 
-// fanOut continues the foreach tasks that an event has affected. It reports whether there were any.
+// fanOut continues the foreach tasks that are marked as stirred. It reports whether there were any.
 func (r *Run) fanOut(now Now, fx *Effects) bool {
 	any := len(r.stirred) > 0
 	for len(r.stirred) > 0 && !r.State.Terminal() {
@@ -167,7 +167,7 @@ func (r *Run) fanOut(now Now, fx *Effects) bool {
 	return any
 }
 
-// endWith ends the waiting instances of a foreach task if the task has ended.
+// endWith ends the waiting instances of a foreach task that has ended.
 func (r *Run) endWith(of TaskID) {
 	sp, p := r.spreads[of], &r.tasks[of]
 	if end := ending(p.state, p.halted); sp != nil && end.Terminal() {
@@ -234,7 +234,7 @@ func (r *Run) failedInstances(f *fan) string {
 	return fmt.Sprintf("%d of %d instances failed: %s", n, len(f.order), strings.Join(names, ", "))
 }
 
-// split stores the items of a foreach task and makes its instances in the same step.
+// splitForeach stores the items of a foreach task and makes its instances in the same step.
 func (r *Run) splitForeach(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	a, t := &r.slots[p.slot-1], ev.Task
 	if a.Started != 0 || ev.Items == nil {
@@ -267,7 +267,7 @@ func (r *Run) splitForeach(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// joined reports whether an answer about the outputs of all instances still matches the present instances.
+// joined reports whether an answer with the outputs of all instances still matches the present instances.
 func (r *Run) joined(ev *Event) bool {
 	sp := r.spreads[ev.Task]
 	switch armed := r.armed(ev.Task); {
@@ -278,7 +278,7 @@ func (r *Run) joined(ev *Event) bool {
 	}
 }
 
-// stopFans ends the foreach tasks of a run that is being ended, when no attempt of the run runs.
+// stopFans ends the foreach tasks of a run that is being stopped, once no attempt of the run is running.
 func (r *Run) stopFans(now Now) {
 	for t := 0; t < len(r.tasks) && r.fanning > 0; t++ {
 		if p := &r.tasks[t]; p.state == Deferred && r.Graph.Kind(TaskID(t)) == Foreach {
@@ -309,10 +309,10 @@ func (r *Run) stopInstances(ev *Event, now Now, fx *Effects) {
 	}
 }
 
-// closeFans completes the set of tasks that run again by the rule of foreach. If the foreach task itself was
-// named, or one of its needs runs again, its items are computed again and all instances run. Otherwise the
-// instances stay, and only the chosen ones run. It returns the tasks whose items are computed again, in
-// their order.
+// closeFans adds to a set of tasks that run again those tasks that the rules of foreach require. If the
+// foreach task itself was named, or one of its needs runs again, its items are computed again and all
+// instances run. Otherwise the instances stay, and only those in the set run. closeFans returns the foreach
+// tasks whose items are computed again, in their order.
 func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	if len(r.Graph.fans) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func (r *Run) closeFans(again []bool, named TaskID) (stale []TaskID) {
 	return stale
 }
 
-// witherFans stores which foreach tasks must compute their items again.
+// witherFans marks in the run's row the foreach tasks that must compute their items again.
 func (r *Run) witherFans(stale []TaskID) {
 	for _, t := range stale {
 		if r.Graph.fans[t].stale {
@@ -351,8 +351,8 @@ func (r *Run) witherFans(stale []TaskID) {
 	}
 }
 
-// unsuccessfulInstances adds the instances of a foreach task that neither succeeded nor were skipped by
-// rule. It reports whether there are any.
+// unsuccessfulInstances adds to a set the instances of a foreach task that neither succeeded nor were skipped
+// by rule. It reports whether there are any.
 func (r *Run) unsuccessfulInstances(again []bool, of TaskID) (any bool) {
 	for _, t := range r.Graph.Instances(of) {
 		if s := r.tasks[t].state; s != Succeeded && s != Skipped {
@@ -370,7 +370,7 @@ func (g *Graph) host(t TaskID) TaskID {
 	return t
 }
 
-// spreadOut derives the instances of one foreach task from the rows.
+// spreadOut computes the instances' states of one foreach task from the rows.
 func (d *deriver) spreadOut(f *fan) {
 	of := &d.views[f.of]
 	armed := of.State == Deferred && of.Own && d.attempts[d.latest[f.of]-1].Started != 0
@@ -403,8 +403,8 @@ func (d *deriver) spreadOut(f *fan) {
 	}
 }
 
-// unmarkableForeach returns the reason why a foreach task that has its instances, or a retired instance,
-// cannot be marked. It returns "" if a mark may be allowed.
+// unmarkableForeach returns the reason why a foreach task with instances, or a retired instance, cannot be
+// marked. It returns "" if it finds no such reason.
 func (r *Run) unmarkableForeach(ev *Event, p *task) string {
 	if f := r.Graph.fans[ev.Task]; f != nil && !f.stale && p.own {
 		if ev.Mark == MarkRetry && p.state.Terminal() || ev.Mark == MarkStop && p.state == Deferred {

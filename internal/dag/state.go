@@ -5,8 +5,8 @@ import "fmt"
 // TaskState is the state of a task. Its text is stored and shown.
 type TaskState uint8
 
-// The states of a task. Only assigned, running and the ends of attempts come from rows;
-// the others are derived.
+// The states of a task. Rows contain only assigned, running and the ends of attempts. Derive computes the
+// other states.
 const (
 	Pending        TaskState = iota // the task waits for its needs
 	Ready                           // the task may run, and waits for a slot
@@ -32,7 +32,7 @@ func TaskStates() []TaskState {
 	all := make([]TaskState, 0, taskStates)
 	for s := range taskStates {
 		switch s {
-		case Deferred: // Deferred has a higher number than its place in the order of states
+		case Deferred: // the number of Deferred is higher than its place in the life of a task
 		case RetryWait:
 			all = append(all, RetryWait, Deferred)
 		default:
@@ -51,8 +51,8 @@ func (s TaskState) Held() bool { return s == Assigned || s == Running }
 // fails reports whether s makes the dependents of a task upstream_failed.
 func (s TaskState) fails() bool { return s == Failed || s == UpstreamFailed }
 
-// settled reports whether dependents count a task in state s as done. It is false for stopped, because the
-// end of the run decides the dependents of a stopped task.
+// settled reports whether dependents count a task in state s as done. It returns false for stopped: the end
+// of the run decides the dependents of a stopped task.
 func (s TaskState) settled() bool { return s.Terminal() && s != Stopped }
 
 // RunState is the state of a run.
@@ -61,7 +61,7 @@ type RunState uint8
 // The states of a run.
 const (
 	RunSubmitted RunState = iota // accepted: the row exists
-	RunWaiting                   // a limit, a lock or an instant holds it back
+	RunWaiting                   // a limit, a lock or an instant delays the run
 	RunSplitting                 // the Leader makes its tasks
 	RunRunning
 	RunSuspended // no task runs; the run waits for children, approvals or timers
@@ -127,8 +127,8 @@ func (s AttemptState) Ended() bool { return s >= AttemptSucceeded && s != Attemp
 // Known reports whether s is a valid state.
 func (s AttemptState) Known() bool { return s < attemptStates }
 
-// Intent is what an operator (or a rule of the run) wants for a run. It is stored, and only rises, except
-// from pause back to run. Every transition honours it, recovery included.
+// Intent is what an operator, or a rule of the run, wants for a run. It is stored. It only rises, except that
+// a pause can be taken back. Every transition obeys it, also after a recovery.
 type Intent uint8
 
 // The intents, in rising order.
@@ -154,7 +154,7 @@ func ParseIntent(text string) (Intent, bool) {
 	return 0, false
 }
 
-// taskMoves is the only table of legal moves of a task. All changes of a state follow it.
+// taskMoves is the only table of legal moves of a task. All changes of the state of a task follow it.
 var taskMoves = [taskStates][]TaskState{
 	Pending:   {Ready, Skipped, UpstreamFailed, Failed, Stopped, Succeeded},
 	Ready:     {Assigned, Deferred, Stopped, Skipped, Failed, Succeeded, Pending},
@@ -162,7 +162,7 @@ var taskMoves = [taskStates][]TaskState{
 	Running:   {Succeeded, Failed, RetryWait, Stopped, Ready},
 	RetryWait: {Ready, Stopped, Failed, Skipped, Succeeded},
 	Deferred:  {Succeeded, Failed, Stopped, Skipped},
-	// A new generation reverses these ends; see regenerate.
+	// A new generation takes back these ends; see regenerate.
 	Failed: {Pending}, UpstreamFailed: {Pending}, Stopped: {Pending}, Skipped: {Pending}, Succeeded: {Pending},
 }
 

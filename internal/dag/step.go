@@ -2,14 +2,14 @@ package dag
 
 import "fmt"
 
-// lossesMax bounds the losses of a task. A task that was lost more often fails as poison, because a task
-// that kills its worker must not run again for ever.
+// lossesMax bounds the losses of a task. The next loss fails the task, because a task that crashes its worker
+// must not run again for ever.
 const lossesMax = 5
 
 // Step applies one event. It changes only the run in memory. The changes are collected, and Flush turns them
 // into rows. If the verdict is not Accepted, nothing has changed, except the run's history after a fenced
-// report. A panic means a bug or a corrupt row: the owner drops all runs, loads the others again and
-// quarantines this one.
+// report. A panic means a bug or a corrupt row. Then the owner drops all runs from memory, loads all but this
+// one again, and quarantines this one.
 func (r *Run) Step(ev *Event, now Now, fx *Effects) Verdict {
 	r.fx, r.clock = fx, now.Wall
 	v := r.step(ev, now, fx)
@@ -54,7 +54,7 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 	case EvReleased:
 		return handlesOf(r).released(ev, now, fx)
 	case EvCheck:
-		if ev.Fault != "" && !r.Evaluating() { // otherwise the run waits for a good reason
+		if ev.Fault != "" && !r.Evaluating() { // an evaluation can still move the run, so there is nothing to repair
 			r.record(Record{Kind: RecRepaired, Task: LeaderTask, Actor: ev.Actor, Text: ev.Fault, Reason: ev.Reason})
 		}
 		r.settleRun(now, fx)
@@ -64,9 +64,9 @@ func (r *Run) step(ev *Event, now Now, fx *Effects) Verdict {
 }
 
 // fence accepts only reports of the holder of the newest attempt. A repeated report of an ended attempt is a
-// duplicate: a sender repeats a report if the acknowledgement was lost, and the owner's inbox does so after
-// a commit with an unknown outcome. If the attempt was ended without its holder, the sender learns that it
-// was fenced.
+// duplicate. Duplicates are normal: a sender repeats a report if the acknowledgement was lost, and the
+// owner's inbox repeats it after a commit with an unknown outcome. If the attempt was ended without its
+// holder, the sender learns that its report was fenced.
 func (r *Run) fence(ev *Event, p *task) Verdict {
 	switch {
 	case ev.Token != p.token || p.token == 0:
@@ -118,7 +118,7 @@ func (r *Run) admit(ev *Event, now Now, fx *Effects) Verdict {
 	return r.begin(ev, now, fx)
 }
 
-// begin makes the Leader split the run.
+// begin gives the run to the Leader, which splits it.
 func (r *Run) begin(ev *Event, now Now, fx *Effects) Verdict {
 	if ev.Graph == nil || r.Raw() {
 		r.moveRun(RunSplitting)
@@ -140,7 +140,7 @@ func (r *Run) split(ev *Event, now Now, fx *Effects) Verdict {
 	a.Finished = now.Wall
 	a.Started = a.Assigned
 	r.Leader, r.LeaderAt = a.Handler, a.Assigned
-	if r.Raw() && (ev.Graph != nil || ev.Params != nil) { // if it fails, the row keeps no secret
+	if r.Raw() && (ev.Graph != nil || ev.Params != nil) { // if the split fails, the row keeps no secret
 		r.Params, r.filled = ev.Params, true
 	}
 	if ev.Graph == nil {
@@ -216,13 +216,13 @@ func (r *Run) assign(ev *Event, now Now) Verdict {
 	return Accepted
 }
 
-// eraOver is the reason why an attempt of an older era is lost, whatever end it reports. The attempt may
-// have begun from rows that the database has lost.
+// eraOver is the reason why an attempt of an earlier era is lost, whatever its holder reports. The database
+// may have lost the rows from which the attempt began.
 const eraOver = "the database went back to an earlier state while it ran"
 
 // heard applies a report of a holder. The token and the holder must be the newest ones.
 func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
-	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // a finished split is reported by EvSplit
+	if !r.has(ev.Task) || ev.Task == LeaderTask && ev.Kind != EvLost { // EvSplit, not a report, ends a split
 		return NoSuchTask
 	}
 	p := r.at(ev.Task)
@@ -247,7 +247,7 @@ func (r *Run) heard(ev *Event, now Now, fx *Effects) Verdict {
 			r.report(ev, p, now, fx)
 			break
 		}
-		fallthrough // the holder ended the attempt without an order: this counts as a loss
+		fallthrough // the attempt was stopped without an order, which counts as a loss
 	default:
 		r.lost(ev, p, now, fx)
 	}
@@ -268,9 +268,9 @@ func (r *Run) started(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// onClock converts a holder's time to the store's clock: no earlier than the assignment, and no later than
-// now. A time of 0 (not reported) becomes now. So no attempt seems to start before the end of the tasks that
-// it needs, whatever the clocks of holders show.
+// onClock converts a time of a holder to the store's clock. The result is not before the assignment and not
+// after now. A time of 0 (not reported) becomes now. So no attempt seems to start before its needs have
+// ended, whatever the clock of its holder shows.
 func onClock(told, earliest, now Micros) Micros {
 	if told == 0 {
 		told = now
@@ -278,8 +278,8 @@ func onClock(told, earliest, now Micros) Micros {
 	return max(min(told, now), earliest)
 }
 
-// watch sets the timers of a running attempt. The worker enforces the timeout. These timers record it, and
-// end the attempt if the worker does not report.
+// watch sets the timers of a running attempt. The worker enforces the timeout itself. The timers only record
+// the timeout, and end the attempt if the worker does not report.
 func (r *Run) watch(t TaskID, token Token, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if pol.Timeout == 0 {
@@ -317,7 +317,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.recordEnd(a, Succeeded)
 		r.succeed(ev.Task, a)
 	case AttemptStopped:
-		if r.Cause == CauseNoRetake { // stopped because another task was lost: the run leaves only failed tasks
+		if r.Cause == CauseNoRetake { // another lost task stopped this one, and such a run ends with failed tasks only
 			a.State, a.Cause = AttemptFailed, CauseNoRetake
 			r.recordEnd(a, Failed)
 			r.failTask(ev.Task)
@@ -331,7 +331,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 		r.moveTask(ev.Task, Stopped)
 	default:
 		a.State = AttemptFailed
-		if halted { // the attempt has ended before the stop reached it, and is not retried
+		if halted { // the attempt failed before the stop reached it, and it is not retried
 			r.failFinally(ev.Task, a)
 			return
 		}
@@ -344,8 +344,8 @@ func (r *Run) recordEnd(a *attempt, s TaskState) {
 		Exited: a.Exited, ExitCode: a.ExitCode, Text: string(a.Cause)})
 }
 
-// lost takes a task from a handler that is gone. A loss does not count as a failed attempt. Losses have a
-// counter of their own, and too many of them fail the task.
+// lost takes a task from a handler that is gone. A loss is not a failed attempt: losses have their own
+// counter, and too many of them fail the task.
 func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	halted := a.Cause == CauseHalted
@@ -366,7 +366,7 @@ func (r *Run) lost(ev *Event, p *task, now Now, fx *Effects) {
 		r.finalise(RunFailed, now)
 	case ev.Task == LeaderTask:
 		p.state = Ready
-	case halted && r.Intent < IntentStop: // the outcome is unknown; the task is not assigned again
+	case halted && r.Intent < IntentStop: // the outcome is unknown, and the task was being stopped, so it is not assigned again
 		r.halt(ev.Task, a)
 	case poison:
 		a.Cause, a.Message = CausePoison, fmt.Sprintf("lost for the %dth time", p.losses)
@@ -419,8 +419,8 @@ func (r *Run) timer(ev *Event, now Now, fx *Effects) Verdict {
 	return Accepted
 }
 
-// warn records once that an attempt exceeds its timeout. The record is in the attempt's row, so that a
-// reload does not warn again.
+// warn records that an attempt has exceeded its timeout, if that was not recorded yet. The record is in the
+// attempt's row, so that a reload does not repeat the warning.
 func (r *Run) warn(p *task) bool {
 	a := &r.slots[p.slot-1]
 	if a.Cause != "" { // the warning was recorded before, or the attempt is being stopped
@@ -431,8 +431,8 @@ func (r *Run) warn(p *task) bool {
 	return true
 }
 
-// overdue settles an attempt whose holder is silent although the timeout and the grace have passed. If the
-// holder is alive, it is ordered to kill the attempt.
+// overdue settles an attempt whose holder did not report although the timeout and the grace have passed. A
+// holder that is alive gets the order to kill the attempt.
 func (r *Run) overdue(ev *Event, p *task, now Now, fx *Effects) {
 	a := r.end(p)
 	a.State, a.Cause, a.Finished = AttemptFailed, CauseOverdue, now.Wall

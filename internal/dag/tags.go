@@ -16,11 +16,11 @@ const (
 	TagsMax      = 16 // tags of a run
 )
 
-// Tags are the tags of a workflow or of a run: lines of the form KEY=VALUE, sorted by key, each key once. The
-// text is empty if there are no tags.
+// Tags are the tags of a workflow or of a run, as lines of the form KEY=VALUE. The lines are sorted by key,
+// and each key occurs once. The text is empty if there are no tags.
 type Tags string
 
-// CheckTag reports why a tag cannot be used, or nil.
+// CheckTag returns nil if a tag is valid, and otherwise an error with the reason.
 func CheckTag(key, value string) error {
 	switch {
 	case !tagKey(key):
@@ -104,11 +104,11 @@ func (t Tags) Value(key string) string {
 	return ""
 }
 
-// With returns the tags, and those of others whose keys they do not have. The result has at most TagsMax
-// tags: further ones of others, in the order of their keys, are left out.
+// With returns the tags together with the tags of others, except those whose keys the receiver already has.
+// The result has at most TagsMax tags: the last tags of others, by key, are left out.
 func (t Tags) With(others Tags) Tags {
 	switch {
-	case t == "" || t == others: // at most TagsMax, like every stored value
+	case t == "" || t == others: // both values are stored values, so they have at most TagsMax tags
 		return others
 	case others == "":
 		return t
@@ -130,7 +130,7 @@ func (h *Header) Tags() Tags {
 	return h.Fire.Tags
 }
 
-// Tag gives the run the tags of its workflow whose keys the run does not have yet.
+// Tag adds the tags of the run's workflow, except those whose keys the run already has.
 func (h *Header) Tag(of Tags) {
 	if of == "" {
 		return
@@ -141,7 +141,8 @@ func (h *Header) Tag(of Tags) {
 	h.Fire.Tags = h.Fire.Tags.With(of)
 }
 
-// tags writes tags: their number, and the length and text of each. SQL of PostgreSQL reads this form, too.
+// tags writes the number of tags, then the length and the text of each. The SQL of the PostgreSQL engine
+// reads this form, too.
 func (w *packer) tags(t Tags) {
 	lines := slices.Collect(t.Lines())
 	w.byte(byte(len(lines)))

@@ -13,13 +13,14 @@ const traceBytes = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 const noTrace = "00-00000000000000000000000000000000-0000000000000000-00"
 
 // traceMark separates the key of an event from the trace context of its run in the stored form of a Fire. A
-// program that does not know trace contexts reads both as the key. So nodes of two releases can share a
+// program of a release without trace contexts reads both as the key. So nodes of both releases can share a
 // database.
 const traceMark = "\x1f"
 
-// traceHopsMax bounds the runs of one trace that follow one another by run_of. Otherwise a workflow that
-// follows the runs that it calls would stay in one trace for ever. A stored trace context counts them in the
-// flags that W3C Trace Context leaves unused, so that nodes of an earlier release can read the context, too.
+// traceHopsMax bounds how many runs of one trace can follow each other by run_of. Without the bound, a
+// workflow that follows the runs that it calls would stay in one trace for ever. A stored trace context
+// counts the runs in the bits of its flags that W3C Trace Context leaves unused. So nodes of an earlier
+// release can read the context, too.
 const traceHopsMax = 16
 
 // traceSampled is the only flag that Skein uses. hopsShift is the position of the count of hops.
@@ -28,9 +29,9 @@ const (
 	hopsShift    = 2
 )
 
-// FollowTrace returns the trace context, in its stored form, of a run that starts because another one has
-// ended. It returns "" if the ended run has no trace context, or if no further run may follow it in its
-// trace.
+// FollowTrace returns the trace context, in its stored form, for a run that starts because another run has
+// ended. It returns "" if the ended run has no trace context, or if its trace already has traceHopsMax such
+// runs.
 func FollowTrace(h *Header) string {
 	if h.Fire == nil || len(h.Fire.Trace) != traceBytes {
 		return ""
@@ -88,7 +89,7 @@ func joinTrace(key, trace string) string {
 		if _, is := cutTrace(key); is == "" {
 			return key
 		}
-		trace = noTrace // the key itself ends like one with a trace context
+		trace = noTrace // without a trace context, the end of this key would look like one
 	}
 	return key + traceMark + trace
 }
