@@ -7,15 +7,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Rows are the claims as the store has them, when no message between shards is in flight.
+// Rows are the stored claims, read while no message between shards is in flight.
 type Rows struct {
 	Claims map[dag.RunID]*dag.Claim // the claims of the runs that hold locks or queue slots
 	Shares map[CrewKey]dag.Share
 	Lines  []store.Line
 }
 
-// Diff describes how the state differs from rows, or names a run that waits although it could be admitted.
-// It returns "" if neither is the case.
+// Diff describes how the state differs from rows, or names a run that waits although it could be admitted. It
+// returns "" if it finds neither.
 func (s *State) Diff(rows *Rows, now dag.Micros) string {
 	if diff := s.crewsDiff(rows.Shares); diff != "" {
 		return diff
@@ -62,7 +62,7 @@ func (s *State) Diff(rows *Rows, now dag.Micros) string {
 	return ""
 }
 
-// crewsDiff describes how the state differs from the rows about queue slots of tasks, or returns "".
+// crewsDiff describes how the state differs from the rows in the queue slots of tasks, or returns "".
 func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	past := map[*waitList]int64{}
 	for k, c := range s.crews {
@@ -84,7 +84,7 @@ func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	return ""
 }
 
-// unread reports whether only the store has some of the runs of a window that want a lock.
+// unread reports whether some waiting runs of a window, which want a lock, are only in the store.
 func (s *State) unread(at stand) bool {
 	for _, k := range s.locks {
 		if _, more := k.more[at]; more {
@@ -94,15 +94,15 @@ func (s *State) unread(at stand) bool {
 	return false
 }
 
-// Backlog is the waiting work in queues at one moment.
+// Backlog is the waiting work in queues at one instant.
 type Backlog struct {
 	Names  []string // of all queues
 	Tasks  map[string]int64
 	Oldest map[string]dag.Micros // by queue: the time since which its first run or crew waits
 }
 
-// Backlog counts the waiting runs and crews. It reads at most `most` lines and wait lists, and in each only
-// the first runs.
+// Backlog counts the waiting runs and crews. It reads at most `most` lines and wait lists, and only the first
+// runs of each.
 func (s *State) Backlog(most int) Backlog {
 	b := Backlog{Tasks: map[string]int64{}, Oldest: map[string]dag.Micros{}}
 	asked := func(queue string, at dag.Micros) {

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Shell carries out the decisions of the core, in the transaction in which they are made. Its methods may
-// call the core: a run that gets its claim may end at once and leave.
+// Shell carries out the decisions of the core, in the transaction in which the core makes them. Its methods
+// may call the core: a run that gets its claim may end at once and leave.
 type Shell interface {
 	// Serial returns the number of the transaction. Numbers rise.
 	Serial() int64
@@ -21,15 +21,15 @@ type Shell interface {
 	FullForTasks() bool
 	// Spend counts a slot of a task against the capacity of the transaction.
 	Spend()
-	// Paced stores the time until which a queue's rate is used up.
+	// Paced stores the time until which the rate of a queue is used up.
 	Paced(queue string, until dag.Micros)
-	// Grant gives a run its claim. It returns false if the run no longer asks for the claim.
+	// Grant gives a run its claim. It returns false if the run no longer waits for the claim.
 	Grant(c *Claimant) (asks bool, err error)
 	// Deny ends the wait of a run that does not get its claim.
 	Deny(c *Claimant, d *Denial) error
 	// Give gives a run the slots that were granted to its tasks.
 	Give(c *Crew)
-	// Refuse tells a run that the queue of its tasks does not exist.
+	// Refuse informs a run that the queue of its tasks does not exist.
 	Refuse(c *Crew, why string)
 }
 
@@ -40,12 +40,12 @@ type Denial struct {
 	Skip  bool
 }
 
-// Ask adds a new claimant. If everything is free, its claim is granted at once. Otherwise Ask returns the
-// reason of its wait, or its denial.
+// Ask adds a new claimant. If everything that it claims is free, Ask grants the claim at once. Otherwise it
+// returns the reason of the wait, or a denial.
 func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Denial, err error) {
 	if was := s.of[c.Run]; was != nil {
 		if was.Claim.Asked == c.Claim.Asked {
-			return "", nil, nil // the run was already read from its row
+			return "", nil, nil // the state already has the run, from its row
 		}
 		s.leave(was)
 	}
@@ -84,8 +84,8 @@ func (s *State) Ask(c *Claimant, now dag.Micros, out Shell) (why string, d *Deni
 	return c.line.held(), nil, nil
 }
 
-// AskAgain adds a claimant that still has its locks and wants a queue slot again. The slot is granted when
-// the line is served.
+// AskAgain adds a claimant that kept its locks and wants a queue slot again. Serve grants the slot when the
+// line has one.
 func (s *State) AskAgain(c *Claimant) {
 	if was := s.of[c.Run]; was != nil {
 		if was.Claim.Asked == c.Claim.Asked {
@@ -99,8 +99,8 @@ func (s *State) AskAgain(c *Claimant) {
 	}
 }
 
-// Leave takes back all locks and the queue slot that a run got by this request or by an earlier one. The run
-// may have ended before the state received its last request.
+// Leave takes back all locks and the queue slot that a run got by this request or an earlier one. The run may
+// have ended before the state received its last request.
 func (s *State) Leave(run dag.RunID, asked dag.Micros) {
 	if c := s.of[run]; c != nil && c.Claim.Asked <= asked {
 		s.leave(c)
@@ -113,7 +113,7 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	if c == nil || c.Claim.Asked != asked || c.Claim.Stage != dag.ClaimGranted {
 		return
 	}
-	next := *c.Claim // the current claim belongs to the run, so it is not changed
+	next := *c.Claim // the run uses its current claim, so the claim is replaced and not changed
 	next.Stage = dag.ClaimLent
 	c.Claim = &next
 	if c.slot {
@@ -123,9 +123,9 @@ func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	}
 }
 
-// Expect prepares for a repeated request. It returns false if the run already has its claim. If the state
-// knows the run only from its row, Expect removes the run, because only the request shows whether the run
-// may wait.
+// Expect prepares the state for a request that it may already know. It returns false if the run already has
+// its claim. If the state knows the run only from its row, Expect removes the run, because only the request
+// says whether the run may wait.
 func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
 	was := s.of[run]
 	if was == nil || was.Claim.Asked != asked {
@@ -138,7 +138,7 @@ func (s *State) Expect(run dag.RunID, asked dag.Micros) bool {
 	return true
 }
 
-// full is the denial of a run for which the queue has no free slot.
+// full returns the denial of a run for which the queue has no free slot.
 func (q *queue) full(why string) *Denial {
 	return &Denial{Cause: dag.CauseQueue, Why: why, Skip: q.Overflow == store.OverflowSkip}
 }
@@ -181,7 +181,7 @@ func (s *State) lockedBy(c *Claimant) string {
 	return "its locks are taken"
 }
 
-// give grants a claimant its claim: it has its locks, and a slot is free. It changes the claimant's claim in
+// give grants a claimant its claim. The claimant has its locks, and a slot is free. give changes the claim in
 // place.
 func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
 	l := c.line
@@ -204,11 +204,11 @@ func (s *State) give(c *Claimant, now dag.Micros, out Shell) {
 	}
 }
 
-// grantBits leave room for the grants of one transaction. The number of the transaction is above them, so
-// grants rise.
+// grantBits is the number of bits that count the grants of one transaction. The number of the transaction is
+// in the bits above them, so grants rise.
 const grantBits = 13
 
-// Tick sets the time. Rates and pauses that have ended let runs and tasks be admitted.
+// Tick sets the time. After a rate or a pause has ended, Serve and ServeTasks may admit runs and tasks.
 func (s *State) Tick(now dag.Micros) {
 	if s.wake == 0 || s.wake > now {
 		return
@@ -247,14 +247,14 @@ func (s *State) Serve(now dag.Micros, out Shell) error {
 			s.tidy(l)
 		}
 		if done == 0 && len(s.freed) == 0 {
-			return nil // windows must be filled first, or the transaction is full
+			return nil // windows must be filled first, or the transaction has no capacity left
 		}
 	}
 	return nil
 }
 
-// inTurn returns the open lines, ordered by the request time of their first run, because lines may share a
-// rate.
+// inTurn returns the open lines, ordered by the request time of their first run. The order matters because
+// lines of one queue share its rate.
 func (s *State) inTurn(now dag.Micros) []*line {
 	var all []*line
 	for _, name := range slices.Sorted(maps.Keys(s.open)) {
@@ -300,7 +300,7 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 			s.wakeAt(later)
 			return false, nil
 		}
-		next := *c.Claim // the current claim belongs to the run, and the store may be writing it
+		next := *c.Claim // the run uses its current claim, and the store may be writing it
 		c.Claim = &next
 		s.give(c, now, out)
 		asks, err := out.Grant(c)
@@ -311,12 +311,12 @@ func (s *State) serveLine(l *line, now dag.Micros, out Shell) (more bool, err er
 			s.leave(c)
 		}
 		if l.q != nil && l.q.Rate > 0 && len(s.open) > 1 {
-			return true, nil // another line of the queue may be next
+			return true, nil // another line of the same queue may come first now
 		}
 	}
 }
 
-// wakeAt records the time at which a run or task can be admitted without an event; 0: never.
+// wakeAt records a time at which a run or task can be admitted without an event. An at of 0 records nothing.
 func (s *State) wakeAt(at dag.Micros) {
 	if at != 0 && (s.wake == 0 || at < s.wake) {
 		s.wake = at
@@ -333,14 +333,14 @@ func (l *line) thin() bool {
 	return false
 }
 
-// serveLock grants a freed lock to the runs that can have all of their locks now.
+// serveLock grants a freed lock to the runs that can get all of their locks now.
 func (s *State) serveLock(name string, now dag.Micros, out Shell) error {
 	k := s.locks[name]
 	if k == nil {
 		return nil
 	}
 	for _, c := range slices.Clone(k.wants) {
-		if s.of[c.Run] != c { // c was denied meanwhile, as the youngest run of a deadlock
+		if s.of[c.Run] != c { // c was the youngest run of a deadlock, and was denied
 			continue
 		}
 		if !s.turn(k, c) && (len(k.has) == 0 || k.family != c.family()) {
@@ -373,9 +373,9 @@ func (s *State) deny(c *Claimant, d *Denial, out Shell) error {
 	return out.Deny(c, d)
 }
 
-// circle looks for a deadlock that includes the claimant: families that wait in a cycle for each other's
-// locks. It denies the youngest waiting run of the cycle. Only a run that uses an ancestor's locks can close
-// a cycle: every other run waits before it holds anything.
+// circle looks for a deadlock that includes the claimant: families that wait for each other's locks in a
+// cycle. It denies the youngest waiting run of the cycle. Only a run that uses the locks of an ancestor can
+// close a cycle, because every other run waits before it holds anything.
 func (s *State) circle(from *Claimant, out Shell) (*Denial, error) {
 	if s.kin == 0 {
 		return nil, nil

@@ -2,9 +2,10 @@
 // clock, no store, no goroutine. The owner of store.GateShard runs it (package engine); explanations apply
 // its smaller rules to rows (package inspect), so the two cannot differ.
 //
-// A line is the order in which runs wait for one queue or one lock. A family is a run with all runs that it
-// has started, and they with theirs. A crew is the tasks of one run in one queue. A window is what a State
-// knows of a line: the runs that hold something, and the first waiting ones.
+// A line is the order in which runs wait for one queue or one lock. A family is a run with all its
+// descendants: the runs that it has started, and the runs that these have started. A crew is the tasks of one
+// run in one queue. A window is the part of a line that a State keeps in memory: the runs that hold
+// something, and the first waiting runs.
 //
 // # The shape
 //
@@ -21,9 +22,9 @@
 //	             v
 //	        Shell: Grant, Deny, Give, Refuse, Paced
 //
-// An event only notes what it makes possible: a line in which a run may now get through (open), a lock that
-// is free (freed), a wait list of tasks (dirty). Serve and ServeTasks look at these and at nothing else. So
-// the work of a transaction grows with its events and not with the number of waiting runs.
+// An event only notes what it makes possible: a line in which a run may be admitted (open), a free lock
+// (freed), or a wait list of tasks (dirty). Serve and ServeTasks examine only these. So the work of a
+// transaction grows with its events and not with the number of waiting runs.
 //
 // The Shell carries out a decision at once, in the transaction that is being made: it writes the run's row,
 // or a message to the owner of the run. A run that continues may end in the same transaction and leave, so
@@ -32,16 +33,16 @@
 // # The rules
 //
 // A claim names locks, a queue, or both. A run first waits for all of its locks and takes them in one step.
-// Then it waits for a queue slot, with its locks set aside for it in memory; its row still says that it asks.
-// A run that waits for locks has none, and a run that has a queue slot waits for nothing. So there is no
-// deadlock, with one exception: a run that another run has started uses the locks of its family. Such a
-// deadlock is found when it arises (circle), and its youngest waiting run is denied.
+// Then it waits for a queue slot. Meanwhile its locks are reserved for it in memory, and its row still says
+// that it is queued. A run that waits for locks has none, and a run that has a queue slot waits for nothing.
+// So there is no deadlock, with one exception: a run that another run has started uses the locks of its
+// family. The function circle finds such a deadlock when it arises, and denies its youngest waiting run.
 //
-// A lock goes to the run that asked first (turn). A line goes by the time of asking; in a queue by priority
-// the better level is first, and a level improves with the wait (Aged). Runs that had a slot before and were
-// suspended come first. Crews take turns: one that got a slot moves behind the others.
+// A lock goes to the run that asked first (turn). A line is ordered by the time of asking. If the queue
+// orders by priority, the better level is first, and a level improves while a run waits (Aged). Suspended
+// runs that had a slot before come first. Crews take turns: a crew that got a slot moves behind the others.
 //
-// Slots of runs and slots of tasks are counted apart, each up to the limit.
+// Slots of runs and slots of tasks are counted separately, each up to the limit.
 //
 //	queue is      a new run                a waiting run     a waiting task
 //	active        waits or passes          passes            passes
@@ -50,8 +51,8 @@
 //	removed       is denied                is denied         is refused
 //
 // If overflow of the queue is skip or fail, a run that would have to wait for a slot is denied. If
-// lock_policy of the run is fail, so is one that would have to wait for a lock. A run that wants its slot
-// back always waits, and so does a task.
+// lock_policy of the run is fail, a run that would have to wait for a lock is denied, too. A suspended run
+// that wants a slot again always waits, and so does a task.
 //
 // # Invariants
 //
@@ -72,8 +73,8 @@
 // # Memory
 //
 // A line may have a million waiting runs. A State knows those that hold something and a window of each line's
-// first ones (window.go); Fill reads more when a window is thin. Runs that wait for one crowded lock are
-// known up to a bound, too, so they do not hide the runs behind them.
+// first ones (window.go); Fill reads more when a window is thin. The runs known that wait for one lock are
+// bounded, too, so that they do not hide the runs behind them.
 //
 // Reading order: state.go, claims.go (runs), tasks.go (crews), window.go, load.go, check.go; order.go and
 // words.go are the rules that explanations share.

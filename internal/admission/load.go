@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// How a state is filled from rows. The order matters: AddQueue for all queues, Promise for each grant that
-// its run has not received yet, Enroll and Adopt for all runs that hold locks or queue slots, AddLine for
-// all lines. Then Loaded is set.
+// These functions fill a state from rows. The order of the calls matters: AddQueue for all queues, Promise
+// for each grant that its run has not received yet, Enroll and Adopt for all runs that hold locks or queue
+// slots, AddLine for all lines. Then the caller sets Loaded.
 
 // AddQueue adds the definition of a queue.
 func (s *State) AddQueue(q *store.Queue) {
@@ -46,7 +46,7 @@ func (s *State) AddLine(is *store.Line) {
 	s.open[l.name] = true
 }
 
-// claimOfLine returns a claim that has the name of a line.
+// claimOfLine returns a claim whose line has the given name.
 func claimOfLine(name string) dag.Claim {
 	queue, rest, _ := strings.Cut(name, "/")
 	if queue == "" {
@@ -59,12 +59,12 @@ func claimOfLine(name string) dag.Claim {
 type Window struct {
 	Line  string
 	Level dag.Priority
-	From  dag.Micros // only runs that asked then or later
-	Limit int        // at most this number
+	From  dag.Micros // only runs that asked at this time or later
+	Limit int        // at most this number of runs
 }
 
 // Fill calls read for each open line whose window in memory is nearly empty, and adds the waiting runs that
-// read returns. It must be called when the store has every waiting run.
+// read returns. The caller must call it while the store has every waiting run.
 func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 	for name := range s.open {
 		l := s.lines[name]
@@ -91,26 +91,26 @@ func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 // addPage adds a page of waiting runs.
 func (s *State) addPage(l *line, at Window, page []store.Claimant) {
 	for i := range page {
-		if s.of[page[i].Run] != nil { // or a grant to the run is a message that has not arrived
+		if s.of[page[i].Run] != nil { // the state has the run, or the run's grant is a message that has not arrived
 			continue
 		}
 		if !s.stand(NewClaimant(&page[i])) {
 			continue
 		}
 		for _, name := range page[i].Claim.Locks {
-			s.freed[name] = true // whether the lock is free is decided when all runs are known
+			s.freed[name] = true // when all runs are known, serveLock decides whether the lock is free
 		}
 	}
 	s.onward(l, at.Level, page, len(page) == at.Limit)
 }
 
-// NewClaimant returns a claimant as the store describes it.
+// NewClaimant returns a claimant with the stored data.
 func NewClaimant(is *store.Claimant) *Claimant {
 	claim := is.Claim
 	return &Claimant{Run: is.Run, Shard: is.Shard, Claim: &claim}
 }
 
-// Queue returns the definition of a queue, or nil. The caller does not change it.
+// Queue returns the definition of a queue, or nil. The caller must not change it.
 func (s *State) Queue(name string) *store.Queue {
 	if q := s.queues[name]; q != nil {
 		return &q.Queue

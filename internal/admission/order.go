@@ -25,13 +25,13 @@ func QueueState(q *store.Queue, now dag.Micros) string {
 	return q.State
 }
 
-// ByTurn orders crews by the time of their wait.
+// ByTurn orders crews by the time since which they wait.
 func ByTurn(a, b *Crew) int {
 	return cmp.Or(cmp.Compare(a.Share.Asked, b.Share.Asked), bytes.Compare(a.Run[:], b.Run[:]))
 }
 
-// Sooner reports whether a gets the next queue slot before b. For a queue that was removed (nil), the order
-// is that of a queue without priorities.
+// Sooner reports whether a gets the next queue slot before b. If the queue was removed, q is nil, and the
+// order ignores priorities.
 func Sooner(q *store.Queue, a, b *Crew, now, ageing dag.Micros) bool {
 	if q != nil && q.Order == store.QueuePriority {
 		if x, y := a.level(now, ageing), b.level(now, ageing); x != y {
@@ -45,7 +45,8 @@ func (c *Crew) level(now, ageing dag.Micros) int64 {
 	return Aged(c.Priority, c.Share.Asked, now, ageing)
 }
 
-// Aged returns a level that rises by one for each full ageing time since an instant. The best level is 0.
+// Aged returns the level of a priority, improved by one for each full ageing time since an instant. The best
+// level is 0.
 func Aged(p dag.Priority, since, now, ageing dag.Micros) int64 {
 	level := int64(p)
 	if ageing > 0 {

@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// State is the memory of the admission owner. New makes it. A State that is not Loaded is empty.
+// State is what the admission owner keeps in memory. New makes it. A State that is not Loaded is empty.
 type State struct {
-	Loaded bool       // filled from the rows: it contains every run that holds locks or queue slots
-	Ageing dag.Micros // the wait that raises a run by one level, in a queue by priority; 0: none
+	Loaded bool       // the state was filled from the rows, so it contains every run that holds locks or queue slots
+	Ageing dag.Micros // the wait that raises a run by one level in a queue that orders by priority; 0: levels do not rise
 
 	queues map[string]*queue
 	of     map[dag.RunID]*Claimant // the runs that hold locks or queue slots, and the first runs of each line
@@ -24,9 +24,10 @@ type State struct {
 	kin    int                  // claimants that wait for locks and may use the locks of ancestors; only these can be part of a deadlock
 	grants int64                // the number of grants in the present transaction
 	crews  map[CrewKey]*crew    // the crews (the tasks of one run in one queue) that have, want or had queue slots
-	waits  map[string]*waitList // of crews, by queue and key
+	waits  map[string]*waitList // by queue and key, the crews that wait there
 	dirty  map[string]bool      // the wait lists in which a task may get a slot now
-	// wake is the time at which a rate or a pause lets a run be admitted; 0: no run waits for such a time.
+	// wake is the next time at which a rate or a pause lets a run or a task be admitted; 0: there is no such
+	// time.
 	wake dag.Micros
 }
 
@@ -54,17 +55,17 @@ type queue struct {
 	lines map[string]*line
 }
 
-// Claimant is a run that holds something or is queued.
+// Claimant is a run that is queued or that holds something.
 type Claimant struct {
 	Run   dag.RunID
 	Shard dag.ShardID
 	Claim *dag.Claim // the claim in the row of its run, now or after this transaction; a change replaces the Claim
-	locks bool       // its locks are reserved for it, or it holds them
+	locks bool       // its locks are reserved for it, or granted to it
 	slot  bool       // it has a slot of its queue
 	line  *line
 }
 
-// line holds the runs that wait at a queue for one key. A run that names no queue waits in the line of its
+// line holds the runs that wait at a queue with one key. A run that names no queue waits in the line of its
 // first lock.
 type line struct {
 	name   string
@@ -79,18 +80,18 @@ type line struct {
 	fullAt int32
 }
 
-// lock holds the runs that have a lock and the runs that want it.
+// lock holds the runs that have a lock and the runs that wait for it.
 type lock struct {
 	name   string
-	family dag.RunID // the family that has it
+	family dag.RunID // the family that has the lock
 	has    map[dag.RunID]*Claimant
 	wants  []*Claimant // by Asked
-	// more says where further runs that want the lock are found, if only the store has them: by window, the
-	// runs that asked at that instant or later.
+	// more is set if only the store has further runs that want the lock. By window, it has the time since
+	// which these runs have asked.
 	more map[stand]dag.Micros
 }
 
-// stand identifies a window by name.
+// stand names a window.
 type stand struct {
 	line  string
 	level dag.Priority
@@ -157,7 +158,7 @@ func (s *State) lockOf(name string) *lock {
 	return k
 }
 
-// tidy forgets a queue without runs.
+// tidy forgets a line without runs.
 func (s *State) tidy(l *line) {
 	if l.past > 0 || l.wait > 0 || len(l.again) > 0 || s.lines[l.name] != l {
 		return
@@ -187,7 +188,7 @@ func (s *State) enter(c *Claimant) bool {
 			v.more, v.from = true, c.Claim.Asked
 		}
 		if v.more && c.Claim.Asked >= v.from {
-			v.far = min(v.far, c.Claim.Asked) // later runs have to be read, too
+			v.far = min(v.far, c.Claim.Asked) // page again, so that later runs are read, too
 			return false
 		}
 		return s.stand(c)
@@ -216,8 +217,9 @@ func (s *State) hold(k *lock, c *Claimant) {
 	k.has[c.Run] = c
 }
 
-// leave removes a claimant from all lines and locks. It does nothing if the claimant has already left: a run
-// that closes a deadlock may be the youngest run in it, and is then denied at once.
+// leave removes a claimant from all lines and locks. It does nothing if the claimant has already left. That
+// can happen because a run that closes a deadlock may itself be the youngest run of the cycle, and is then
+// denied at once.
 func (s *State) leave(c *Claimant) {
 	if s.of[c.Run] != c {
 		return
@@ -257,8 +259,8 @@ func (s *State) leave(c *Claimant) {
 	s.tidy(l)
 }
 
-// free reports whether a claimant may have a lock now: the lock is free and the claimant is next, or the run
-// of an ancestor holds the lock.
+// free reports whether a claimant may have a lock now. Either the lock is free and the claimant is next, or
+// an ancestor of its run holds the lock.
 func (s *State) free(k *lock, c *Claimant) bool {
 	if len(k.has) > 0 {
 		return k.family == c.family()
@@ -266,9 +268,9 @@ func (s *State) free(k *lock, c *Claimant) bool {
 	return s.turn(k, c)
 }
 
-// turn reports whether a claimant is the next one to get the lock. An earlier claimant is passed over if it
-// also waits for another lock that the family of this claimant holds. Otherwise the family would wait for
-// this lock, and the earlier claimant for the family.
+// turn reports whether a claimant is the next one to get the lock. turn passes over an earlier claimant that
+// also waits for another lock, if the family of this claimant holds that lock. Otherwise the family would
+// wait for the earlier claimant, and the earlier claimant for the family.
 func (s *State) turn(k *lock, c *Claimant) bool {
 	for _, o := range k.wants {
 		if o == c {
@@ -301,7 +303,7 @@ func (s *State) lockAll(c *Claimant) bool {
 		k := s.lockOf(name)
 		k.wants = removeAsked(k.wants, c)
 		s.hold(k, c)
-		s.freed[name] = true // other members of its family may get the lock, too
+		s.freed[name] = true // other members of the family may get the lock, too
 	}
 	c.locks = true
 	c.line.wait--
@@ -310,11 +312,11 @@ func (s *State) lockAll(c *Claimant) bool {
 	return true
 }
 
-// state returns the present state of the queue. A state with an end no longer applies after that time.
+// state returns the present state of the queue.
 func (q *queue) state(now dag.Micros) string { return QueueState(&q.Queue, now) }
 
-// room reports whether the line admits another run now. later is the time at which it may, if only time is
-// missing.
+// room reports whether the line admits another run now. If only a rate or a pause prevents it, later is the
+// time at which the line can admit the run.
 func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	switch q := l.q; {
 	case q == nil:
@@ -329,16 +331,16 @@ func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// pace uses up one start of a queue's rate. Unused starts are lost, except within slack, because the writer
-// does not wake at every instant.
+// pace uses up one start of a queue's rate. Unused starts are lost, apart from those within slack, which
+// covers that the writer does not wake at every instant.
 func (q *queue) pace(now dag.Micros) {
 	const slack = 50_000
 	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)
 }
 
-// head returns the next run of a queue that has its locks: first the runs that had a queue slot before, then
-// by effective level if the queue orders by priority, then by the time of asking. It returns nil if no run
-// waits, and while the next run may be one that only the store knows.
+// head returns the next run of a line whose locks are reserved. Runs that had a queue slot before come first.
+// The others are ordered by effective level if the queue orders by priority, then by the time of asking. head
+// returns nil if no run waits, and also while the next run may be known only to the store.
 func (l *line) head(now dag.Micros, ageing dag.Micros) *Claimant {
 	if len(l.again) > 0 {
 		return l.again[0]
@@ -346,7 +348,7 @@ func (l *line) head(now dag.Micros, ageing dag.Micros) *Claimant {
 	flat := l.q == nil || l.q.Order != store.QueuePriority
 	var best *Claimant
 	var bestLevel int64
-	hidden, hiddenLevel := endOfTime, int64(0) // the first run that may be only in the store
+	hidden, hiddenLevel := endOfTime, int64(0) // the first run that only the store may know
 	for p := range l.levels {
 		v := &l.levels[p]
 		if len(v.list) == 0 && !v.more {

@@ -10,9 +10,9 @@ import (
 )
 
 // Queue slots of tasks go to crews. The row of a crew's run (dag.Share) has three totals: the slots that the
-// crew has got, needs and returned. This memory consists of these rows and of the grants that have not
-// arrived. Slots of runs and slots of tasks are counted separately, each up to the limit. A task with a
-// queue slot waits only for a worker, so no two tasks wait for each other's slots.
+// crew has got, needs and has returned. The memory here consists of these rows, and of the grants that have
+// not arrived. Slots of runs and slots of tasks are counted separately, each up to the limit. A task with a
+// queue slot waits only for a worker, so two tasks never wait for each other's slots.
 
 // CrewKey names a crew.
 type CrewKey struct {
@@ -20,7 +20,7 @@ type CrewKey struct {
 	Queue string
 }
 
-// crew is the admission owner's knowledge of one crew.
+// crew is what the admission owner knows about one crew.
 type crew struct {
 	Crew   // Share.Got counts the granted slots, including grants that have not reached the run
 	wait   *waitList
@@ -59,8 +59,8 @@ func (t *waitList) unlist(c *crew) {
 	}
 }
 
-// head returns the next crew in turn, or nil. In a queue by priority this is the first crew of the best
-// level. The level of a crew rises with the time that it waits for its next slot.
+// head returns the next crew in turn, or nil. If the queue orders by priority, this is the first crew of the
+// best level. The level of a crew improves with the time that the crew waits for its next slot.
 func (t *waitList) head(q *queue, now, ageing dag.Micros) *crew {
 	var best *crew
 	for p := range t.levels {
@@ -79,8 +79,8 @@ func sooner(q *queue, a, b *crew, now, ageing dag.Micros) bool {
 	return Sooner(&q.Queue, &a.Crew, &b.Crew, now, ageing)
 }
 
-// room reports whether a task gets a slot now. later is the time at which it may, if only time is missing. A
-// drained queue gives tasks no slots: they wait as at a paused one.
+// room reports whether the queue gives a task a slot now. If only a rate or a pause prevents it, later is the
+// time at which the queue can. A draining queue gives tasks no slots: they wait as at a paused queue.
 func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
 	switch {
 	case q.state(now) != store.QueueActive:
@@ -93,14 +93,14 @@ func (t *waitList) room(q *queue, now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// Enroll sets the totals of a crew to those that its run reports. If more slots were granted than the run has
-// received, the number of granted slots stays.
+// Enroll sets the totals of a crew to those that its run reports. It keeps the number of granted slots if it
+// is higher than the run's, because the run has not received these grants yet.
 func (s *State) Enroll(is Crew) {
 	run := &crew{Crew: is}
 	k := run.key()
 	c := s.crews[k]
 	if c != nil && c.Share.Life < run.Share.Life {
-		s.dismiss(c) // the run has begun a new generation since then
+		s.dismiss(c) // the run has begun a new generation
 		c = nil
 	}
 	switch {
@@ -168,7 +168,7 @@ func (s *State) TasksUse(queue string) bool {
 	return false
 }
 
-// look marks the wait lists of queues for the next ServeTasks: a queue admits more, or time has passed.
+// look marks wait lists for the next ServeTasks, because their queues admit more tasks or time has passed.
 func (s *State) look(which func(*queue) bool) {
 	for name, t := range s.waits {
 		if q := s.queues[t.queue]; q != nil && which(q) {
@@ -198,8 +198,8 @@ func (s *State) ServeTasks(now dag.Micros, out Shell) {
 	}
 }
 
-// listsInTurn returns the wait lists that may give slots, the longest waiting first, because they may share
-// a rate.
+// listsInTurn returns the wait lists that may give slots, the list with the longest wait first. The order
+// matters because lists of one queue share its rate.
 func (s *State) listsInTurn(now dag.Micros) []*waitList {
 	var all []*waitList
 	heads := map[*waitList]*crew{}
@@ -250,7 +250,7 @@ func (s *State) serveList(t *waitList, now dag.Micros, given *[]*crew, out Shell
 			q.pace(now)
 			out.Paced(q.Name, q.Paced)
 			if len(s.dirty) > 1 {
-				return true // another list of the queue may be next
+				return true // another list of the same queue may come first now
 			}
 		}
 	}

@@ -8,19 +8,20 @@ import (
 // window holds the first waiting runs of one level.
 type window struct {
 	list []*Claimant // runs that have their locks, or need none, in the order of Asked
-	more bool        // the store may have more runs, which asked at from or later
+	more bool        // the store may have more runs; all of them asked at from or later
 	from dag.Micros
 	page int // the number of runs to read next; 0: windowFill
-	// far is the position that reading had reached before it began again for the locks in again.
+	// far is the position that reading had reached before it went back to read the runs that wait for the
+	// locks in again.
 	far   dag.Micros
 	again map[string]bool
 }
 
-// Bounds of a window of waiting runs. When fewer than windowThin runs with free locks are left, windowFill
-// are read at a time. The window grows to windowMax. Until knownMax runs are known in all queues together,
-// no run that arrived under this owner has to be read again. A run that waits for a lock is in the lock's
-// list instead. At most wantsMax of a list are known, so that many runs at one lock neither fill the memory
-// nor hide the runs behind them.
+// Bounds of a window of waiting runs. When fewer than windowThin runs with free locks are left in a window,
+// windowFill runs are read. A window grows to at most windowMax runs. Until all queues together have knownMax
+// runs in memory, a run that arrives under this owner stays in memory and need not be read. A run that waits
+// for a lock is in the list of the lock instead, which has at most wantsMax runs. So the runs at one lock
+// neither fill the memory nor hide the runs behind them.
 const (
 	windowFill = 200
 	windowThin = 50
@@ -30,7 +31,7 @@ const (
 )
 
 // stand adds a claimant to the lists of its locks, or to its line. It returns false if the claimant need not
-// be known before a lock is free.
+// be in memory until a lock is free.
 func (s *State) stand(c *Claimant) bool {
 	if c.line == nil {
 		c.line = s.lineOf(c.Claim)
@@ -56,10 +57,10 @@ func (s *State) stand(c *Claimant) bool {
 	return true
 }
 
-// crowded reports whether so many known runs want one of c's locks that c need not be in memory until there
-// are fewer. It records the lock, so that c is read then. A run that uses the locks of its ancestors is
-// always known, because it may be part of a deadlock. A run that does not wait for locks is always known,
-// too, because it must get its refusal.
+// crowded reports whether c need not be in memory, because one of its locks already has wantsMax known runs.
+// It records that lock, so that c is read when the lock has fewer. A run that uses the locks of its ancestors
+// is always kept in memory, because it may be part of a deadlock. A run that refuses to wait for locks is
+// always kept, too, because it must get its denial.
 func (s *State) crowded(c *Claimant) bool {
 	if !c.Claim.Family.IsZero() || c.Claim.Fail {
 		return false
@@ -81,7 +82,7 @@ func (s *State) crowded(c *Claimant) bool {
 	return false
 }
 
-// recall reads further runs that want a lock from the store, when few known runs are left.
+// recall makes the windows read the runs again that want a lock, when few known runs are left.
 func (s *State) recall(k *lock) {
 	if len(k.wants) >= windowThin {
 		return
@@ -108,15 +109,15 @@ func (s *State) recall(k *lock) {
 // endOfTime is later than the time of any request.
 const endOfTime = dag.Micros(1<<63 - 1)
 
-// onward moves the end of a window after a page was read. The runs between the new end and the former end
-// are known, except runs that want a lock whose list is being read again. If enough runs are found, reading
-// continues at the former end.
+// onward moves the end of a window after a page was read. All runs between the new and the former end are
+// known, except runs whose lock is being read again. If enough runs are found, reading continues at the
+// former end.
 func (s *State) onward(l *line, level dag.Priority, page []store.Claimant, full bool) {
 	v := &l.levels[level]
 	switch n := len(page); {
 	case !full:
 		v.more, v.page = false, 0
-	case page[n-1].Claim.Asked == v.from: // all runs of the page asked at one instant
+	case page[n-1].Claim.Asked == v.from: // all runs of the page asked at the same instant
 		v.page = 2 * max(v.page, windowFill)
 	default:
 		v.from, v.page = page[n-1].Claim.Asked, 0

@@ -14,7 +14,8 @@ const (
 	PerHour              = 60 * PerMinute
 )
 
-// Because returns the reason that a person gave, as the end of a sentence. It returns "" if there is none.
+// Because returns the reason that a person gave, in a form that can end a sentence. It returns "" if there is
+// no reason.
 func Because(reason string) string {
 	if reason == "" {
 		return ""
@@ -22,7 +23,7 @@ func Because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// Lets describes a limit in words, for messages.
+// Lets describes a limit for messages.
 func Lets[N int | int64 | int32](what string, limit N) string {
 	if limit == 1 {
 		return what + " lets one run be active at a time"
@@ -30,7 +31,7 @@ func Lets[N int | int64 | int32](what string, limit N) string {
 	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
 }
 
-// Paces describes in words how many runs or tasks a rate admits.
+// Paces describes for messages how many runs or tasks a rate admits.
 func Paces(what string, n int32, of string, period dag.Micros) string {
 	if n == 1 {
 		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
@@ -48,7 +49,8 @@ func each(period dag.Micros) string {
 	return "an hour"
 }
 
-// WhyHeld explains why a queue gives the tasks of a run no further slots. has counts the slots in use.
+// WhyHeld explains why a queue gives the tasks of a run no further slots now. has is the number of slots in
+// use.
 func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unblocks string, expected dag.Micros) {
 	switch state := QueueState(q, now); {
 	case state != store.QueueActive:
@@ -65,8 +67,8 @@ func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unb
 	return "it is queued in " + s.What(), "its turn", 0
 }
 
-// NoQueue returns the message that no queue has a name. by describes the definition that names the queue;
-// "": the run.
+// NoQueue returns the message that there is no queue with a name. by describes the definition that names the
+// queue. An empty by means the run.
 func NoQueue(name, by string) string {
 	if by == "" {
 		by = "the run"

@@ -12,22 +12,22 @@ import (
 const (
 	// abroadEvery is the pause between two requests to other nodes about the attempts that they hold.
 	abroadEvery = 15 * time.Second
-	// abroadAgain is the pause after a request that could not be answered. After a failover, a worker is
-	// often not attached yet when it is first asked. Its attempts of the lost time end only when it answers.
+	// abroadAgain is the pause after a request that got no answer. After a failover, a worker is often not
+	// attached yet when it is first asked. Its attempts from before the failover end only when it answers.
 	abroadAgain = time.Second
 )
 
-// abroad holds the loaded runs with attempts on other nodes. A living node may lack an attempt that the rows
-// assign to its handler: its process may have been replaced, or the transaction that assigned the attempt
-// may have been in doubt when the shard moved. So the owner asks these nodes regularly. A node reports the
-// attempts that it does not hold as lost, after all its earlier reports.
+// abroad holds the loaded runs with attempts on other nodes. A node that is alive may lack an attempt that
+// the rows assign to its handler. Either its process was replaced, or the outcome of the transaction that
+// assigned the attempt was unknown when the shard moved. So the owner asks these nodes regularly. A node
+// reports the attempts that it does not hold as lost, after all its earlier reports.
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
 	open  bool // a question of the last round has no answer yet
 }
 
-// forget drops the runs. The owner asks at once about the runs that it loads next.
+// forget drops the runs. For the runs that the owner loads next, it asks at once.
 func (b *abroad) forget() { *b = abroad{} }
 
 func (b *abroad) add(id dag.RunID) {
@@ -37,8 +37,8 @@ func (b *abroad) add(id dag.RunID) {
 	b.runs[id] = true
 }
 
-// ask asks the other nodes about attempts if it is time to do so. It drops the runs that have no attempts on
-// other nodes.
+// ask sends the requests to other nodes about attempts, if they are due. It drops the runs that have no
+// attempts on other nodes.
 func (b *abroad) ask(w *writer) {
 	pause := abroadEvery
 	if b.open {
@@ -71,20 +71,20 @@ func (b *abroad) ask(w *writer) {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(held)) {
-		if w.e.cfg.Peers != nil { // the workers of a single node repeat their reports without being asked
+		if w.e.cfg.Peers != nil { // on a node that is alone, the workers repeat their reports without a request
 			w.e.cfg.Peers.Confirm(h, held[h])
 		}
 	}
 	askWorkers(w, old)
 }
 
-// carriedMax bounds the reports in delivery that are known. If an attempt is forgotten here and its shard
-// comes back before its report, the attempt may run again.
+// carriedMax bounds the attempts in carried. If an attempt is forgotten and its shard comes back before its
+// report is written, the attempt may run again.
 const carriedMax = 100_000
 
-// carried holds the attempts of this process whose reports the peers deliver. If the shard of such an
-// attempt comes back to this node, the attempt has ended and must not be started again. After an owner has
-// accepted the report, the rows show the end.
+// carried holds the attempts of this process whose reports are being delivered by the peers. Such an attempt
+// has ended. So if its shard comes back to this node, the attempt must not be started again. Once an owner
+// has accepted the report, the rows show the end.
 type carried struct {
 	peers Peers
 	all   map[dag.AttemptKey]bool
@@ -116,9 +116,9 @@ func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// If the slot of an attempt was lent to its owner, the attempt is not booked here. If the report of an
-			// attempt is not written yet, the attempt is booked, carried, or in the list. Running cannot decide
-			// this: the executor remembers reports that the database has lost since.
+			// If an owner on another node borrowed the slot of an attempt, the attempt is not booked here. An
+			// attempt whose report is not written yet is booked, carried, or in the list. Executor.Running
+			// cannot be used: the executor also remembers reports that the database has lost since.
 			if e.slots.has(k) || w.carried.has(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
 				continue
 			}

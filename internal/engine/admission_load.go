@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// loadAdmission builds the state of the admission owner from rows and messages. It runs before a
-// transaction, when the store has everything that this writer knows.
+// loadAdmission builds the state of the admission owner from rows and messages. The caller calls it before a
+// transaction, while the store has everything that this writer knows.
 func (l *limits) loadAdmission(ctx context.Context) error {
 	g := &l.admission
 	if g.Loaded || l.held(store.GateShard) == nil {
@@ -49,7 +49,7 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 		l.aside += int(lines[i].Runs)
 	}
 	if g.Loaded = true; !l.alone {
-		l.aside = 0 // the owners of queued runs that are not in memory are unknown
+		l.aside = 0 // it is not known which of the queued runs are not in memory
 	} else {
 		for _, r := range l.inMemory() {
 			if r.Claim.InLine() {
@@ -99,8 +99,8 @@ func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]da
 	}
 }
 
-// fillWindows reads the next waiting runs of each open queue whose window is nearly empty. It is called
-// before a transaction, when the store has every waiting run.
+// fillWindows reads the next waiting runs of each open queue whose window is nearly empty. The caller calls
+// it before a transaction, while the store has every waiting run.
 func (l *limits) fillWindows(ctx context.Context) error {
 	return l.admission.Fill(func(at admission.Window) ([]store.Claimant, error) {
 		page, err := l.store.InLine(ctx, at.Line, at.Level, at.From, at.Limit)
@@ -111,9 +111,9 @@ func (l *limits) fillWindows(ctx context.Context) error {
 	})
 }
 
-// loadGrants adds the grants that are still messages: the rows of their runs do not show them yet. It
-// returns the grants of queue slots for tasks. It is called before the rows are read, so a grant that
-// arrives in between is in the rows.
+// loadGrants adds the grants that are still in messages, so that the rows of their runs do not show them yet.
+// It returns the grants of queue slots for tasks. It must be called before the rows are read, so that a grant
+// that arrives in between is in the rows.
 func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]dag.Share, err error) {
 	if l.alone {
 		return nil, nil
@@ -149,7 +149,7 @@ func (l *limits) loadGrants(ctx context.Context) (given map[admission.CrewKey]da
 	return given, nil
 }
 
-// loadGrant adds a grant if its run still asks for it. A run that no longer asks has already sent a message
+// loadGrant adds a grant if its run still waits for it. A run that no longer waits has already sent a message
 // about that, perhaps to an earlier owner, and does not send it again.
 func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	row, err := l.store.Run(ctx, g.Run)
@@ -164,6 +164,6 @@ func (l *limits) loadGrant(ctx context.Context, g *word, s dag.ShardID) error {
 	return nil
 }
 
-// grantsMax bounds the messages of a shard that are searched for grants. A shard never has more: an owner
-// receives a hundred messages at a time, and the limits never grant that many slots at once.
+// grantsMax bounds the messages of a shard that are searched for grants. A shard never has more grants: an
+// owner receives a hundred messages at a time, and the limits never grant that many slots at once.
 const grantsMax = 1_000_000

@@ -16,7 +16,7 @@ type word struct {
 	Run   dag.RunID   `json:"run"`
 	Shard dag.ShardID `json:"shard,omitempty"` // the shard of the run that asks
 	Claim *dag.Claim  `json:"claim"`
-	// Share describes queue slots for the run's tasks. If it is set, Claim does not count.
+	// Share describes queue slots for the run's tasks. If it is set, Claim is not used.
 	Share *dag.Share   `json:"share,omitempty"`
 	Level dag.Priority `json:"level,omitempty"` // the priority of the run to which the share belongs
 	Cause dag.Cause    `json:"cause,omitempty"` // the reason of a denial
@@ -35,9 +35,9 @@ const (
 	wordGrant wordKind = "grant"
 	wordDeny  wordKind = "deny"
 
-	wordShare  wordKind = "share"  // the number of queue slots that its tasks want, and the number returned
+	wordShare  wordKind = "share"  // the totals of a share: the queue slots that its tasks need, and the slots that were returned
 	wordOver   wordKind = "over"   // the run has ended, and its tasks hold no queue slots
-	wordGave   wordKind = "gave"   // the number of queue slots granted to its tasks
+	wordGave   wordKind = "gave"   // the total of queue slots granted to its tasks
 	wordRefuse wordKind = "refuse" // its tasks get no slots
 )
 
@@ -80,11 +80,11 @@ func (l *limits) serveTasks() {
 	g.ServeTasks(l.txn().now.Wall, &l.shell)
 }
 
-// shell carries out the decisions of the admission owner in the transaction being made. A run of this writer
-// continues in this transaction. The owner of any other run gets a message.
+// shell carries out the decisions of the admission owner in the transaction being made. If this writer owns
+// the run, the run continues in this transaction. Otherwise the run's owner gets a message.
 type shell struct{ l *limits }
 
-// Serial is the number of the transaction in the order of the admission owner's shard.
+// Serial returns the number of the transaction in the admission owner's shard.
 func (s *shell) Serial() int64 { return s.l.held(store.GateShard).Seq + 1 }
 
 func (s *shell) Full() bool         { return s.l.txn().rows >= grantRowsMax }
@@ -152,7 +152,7 @@ func denyWord(c *admission.Claimant, d *admission.Denial) word {
 	return word{Kind: wordDeny, Run: c.Run, Claim: c.Claim, Cause: d.Cause, Why: d.Why, Skip: d.Skip}
 }
 
-// comeIn adds a new claim. If the store cannot be read, the transaction is abandoned.
+// comeIn adds a new claim. If the store cannot be read, it abandons the transaction.
 func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial) {
 	why, d, err := l.admission.Ask(c, l.txn().now.Wall, &l.shell)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 )
 
 // While the store writes a large transaction, the writer makes the next one on top of the state in memory. It
-// sends the next one after the first has committed, so there is still one transaction at a time, in order.
-// The transaction made ahead exists only in memory, and no caller has seen it. If the first one fails, the
-// writer reloads the rows and applies the items again.
+// sends the next transaction after the first has committed. So the store still gets one transaction at a
+// time, in order. A transaction made ahead exists only in memory, and no caller has seen its results. If the
+// first transaction fails, the writer reloads the rows and applies the items of both again.
 //
-// A transaction made ahead must not read rows that the transaction under way changes. So the transaction
-// under way holds only runs without relations to others (see plain), or with relations that the admission
-// owner on this node has in memory. Only simple items are applied ahead. The keys of submissions are searched
-// in both: in the store and in the transaction under way.
+// A transaction made ahead must not read rows that the transaction in flight changes. So the transaction in
+// flight contains only runs without relations to other runs (see plain), or with relations that the admission
+// owner on this node has in memory. Only simple items are applied ahead. An idempotency key is searched both
+// in the store and in the transaction in flight.
 
 // aheadRowsDefault is the number of rows from which a transaction counts as large.
 const aheadRowsDefault = 400
@@ -24,7 +24,7 @@ const aheadRowsDefault = 400
 // flight is a transaction in flight: the store is writing it.
 type flight struct {
 	tx   *transaction
-	n    int           // the number of its items; they are the first items of kept
+	n    int           // the number of its items, which are the first items of kept
 	done chan struct{} // receives a value when the flight has ended
 	over bool          // the value of done was read
 	took time.Duration
@@ -32,8 +32,9 @@ type flight struct {
 	err  error
 }
 
-// depart makes the store begin the transaction that was made from items, if it is large and plain. Later
-// changes go into a new transaction. Otherwise depart returns nil, and the caller commits the transaction.
+// depart lets the store begin to write the transaction that was made from items, if the transaction is large
+// and plain. Later changes go into a new transaction. Otherwise depart returns nil, and the caller commits
+// the transaction.
 func (w *writer) depart(items []item) *flight {
 	if !w.departs(items) {
 		return nil
@@ -41,7 +42,7 @@ func (w *writer) depart(items []item) *flight {
 	b := &w.tx.batch
 	w.stage()
 	f := &flight{tx: w.tx, n: len(items), done: make(chan struct{}, 1)}
-	for i := range b.Fences { // the transaction that is made ahead gets the next number
+	for i := range b.Fences { // the transaction made ahead gets the next number
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare, w.flying = w.spare, nil, w.tx
@@ -55,14 +56,14 @@ func (w *writer) depart(items []item) *flight {
 	return f
 }
 
-// departs reports whether the transaction that was made from items is large and plain.
+// departs reports whether the transaction being made, from these items, is large and plain.
 func (w *writer) departs(items []item) bool {
 	b := &w.tx.batch
 	rows := b.Changes.Rows()
 	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
 }
 
-// stage makes the store execute the transaction being made, except its commit; at most once.
+// stage lets the store execute the transaction being made, apart from its commit. It does so at most once.
 func (w *writer) stage() {
 	b := &w.tx.batch
 	if w.tx.staged {
@@ -75,9 +76,9 @@ func (w *writer) stage() {
 	w.tx.staged = true
 }
 
-// plain reports whether the runs of a transaction, made from items, affect no other runs, except through
-// queues and locks that are granted here. While the writer searches for content that a store refuses, no
-// transaction is plain, so that transactions commit one by one.
+// plain reports whether the transaction being made affects no runs other than its own, except through queues
+// and locks that this node grants. While the writer searches for content that a store refuses, no transaction
+// is plain, so that transactions commit one by one.
 func (w *writer) plain(items []item) bool {
 	if w.itemsMax < batchRowsMax || len(w.tx.letters) > 0 || len(w.tx.addressed) > 0 {
 		return false
@@ -140,8 +141,8 @@ func (w *writer) fly(ctx context.Context, f *flight) error {
 	}
 }
 
-// ahead makes the next transaction while one is in flight, as soon as enough items wait. It returns the
-// number of items in the new transaction. It returns 0 if the flight ended first.
+// ahead makes the next transaction while one is in flight, as soon as enough items are waiting. It returns
+// the number of items in the new transaction, or 0 if the flight ended first.
 func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	enough := max(w.e.cfg.AheadRows/rowsPerItem, 1)
 	for ctx.Err() == nil {
@@ -175,14 +176,14 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 	return 0, nil
 }
 
-// onlyItems reports whether the writer has only items to process, and no work that first reads the store.
+// onlyItems reports whether the writer has only items to process, and no work that must first read the store.
 func (w *writer) onlyItems() bool {
 	return w.itemsMax == batchRowsMax && w.quotas.fresh() && !w.quotas.heldOpen() && len(w.schedule.backfills.open) == 0 && !w.limits.busy(w.clock.now().Wall)
 }
 
 // simple reports whether an item can be applied before the transaction in flight has committed. Such an item
-// reads no run from the store, except the run with its key; known also looks for that key in the transaction
-// in flight.
+// reads no run from the store, except the run with its key. For that key, the function known also searches
+// the transaction in flight.
 func (w *writer) simple(it *item) bool {
 	if it.define != nil || it.ask != nil || it.op != nil || it.req != nil || it.mail != 0 || it.again {
 		return false
@@ -211,10 +212,10 @@ func (w *writer) arrive(f *flight) {
 	}
 }
 
-// fold undoes a transaction whose flight failed, together with the transactions that were made since. None
-// of these was sent.
+// fold undoes a transaction whose flight failed, together with the transactions made after it. None of the
+// latter was sent.
 func (w *writer) fold(f *flight) {
-	if s := w.e.can.Stager; s != nil { // later transactions are made again, perhaps with the same number
+	if s := w.e.can.Stager; s != nil { // later transactions are made again, and may get the same number
 		s.Unstage()
 	}
 	w.quotas.forget()

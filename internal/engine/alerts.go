@@ -18,18 +18,18 @@ import (
 )
 
 // alerts owns the incidents of the owned shards. It writes incidents and notices in the transaction of their
-// cause. Package alert has the rules; package notify sends the notices. Invariant: if loaded, open holds the
-// unresolved incidents of the owned shards, as the transaction being made leaves them. It is a cache of
-// rows: forget is allowed when the writer drops its transaction.
+// cause. Package alert has the rules; package notify sends the notices. Invariant: if loaded is set, open
+// holds the unresolved incidents of the owned shards, as the transaction being made leaves them. open is a
+// cache of rows, so forget is allowed when the writer drops its transaction.
 type alerts struct {
 	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
 	loaded bool
 	rules  map[versionOf][]alert.Rule
-	// watching has the workflows of the owned shards that have rules, as the transaction being made leaves
-	// them; nil: not loaded. changed: a transaction that has not committed has changed watching. undo holds
-	// the changes of open by such transactions, in their order.
+	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them;
+	// nil: not loaded. changed says that a transaction that has not committed has changed watching. undo
+	// holds the changes of open by such transactions, in their order.
 	watching  map[dag.WorkflowID]*current
-	unlisted  bool // true: watching is incomplete, because its rows cannot be read
+	unlisted  bool // watching is incomplete, because some of its rows cannot be read
 	changed   bool
 	undo      []noted
 	expecting bool // the times of lateness are loaded
@@ -119,7 +119,7 @@ func (a *alerts) load(ctx context.Context) error {
 	return a.loadTimes()
 }
 
-// note puts an incident into the cache, or removes it if it is resolved.
+// note updates the cache with an incident, or removes the incident from it if it is resolved.
 func (a *alerts) note(n *alert.Incident) {
 	of := a.open[n.Workflow]
 	switch {
@@ -173,7 +173,7 @@ func (a *alerts) ofVersion(wf *store.Workflow) ([]alert.Rule, error) {
 	switch {
 	case err == nil:
 		return a.learn(k, v.Def), nil
-	case errors.Is(err, errkind.ErrNotFound): // retention deleted the version during a rollback to that version
+	case errors.Is(err, errkind.ErrNotFound): // retention deleted the version while a rollback to it was under way
 		return a.keep(k, nil), nil
 	case errors.Is(err, errkind.ErrUnavailable):
 		return nil, err
@@ -214,7 +214,7 @@ const workflowGone = "the workflow was deleted"
 
 // happen applies the rules of a workflow to an event.
 func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*alert.Rule) bool) (all []alert.Change, err error) {
-	if wf.State == store.WorkflowDeleted { // the runs continue, but no later run can resolve an incident that one of them opens
+	if wf.State == store.WorkflowDeleted { // the runs continue, but no later run could resolve an incident that one of them opens
 		for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
 			all = append(all, alert.Close(a.open[wf.ID][name], alert.Word{Reason: workflowGone, At: h.At}))
 		}
@@ -250,7 +250,7 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*aler
 	return all, nil
 }
 
-// happened applies the rules of a workflow to an event, and adds the changed incidents to the transaction
+// happened applies the rules of a workflow to an event, and writes the changed incidents in the transaction
 // being made.
 func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
 	return a.happenedTo(id, h, (*alert.Rule).Any)
@@ -307,7 +307,7 @@ func (a *alerts) unwatched(id dag.WorkflowID) (bool, error) {
 	return c == nil, err
 }
 
-// ending describes the end of a run as an event.
+// ending returns the event for the end of a run.
 func ending(r *dag.RunRow, now dag.Micros) *alert.Happening {
 	h := course(&r.Header, now)
 	h.Cause, h.Message, h.Over = string(r.Cause), clean(r.Message), true
@@ -383,7 +383,7 @@ func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 }
 
 // buried applies the alert rules to the end of a run whose rows are invalid, in the batch that ends the run.
-// The caller must call then once the batch has committed.
+// The caller must call the returned function once the batch has committed.
 func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) {
 	if a.read == nil {
 		return func() {}, nil
@@ -424,8 +424,8 @@ type Incidents struct{ e *Engine }
 // NewIncidents returns the Incidents of an engine.
 func NewIncidents(e *Engine) Incidents { return Incidents{e} }
 
-// Change acknowledges or resolves an incident. Another person may acknowledge an acknowledged incident
-// again. It returns ErrConflict if the incident is resolved.
+// Change acknowledges or resolves an incident. A second person may acknowledge an incident that is already
+// acknowledged. Change returns ErrConflict if the incident is resolved.
 func (n Incidents) Change(ctx context.Context, id uuid.UUID, c IncidentChange) error {
 	if err := checkTexts("actor", c.Actor, "reason", c.Reason); err != nil {
 		return err
@@ -454,7 +454,7 @@ func (a *alerts) change(row *store.Incident, c *IncidentChange) error {
 	return nil
 }
 
-// noticed wakes the sender, because there may be notices to send.
+// noticed wakes the sender of notices, because there may be notices to send.
 func (e *Engine) noticed() {
 	if e.cfg.Noticed != nil {
 		e.cfg.Noticed()

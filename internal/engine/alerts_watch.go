@@ -11,8 +11,8 @@ import (
 )
 
 // Most workflows have no alert rules. The owner of a shard finds the workflows with rules by one query, and
-// reads nothing about the others. After a transaction that the store refused, the owner undoes its changes
-// in memory and reads no incident again.
+// reads nothing about other workflows. After a transaction that the store refused, the owner undoes its
+// changes in memory and reads no incident again.
 
 // current has the rules of the current version of a workflow.
 type current struct {
@@ -43,7 +43,7 @@ func (a *alerts) current(id dag.WorkflowID) (*current, error) {
 	return a.watching[id], nil
 }
 
-// alone reads the rules of one workflow, when they cannot be listed.
+// alone reads the rules of one workflow. It is used when the rows of all workflows with rules cannot be read.
 func (a *alerts) alone(id dag.WorkflowID) (*current, error) {
 	wf, err := a.defs.workflow(id)
 	if err != nil || wf.State == store.WorkflowDeleted {
@@ -80,7 +80,7 @@ func (a *alerts) loadWatching() error {
 	return nil
 }
 
-// hold keeps the rules of the current version of a workflow.
+// hold stores the rules of the current version of a workflow in the cache.
 func (a *alerts) hold(k versionOf, rules []alert.Rule) {
 	switch {
 	case a.watching == nil:
@@ -91,8 +91,7 @@ func (a *alerts) hold(k versionOf, rules []alert.Rule) {
 	}
 }
 
-// changes records the new rules of a workflow. The transaction that is being made changes the version or the
-// state of this workflow.
+// changes stores the new rules of a workflow whose version or state is changed by the transaction being made.
 func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
 	a.changed = true
 	if wf.State == store.WorkflowDeleted {
@@ -101,7 +100,7 @@ func (a *alerts) changes(wf *store.Workflow, rules []alert.Rule) {
 	a.hold(versionOf{wf.ID, wf.Version}, rules)
 }
 
-// remember keeps the earlier state of the cache before the transaction being made changes an incident.
+// remember stores the state of the cache before the transaction being made changes an incident.
 func (a *alerts) remember(n *alert.Incident) {
 	if len(a.undo) <= notedMax {
 		a.undo = append(a.undo, noted{ruleOf{n.Workflow, n.Rule}, a.open[n.Workflow][n.Rule]})
@@ -114,8 +113,8 @@ func (a *alerts) settled() {
 	a.undo, a.changed = a.undo[:0], false
 }
 
-// back undoes the changes of transactions that the store has refused. Deadlines are computed again from
-// memory.
+// back undoes the changes of the cache by transactions that the store has refused. It computes deadlines
+// again, from memory.
 func (a *alerts) back() {
 	if !a.loaded || len(a.undo) > notedMax {
 		a.forget()
@@ -132,7 +131,7 @@ func (a *alerts) back() {
 			delete(a.open, of.workflow)
 		}
 	}
-	if a.changed { // the versions whose rules it holds may not exist
+	if a.changed { // watching may hold the rules of versions that were not written
 		a.watching = nil
 	}
 	a.settled()

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// apply applies one item to memory. Its answer waits for the commit.
+// apply applies one item to memory. Its answer is sent after the commit.
 func (w *writer) apply(it *item) {
 	w.tx.rows += rowsPerItem
 	a, known := w.asked(it)
@@ -33,13 +33,14 @@ func (w *writer) apply(it *item) {
 		it.req.Created = w.tx.now.Wall
 		w.tx.batch.Requests = append(w.tx.batch.Requests, *it.req)
 	}
-	if it.note != nil && !known && a.err == nil && a.verdict == dag.Accepted && !a.existing { // a duplicate changes nothing
+	// a duplicate changes nothing, so it gets no audit row
+	if it.note != nil && !known && a.err == nil && a.verdict == dag.Accepted && !a.existing {
 		w.tx.batch.Audit = append(w.tx.batch.Audit, *it.note)
 	}
 	w.tx.answers = append(w.tx.answers, a)
 }
 
-// asked reports whether an item with the same idempotency key came before.
+// asked reports whether the answer for the item's idempotency key is already stored.
 func (w *writer) asked(it *item) (a answer, known bool) {
 	if it.req == nil {
 		return a, false
@@ -109,9 +110,9 @@ type keyOf struct {
 	key      string
 }
 
-// known finds the run that an earlier delivery of the submission has made. It looks for the key. It also
-// looks for the id if the caller chose the id, or if a transaction with an unknown outcome may have applied
-// the submission.
+// known finds the run that an earlier delivery of the submission has made. It searches for the key. It also
+// searches for the id, if the caller chose the id, or if a transaction with an unknown outcome may have
+// applied the submission.
 func (w *writer) known(it *item) (answer, bool) {
 	s := it.submit
 	if r := w.runs[s.ID]; r != nil {
@@ -150,7 +151,7 @@ func (w *writer) known(it *item) (answer, bool) {
 	return sameRun(s, &row.Header), true
 }
 
-// lookForKeys reads the runs under the keys of all submissions at once. If that fails, known reads each key
+// lookForKeys reads the runs for the keys of all submissions at once. If that fails, known reads each key
 // separately.
 func (w *writer) lookForKeys(items []item) {
 	clear(w.tx.looked) // an earlier result may be out of date
@@ -237,9 +238,10 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	}
 	v := r.Step(ev, w.tx.now, &w.tx.fx)
 	if gated && v == dag.Accepted && r.State == dag.RunWaiting && r.Claim != nil {
-		r.PutClaim(nil) // the run asks for its claim when it has passed its gates, like a new run
+		r.PutClaim(nil) // the run asks for its claim once it has passed its gates, like a new run
 	}
-	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) { // the run was revived; it may have ended again in the same step
+	// the run continues after its end; it may have ended again in the same step
+	if r.Gate == gateNone && (r.Unfinished() || v == dag.Accepted) {
 		if w.limits.count(r); r.Gate != gateNone {
 			w.quotas.revived(r)
 		}
@@ -267,8 +269,8 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	return answer{run: it.run, verdict: v}
 }
 
-// waits makes a run that another transaction inserted pass its gates. It returns the reason why a recovered
-// run has to wait.
+// waits makes a run that another transaction inserted pass its gates. It also returns the event to use, with
+// the reason if a recovered run has to wait.
 func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
@@ -292,7 +294,7 @@ func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err
 	return ev, ev.Wait != "", err
 }
 
-// called loads a run for a verb if the run is not in memory because it is queued.
+// called loads a run for a verb, if the run is queued and therefore not in memory.
 func (w *writer) called(r *dag.Run, it *item) (*dag.Run, error) {
 	switch {
 	case r != nil || w.bad[it.run] != "":

@@ -23,7 +23,8 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 		return nil, nil
 	}
 	r, err := w.revived(&page[0], &w.tx.fx)
-	if errors.Is(err, errkind.ErrUnavailable) { // the graph could not be read, so the answer of the admission owner is applied again
+	// the graph could not be read; the answer of the admission owner will be applied again
+	if errors.Is(err, errkind.ErrUnavailable) {
 		return nil, err
 	}
 	if err != nil {
@@ -37,8 +38,9 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 	return r, nil
 }
 
-// standAside drops queued runs from memory after a commit, if there are many and no limit counts them. Their
-// rows hold the whole state, except for runs that a transaction made ahead has changed again.
+// standAside drops queued runs from memory after a commit, if there are many runs and no limit counts the
+// queued ones. The rows hold their whole state. Runs that a transaction made ahead has already changed stay
+// in memory.
 func (w *writer) standAside() {
 	if len(w.runs) < asideMin {
 		return

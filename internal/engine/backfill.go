@@ -14,13 +14,13 @@ import (
 )
 
 // backfills holds the unfinished backfills, as this owner knows them. One transaction writes the cursor
-// (Started), the run and its entry in the backfill. So a crash cannot separate them, and no instant is
-// started twice.
+// (Started), the run and its entry in the backfill. So a crash cannot separate them, and no instant starts
+// two runs.
 type backfills struct {
 	known    map[int64]*store.Backfill
-	instants map[int64][]dag.Micros // the unpacked instants of backfills that start runs
-	open     map[int64]bool         // backfills that may start more runs
-	over     []int64                // backfills that have ended and start no more runs
+	instants map[int64][]dag.Micros // by backfill, the unpacked instants for which runs are started
+	open     map[int64]bool         // backfills that may start more runs now
+	over     []int64                // backfills that have ended
 }
 
 func (b *backfills) forget() {
@@ -139,8 +139,8 @@ func (s *schedule) backfilled(r *dag.Run) error {
 	return nil
 }
 
-// counted counts the end of a run, and reports whether the backfill has changed. If the run had ended
-// before, it was counted then, and only its outcome may differ now.
+// counted counts the end of a run, and reports whether the backfill has changed. A run that had ended before
+// was already counted, and only its outcome may differ now.
 func counted(b *store.Backfill, again, wasGood, good bool) bool {
 	switch {
 	case again && good == wasGood:
@@ -158,7 +158,7 @@ func counted(b *store.Backfill, again, wasGood, good bool) bool {
 }
 
 // buried counts the end of a run whose rows are damaged, in the batch that ends the run. The caller must call
-// then once the batch has committed.
+// the returned function once the batch has committed.
 func (s *schedule) buried(r *dag.RunRow, batch *store.Batch) (then func(), err error) {
 	if r.Fire == nil || r.Fire.Backfill == 0 {
 		return func() {}, nil
@@ -185,7 +185,7 @@ func (s *schedule) buried(r *dag.RunRow, batch *store.Batch) (then func(), err e
 	}, nil
 }
 
-// finished ends a backfill that has no work left.
+// finished ends a backfill that has nothing left to do.
 func finished(b *store.Backfill) {
 	if b.Ended == b.Total && (b.State == store.BackfillRunning || b.State == store.BackfillPaused) {
 		b.State = store.BackfillDone
@@ -272,7 +272,7 @@ func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
 	return at, err
 }
 
-// spoil cancels a backfill whose row is invalid, so that nothing waits for it.
+// spoil cancels a backfill whose row is invalid, because it could never end.
 func (s *schedule) spoil(b store.Backfill, cause error) error {
 	s.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
@@ -359,7 +359,7 @@ func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *stor
 	if b.Total < 1 || b.Parallel < 1 {
 		return b, fmt.Errorf("%w: a backfill has %d instants and runs %d at a time; both are at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
 	}
-	b.ID = e.host.Now().UnixMicro() // chosen here, so that a second application finds the same row
+	b.ID = e.host.Now().UnixMicro() // the id is chosen here, so that a second application finds the same row
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.startBackfill(b) })
 	return a.backfill, err
 }

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// backlogEvery is the greatest age of a backlog on a page of metrics. backlogWait bounds the wait of a
-	// scrape for a new one.
+	// backlogEvery is the greatest age of a backlog on a page of metrics. backlogWait bounds the time for
+	// which a scrape waits for a new backlog.
 	backlogEvery, backlogWait = 5 * time.Second, time.Second
-	// placesShown bounds the placements that are summed. linesShown bounds the lines of queues that are
-	// counted.
+	// placesShown bounds the number of placements that are summed. linesShown bounds the number of queue
+	// lines that are counted.
 	placesShown, linesShown = 10_000, 20_000
-	// topQueues bounds the queues with label values of their own. topGroups bounds the pairs of group and kind.
+	// topQueues bounds the queues that have their own label values. topGroups bounds the pairs of group and
+	// kind.
 	topQueues, topGroups = 200, 200
 )
 
 // backlog is the waiting work of this node at one moment, as its writer sees it.
 type backlog struct {
 	ready     map[string]int64 // tasks by group and kind
-	queues    map[string]int64 // by queue, the runs that wait, or whose tasks wait
+	queues    map[string]int64 // by queue, the runs that wait themselves or have waiting tasks
 	oldest    map[string]dag.Micros
 	names     []string // the names of all queues, if this node grants their slots
 	approvals int
@@ -73,7 +74,7 @@ func lookAtBacklog(ctx context.Context, e *Engine) (*backlog, error) {
 	return b, nil
 }
 
-// look reads the memory of the writer: placements, queues and lines, but no runs.
+// look reads the placements, queues and lines in the writer's memory, but no runs.
 func (b *backlog) look(w *writer) {
 	b.now = w.clock.now().Wall
 	left := placesShown

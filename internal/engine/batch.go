@@ -23,22 +23,24 @@ const (
 )
 
 var (
-	// ErrStale says that the trigger has taken a batch after which this batch does not come: another source of
-	// this trigger runs, or a person has moved its cursor. The source has to begin again from the stored cursor.
+	// ErrStale says that the batch does not follow the last batch that the trigger has taken. Another source
+	// of this trigger runs, or a person has moved its cursor. The source has to begin again from the stored
+	// cursor.
 	ErrStale = errors.New("the batch does not follow the stored cursor")
-	// ErrGateFull says that the trigger has overlap: wait and as many unfinished runs as it may have. The source
-	// keeps the batch and gives it again later.
+	// ErrGateFull says that the trigger has overlap: wait and already has its maximum of unfinished runs. The
+	// source keeps the batch and offers it again later.
 	ErrGateFull = fmt.Errorf("%w: the trigger has as many unfinished runs as it may have", errkind.ErrUnavailable)
 )
 
-// Batch is what a source has read after a position. A source holds one batch at a time, and reads on from
-// Cursor once the batch is taken. Empty Events with another Cursor move the cursor.
+// Batch is what a source has read after a position. A source holds one batch at a time, and continues to read
+// from Cursor once the batch is taken. A Batch without Events but with another Cursor only moves the cursor.
 type Batch struct {
-	// After is the cursor from which the source has read, as the trigger's row has it. nil: no batch was taken
-	// before, or a person has moved the cursor to the beginning or to now (see Position.From).
+	// After is the cursor from which the source has read, equal to the cursor in the trigger's row. It is nil
+	// if no batch was taken before, or if a person has moved the cursor to the beginning or to now (see
+	// Position.From).
 	After []byte
-	// Since is Position.Since as the source has read it. It tells positions without a cursor apart. 0: the
-	// source does not say.
+	// Since is the Position.Since that the source has used. It distinguishes positions without a cursor. 0:
+	// the source does not say.
 	Since dag.Micros
 	// Cursor is the position after the last event: an opaque text of the source.
 	Cursor []byte
@@ -51,22 +53,22 @@ type Batch struct {
 
 // Event is an event that a source has read.
 type Event struct {
-	Key string    // names the event: a key that has fired before starts nothing
-	At  time.Time // when it happened: trigger.time; the zero time: now
+	Key string    // the key of the event: if the key has fired before, the event starts nothing
+	At  time.Time // the time of the event, which is trigger.time; the zero time: now
 	// Value is trigger.event, a JSON value. If the source could not read the event, Value is nil.
 	Value json.RawMessage
-	// Reason describes the event in a few words. Without a Value, it says why the event cannot be used.
+	// Reason describes the event in a few words. If Value is nil, it says why the event cannot be used.
 	Reason string
 }
 
 // Size is what an event adds to the size of a batch.
 func (ev *Event) Size() int { return len(ev.Key) + len(ev.Value) + len(ev.Reason) }
 
-// Taken counts what became of a batch.
+// Taken counts the outcomes of the events of a batch.
 type Taken struct {
 	Fired    int  // runs that were started
 	Existing int  // events whose keys have fired before
-	Filtered int  // events that the filter, start or end of the trigger refuses; they have no ledger line
+	Filtered int  // events that the filter, start or end of the trigger rejects; they have no ledger line
 	Missed   int  // events that cannot be evaluated; each has a ledger line
 	Skipped  int  // events for which a rule of the trigger allowed no run
 	Paused   bool // events were lost, and the trigger is paused because of lost: pause
@@ -77,20 +79,21 @@ type Hearing struct {
 	Starts   []Start // the runs to start, with the keys of their events
 	Missed   []Start // events that cannot be evaluated, with their keys and reasons
 	Filtered int
-	// PauseLost says that the trigger is paused if events were lost.
+	// PauseLost says that lost events pause the trigger.
 	PauseLost bool
 }
 
 // Position is the position of a trigger in the source that it reads.
 type Position struct {
 	Cursor []byte // nil: no batch was taken since From was set
-	// From is now or beginning: where a source without a cursor begins.
+	// From says where a source without a cursor begins: now or beginning.
 	From string
-	// Since is what now means: when the trigger was declared for this source, or its cursor was moved.
+	// Since is the instant that "now" in From means: the time at which the trigger was declared for this
+	// source, or at which its cursor was moved.
 	Since    dag.Micros
-	Taken    dag.Micros // when the last batch with events was taken; 0: never
-	Filtered int64      // since the trigger was declared
-	Lost     int64      // since the trigger was declared
+	Taken    dag.Micros // the time at which the last batch with events was taken; 0: never
+	Filtered int64      // events that the filter has rejected since the trigger was declared
+	Lost     int64      // events that were lost since the trigger was declared
 }
 
 func (b *Batch) check() error {
@@ -118,18 +121,18 @@ func (b *Batch) check() error {
 	return nil
 }
 
-// Intake takes events of sources into triggers.
+// Intake gives the events of sources to triggers.
 type Intake struct{ e *Engine }
 
 // IntakeOf returns the intake of an engine with a Planner.
 func IntakeOf(e *Engine) Intake { return Intake{e} }
 
-// Position returns how far a trigger that a source feeds has come, by its row.
+// Position returns the position of a trigger that a source feeds, according to its row.
 func (in Intake) Position(t *store.Trigger) (Position, error) { return in.e.cfg.Planner.Position(t) }
 
-// Take takes a batch of a trigger's source. One transaction has the runs, the lines of the ledger and the
-// moved cursor. So if the outcome of a call is not known, the batch can be given again: it is taken once, and
-// the other call gets ErrStale. It returns
+// Take takes a batch of a trigger's source. One transaction writes the runs, the lines of the ledger and the
+// moved cursor. So if the outcome of a call is not known, the source can offer the batch again: only one of
+// the calls takes it, and the other gets ErrStale. It returns
 //
 //   - ErrStale if the batch does not follow the stored cursor,
 //   - ErrGateFull while the trigger has overlap: wait and no room,
@@ -145,7 +148,7 @@ func (in Intake) Take(ctx context.Context, k store.TriggerKey, b Batch) (Taken, 
 	if err != nil {
 		return Taken{}, errkind.FromStore("read trigger "+k.Name, err)
 	}
-	// Filters are evaluated here, outside of the writer's goroutine.
+	// Filters are evaluated here, not on the writer's goroutine.
 	h, err := e.cfg.Planner.Hears(&t, &b, dag.Micro(e.host.Now()))
 	if err != nil {
 		return Taken{}, err
@@ -155,7 +158,7 @@ func (in Intake) Take(ctx context.Context, k store.TriggerKey, b Batch) (Taken, 
 	return a.taken, err
 }
 
-// takeBatch applies a batch. h was worked out for a declaration.
+// takeBatch applies a batch. h was computed for the declaration spec.
 func (s *schedule) takeBatch(k store.TriggerKey, b *Batch, h *Hearing, spec []byte) answer {
 	t, pos, err := s.fed(k)
 	if err != nil {
@@ -165,7 +168,7 @@ func (s *schedule) takeBatch(k store.TriggerKey, b *Batch, h *Hearing, spec []by
 		return answer{err: fmt.Errorf("trigger %s: %w", k.Name, ErrStale)}
 	}
 	pol, err := s.planner.Policy(t)
-	if err == nil && !bytes.Equal(t.Spec, spec) { // an edit came in between
+	if err == nil && !bytes.Equal(t.Spec, spec) { // the trigger was edited in between
 		var anew Hearing
 		anew, err = s.planner.Hears(t, b, s.dueNow())
 		h = &anew
@@ -206,7 +209,7 @@ func (s *schedule) fed(k store.TriggerKey) (*store.Trigger, Position, error) {
 }
 
 // roomForBatch returns ErrGateFull if the trigger has the policy wait and no room now. A batch is never
-// divided: if there is any room, all its runs are made, and those above the trigger's limit wait.
+// divided. If there is any room, all runs of the batch are made, and the runs above the trigger's limit wait.
 func (f *firing) roomForBatch(h *Hearing) error {
 	if f.pol.Overlap != OverlapWait || len(h.Starts) == 0 {
 		return nil
@@ -287,7 +290,7 @@ func (f *firing) missed(at dag.Micros, count int64, key, reason string) (bool, e
 		Outcome: store.OutcomeMissed, Reason: reason})
 }
 
-// move writes the row after a batch. A start may have changed the row in this transaction.
+// move writes the trigger's row after a batch. A start in this transaction may have changed the row, too.
 func (f *firing) move(b *Batch, h *Hearing, pos Position, done *Taken) error {
 	pos.Cursor = b.Cursor
 	pos.Filtered += int64(h.Filtered)
@@ -314,15 +317,15 @@ func (f *firing) move(b *Batch, h *Hearing, pos Position, done *Taken) error {
 	return nil
 }
 
-// Seek says where the source of a trigger reads on: after a cursor, or without one from From.
+// Seek is a new position for the source of a trigger: after a cursor or, without a cursor, as From says.
 type Seek struct {
 	Cursor []byte
 	From   string // now or beginning
 }
 
-// Seek moves the cursor of a trigger that a source feeds. The source that runs gets ErrStale for its next
-// batch. Events before the new position that have fired do not fire again, as long as the ledger has their
-// lines. once is as in SetState.
+// Seek moves the cursor of a trigger that a source feeds. The running source gets ErrStale for its next
+// batch. Events before the new position that have already fired do not fire again, as long as the ledger has
+// their lines. once is as in SetState.
 func (in Intake) Seek(ctx context.Context, k store.TriggerKey, to Seek, once *store.Request) (Position, error) {
 	if len(to.Cursor) > CursorBytesMax {
 		return Position{}, fmt.Errorf("%w: a cursor of %d bytes, at most %d", errkind.ErrInvalid, len(to.Cursor), CursorBytesMax)

@@ -13,9 +13,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A call starts a run of another workflow and waits for its end. Parent and child may be of different shards,
-// so they communicate by messages. If a transaction decides something about the other run, it contains that
-// decision: as a message row, or as a step of the other run if this node owns that run, too.
+// A call starts a run of another workflow and waits for its end. Parent and child may be in different shards,
+// so they communicate by messages. If a transaction decides something about the other run, it also writes
+// that decision. It writes a message row or, if this node owns the other run, too, a step of that run.
 //
 //   - The parent's attempt names its child before the child exists: the transaction of the parent's shard
 //     that writes the name also sends the start. The child's id is derived from the attempt, so a start
@@ -23,7 +23,7 @@ import (
 //   - The end of a child makes the parent's owner look: it reads the child's rows and settles the call with
 //     them. A reload of the parent also looks, so the message may be lost.
 
-// childLetter is a message to the owner of a child run, or of a parent.
+// childLetter is a message to the owner of a child run or of a parent run.
 type childLetter struct {
 	Workflow dag.WorkflowID `json:"workflow"` // the workflow of the run that the message is about
 	Start    *childStart    `json:"start,omitempty"`
@@ -35,37 +35,36 @@ type childLetter struct {
 // childStart requests a child run, or another generation of an existing one.
 type childStart struct {
 	Run        dag.RunID      `json:"run"`
-	Generation int32          `json:"generation"` // 1: a new run
+	Generation int32          `json:"generation"` // 1: make a new run
 	Workflow   dag.WorkflowID `json:"workflow"`
 	Version    int32          `json:"version"`
 	Priority   dag.Priority   `json:"priority"`
 	User       string         `json:"user"`
 	Params     []byte         `json:"params"`
 	Fire       []byte         `json:"fire"`            // packed, without tags
-	Tags       dag.Tags       `json:"tags,omitempty"`  // of the caller; nodes of earlier versions ignore them
-	Graph      []byte         `json:"graph,omitempty"` // packed: of an errand
+	Tags       dag.Tags       `json:"tags,omitempty"`  // the caller's tags; nodes of earlier versions ignore them
+	Graph      []byte         `json:"graph,omitempty"` // packed, for the run of an errand
 }
 
 func (s *childStart) child() dag.Child {
 	return dag.Child{Run: s.Run, Generation: s.Generation, Workflow: s.Workflow}
 }
 
-// childOrder tells the owner of a child run to apply an order that the parent has received: stop, kill,
-// pause or resume.
+// childOrder makes the owner of a child run apply a verb that the parent has received: stop, kill, pause or
+// resume.
 type childOrder struct {
 	Run    dag.RunID  `json:"run"`
 	Intent dag.Intent `json:"intent"`
 	Reason string     `json:"reason"`
 }
 
-// childLook tells a parent's owner that a child has ended.
+// childLook informs a parent's owner that a child has ended.
 type childLook struct {
 	Run  dag.RunID  `json:"run"`
 	Task dag.TaskID `json:"task"`
 }
 
-// childOf chooses the run that a call starts: the run of an earlier attempt, if that run can continue, or a
-// new one.
+// childOf chooses the run for a call: the run of an earlier attempt, if that run can continue, or a new run.
 func (c *calls) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow, is *Prepared) (*childStart, error) {
 	line, err := lineOf(row, is)
 	if err != nil {
@@ -108,9 +107,9 @@ func (c *calls) childOf(ctx context.Context, row *dag.RunRow, a *dag.AttemptRow,
 	return s, nil
 }
 
-// sameVersion reports whether a run has the version that a call wants. A workflow of emitted tasks is
-// compared by content and not by version number: other emitted tasks may have come in between, and then the
-// same tasks have another number.
+// sameVersion reports whether a run has the version that a call wants. For a workflow of emitted tasks it
+// compares the content and not the version number: if other tasks were emitted in between, the same tasks
+// have another number.
 func (c *calls) sameVersion(ctx context.Context, was *dag.RunRow, is *Prepared) (bool, error) {
 	if was.Workflow != is.Workflow || !is.Exact || was.Version == is.Version {
 		return was.Workflow == is.Workflow, nil
@@ -136,8 +135,8 @@ func sameGiven(params []byte, is *Prepared) bool {
 	return !slices.ContainsFunc(is.Given, func(name string) bool { return !bytes.Equal(was[name], now[name]) })
 }
 
-// lineOf returns the ancestors of a child of the run. It refuses a workflow that is already among them,
-// because that workflow would call itself without end.
+// lineOf returns the ancestors of a child of the run. It returns an error if the child's workflow is already
+// among them, because that workflow would call itself without end.
 func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 	var line []dag.Ancestor
 	if p := row.Parent(); p != nil {
@@ -165,7 +164,7 @@ func (c *calls) sendChild(l letter) error {
 		c.txn().letters[wf.Shard] = append(c.txn().letters[wf.Shard], l)
 		return nil
 	}
-	if c.shardCount() > 1 { // the next owner may have a row that this process has not read; the fence decides
+	if c.shardCount() > 1 { // the next owner may have a row that this process has not read, so the transaction needs the fence
 		c.txn().addressed = append(c.txn().addressed, wf.Shard)
 	}
 	return c.hearChild(l.Child)
@@ -182,7 +181,7 @@ func (c *calls) hearChild(l *childLetter) error {
 		return c.hearReleased(l.Released)
 	case l.Order != nil:
 		it := item{run: l.Order.Run, ev: dag.Event{Kind: dag.EvIntent, Intent: l.Order.Intent, Task: dag.LeaderTask, Actor: "skein", Reason: clean(l.Order.Reason)}}
-		return c.event(&it).err // like a person's verb, because the run may have to ask for its claim again
+		return c.event(&it).err // like a verb of a person, because the run may have to wait for its claim again
 	case l.Look != nil:
 		if r := c.inMemory()[l.Look.Run]; r != nil {
 			if a := r.Attempt(l.Look.Task); a != nil {
@@ -228,10 +227,10 @@ func (c *calls) startChild(s *childStart) error {
 	return c.catchUp(r)
 }
 
-// catchUp applies the parent's present intent to a run that a call has started. An order may overtake the
-// start and find no run, because the start travels as a message if another node owned the child's shard. An
-// order is committed before it is delivered here, or its sender is in this memory. So the state of the
-// parent makes up for an order that came too early.
+// catchUp applies the parent's present intent to a run that a call has started. An order may arrive before
+// the start and find no run, because the start is a message if another node owned the child's shard. The
+// sender of an order has either committed the parent's intent, or has it in this memory. So catchUp finds the
+// intent of an order that came too early.
 func (c *calls) catchUp(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	intent, a := dag.IntentRun, (*dag.AttemptRow)(nil)
@@ -265,7 +264,7 @@ func (c *calls) catchUp(r *dag.Run) error {
 	return nil
 }
 
-// recoverChild begins the generation of a child that its parent's call waits for.
+// recoverChild begins the generation of a child for which its parent's call waits.
 func (c *calls) recoverChild(s *childStart) error {
 	r := c.inMemory()[s.Run]
 	if r == nil {
@@ -277,7 +276,7 @@ func (c *calls) recoverChild(s *childStart) error {
 			return nil
 		}
 	}
-	if r.State.Terminal() && r.Generation < s.Generation { // the run asks for its claim again
+	if r.State.Terminal() && r.Generation < s.Generation { // the run waits for its claim again
 		it := item{run: s.Run, ev: dag.Event{Kind: dag.EvRecover, Task: dag.LeaderTask, Actor: "skein", Reason: "its parent was recovered"}}
 		if a := c.step(&it, r); a.err != nil {
 			return a.err
@@ -297,7 +296,7 @@ func (c *calls) recoverChild(s *childStart) error {
 	return nil
 }
 
-// orders sends the orders of this transaction's steps to child runs.
+// orders sends the orders to child runs that the steps of this transaction have made.
 func (c *calls) orders() error {
 	for i := 0; i < len(c.txn().fx.Orders); i++ {
 		o := c.txn().fx.Orders[i]
@@ -310,7 +309,7 @@ func (c *calls) orders() error {
 	return nil
 }
 
-// tellParent makes the parent's owner look at a child that has ended.
+// tellParent makes the owner of the parent examine a child that has ended.
 func (c *calls) tellParent(r *dag.Run) error {
 	p := r.Parent()
 	if p == nil {
@@ -324,8 +323,8 @@ func (c *calls) tellParent(r *dag.Run) error {
 }
 
 // ended turns the end of a child into the end of its call. It returns no item while the child runs. If the
-// child runs although its parent is to end, a person has resumed the child after the order, so the order is
-// sent again.
+// child runs although its parent is being ended, a person has resumed the child after the order, so ended
+// sends the order again.
 func (c *calls) ended(ctx context.Context, p *dag.Prepare, child dag.Child, parent *dag.RunRow) (item, error) {
 	row, err := c.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {

@@ -10,9 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// calls processes deferred tasks. Helpers find out what the tasks wait for (prepare.go), outputs of a
-// foreach are joined (foreach.go), and messages are exchanged with the runs that calls have started
-// (call.go). It owns the list of tasks to be prepared. A load of a run lists its deferred tasks again.
+// calls processes deferred tasks. Its helpers find out what the tasks wait for (prepare.go). It joins the
+// outputs of a foreach (foreach.go), and exchanges messages with the runs that calls have started (call.go).
+// It owns the list of tasks to be prepared. A load of a run adds the deferred tasks of the run to the list
+// again.
 type calls struct {
 	queue preparing
 
@@ -25,7 +26,7 @@ type calls struct {
 	inbox    *inbox
 	host     host.Host
 	log      *slog.Logger
-	// makeRelease makes the workflow of errands. It is nil if another component does.
+	// makeRelease makes the workflow of errands. It is nil if another component makes that workflow.
 	makeRelease func(context.Context) error
 	hindrance   hindrance
 	callsCore

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// sweeper is the actor of a check in a run's history.
+// sweeper is the actor of sweeps in the history of a run.
 const sweeper = SystemNamespace + "/" + RecoveryName
 
 // CheckAll makes the writer compare runs of owned shards with their rows and repair differences. It returns
@@ -39,7 +39,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, nil
 	case s.Fault == FaultCircle:
 		return w.breakCircle(s)
-	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run waits in its order
+	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run is queued, so it waits for a good reason
 		return false, nil
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})
@@ -59,7 +59,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	var f found
 	r, err := w.takeUp(&page[0], &f)
 	if err != nil {
-		w.unsure = errors.Join(w.unsure, err) // the run is not in memory now
+		w.unsure = errors.Join(w.unsure, err) // the run was dropped and could not be loaded
 		return false, err
 	}
 	if r == nil {
@@ -71,7 +71,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 		return false, err
 	}
 	fault, why := w.fault(s, before, r, &f)
-	if fault != "" { // the line of the fault comes first, because the next steps may end the run
+	if fault != "" { // the fault is recorded first, because the next steps may end the run
 		w.todo.push(item{run: r.ID, ev: dag.Event{Kind: dag.EvCheck, Fault: fault, Actor: sweeper, Reason: why}})
 	}
 	for _, h := range s.Lost {
@@ -87,7 +87,7 @@ func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	return fault != "", nil
 }
 
-// breakCircle ends a run that waits in a cycle, if its wait has not changed.
+// breakCircle ends a run that waits in a cycle, unless the run's wait has changed since.
 func (w *writer) breakCircle(s *Suspect) (fixed bool, err error) {
 	r := w.runs[s.Run]
 	if r == nil {
@@ -119,7 +119,7 @@ func holds(r *dag.Run, h *Held) bool {
 	return held && by == h.Handler && token == h.Token
 }
 
-// fault describes the fault of a run that was just loaded. before is its earlier state in memory.
+// fault describes the fault of a run that was just loaded. before is the run as it was in memory.
 func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why string) {
 	for i := range s.Lost {
 		if holds(r, &s.Lost[i]) {

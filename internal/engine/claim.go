@@ -10,18 +10,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file contains what a run's owner does for the run's claim. If this node is also the admission owner,
-// the same transaction decides. Otherwise the owner sends a message, and the answer is another message.
+// This file contains what the owner of a run does about the run's claim. If this node is also the admission
+// owner, the same transaction decides about the claim. Otherwise the owner sends a message, and the answer
+// comes in another message.
 
-// queueUp makes a run ask for its claim, after it has passed the limits of its trigger and its workflow. why
-// names the claim for which the run has to wait.
+// queueUp makes a run ask for its claim after it has passed the limits of its trigger and its workflow. why
+// says which claim the run has to wait for.
 func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error) {
 	var c *dag.Claim
 	if r.Claim == nil {
 		if c, d, err = l.claimOf(r); c == nil {
 			return "", d, err
 		}
-	} else { // the run asks again: it was paused meanwhile, or is in a new generation
+	} else { // the run asks again, because it was paused meanwhile or is in a new generation
 		again := *r.Claim
 		c = &again
 	}
@@ -73,7 +74,7 @@ func (l *limits) released(r *dag.RunRow, b *store.Batch) {
 	over.Stage = dag.ClaimOver
 	r.Claim = &over
 	if l.held(store.GateShard) != nil {
-		l.forgetAdmission() // the next transaction loads it without this run
+		l.forgetAdmission() // the next transaction loads the state without this run
 		return
 	}
 	b.Messages = append(b.Messages, store.Message{From: r.Shard, To: store.GateShard, Created: r.FinishedAt,
@@ -92,7 +93,7 @@ func (l *limits) lend(r *dag.Run) {
 	l.admission.Lend(r.ID, c.Asked)
 }
 
-// rejoin queues a suspended run again, before new ones.
+// rejoin queues a suspended run again, before new runs.
 func (l *limits) rejoin(r *dag.Run) {
 	c := *r.Claim
 	c.Stage, c.Asked = dag.ClaimAgain, max(l.txn().now.Wall, c.Asked+1)
@@ -104,8 +105,8 @@ func (l *limits) rejoin(r *dag.Run) {
 	l.admission.AskAgain(&admission.Claimant{Run: r.ID, Shard: r.Shard, Claim: &c})
 }
 
-// claimed updates the claim of a run after a change of its state. It is called for every run that a
-// transaction touches.
+// claimed requests or gives up the claim of a run after a change of the run's state. It is called for every
+// run that a transaction touches.
 func (l *limits) claimed(r *dag.Run) {
 	switch c := r.Claim; {
 	case !r.Unfinished():
@@ -158,7 +159,7 @@ func denial(d *admission.Denial) dag.Event {
 	return dag.Event{Kind: dag.EvDeny, Cause: d.Cause, Reason: d.Why, Skip: d.Skip}
 }
 
-// asking returns the run if it waits for this answer of the admission owner, or nil.
+// asking returns the run if it waits for this answer of the admission owner, and nil otherwise.
 func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	r, err := l.fetch(id)
 	if err != nil || r == nil || !asks(r.Claim, asked) {
@@ -167,19 +168,19 @@ func (l *limits) asking(id dag.RunID, asked dag.Micros) (*dag.Run, error) {
 	return r, nil
 }
 
-// asks reports whether a run waits now with this request.
+// asks reports whether a run waits now for the request of this time.
 func asks(c *dag.Claim, asked dag.Micros) bool {
 	return c != nil && c.Asked == asked && (c.Stage == dag.ClaimAsked || c.Stage == dag.ClaimAgain)
 }
 
-// goOn continues a run whose claim was granted. It returns false if the run no longer asks for that claim.
+// goOn continues a run whose claim was granted. It returns false if the run no longer waits for that claim.
 func (l *limits) goOn(id dag.RunID, granted *dag.Claim) (bool, error) {
 	r, err := l.asking(id, granted.Asked)
 	if r == nil {
 		return false, err
 	}
 	r.PutClaim(granted)
-	if r.State != dag.RunWaiting { // the run was suspended
+	if r.State != dag.RunWaiting { // the run is suspended, not waiting
 		l.txn().rows += rowsPerItem
 		l.touch(r)
 		return true, nil
@@ -206,7 +207,7 @@ func (l *limits) listen(said *word) error {
 	}
 	switch said.Kind {
 	case wordGrant:
-		_, err := l.goOn(said.Run, said.Claim) // a run that has left has already sent a message about that
+		_, err := l.goOn(said.Run, said.Claim) // if the run no longer waits, it has already sent a message about that
 		return err
 	case wordDeny:
 		return l.sendAway(said.Run, said.Claim, &admission.Denial{Cause: said.Cause, Why: said.Why, Skip: said.Skip})
@@ -215,8 +216,8 @@ func (l *limits) listen(said *word) error {
 }
 
 // stillAsks reports whether the run still waits for the claim of this message. The message may be old: while
-// the admission owner loaded the rows, an owner of both shards may have admitted the run, and the run may
-// have ended. Such a run would never return the grant.
+// the admission owner loaded the rows, another node that owned both shards may have admitted the run, and the
+// run may have ended. Such a run would never return the grant.
 func (l *limits) stillAsks(said *word) (bool, error) {
 	if r := l.inMemory()[said.Run]; r != nil {
 		return asks(r.Claim, said.Claim.Asked), nil

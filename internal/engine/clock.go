@@ -7,15 +7,15 @@ import (
 )
 
 // clock makes the pair of times that Step gets. Wall is the store's clock at the last transaction plus the
-// time that has elapsed here since. It never goes backwards while the shards are owned. Mono is the time
-// since the shards were taken.
+// time that has passed here since. Wall never goes backwards while the shards are owned. Mono is the time
+// that has passed since the shards were taken.
 type clock struct {
 	read  func() time.Time // reads the clock of this machine
 	taken time.Time        // monotonic
 	asOf  time.Time        // monotonic
 	wall  dag.Micros
 	era   dag.Era
-	floor dag.Era // attempts of eras before this one end
+	floor dag.Era // attempts of an era before this one are lost
 }
 
 func (c *clock) start(wall dag.Micros) {

@@ -23,19 +23,18 @@ const clusterWide dag.WorkflowID = 0
 type overseen struct {
 	seen  bool
 	rules *alert.ClusterRules
-	// stood has the conditions that were true, by key, with their causes; nil: no observation since the
-	// incidents were loaded.
+	// stood has the conditions that were true in the last observation, by key, with their causes; nil: there
+	// was no observation since the incidents were loaded.
 	stood map[string]string
 }
 
 const (
-	// dismissedFor is the time for which a new owner respects that a person has resolved an alert whose
-	// condition is still true.
+	// dismissedFor is how long a new owner respects that a person has resolved an alert whose condition is
+	// still true.
 	dismissedFor = dag.Micros(24 * 3600 * 1_000_000)
-	// overseeAgain is the delay after which an escalation is examined again, if it was due before the first
-	// observation of this owner.
+	// overseeAgain is the delay of an escalation that was due before the first observation of this owner.
 	overseeAgain = dag.Micros(5_000_000)
-	// openingsMax bounds the conditions for which one observation looks for earlier incidents. Each look is
+	// openingsMax bounds the conditions for which one observation searches earlier incidents. Each search is
 	// a read, during which runs wait.
 	openingsMax = 100
 	// conditionOver is the reason for which an alert about the cluster ends.
@@ -59,7 +58,8 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	for i := range standing {
 		stood[standing[i].Key] = standing[i].Finding.Cause
 	}
-	for _, key := range slices.Sorted(maps.Keys(a.open[clusterWide])) { // first, because it makes room for new incidents
+	// resolved incidents come first, because they make room for new ones
+	for _, key := range slices.Sorted(maps.Keys(a.open[clusterWide])) {
 		is := a.open[clusterWide][key]
 		switch {
 		case rules.Named(is.Detail.Of) == nil:
@@ -77,7 +77,7 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 			continue
 		}
 		if reads >= openingsMax || !alert.Room(a.open[clusterWide], s.Rule.Name, s.Finding.Event) {
-			delete(stood, s.Key) // a later observation opens it
+			delete(stood, s.Key) // a later observation opens the incident
 			continue
 		}
 		reads++
@@ -93,8 +93,9 @@ func (a *alerts) observe(rules *alert.ClusterRules, f *alert.Findings) error {
 	return nil
 }
 
-// stood reports whether the condition was true in the last observation, too. If a person has resolved its
-// incident, the incident opens again only after the condition has ended once.
+// stood reports whether the condition was also true in the last observation. In that case its incident was
+// opened before. If a person has resolved the incident, it opens again only after the condition has ended
+// once.
 func (a *alerts) stood(s *alert.ClusterIncident) bool {
 	cause, stood := a.overseen.stood[s.Key]
 	return stood && cause == s.Finding.Cause
@@ -123,7 +124,8 @@ func stands(stood map[string]string, key string) bool {
 	return is
 }
 
-// wokenCluster processes a moment of an incident about the cluster: an escalation, or the end of a silence.
+// wokenCluster processes a moment of an incident about the cluster: an escalation is due, or a silence has
+// ended.
 func (a *alerts) wokenCluster(key string) {
 	is := a.open[clusterWide][key]
 	switch {
@@ -135,7 +137,7 @@ func (a *alerts) wokenCluster(key string) {
 	}
 }
 
-// QueueAges returns, by queue, the waiting time of the first run. A node that does not grant queue slots
+// QueueAges returns, by queue, how long the first run has waited. A node that does not grant queue slots
 // returns nothing.
 func QueueAges(ctx context.Context, e *Engine) (map[string]time.Duration, error) {
 	b, err := lookAtBacklog(ctx, e)

@@ -25,7 +25,7 @@ type core interface {
 	helper(func(context.Context)) // runs a function in a goroutine of its own, until the writer ends
 }
 
-// stepSelf applies an event of the engine itself.
+// stepSelf applies an event that the engine itself makes.
 func (w *writer) stepSelf(r *dag.Run, ev dag.Event) {
 	w.tx.current = r
 	r.Step(&ev, w.tx.now, &w.tx.fx)

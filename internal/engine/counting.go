@@ -10,13 +10,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The first quota of runs of a namespace needs a count of its unfinished runs, which reads all of them. The
-// writer continues meanwhile: a helper reads the runs at one instant, and the writer notes each run that
-// begins or ends. Afterwards the writer adds the changes of the transactions after that instant.
+// The first quota of runs of a namespace needs the number of its unfinished runs, and to count them, all of
+// them must be read. The writer does not wait for this: a helper reads the runs as of one instant, and the
+// writer notes each run that begins or ends. Afterwards the writer adds the changes made by transactions
+// after that instant.
 
 // counting is a count in progress.
 type counting struct {
-	since []move // of transactions since the count began
+	since []move // the changes by transactions since the count began
 	done  atomic.Pointer[countResult]
 }
 
@@ -28,7 +29,8 @@ type move struct {
 	n        int64
 }
 
-// movesMax bounds the moves of one count. If there are more, the writer makes the count itself.
+// movesMax bounds the moves that are noted during one count. If there are more, the writer counts the runs
+// itself.
 const movesMax = 1 << 20
 
 // countResult is the result of a count.
@@ -40,8 +42,8 @@ type countResult struct {
 
 func (c *counting) over() bool { return c.done.Load() != nil || len(c.since) > movesMax }
 
-// countsBeside begins a count or takes the result of one. It returns false if the writer must count all runs
-// itself: the owned shards have changed, or the count has failed.
+// countsBeside begins a count, or takes the result of one. It returns false if the writer must count all runs
+// itself, because the owned shards have changed or the count has failed.
 func (q *quotas) countsBeside() bool {
 	set := q.known.is.Load()
 	if !q.loaded || q.slow || set == nil || (set.counts || q.set.counts) && !q.sameShards() {
@@ -83,8 +85,8 @@ func (q *quotas) countsBeside() bool {
 	return true
 }
 
-// take adds the result of a count to the counts. It is called when the store has everything that the writer
-// knows.
+// take adds the result of a count to the counts. The caller calls it while the store has everything that the
+// writer knows.
 func (q *quotas) take(c *counting, is *countResult) error {
 	pending := q.pending
 	q.counting, q.pending = nil, nil
@@ -168,13 +170,13 @@ func (q *quotas) unmove(r *recount) {
 }
 
 const (
-	// heldMax bounds the wait for a count, and heldEach is the time between two checks.
+	// heldMax bounds the time for which held waits, and heldEach is the time between two checks.
 	heldMax  = 10 * time.Second
 	heldEach = 20 * time.Millisecond
 )
 
-// held waits until this node enforces the quotas that were read last. If the count for a first quota takes
-// longer than heldMax, held returns, and the node enforces the quotas when the count has ended.
+// held waits until this node enforces the quotas that it has read last. If counting for a first quota takes
+// longer than heldMax, held returns, and the node enforces the quotas later, when it has counted.
 func (n Namespaces) held(ctx context.Context) {
 	e := n.e
 	set := e.quotas.is.Load()

@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// triggers holds the rows of triggers as this owner knows them; nil means that there is no row of that key.
-// Only the owner changes them, so the memory is exact.
+// triggers holds the rows of triggers as this owner knows them; a nil entry means that there is no row with
+// that key. Only the owner changes the rows, so the memory is exact.
 type triggers struct {
 	known map[store.TriggerKey]*store.Trigger
 	// touched are the triggers that were written or dropped since the current read of due rows began. For
@@ -25,7 +25,7 @@ type triggers struct {
 	heardSince time.Time
 }
 
-// triggersMax bounds the triggers in memory. A dropped one is read again when needed.
+// triggersMax bounds the triggers in memory. A trigger that was dropped is read again when it is needed.
 const triggersMax = 10_000
 
 func (t *triggers) forget() {
@@ -61,7 +61,7 @@ func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
 	return &t, nil
 }
 
-// owned returns a trigger like trigger. It is an error if there is none, or if another node owns it.
+// owned is like trigger, but returns an error if there is no trigger, or if another node owns it.
 func (s *schedule) owned(k store.TriggerKey) (*store.Trigger, error) {
 	t, err := s.trigger(k)
 	switch {
@@ -77,8 +77,8 @@ func keyOfTrigger(t *store.Trigger) store.TriggerKey {
 	return store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
 }
 
-// putTrigger writes a changed row. A second change in one transaction goes into the row of the first,
-// because a store may apply a batch as sets.
+// putTrigger writes a changed row. If the transaction changes a trigger twice, the second change goes into
+// the same row, because a store may apply the rows of a batch in any order.
 func (s *schedule) putTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Modified = s.txn().now.Wall
@@ -107,7 +107,7 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	k := keyOfTrigger(&t)
 	t.Revision, t.Created, t.Modified = 1, s.txn().now.Wall, s.txn().now.Wall
 	s.txn().declared = true
-	s.limits.again(k) // runs of an earlier trigger with this name may be waiting
+	s.limits.again(k) // runs of an earlier trigger with this name may be waiting at its gate
 	if s.restored(t) {
 		return
 	}
@@ -117,8 +117,8 @@ func (s *schedule) insertTrigger(t store.Trigger) {
 	s.due.sooner(t.Next)
 }
 
-// restored handles a row that is deleted and declared again in one transaction. It turns both into an
-// update, because a store inserts before it deletes.
+// restored handles a trigger that is deleted and declared again in one transaction. It turns the two changes
+// into an update, because a store inserts before it deletes.
 func (s *schedule) restored(t store.Trigger) bool {
 	b := &s.txn().batch
 	i := slices.IndexFunc(b.TriggerDeletes, func(o store.Trigger) bool { return o.Workflow == t.Workflow && o.Name == t.Name })
@@ -139,8 +139,8 @@ func (s *schedule) deleteTrigger(t *store.Trigger) {
 	s.limits.gates.open[keyOfTrigger(t)] = true // the trigger has no limit any more
 }
 
-// settleChanged decides the due instants of triggers that a declaration changes or drops, by their old
-// declaration. So an edit neither fires past instants nor loses them.
+// settleChanged decides the due instants of triggers that a declaration changes or drops. It uses their old
+// declaration. So an edit neither fires past instants nor loses due ones.
 func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
 	is, err := s.triggersOf(wf.ID)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *schedule) settleChanged(wf *store.Workflow, d *Declaration) error {
 
 func sameTrigger(a, b *store.Trigger) bool { return a.Kind == b.Kind && bytes.Equal(a.Spec, b.Spec) }
 
-// declare makes the rows of a workflow's triggers equal to its current version. The changed triggers must be
-// settled before.
+// declare makes the rows of a workflow's triggers equal to its current version. The caller must have settled
+// the changed triggers before (settleChanged).
 func (s *schedule) declare(wf *store.Workflow, d *Declaration) error {
 	is, err := s.triggersOf(wf.ID)
 	if err != nil {
@@ -199,12 +199,13 @@ func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micro
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
 	if t.Kind == was.Kind {
-		t.Data, t.Since = was.Data, was.Since // Begin keeps the part that survives an edit
+		t.Data, t.Since = was.Data, was.Since // Begin keeps the part of these values that survives an edit
 	}
 	if err := s.planner.Begin(&t, now); err != nil {
 		return err
 	}
-	if was.State == store.TriggerPaused && was.Actor != "" && t.State == store.TriggerActive { // a person paused it
+	// a person paused the trigger, so it stays paused
+	if was.State == store.TriggerPaused && was.Actor != "" && t.State == store.TriggerActive {
 		t.State, t.Actor, t.Reason, t.Next = store.TriggerPaused, was.Actor, was.Reason, 0
 	}
 	s.putTrigger(t)
@@ -246,7 +247,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 	return t, nil
 }
 
-// undecided records in the ledger that instants of a trigger with an unreadable row were due.
+// undecided writes to the ledger that instants of a trigger with an unreadable row were due.
 func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) error {
 	s.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
@@ -310,8 +311,8 @@ func sortedNames(m map[string]*store.Trigger) []string {
 	return names
 }
 
-// PauseTrigger stops a trigger from firing, or lets it fire again. The instants that pass in between are
-// recorded as skipped, in one line. For once, see SetState.
+// PauseTrigger stops a trigger from firing, or lets it fire again. The instants during the pause are recorded
+// as skipped, in one line of the ledger. For once, see SetState.
 func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
 		return err
@@ -326,7 +327,7 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 	})
 }
 
-// Pause contains the person who pauses or resumes a trigger, and the reason.
+// Pause says which person pauses or resumes a trigger, and why.
 type Pause struct {
 	Resume bool
 	Actor  string
@@ -348,7 +349,7 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	}
 	now := s.dueNow()
 	if t, err = s.settled(t, now); err != nil {
-		s.broken(err) // this transaction may have decided some of the due instants
+		s.broken(err) // the trigger fails, but this transaction may already have decided some of its due instants
 		return err
 	}
 	next := *t
@@ -360,7 +361,7 @@ func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
 	default:
 		next.State, next.Actor, next.Reason = store.TriggerActive, "", ""
 		if t.Kind == kindFile {
-			next.Since = now // files that arrived during the pause count as old
+			next.Since = now // files that arrived during the pause do not fire
 		}
 		clear(s.triggers.heard) // the trigger reacts to ends of runs again
 	}

@@ -20,9 +20,9 @@ type Definition struct {
 	Digest          []byte // digest of source and files
 	Files           []store.File
 	User            string
-	// Revision, if not 0, is the revision that the caller expects (If-Match).
+	// Revision is the revision that the caller expects (If-Match), or 0.
 	Revision int64
-	// Beside, if not nil, is the shard of a new workflow.
+	// Beside is the shard for a new workflow. If it is nil, the engine chooses one.
 	Beside *dag.ShardID
 }
 
@@ -31,19 +31,19 @@ type definition struct {
 	id              dag.WorkflowID // 0: the workflow of that name, or a new one
 	namespace, name string
 	version         *store.Version // a new version
-	current         int32          // the version to roll back to
+	current         int32          // for a rollback, the version to make current
 	state           string         // a new state
 	revision        int64          // If-Match; 0: any
 	clock           reading
 	beside          *dag.ShardID
 }
 
-// definitions holds the workflows of the owned shards. Only the owner changes them, so these copies are
-// exact. The copy of a gateway may be older.
+// definitions holds the workflows of the owned shards. Only the owner changes them, so its copies are exact.
+// The copies of a gateway may be older.
 type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
 	names  *directory     // the copies of the gateways
-	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0: not known
+	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0: it is not known
 	// release is the workflow of errands; 0: not known.
 	release dag.WorkflowID
 
@@ -75,8 +75,8 @@ func (d *definitions) forget() {
 	d.names.forget()
 }
 
-// trim drops definitions. It is called between transactions, because a transaction must find the definitions
-// that it changed.
+// trim drops definitions from memory. It is called between transactions, because a transaction must find the
+// definitions that it changed.
 func (d *definitions) trim() {
 	if len(d.known) > definitionsMax {
 		d.forget()
@@ -118,9 +118,9 @@ func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.
 	return d.workflow(wf.ID)
 }
 
-// fresh prepares a new workflow. The workflow joins the shard of the given workflow. Without one it joins the
-// shard with the fewest workflows, so that they spread evenly. fresh returns Elsewhere if another node owns
-// the shard.
+// fresh prepares a new workflow. The workflow joins the shard beside. If beside is nil, it joins the shard
+// with the fewest workflows, so that workflows are spread evenly. fresh returns Elsewhere if another node
+// owns the shard.
 func (d *definitions) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {
 	wf := store.Workflow{Namespace: namespace, Name: name}
 	first, owns := d.firstShard()
@@ -143,8 +143,8 @@ func (d *definitions) fresh(namespace, name string, beside *dag.ShardID) (store.
 	return wf, d.here(wf.Shard)
 }
 
-// emptiest returns the owned shard with fewest workflows. Among several of these it takes one whose owner
-// has fewest.
+// emptiest returns the shard with the fewest workflows among the owned ones. Among equal shards it prefers
+// one whose owner has the fewest workflows.
 func emptiest(rows []store.ShardRow) dag.ShardID {
 	of := map[dag.HandlerID]int{}
 	for i := range rows {
@@ -166,9 +166,9 @@ func emptiest(rows []store.ShardRow) dag.ShardID {
 	return rows[best].ID
 }
 
-// Apply makes a version of a definition. If new runs already get the same definition, it returns that
-// version, and created is false. If the newest version is equal but an older one is current, the newest
-// becomes current again.
+// Apply makes a version of a definition. If the current version has the same definition, Apply returns it,
+// and created is false. If the newest version has the same definition but an older version is current, Apply
+// makes the newest current again.
 func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, created bool, err error) {
 	if err := checkTasks(e, d.Namespace, d.Tasks); err != nil {
 		return w, false, err
@@ -177,7 +177,8 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	switch {
 	case err == nil:
 		v, err := e.store.Version(ctx, is.ID, is.Version)
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // retention may have deleted the version during a rollback to that version
+		// retention may have deleted the version while a rollback to it was under way
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return w, false, errkind.FromStore("read the current version", err)
 		}
 		if err == nil && bytes.Equal(v.Digest, d.Digest) && (d.Revision == 0 || d.Revision == is.Revision) {
@@ -191,8 +192,8 @@ func (e *Engine) Apply(ctx context.Context, d Definition) (w store.Workflow, cre
 	return a.workflow, err == nil && !a.existing, err
 }
 
-// SetState pauses, resumes or deletes a workflow. once, if not nil, keeps the change under an idempotency
-// key: a repeated call changes nothing and returns the workflow as it is.
+// SetState pauses, resumes or deletes a workflow. If once is not nil, the change is stored under its
+// idempotency key: a repeated call changes nothing and returns the workflow as it is.
 func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, revision int64, once *store.Request) (store.Workflow, error) {
 	switch state {
 	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
@@ -202,7 +203,7 @@ func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, r
 	return e.changeOnce(ctx, definition{id: w.ID, state: state, revision: revision}, once)
 }
 
-// Rollback makes an earlier version the one that new runs get; once is as in SetState.
+// Rollback makes an earlier version the current one; once is as in SetState.
 func (e *Engine) Rollback(ctx context.Context, w store.Workflow, version int32, revision int64, once *store.Request) (store.Workflow, error) {
 	if _, err := e.store.Version(ctx, w.ID, version); err != nil {
 		return w, errkind.FromStore(fmt.Sprintf("version %d of %s", version, w.Name), err)
@@ -252,8 +253,8 @@ type intent struct {
 // same reports whether nothing changes.
 func (i *intent) same() bool { return i.was.ID != 0 && i.next == i.was }
 
-// intended returns the effect of a change on its workflow, or an error if the change is not possible. It
-// changes nothing.
+// intended returns the effect of a change on its workflow. It returns an error if the change is not possible.
+// It changes nothing.
 func (d *definitions) intended(ch *definition) (i intent, err error) {
 	d.schedule.goBy(ch.clock)
 	wf, err := d.defined(ch)
@@ -298,7 +299,8 @@ func (d *definitions) define(ch *definition) answer {
 	}
 	if decl != nil {
 		next.MaxRuns, next.Tags = decl.MaxRuns, decl.Tags
-		if err := d.schedule.settleChanged(&wf, decl); err != nil { // the due instants are decided by the version under which they were due
+		// the due instants are decided by the version in whose time they were due
+		if err := d.schedule.settleChanged(&wf, decl); err != nil {
 			d.broken(err)
 			return answer{err: err}
 		}
@@ -331,8 +333,8 @@ func (d *definitions) define(ch *definition) answer {
 	return a
 }
 
-// room returns what declaration returns. It returns a QuotaError if the change would exceed a quota of the
-// namespace.
+// room returns the result of declaration. It returns a QuotaError instead if the change would exceed a quota
+// of the namespace.
 func (d *definitions) room(next, was *store.Workflow, ch *definition, existing bool) (*Declaration, error) {
 	decl, err := d.declaration(next, was, ch)
 	if err == nil {
@@ -378,7 +380,7 @@ func (d *definitions) declared(next, was *store.Workflow, decl *Declaration, ch 
 	return d.schedule.declare(next, decl)
 }
 
-// declaration returns the new triggers of a changed workflow. It returns nil if the triggers do not change.
+// declaration returns the new triggers of a changed workflow, or nil if the triggers do not change.
 func (d *definitions) declaration(next, was *store.Workflow, ch *definition) (*Declaration, error) {
 	p := d.planner
 	switch {
@@ -417,15 +419,15 @@ func (d *definitions) defined(ch *definition) (store.Workflow, error) {
 	return d.named(ch.namespace, ch.name, ch.beside)
 }
 
-// numbered returns the number for a version with a digest: that of an equal version (the current one, or the
-// newest), or else the next number.
+// numbered returns the number for a version with a digest. If the current or the newest version has that
+// digest, this is its number. Otherwise it is the next number.
 func (d *definitions) numbered(wf *store.Workflow, digest []byte) (int32, error) {
 	for _, n := range [...]int32{wf.Version, wf.Latest} {
 		if n == 0 {
 			break
 		}
 		is, err := d.digest(wf.ID, n)
-		if errors.Is(err, errkind.ErrNotFound) { // retention may have deleted the version during the rollback
+		if errors.Is(err, errkind.ErrNotFound) { // retention may have deleted the version while the rollback was under way
 			continue
 		}
 		if err != nil {
@@ -454,8 +456,8 @@ func (d *definitions) version(id dag.WorkflowID, version int32) (store.Version, 
 	return v, errkind.FromStore(fmt.Sprintf("read version %d", version), err)
 }
 
-// newWorkflowID makes an id that no other owner makes. It is the time of the only writer. It fits into 53
-// bits, so that a JSON number can hold it.
+// newWorkflowID makes an id that no other owner can make: the present time, which the only writer uses once.
+// The id fits into 53 bits, so that a JSON number can hold it.
 func (d *definitions) newWorkflowID() (dag.WorkflowID, error) {
 	for id := dag.WorkflowID(d.txn().now.Wall); ; id++ {
 		_, err := d.workflow(id)

@@ -16,8 +16,8 @@ type StateChange struct {
 }
 
 // ApplySet applies definitions and changes states in one transaction: all of them, or none. Every workflow
-// must belong to a shard of this node; otherwise the error is Elsewhere. No workflow may be named twice. The
-// result has the workflows of the definitions, in their order.
+// must be in a shard of this node; otherwise the error is Elsewhere. No workflow may be named twice. The
+// result has the workflows of the definitions, in the same order.
 func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateChange) ([]store.Workflow, error) {
 	if err := e.Accepting(); err != nil {
 		return nil, err
@@ -49,10 +49,10 @@ func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateCh
 		out, a = w.defs.defineSet(changes, len(all))
 		return a
 	})
-	if err != nil { // the writer may still be at work
+	if err != nil { // the writer may still use the slice
 		return nil, err
 	}
-	for i := range out { // as Apply does, so that the first runs need not wait for it
+	for i := range out { // as in Apply, so that the first runs do not wait for a compilation
 		_, _ = e.graphs.Get(out[i].ID, out[i].Version)
 	}
 	return out, nil
@@ -84,14 +84,15 @@ func (d *definitions) defineSet(changes []*definition, named int) ([]store.Workf
 	return out, answer{}
 }
 
-// heardAfter lists the workflows whose ends fire triggers of those that a set changes, by full name.
+// heardAfter lists, by full name, the workflows whose ends fire triggers of the workflows that a set changes.
 func (d *definitions) heardAfter(changes []*definition) map[string][]string {
 	all := map[string][]string{}
 	for _, ch := range changes {
 		switch {
 		case d.planner == nil:
 		case ch.version != nil:
-			if decl, err := d.planner.Declared(ch.namespace, ch.name, ch.version.Def); err == nil { // intended returns the error
+			// the function intended returns this error
+			if decl, err := d.planner.Declared(ch.namespace, ch.name, ch.version.Def); err == nil {
 				all[ch.namespace+"/"+ch.name] = decl.heard()
 			}
 		case ch.state == store.WorkflowDeleted:

@@ -10,14 +10,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// depositTries bounds the tries of a deposit whose outcome is unknown, or that conflicts with another one
-// under its key.
+// depositTries bounds how often a deposit is tried if its outcome is unknown, or if it conflicts with another
+// deposit under its key.
 const depositTries = 3
 
-// Deposit stores a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row
-// as submitted, and the next owner of the shard finds the row. When it returns without an error, the run is
-// durable. The same submission may also reach the owner directly. Both make one run, because they have the
-// same id and key.
+// Deposit stores a run whose owner cannot be reached, or whose shard has no owner. It writes the run's row as
+// submitted, and the next owner of the shard finds the row. When it returns without an error, the run is
+// durable. If the same submission also reaches the owner directly, there is still one run, because both have
+// the same id and key.
 func (e *Engine) Deposit(ctx context.Context, s Submission) (Accepted, error) {
 	if e.cluster == nil {
 		return Accepted{}, fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)

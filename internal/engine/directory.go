@@ -9,11 +9,12 @@ import (
 
 // directory keeps the workflows of owned shards by their names, because each start needs its workflow and
 // would otherwise read it from the store. Only the owner of a shard changes its workflows. So a copy is
-// exact unless the shard was lost unnoticed. In that case no transaction commits here any more.
+// exact, unless this node has lost the shard and has not noticed it. In that case no transaction of this node
+// commits any more.
 type directory struct {
 	mu      sync.Mutex // protects following fields
 	known   map[workflowName]store.Workflow
-	changes uint64 // rises with every forget, so that an outdated read is not kept
+	changes uint64 // rises with every forget, so that the result of an older read is not kept
 }
 
 type workflowName struct{ namespace, name string }
@@ -48,8 +49,9 @@ func (d *directory) forget() {
 	d.changes++
 }
 
-// Startable finds a workflow by its name for a start. A kept copy may be out of date if Submit then returns
-// Elsewhere. In this case the caller reads the workflow again, by Workflow.
+// Startable finds a workflow by its name for a start. kept reports whether wf is a copy from memory. If
+// Submit then returns Elsewhere, a kept copy may be out of date, and the caller must read the workflow again
+// by Workflow.
 func (e *Engine) Startable(ctx context.Context, namespace, name string) (wf store.Workflow, kept bool, err error) {
 	n := workflowName{namespace, name}
 	wf, changes, ok := e.directory.get(n)

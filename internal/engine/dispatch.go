@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// Assignment is a task that is assigned to a handler under a token. It is durable before it is sent, and
-// may be sent again until it is reported.
+// Assignment is a task that is assigned to a handler under a token. An Assignment is durable before it is
+// sent. It may be sent again until its end is reported.
 type Assignment struct {
 	Run      dag.RunID
 	Task     dag.TaskID
@@ -23,7 +23,7 @@ type Assignment struct {
 	Shard      dag.ShardID
 	Handler    dag.HandlerID // the holder
 	Place      dag.Place
-	Graph      *dag.Graph `json:"-"` // nil: it came from another node
+	Graph      *dag.Graph `json:"-"` // nil: the assignment came from another node
 	// LockToken is the number of the grant of the run's locks. It is 0 if the run has none.
 	LockToken int64
 }
@@ -39,14 +39,14 @@ type AttemptID struct {
 
 // Executor runs attempts. Its workers are in this process, in its keeper, or on other machines.
 type Executor interface {
-	// Start runs attempts. It does not block for them, and the slice belongs to the engine again when it returns.
-	// Every attempt is reported once by Engine.Report. If an attempt runs already under the same token, Start
-	// leaves it alone.
+	// Start runs attempts. It does not block for them. When it returns, the slice belongs to the engine
+	// again. The executor reports the end of every attempt once, by Engine.Report. If an attempt already runs
+	// under the same token, Start leaves it alone.
 	Start(as []Assignment)
 	// Cancel ends attempts and ignores unknown ones. The slice belongs to the engine.
 	Cancel(cs []dag.Cancel)
 	// Running reports whether the executor has the attempt: from Start until Engine.Report of its end has
-	// returned. If it does not have an attempt, the engine starts the attempt again under the same token.
+	// returned. The engine starts an attempt that the executor does not have again, under the same token.
 	Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	// Live reports whether an attempt runs, or has ended and Engine.Report of its end has not returned yet.
 	Live(run dag.RunID, task dag.TaskID, token dag.Token) bool
@@ -63,7 +63,7 @@ func (w *writer) fill(most int) {
 		}
 		h, ok := w.e.slots.take(place)
 		if !ok {
-			break // another owner has just taken the slot; the writer wakes up when the slot is returned
+			break // another owner has just taken the slot; when it returns the slot, the writer wakes up
 		}
 		w.tx.current = r
 		w.tx.tried++
@@ -79,7 +79,7 @@ func (w *writer) fill(most int) {
 func (w *writer) assignNext(r *dag.Run, p dag.Place, h dag.HandlerID) (a Assignment) {
 	given := false
 	defer func() {
-		if !given { // true after a panic
+		if !given { // set if a panic prevented the assignment
 			w.e.slots.giveBack(h, p)
 		}
 	}()
@@ -119,8 +119,8 @@ func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 	return a
 }
 
-// touch lists a run for the flush, updates its position among the ready runs, and starts its Leader work,
-// which needs no slot.
+// touch prepares a run for the flush, updates its position among the runs with ready tasks, and starts its
+// Leader work, which needs no slot.
 func (w *writer) touch(r *dag.Run) {
 	if w.tx.mark(r) {
 		w.tx.touched = append(w.tx.touched, r)
@@ -146,9 +146,8 @@ func (w *writer) touch(r *dag.Run) {
 // leadPauseMax bounds the pause between two tries to read a version.
 const leadPauseMax = time.Second
 
-// lead does Leader work in a goroutine of its own. The work reads the graph of a large version, or of one
-// that is not in memory yet. If the store does not answer, lead reads again, because the run is not the cause
-// of the failure.
+// lead does Leader work in its own goroutine. The work reads the graph of a version that is large or not in
+// memory yet. If the store does not answer, lead reads again, because the run did not cause the failure.
 func (w *writer) lead(a Assignment) {
 	if w.leading[a.key()] {
 		return

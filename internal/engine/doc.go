@@ -29,24 +29,24 @@
 //
 // make and settle are in writer.go, the flights in ahead.go, retake in own.go, halve in halve.go.
 //
-// What each step has done when the process dies:
+// The state after a crash, by the step in which the process dies:
 //
 //	before commit  nothing. Callers get no answer. Reports come again, because they have no verdict yet
 //	during commit  all or nothing. The next owner loads what is there
 //	after commit   the rows have it. The next owner loads the runs (loadShards) and takes up each attempt that
 //	               the rows name (takeUp): it is running, or sent again under its token, or lost
 //
-// Two transactions exist at most: the flight, which the store writes, and the one that is made on top of the
-// state in memory. The second is sent only after the first has committed. If the first fails, both are
-// dropped from memory and their items are applied again (fold). Only plain transactions fly: see departs and
-// plain.
+// At most two transactions exist: the one in flight, which the store is writing, and the one that the writer
+// makes meanwhile, on top of the state in memory. The second is sent only after the first has committed. If
+// the first fails, both are dropped from memory and their items are applied again (fold). Only a plain
+// transaction can be in flight: see departs and plain.
 //
-// Invariant: an effect of a transaction (answer, dispatch, cancel, notice) follows its commit. settle lets
-// effects out, and resolve does after an unknown outcome. An answer that is an error may come earlier
+// Invariant: an effect of a transaction (answer, dispatch, cancel, notice) follows its commit. settle
+// releases the effects; after an unknown outcome, resolve does. An answer that is an error may come earlier
 // (refuse).
 //
 // Invariant: memory is a cache of the rows. After each commit, dag.Load of the rows gives the run in memory.
-// So forget is always allowed, and every doubt ends in forget.
+// So forget is always allowed, and in any doubt the writer calls it.
 //
 // Invariant: an item that is applied twice changes nothing the second time. A report is known by its token, a
 // submission by its id or key, a message by its row. item.again marks an item whose first application may
@@ -60,8 +60,8 @@
 //	hub              watchers of runs in this process; remote.go reads for watchers of other runs
 //	w.lead           Leader work and tasks of the system, in goroutines of this process, without a slot
 //
-// A slot of this process is booked by the attempt's name (type slots in dispatch.go), so a repeated
-// message counts once.
+// A slot of this process is booked by the attempt's name (type slots in dispatch.go), so a repeated message
+// counts once.
 //
 // # Reading order
 //

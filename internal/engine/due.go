@@ -13,34 +13,34 @@ import (
 const (
 	// duePage bounds the due triggers per read.
 	duePage = 1000
-	// dueLook is the interval at which the store's clock is read even if no instant is due. So the engine notices
-	// a changed clock, or a machine that has slept, within this time.
+	// dueLook is the interval at which the store's clock is read even if no instant is due. So the engine
+	// notices within this time that the clock was changed or that the machine has slept.
 	dueLook = 15 * time.Second
-	// duePause is the time for which a trigger that cannot be decided delays the next read.
+	// duePause is the delay of the next read of due triggers if a trigger cannot be decided.
 	duePause = time.Second
-	// clockFresh is the age up to which a reading of the store's clock is used, with the elapsed time of this
-	// machine added.
+	// clockFresh is the greatest age of a reading of the store's clock that is still used. The time that has
+	// passed on this machine is added to it.
 	clockFresh = time.Second
-	// clockBack is the jump of a clock backwards from which it is logged.
+	// clockBack is the jump of a clock backwards from which the engine logs the jump.
 	clockBack = 2 * time.Second
 )
 
-// due is the writer's view of the coming instants. A separate goroutine (look) reads the rows and computes
-// the plans; the writer only carries them out.
+// due is the writer's knowledge of the coming instants. Another goroutine (look) reads the rows and computes
+// the plans; the writer only carries out the plans.
 type due struct {
 	read    func() time.Time // the clock of this machine
 	next    dag.Micros       // the earliest undecided instant; 0: none
-	changed dag.Micros       // the earliest instant written since the last read of next began
+	changed dag.Micros       // the earliest instant that was written since the last read began
 	looked  time.Time
 	looking bool
-	// The last reading of the store's clock. Unlike the clock that stamps rows, it goes backwards with the
-	// store's clock. The watermark ensures that decided instants do not fire again.
+	// The last reading of the store's clock. It goes backwards if the store's clock does, unlike the clock
+	// that stamps rows. The watermark ensures that decided instants do not fire again.
 	wall      dag.Micros
 	asOf      time.Time
 	watermark dag.Micros
 }
 
-// sooner takes the instant of a changed trigger into account.
+// sooner lowers the next instant to that of a changed trigger, if it is earlier.
 func (d *due) sooner(next dag.Micros) {
 	if next != 0 && (d.changed == 0 || next < d.changed) {
 		d.changed = next
@@ -77,12 +77,13 @@ func (e *Engine) readClock(ctx context.Context) (reading, error) {
 	return reading{wall, e.host.Now()}, nil
 }
 
-// goBy makes the instants follow a reading, unless a newer one exists. If the process was stopped and the
-// reading is old, goBy reads the clock again.
+// goBy makes due instants follow a reading of the clock, unless there is a newer reading. If the process was
+// stopped since and the reading is too old, goBy reads the clock again.
 func (s *schedule) goBy(r reading) {
 	d := &s.due
 	if d.read().Sub(r.asOf) > clockFresh {
-		if again, err := s.readClock(context.Background()); err == nil { // if the clock cannot be read, no transaction can be written either
+		// if this read fails, the old reading is used; no transaction can be written then anyway
+		if again, err := s.readClock(context.Background()); err == nil {
 			r = again
 		}
 	}
@@ -96,7 +97,7 @@ func (s *schedule) goBy(r reading) {
 	s.txn().due = max(d.now(), s.txn().batch.Watermark)
 }
 
-// dueNow is the instant up to which instants are due. Within a transaction it is never before an instant
+// dueNow returns the instant up to which instants are due. Within a transaction it is never before an instant
 // that the transaction has decided.
 func (s *schedule) dueNow() dag.Micros { return s.txn().due }
 
@@ -124,7 +125,7 @@ func (d *due) left() time.Duration {
 // byHand reports whether only people may start runs now: see Config.ByHand.
 func (s *schedule) byHand() bool { return s.manual != nil && s.manual() }
 
-// look reads the due triggers and computes their plans. It starts a goroutine for this.
+// look starts a goroutine that reads the due triggers and computes their plans.
 func (w *writer) look(ctx context.Context) {
 	if w.e.cfg.Planner == nil || w.schedule.due.looking || w.schedule.due.wait() > 0 || w.schedule.byHand() {
 		return
@@ -156,7 +157,7 @@ func (s *schedule) looked(l *look) {
 	}
 }
 
-// look reads and decides all due triggers once.
+// look is one read of all due triggers, with the decisions about them.
 type look struct {
 	e         *Engine
 	shards    []dag.ShardID
@@ -206,8 +207,8 @@ func (l *look) fail(ctx context.Context, err error) {
 }
 
 // decide makes the writer carry out the due instants of a page of triggers, and waits for it. It reports
-// whether any instant was decided, so that the next read returns another page. An owner that does not know
-// yet that its shards have moved decides nothing.
+// whether any instant was decided: only then does the next read return another page. An owner that has not
+// noticed yet that its shards have moved decides nothing.
 func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micros) bool {
 	items := make([]item, 0, len(page))
 	told := make(chan struct{}, len(page))
@@ -252,7 +253,7 @@ func (l *look) decide(ctx context.Context, page []store.Trigger, until dag.Micro
 }
 
 // setAside pauses a trigger with a damaged row. Otherwise it would be due for ever and delay the others. The
-// ledger lists the instants that it missed. An edit replaces the row.
+// ledger lists the instants that it missed. An edit of the workflow replaces the row.
 func (s *schedule) setAside(was *store.Trigger, cause error) error {
 	t, err := s.trigger(keyOfTrigger(was))
 	if err != nil || t == nil || s.held(t.Shard) == nil || t.State != store.TriggerActive || t.Revision != was.Revision {
@@ -269,7 +270,7 @@ func (s *schedule) setAside(was *store.Trigger, cause error) error {
 }
 
 // decide carries out a plan. If the trigger has changed since the plan was made, decide makes another plan.
-// An edit has already decided the due instants, an event has not.
+// An edit has already decided the due instants; an event has not.
 func (s *schedule) decide(was *store.Trigger, p *Plan, until dag.Micros) answer {
 	k := keyOfTrigger(was)
 	if s.triggers.known[k] == nil && s.triggers.touched != nil && !s.triggers.touched[k] {

@@ -14,7 +14,7 @@ func tellEnds(w *writer, b *store.Batch) {
 	tell := func(r *dag.RunRow) {
 		for _, f := range b.Fences {
 			if f.Shard == r.Shard && r.State.Terminal() {
-				f.Seq++ // the fence still has the previous number
+				f.Seq++ // the fence still has the number before this transaction
 				all = append(all, store.Ended{Fence: f, ID: r.ID, Workflow: r.Workflow, Version: r.Version, Generation: r.Generation,
 					State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt,
 					Root: r.Root(), Trace: r.Trace()})

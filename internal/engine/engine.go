@@ -30,32 +30,33 @@ type Config struct {
 	Ageing time.Duration
 	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
 	SubmitMax int
-	// AheadRows is the size of a transaction, in rows, from which on the next transaction is made while this
-	// one is in flight; 0: 400.
+	// AheadRows is the size of a transaction, in rows, from which the writer makes the next transaction while
+	// this one is in flight; 0: 400.
 	AheadRows int
-	// EvaluateMax bounds the time in which one transaction evaluates conditions and keys. Other goroutines
-	// or the next transactions evaluate the rest. 0: 20 ms; negative: a transaction evaluates no condition.
+	// EvaluateMax bounds the time for which one transaction evaluates conditions and keys. Later ones are
+	// evaluated by other goroutines or in the next transactions. 0: 20 ms; negative: a transaction evaluates
+	// no condition.
 	EvaluateMax time.Duration
-	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called before
-	// their tasks are assigned again, and again if the engine has to reload them. It is nil if no process can
-	// be left.
+	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called
+	// before their tasks are assigned again, and again if the engine has to reload them. nil: no such process
+	// can exist.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
-	// Life, if not nil, is an earlier process of this node whose attempts have outlived it. This process
-	// continues under its handler. If it is nil, this process gets a new handler, and the attempts of
-	// earlier ones are lost.
+	// Life, if not nil, is an earlier process of this node whose attempts may still run. This process then
+	// continues as the handler of Life. Otherwise this process gets a new handler, and the attempts of
+	// earlier handlers are lost.
 	Life *Life
 	// Planner computes the instants of triggers. If it is nil, no trigger is declared and none fires.
 	Planner Planner
 	// Preparer finds out for which event a logical task waits. nil: there are no logical tasks.
 	Preparer Preparer
-	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no known
-	// reason. nil: no reason is ever known.
+	// Waits returns the reason why an assigned attempt of this node has not been started yet, or "" if it
+	// knows none. nil: no reason is ever known.
 	Waits func(run dag.RunID, task dag.TaskID, token dag.Token) string
 	// Namer finds the queues and locks that definitions name. nil: definitions name none.
 	Namer Namer
-	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a later
-	// engine, or until ByHand returns false. Triggers that follow the end of a run still fire, because the event
-	// comes only once. ByHand is called on the writer's goroutine.
+	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a
+	// later engine, or until ByHand returns false. Triggers that react to the end of a run still fire,
+	// because that event comes only once. ByHand is called on the writer's goroutine.
 	ByHand func() bool
 	// Declared, if not nil, is called on the writer's goroutine when triggers were declared, paused or
 	// resumed, and when the owned shards have changed.
@@ -65,31 +66,31 @@ type Config struct {
 	// Noticed, if not nil, is called on the writer's goroutine when there may be notices to send.
 	Noticed func()
 	// Ended, if not nil, is called on the writer's goroutine after a transaction in which runs have ended.
-	// After a transaction with an unknown outcome, the shards are taken again, and its ends are not
-	// reported.
+	// The ends in a transaction with an unknown outcome are not reported.
 	Ended func([]store.Ended)
 	// QuotasEach is the time between two reads of the quotas of namespaces; 0: there are no quotas.
 	QuotasEach time.Duration
-	// Past remembers the commits that the store has confirmed. nil: the engine does not notice when the store
-	// goes back.
+	// Past remembers the commits that the store has confirmed. nil: the engine does not notice that the store
+	// has gone back to an earlier state.
 	Past Past
-	// Peers makes this engine one of a cluster: it owns the shards that Own assigns. The store must be a
+	// Peers makes this engine a member of a cluster: it owns the shards that Own assigns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
 	Peers Peers
-	// Holders are the workers of a node that is alone, and Roster lists these workers and this node. Both
-	// are nil if there are no workers, or if Peers is set.
+	// Holders are the workers of a node that is alone. Roster lists these workers and this node. Both are nil
+	// if there are no workers, or if Peers is set.
 	Holders Holders
 	Roster  inspect.Roster
 	// Helpers lets a sweep reach the other nodes and the workers. nil: there are none.
 	Helpers Helpers
-	// Unclaimed bounds the time from an assignment to the report that the attempt runs; 0: 5 minutes.
+	// Unclaimed bounds the time between the assignment of an attempt and the report that it runs; 0: 5
+	// minutes.
 	Unclaimed time.Duration
-	// LoadHalf is the time after which the work for a shard has half of its weight in the load; 0: 30 s.
+	// LoadHalf is the age at which past work of a shard counts half in the shard's load; 0: 30 s.
 	LoadHalf time.Duration
 	// Release makes the built-in workflow of errands, which release handles, if it does not exist. nil:
 	// another component makes that workflow.
 	Release func(ctx context.Context) error
-	// Market has slots of workers that are not in this process. nil: there are no such workers. With a
+	// Market offers slots of workers that are not in this process. nil: there are no such workers. With a
 	// Market, Slots may be 0.
 	Market Market
 	// Traits are the properties by which tasks choose this process, in addition to Node.
@@ -99,7 +100,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Life is an earlier process of a node that another process continues.
+// Life is an earlier process of a node whose work another process continues.
 type Life struct {
 	Handler store.Handler
 	// Held are the attempts of Life's handler that the Executor still has, or whose ends it is about to report.
@@ -131,7 +132,7 @@ type Engine struct {
 	shards    []dag.ShardID                 // all shards that exist
 	cluster   store.Cluster                 // nil: alone
 	holders   Holders                       // nil: there are no other members
-	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, as of the last change
+	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, published for other goroutines
 	writer    *writer
 	pulse     *pulse
 
@@ -146,9 +147,9 @@ type Stats struct {
 	RunsAccepted, RunsEnded atomic.Int64
 	AttemptsStarted         atomic.Int64
 	AttemptsEnded           atomic.Int64
-	Rejected                atomic.Int64 // reports of senders that no longer hold the attempt
+	Rejected                atomic.Int64 // reports whose sender no longer holds the attempt
 	Lost, Repaired          atomic.Int64
-	RunsRevived             atomic.Int64 // runs that continued after their end; each ends again
+	RunsRevived             atomic.Int64 // runs that a verb continued after their end
 	Retaken, Quarantined    atomic.Int64
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
 	Orphans                 atomic.Int64 // handles for whose release a run no longer waits
@@ -156,7 +157,7 @@ type Stats struct {
 	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns rises and falls
 	ReadyTasks, InboxItems  atomic.Int64 // the values after the last transaction
 	Sweeps                  atomic.Int64
-	Regressed               atomic.Int64         // times that the store went back to an earlier state
+	Regressed               atomic.Int64         // how often the store went back to an earlier state
 	Evaluated               atomic.Int64         // conditions that were evaluated outside the writer's goroutine
 	Faults                  [faults]atomic.Int64 // the faults that sweeps found and repaired, as Faults lists them
 
@@ -296,7 +297,7 @@ func (e *Engine) Stats() *Stats { return &e.stats }
 // Handler returns the handler of this process.
 func (e *Engine) Handler() store.Handler { return *e.handler.Load() }
 
-// me returns the handler. Unlike Handler, it returns a shared value.
+// me returns the handler. Unlike the result of Handler, the value is shared and must not be changed.
 func (e *Engine) me() *store.Handler { return e.handler.Load() }
 
 // Idle reports whether no run is unfinished.

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// completed are the parameters of a run.
+// completed returns the completed parameters of a run.
 func (w *writer) completed(r *dag.Run) ([]byte, error) {
 	if !r.Raw() || w.e.cfg.Planner == nil {
 		return r.Params, nil
@@ -19,8 +19,8 @@ func rawParams(r *dag.Run) *ParamsQuery {
 	return &ParamsQuery{Workflow: r.Workflow, Version: r.Version, Given: r.Params, Instant: r.Instant(), Literal: true}
 }
 
-// filling is the data for completing the parameters of a run that another program's transaction inserted;
-// nil: they are complete.
+// filling returns the data for completing the parameters of a run that another program inserted in its own
+// transaction; nil: they are complete.
 func (w *writer) filling(a Assignment) *ParamsQuery {
 	r := w.runs[a.Run]
 	if r == nil || !r.Raw() {

@@ -24,7 +24,7 @@ type Past interface {
 	Look() func(ctx context.Context, read []store.Fence) (back bool, err error)
 }
 
-// forgetful is a Past that remembers nothing. Engines without a Past use it.
+// forgetful is a Past that remembers nothing. It is used if Config.Past is nil.
 type forgetful struct{}
 
 func (forgetful) Confirm([]store.Fence) {}
@@ -52,13 +52,13 @@ func LetterOfEra(era dag.Era, by, why string) []byte {
 }
 
 // Back is called when the database has gone back: floor is the new floor of its era. Shards that are held
-// under an older one are taken again. Graphs of versions that the database has lost are forgotten: other
-// versions can get their numbers.
+// under an older floor are taken again. Cached graphs are forgotten, because the database may have lost their
+// versions, and other versions may get the same numbers.
 func (e *Engine) Back(floor dag.Era) {
 	e.stats.Regressed.Add(1)
 	e.graphs.Forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
-		if w.clock.floor < floor { // this also covers a node without shards, and happens once
+		if w.clock.floor < floor { // doing it here covers a node without shards, too, and does it only once
 			w.clock.era, w.clock.floor = max(w.clock.era, floor), floor
 			w.unsure = errors.Join(w.unsure, errBack)
 		}
@@ -66,7 +66,7 @@ func (e *Engine) Back(floor dag.Era) {
 	}})
 }
 
-// Regressed counts regresses of the database that were noticed before the engine existed.
+// Regressed counts n regressions of the database that were noticed before the engine existed.
 func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 
 // endHeld ends the attempts of older eras in this process, also for shards of other nodes and for runs that
@@ -83,10 +83,10 @@ func endHeld(w *writer) {
 	}
 }
 
-// compared compares the store with its confirmed states after a claim of shards. It returns errBack if the
-// store has gone back. It reads all shards, because a claim leaves out the shards of other owners, and a
-// store that has gone back may name an earlier owner. It begins after the claim, so that it includes the
-// states that this node has read while the claim waited.
+// compared compares the store with the states that it has confirmed, after this node has claimed shards. It
+// returns errBack if the store has gone back. It reads all shards: a claim leaves out the shards of other
+// owners, and a store that has gone back may name an earlier owner. It begins after the claim, so that it
+// includes the states that this node read while the claim waited.
 func compared(ctx context.Context, e *Engine) error {
 	if _, none := e.cfg.Past.(forgetful); none {
 		return nil
@@ -103,7 +103,7 @@ func compared(ctx context.Context, e *Engine) error {
 	return err
 }
 
-// confirmed remembers that the transaction of a batch has committed.
+// confirmed passes to Past the fences of a batch whose transaction has committed.
 func (w *writer) confirmed(b *store.Batch) {
 	w.marks = w.marks[:0]
 	for _, f := range b.Fences {
@@ -113,12 +113,12 @@ func (w *writer) confirmed(b *store.Batch) {
 	w.e.cfg.Past.Confirm(w.marks)
 }
 
-// ofOldEra reports whether an attempt was assigned before the database went back. The attempt may depend on
-// data that the database has lost. So it ends wherever it runs, and counts as lost.
+// ofOldEra reports whether an attempt was assigned before the database went back. Such an attempt may depend
+// on data that the database has lost. So it is ended wherever it runs, and counts as lost.
 func ofOldEra(w *writer, a *dag.AttemptRow) bool { return a.Token.Era() < w.clock.floor }
 
 // endOld ends an attempt of an older era. The attempt counts as lost when its holder reports its end, or
-// reports that it does not hold the attempt. Until then the attempt may run, and the task is not assigned
+// reports that it does not have the attempt. Until then the attempt may run, so the task is not assigned
 // again.
 func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	k := dag.KeyOf(r.ID, a.Task, a.Token)
@@ -134,8 +134,9 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 	case w.e.slots.has(k) && w.e.cfg.Executor.Running(r.ID, a.Task, a.Token):
 		f.fx.Cancels = append(f.fx.Cancels, kill)
 	case !w.carried.has(k):
-		// The executor also remembers attempts that it has just reported. If the owner accepted the report
-		// and the database has lost it, the attempt's slot is not booked, and no other report comes.
+		// The executor also remembers attempts that it has just reported. If the owner had accepted such a
+		// report and the database has lost it, the slot of the attempt is not booked, and no other report
+		// comes.
 		f.fx.Cancels = append(f.fx.Cancels, kill)
 		w.e.slots.unbook(k)
 		f.lost = append(f.lost, *a)
@@ -143,7 +144,7 @@ func endOld(w *writer, r *dag.Run, a *dag.AttemptRow, f *found) {
 }
 
 // askWorkers asks the home nodes of workers which attempts of an older era these workers do not hold. No
-// other node can tell.
+// other node knows this.
 func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	for h, list := range held {
 		w.e.host.Go(w.wg, func() {
@@ -162,13 +163,13 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 	}
 }
 
-// tellMax bounds the runs of a shard to whose history one transaction adds the entry that the database has
-// gone back.
+// tellMax bounds the runs of a shard that get, in one transaction, the entry in their history that the
+// database has gone back.
 const tellMax = 200
 
-// tellBack adds an entry to the history of the unfinished runs of a shard: the database has gone back. done
-// reports whether all these runs have the entry. After a crash tellBack begins again, so some runs have the
-// entry twice.
+// tellBack adds to the history of the unfinished runs of a shard the entry that the database has gone back.
+// done reports whether all these runs have the entry. After a crash tellBack begins from the start, so some
+// runs get the entry twice.
 func (w *writer) tellBack(m *store.Message, said *backWord) (done bool, err error) {
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{Shard: m.To, After: w.telling[m.ID], Limit: tellMax})
 	if err != nil {

@@ -17,17 +17,17 @@ const (
 	evaluateMaxDefault = 20 * time.Millisecond
 	// evaluatorsMax bounds the goroutines that evaluate conditions for the writer.
 	evaluatorsMax = 2
-	// evaluateTurn is the time for which a goroutine evaluates conditions of one run before the next run has
-	// its turn.
+	// evaluateTurn is the time for which a goroutine evaluates conditions of one run before it continues with
+	// the next run.
 	evaluateTurn = 20 * time.Millisecond
 	// evaluatedMax bounds the conditions of one turn.
 	evaluatedMax = 256
 )
 
-// evaluating holds the conditions that wait to be evaluated outside of the writer's goroutine. The writer
-// and its helpers share it. Runs take turns, so that a run with many conditions does not delay those of
-// others. Invariant: one transaction of the writer evaluates for evaluateMax at most, and then completes the
-// one run or instant that it has begun.
+// evaluating holds the conditions that wait to be evaluated outside of the writer's goroutine. The writer and
+// its helpers share it. Runs take turns, so that a run with many conditions does not delay the conditions of
+// other runs. Invariant: one transaction of the writer evaluates for at most evaluateMax, apart from
+// completing the run or instant that it has begun.
 type evaluating struct {
 	host    host.Host
 	inbox   *inbox
@@ -47,8 +47,9 @@ func (q *evaluating) set(e *Engine, w *writer) {
 	q.host, q.inbox, q.planner, q.stats, q.most, q.core = e.host, w.inbox, e.cfg.Planner, &e.stats, e.cfg.EvaluateMax, w
 }
 
-// evaluate evaluates a condition on the writer, unless the condition costs more than a step may, or this
-// transaction has used up its time for evaluations. The place of the evaluation does not change the result.
+// evaluate evaluates a condition on the writer's goroutine. It returns ErrCostly if the condition costs more
+// than a step may, or if this transaction has used up its time for evaluations. Where a condition is
+// evaluated does not change its result.
 func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err error) {
 	if q.spent() {
 		return false, dag.ErrCostly
@@ -57,7 +58,7 @@ func (q *evaluating) evaluate(c dag.Condition, v dag.View) (holds bool, err erro
 	return holds, err
 }
 
-// timed adds the duration of f to the evaluation time of the transaction.
+// timed calls f and adds its duration to the evaluation time of the transaction.
 func (q *evaluating) timed(f func()) {
 	began := q.host.Now()
 	f()
@@ -75,9 +76,9 @@ func (q *evaluating) plannedParams(of ParamsQuery) (params []byte, err error) {
 // spent reports whether this transaction has used up its time for evaluations.
 func (q *evaluating) spent() bool { return q.txn().evaluated >= q.most }
 
-// full reports whether this transaction begins no further work that may evaluate an expression on the
-// writer: no item, no run that has waited for its limits, no instant and no key. The next transaction
-// continues. Each transaction evaluates at least one expression, so the work always ends.
+// full reports whether this transaction must not begin further work that may evaluate an expression on the
+// writer: an item, a run that has waited for its limits, an instant or a key. The next transaction continues
+// with that work. Each transaction evaluates at least one expression, so the work always ends.
 func (q *evaluating) full() bool { return q.txn().evaluations > 0 && q.spent() }
 
 // evaluateBeside makes a few goroutines evaluate conditions. They end when no condition is left.
@@ -100,7 +101,7 @@ func (q *evaluating) evaluateBeside(es []dag.Evaluation) {
 	}
 }
 
-// next takes some of the conditions of the next run in turn.
+// next removes some conditions of the run whose turn it is, and returns them.
 func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +126,8 @@ func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 	return nil
 }
 
-// rest returns the conditions that were not evaluated in a turn. They come after those of the other runs.
+// rest puts back the conditions that were not evaluated in a turn. They come after the conditions of the
+// other runs.
 func (q *evaluating) rest(es []dag.Evaluation) {
 	if len(es) == 0 {
 		return
@@ -156,7 +158,7 @@ func (q *evaluating) drop(id dag.RunID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waits.Add(-int64(len(q.todo[id])))
-	delete(q.todo, id) // when the turn of the run comes, next finds no condition of it
+	delete(q.todo, id) // when the turn of the run comes, next finds no conditions
 }
 
 // dropAll forgets all conditions. A load requests them again.
@@ -167,8 +169,8 @@ func (q *evaluating) dropAll() {
 	q.waits.Store(0)
 }
 
-// evaluateSome evaluates some conditions of one run. It returns their number, and the event with the
-// results.
+// evaluateSome evaluates some conditions of one run. It returns how many it has evaluated, and the event with
+// the results.
 func (q *evaluating) evaluateSome(ctx context.Context, es []dag.Evaluation) (n int, ev dag.Event) {
 	ev = dag.Event{Kind: dag.EvEvaluated, Generation: es[0].Generation}
 	began := q.host.Now()

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// carryOut writes the decisions of a trigger: the changed row, the lines of the ledger, and the runs, all in
-// the transaction being made. t is the row as it is in that transaction.
+// carryOut writes the decisions of a trigger in the transaction being made: the changed row, the lines of the
+// ledger, and the runs. t is the trigger's row as this transaction leaves it.
 func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	if p.idle(t) {
 		return nil
@@ -55,14 +55,14 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	}
 	s.putTrigger(next)
 	s.txn().batch.Watermark = max(s.txn().batch.Watermark, p.Decided)
-	// A reader of the store's clock may be ahead of this transaction. So a trigger that is declared later in this
-	// transaction begins after the decided instants.
+	// The clock of the reader may be ahead of this transaction's. So a trigger that is declared later in this
+	// transaction must begin after the decided instants.
 	s.txn().due = max(s.txn().due, p.Decided)
 	return nil
 }
 
-// upTo returns the plan with only its first i starts. The next plan has the others. All starts of the plan
-// must be of instants, in the order of time.
+// upTo returns the part of the plan with its first i starts. The next plan has the others. All starts of the
+// plan must be for instants, in the order of time.
 func (p *Plan) upTo(i int) *Plan {
 	cut := *p
 	cut.Starts, cut.Decided, cut.Next = p.Starts[:i], p.Starts[i-1].Instant, p.Starts[i].Instant
@@ -157,10 +157,12 @@ func (f *firing) refused(wf *store.Workflow, is *Start) (why string, err error) 
 	return "", nil
 }
 
-// full reports whether the trigger has as many unfinished runs as it may have.
+// full reports whether the trigger already has its maximum of unfinished runs.
 func (f *firing) full() (g *gate, full bool, err error) {
 	k := keyOfTrigger(f.t)
-	if f.s.limits.gates.open[k] { // a run does not wait if its trigger has room now: a reload has put all runs at the first limit
+	// the trigger has room now, so its runs do not wait; but after a reload, all of them are at the first
+	// gate
+	if f.s.limits.gates.open[k] {
 		delete(f.s.limits.gates.open, k)
 		if err := f.s.limits.letAt(k, func() bool { return false }); err != nil {
 			return nil, false, err
@@ -170,7 +172,7 @@ func (f *firing) full() (g *gate, full bool, err error) {
 	return g, g != nil && f.pol.MaxRuns != 0 && len(g.members) >= int(f.pol.MaxRuns), nil
 }
 
-// oldest names the active run that a person should examine.
+// oldest returns the active run that a person should examine.
 func oldest(g *gate) dag.RunID {
 	var first *dag.Run
 	for _, r := range g.members {
@@ -214,8 +216,8 @@ func (f *firing) run(wf *store.Workflow, is *Start) (id dag.RunID, why string, e
 }
 
 // startVersion returns the version for a run that starts now. In a transaction that makes another version
-// current, it is the previous version, because an edit decides due instants by the old declaration, and the
-// new version cannot be read yet.
+// current, it is the previous version. The reason is that an edit decides the due instants by the old
+// declaration, and that the new version cannot be read yet.
 func (s *schedule) startVersion(wf *store.Workflow) (int32, error) {
 	same := func(o store.Workflow) bool { return o.ID == wf.ID }
 	if !slices.ContainsFunc(s.txn().batch.WorkflowUpdates, same) {
@@ -254,8 +256,7 @@ func (l *fireLine) occurred() Occurred {
 	return Occurred{Run: l.Run, Outcome: l.Outcome, Reason: l.Reason, Existing: true}
 }
 
-// line writes a line of the ledger. If the last line has the same outcome, it is extended by the next
-// instants.
+// line writes a line of the ledger. If the last line has the same outcome, line adds the instants to it.
 func (s *schedule) line(l store.Fire) error {
 	l.Decided = s.txn().now.Wall
 	l.Reason = clean(l.Reason)
@@ -313,7 +314,7 @@ func (s *schedule) prolong(k store.TriggerKey, last, by *store.Fire) {
 	s.txn().lines[k] = lineAt{i: len(s.txn().batch.FireUpdates) - 1}
 }
 
-// missed changes the outcome of a run that did not begin in time.
+// missed changes the ledger's outcome for a run that did not begin in time.
 func (s *schedule) missed(r *dag.Run) error {
 	k := store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}
 	for i := range s.txn().batch.Fires {
@@ -324,7 +325,7 @@ func (s *schedule) missed(r *dag.Run) error {
 	}
 	l, err := s.store.FireByKey(context.Background(), k, r.Fire.Instant, r.Fire.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // the ledger keeps lines for a shorter time than the run has waited
+		return nil // the run has waited for longer than the ledger keeps its lines
 	}
 	if err != nil {
 		return errkind.FromStore("read the ledger", err)
@@ -393,16 +394,16 @@ func (s *schedule) occur(k store.TriggerKey, o *Occurrence) answer {
 	return answer{occurred: done}
 }
 
-// firedBy names the trigger that an occurrence has fired.
+// firedBy returns the record that an occurrence has fired a trigger.
 func firedBy(k store.TriggerKey) []byte { return fmt.Appendf(nil, "%d/%s", k.Workflow, k.Name) }
 
-// filteredBy names the trigger whose filter refused an occurrence.
+// filteredBy returns the record that the filter of a trigger has rejected an occurrence.
 func filteredBy(k store.TriggerKey) []byte { return append([]byte("filtered "), firedBy(k)...) }
 
-// errFiltered: the occurrence came before, and the filter of the trigger refused it.
+// errFiltered says that the occurrence came before, and that the filter of the trigger rejected it.
 var errFiltered = errors.New("the same call came before, and the trigger refused it")
 
-// remember keeps the result of an occurrence, so that the occurrence has no effect if it comes again.
+// remember stores the result of an occurrence, so that the occurrence has no effect if it is delivered again.
 func (s *schedule) remember(o *Occurrence, became []byte) {
 	if o.Seen.Key != "" {
 		s.txn().rows++
@@ -411,7 +412,7 @@ func (s *schedule) remember(o *Occurrence, became []byte) {
 }
 
 // seen reports whether an occurrence has fired this trigger before. It returns errFiltered if the filter of
-// this trigger has refused the occurrence. It returns errkind.ErrReplayed if the occurrence was sent to
+// this trigger has rejected the occurrence. It returns errkind.ErrReplayed if the occurrence was sent to
 // another trigger, or if the record of this trigger's fire was deleted.
 func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	if o.Seen.Key == "" {
@@ -437,7 +438,7 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	return err == nil, err
 }
 
-// Came tells a trigger of kind absent that the awaited event has happened, at an instant.
+// Came fires a trigger of kind absent, because the caller has waited for its event until the instant at.
 func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
 	return e.operate(ctx, nil, func(w *writer) answer {
 		t, err := w.schedule.trigger(k)
@@ -445,7 +446,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case err != nil:
 			return answer{err: err}
 		case t == nil || t.State != store.TriggerActive:
-			return answer{} // the caller no longer waits for the fire
+			return answer{} // the trigger does not wait for this instant any more
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}
@@ -461,8 +462,8 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 	})
 }
 
-// broken abandons the transaction being made. If the store could not be read, the shards are taken again and
-// the read is repeated. Any other error is a bug.
+// broken abandons the transaction being made. If the store could not be read, the writer takes the shards
+// again and repeats the read. Any other error is a bug.
 func (w *writer) broken(err error) {
 	if errors.Is(err, errkind.ErrUnavailable) {
 		w.unsure = errors.Join(w.unsure, err)

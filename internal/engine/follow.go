@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// follow applies the consequences of ended runs in the transaction of their ends: ledger lines, further runs
-// of a backfill, reactions of triggers, and runs that gates admit.
+// follow applies the consequences of the runs that ended in the transaction being made: ledger lines, further
+// runs of a backfill, reactions of triggers, and the admission of waiting runs by gates.
 func (w *writer) follow() {
 	for done, orphans := 0, 0; ; {
 		if err := errors.Join(w.calls.orders(), w.calls.errands()); err != nil {
@@ -109,7 +109,7 @@ func (s *schedule) tell(r *dag.Run) error {
 		}
 		ended := Ended{Run: r.ID, Workflow: name, State: r.State, Instant: r.Instant(), Finished: r.FinishedAt,
 			Successor: r.Fire != nil && r.Workflow == k.Workflow && r.Fire.Trigger == k.Name}
-		if r.Workflow != k.Workflow { // a workflow that follows itself would stay in one trace for ever
+		if r.Workflow != k.Workflow { // otherwise a workflow that reacts to its own runs would stay in one trace for ever
 			ended.Trace = dag.FollowTrace(&r.Header)
 			if ended.Refused, err = s.notOffered(&wf, k.Workflow); err != nil {
 				return err

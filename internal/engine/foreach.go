@@ -9,11 +9,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// listMax bounds the outputs of a foreach task: the list of the outputs of its instances.
+// listMax bounds the outputs of a foreach task, which are the list of the outputs of its instances, in bytes.
 const listMax = 1 << 20
 
-// joinedOutputs reads the outputs of the instances of a foreach task, outside the writer's goroutine, and
-// settles the task.
+// joinedOutputs reads the outputs of the instances of a foreach task, on another goroutine than the writer's.
+// It returns the item that settles the task.
 func (c *calls) joinedOutputs(ctx context.Context, p *dag.Prepare, row *dag.RunRow, g *dag.Graph) (item, error) {
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: dag.Foreach,
 		Child: dag.Child{Generation: row.Generation}, Result: dag.Result{State: dag.AttemptSucceeded}}

@@ -7,9 +7,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Forward divides a message between shards again, for a database in which workflows belong to other shards
-// than when the message was written. It returns a payload for each shard that gets a part. It leaves out
-// messages about claims: the node that loads the rows finds in them what the runs ask for and hold.
+// Forward divides the content of a message between shards again. It is for a copy of the database in which
+// workflows are in other shards than when the message was written. It returns a payload for each shard that
+// gets a part. It leaves out messages about claims, because the node that loads the rows sees in them what
+// the runs ask for and hold.
 func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 	var letters []letter
 	if err := json.Unmarshal(payload, &letters); err != nil {

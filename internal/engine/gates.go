@@ -10,21 +10,21 @@ import (
 )
 
 // A run passes two gates before it begins: first max_concurrent_runs of its trigger, then that of its
-// workflow. A run that has passed the first gate still counts there while it waits at the second. The counts
-// of a gate are derived from the runs in memory. The store only records that a run is waiting.
+// workflow. A run that waits at the second gate still counts at the first gate. The counts of a gate are
+// computed from the runs in memory. The store only records that a run is waiting.
 
-// The progress of a run: dag.Run.Gate.
+// The progress of a run through its gates, in dag.Run.Gate.
 const (
 	gateNone   uint8 = iota // not counted
 	atTrigger               // the run waits at its trigger's gate
 	atWorkflow              // the run has passed its trigger's gate, and waits at its workflow's gate
 	atCommons               // the run has passed both gates, and waits for its queue or locks: see claim.go
 	through
-	beyond // the run ends at once, because a quota is used up; no gate counts it
+	beyond // the run ends at once, because a quota is used up; no gate counts the run
 )
 
-// gate counts the runs of a trigger or, with an empty name, of a workflow. Invariant: no run is admitted
-// while past has reached the limit. If past is below the limit and a run waits, the gate is in gates.open.
+// gate counts the runs of a trigger or, if the name is empty, of a workflow. Invariant: no run is admitted
+// while past has reached the limit. If past is below the limit and a run waits, gates.open contains the gate.
 type gate struct {
 	past    int // unfinished runs that have passed the gate
 	waiting dag.Queue
@@ -42,10 +42,10 @@ func (g *gates) forget() {
 	g.of, g.open = map[store.TriggerKey]*gate{}, map[store.TriggerKey]bool{}
 }
 
-// reopen makes all waiting runs pass their gates again, from the first one on, as after a reload. The
-// transaction that tried the gates, and the limits that it read, are undone. If that transaction moved a run
-// from its trigger's gate to its workflow's, the run's row did not change, so only the count in memory must
-// be corrected.
+// reopen makes all waiting runs pass their gates again from the first gate on, as after a reload. It is
+// called when the transaction that tried the gates, and whose limits they have read, is undone. If that
+// transaction moved a run from its trigger's gate to its workflow's gate, it did not change the run's row, so
+// only the counts in memory have to be corrected.
 func (g *gates) reopen() {
 	for k, is := range g.of {
 		if k.Name != "" {
@@ -71,8 +71,8 @@ func (l *limits) gate(k store.TriggerKey) *gate {
 
 func workflowGate(r *dag.Run) store.TriggerKey { return store.TriggerKey{Workflow: r.Workflow} }
 
-// triggerGate is the gate of the trigger that started r. Runs of a backfill have none, because a backfill
-// has a bound of its own.
+// triggerGate returns the gate of the trigger that started r. Runs of a backfill have no such gate, because a
+// backfill has its own bound.
 func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	if r.Fire == nil || r.Fire.Trigger == "" || r.Fire.Backfill != 0 {
 		return store.TriggerKey{}, false
@@ -80,8 +80,8 @@ func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	return store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}, true
 }
 
-// limit bounds the runs that may have passed a gate and not ended; 0: no bound. If the workflow no longer
-// declares the trigger, there is no bound.
+// limit returns the largest number of unfinished runs that may have passed a gate; 0: no bound. If the
+// workflow no longer declares the trigger, there is no bound.
 func (l *limits) limit(k store.TriggerKey) (int, error) {
 	if k.Name == "" {
 		wf, err := l.defs.workflow(k.Workflow)
@@ -120,7 +120,7 @@ func (l *limits) enter(r *dag.Run) (why string, d *admission.Denial, err error) 
 	return why, d, err
 }
 
-// try admits r at a gate, or makes it wait there.
+// try lets r pass a gate, or makes r wait there and returns the reason.
 func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err error) {
 	if why, err = l.closed(k, g); why != "" || err != nil {
 		if err == nil {
@@ -132,7 +132,7 @@ func (l *limits) try(k store.TriggerKey, g *gate, r *dag.Run) (why string, err e
 	return "", nil
 }
 
-// closed returns the reason why a gate admits no other run now, or "" if it does.
+// closed returns the reason why a gate lets no other run pass now, or "" if it does.
 func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	limit, err := l.limit(k)
 	if err != nil || limit == 0 || g == nil || g.past < limit && g.waiting.Len() == 0 {
@@ -145,7 +145,8 @@ func (l *limits) closed(k store.TriggerKey, g *gate) (why string, err error) {
 	return admission.Lets(what, limit), nil
 }
 
-// shut returns the first gate at which a returning run has to wait, or "" if the run can pass all its gates.
+// shut returns the reason of the first gate at which a returning run has to wait, or "" if the run can pass
+// all its gates.
 func (l *limits) shut(r *dag.Run) (why string, err error) {
 	if k, ok := triggerGate(r); ok {
 		why, err = l.closed(k, l.gates.of[k])
@@ -156,7 +157,7 @@ func (l *limits) shut(r *dag.Run) (why string, err error) {
 	return why, err
 }
 
-// count counts a run by its rows: a waiting run is at its first gate.
+// count counts a loaded run according to its row: a waiting run is at its first gate.
 func (l *limits) count(r *dag.Run) {
 	k, triggered := triggerGate(r)
 	if triggered {
@@ -214,8 +215,8 @@ func (l *limits) exit(r *dag.Run) {
 	r.Gate = gateNone
 }
 
-// again moves the runs that wait at their workflow's gate back to their trigger's gate, because the
-// trigger's limit has changed. A reload does the same with all waiting runs.
+// again moves the runs that wait at their workflow's gate back to their trigger's gate, because the limit of
+// the trigger has changed. A reload does the same with all waiting runs.
 func (l *limits) again(k store.TriggerKey) {
 	l.gates.open[k] = true
 	if g := l.gates.of[k]; g != nil {
@@ -249,7 +250,7 @@ func (l *limits) opened(k store.TriggerKey, g *gate) {
 	}
 }
 
-// letThrough admits the runs that gates can admit now, the best first.
+// letThrough lets the runs pass that can pass their gates now, the best first.
 func (l *limits) letThrough() error {
 	for len(l.gates.open) > 0 && l.txn().rows < takeMax*rowsPerItem {
 		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
@@ -270,7 +271,7 @@ func compareKeys(a, b store.TriggerKey) int {
 		}
 		return 1
 	}
-	switch { // a trigger's gate comes before its workflow's
+	switch { // the gate of a trigger comes before the gate of its workflow
 	case a.Name == b.Name:
 		return 0
 	case a.Name > b.Name:
@@ -279,7 +280,7 @@ func compareKeys(a, b store.TriggerKey) int {
 	return 1
 }
 
-// letAt admits runs that wait at a gate: at least one, and further ones until the transaction is full.
+// letAt lets waiting runs pass a gate: at least one run, and further runs until the transaction is full.
 func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	g := l.gates.of[k]
 	if g == nil {
@@ -291,7 +292,7 @@ func (l *limits) letAt(k store.TriggerKey, full func() bool) error {
 	}
 	for n := 0; g.waiting.Len() > 0 && (limit == 0 || g.past < limit); n++ {
 		if l.txn().rows >= takeMax*rowsPerItem || n > 0 && full() {
-			l.gates.open[k] = true // the next transaction continues
+			l.gates.open[k] = true // the next transaction continues at this gate
 			return nil
 		}
 		r := g.waiting.Head(l.txn().now.Wall)

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The scheduler's start is an event of its own: triggers of kind start fire once for it.
+// The start of the scheduler is an event: triggers of kind start fire once for it.
 const (
 	kindStart = "start"
 	kindFile  = "file"
@@ -19,10 +19,10 @@ const (
 // startPausedMax bounds the paused triggers that are processed when the scheduler starts.
 const startPausedMax = 10_000
 
-// Greet fires the triggers of kind start of the owned shards, because the scheduler has started. life is the
-// same for all nodes that start together, and different for each start. So a trigger that gets several
-// greetings fires once. A paused trigger gets a ledger line with that reason. Greet tries until the store
-// accepts the fires, or until ctx ends.
+// Greet fires the triggers of kind start of the owned shards, because the scheduler has started. life names
+// the start: it is the same for all nodes that start together. So a trigger that is greeted by several nodes
+// fires once. A paused trigger gets a ledger line that says so. Greet tries until the store accepts the
+// fires, or until ctx ends.
 func (e *Engine) Greet(ctx context.Context, life string) error {
 	if e.cfg.Planner == nil {
 		return nil
@@ -86,7 +86,7 @@ func (e *Engine) greetEach(ctx context.Context, key string, read func(after stor
 	}
 }
 
-// greeted returns the error after which Greet must try again.
+// greeted returns err if Greet must try again, and otherwise nil.
 func (e *Engine) greeted(err error) error {
 	var elsewhere *errkind.Elsewhere
 	switch {

@@ -11,15 +11,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// halve handles a transaction whose content was refused, or in which a bug occurred. It restores memory from
-// the rows. The next transaction has half as many items. This repeats until the faulty item or assignment is
-// alone.
+// halve handles a transaction whose content the store refused, or in which a bug occurred. It restores memory
+// from the rows. The next transaction has half as many items. This repeats until the faulty item or
+// assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
-	if _, over := quotaRefusal(cause); !over { // the caller gets it as its answer
+	if _, over := quotaRefusal(cause); !over { // the caller gets the error as its answer
 		w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
 	}
-	var guilty dag.RunID // the run of an assignment without an item
+	var guilty dag.RunID // the run of an assignment that no item has requested
 	switch {
 	case w.tx.current != nil:
 		guilty = w.tx.current.ID
@@ -29,8 +29,8 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	if err := w.putBack(ctx); err != nil {
 		return w.retake(ctx, 0, err)
 	}
-	// The faulty run may be one that no item names, because a gate may have stepped it. If the store's error
-	// does not name it, the items are searched.
+	// The faulty run may be one that no item names, because a gate may have admitted it. If the store's error
+	// does not name the run, the items are searched.
 	if about := (*store.RunError)(nil); errors.As(cause, &about) && about.Run != w.blamed {
 		w.blamed = about.Run
 		if err := w.quarantine(about.Run, cause); err != nil {
@@ -57,8 +57,8 @@ func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// punish removes the faulty item from the kept ones. An item with new content is refused. A report settles
-// its attempt without its result. Any other event ends its run.
+// punish removes the faulty item from the kept items. If the item has new content, its caller gets an error.
+// A report settles its attempt without its result. Any other event ends its run.
 func (w *writer) punish(cause error) error {
 	it := &w.kept[0]
 	bug := errors.Is(cause, errkind.ErrPanic)
@@ -85,7 +85,7 @@ func (w *writer) punish(cause error) error {
 			return err
 		}
 	}
-	if it.mail != 0 { // the message stays in reading, because the next owner may be able to process it
+	if it.mail != 0 { // the message stays in w.reading: it is not read again here, but the next owner may be able to process it
 		w.e.log.Error("a message between shards was refused; it stays in the store", "code", "message_refused", "message", it.mail, "err", cause)
 	}
 	it.reply(answer{run: it.run, err: err})
@@ -93,8 +93,8 @@ func (w *writer) punish(cause error) error {
 	return nil
 }
 
-// strip removes from a report everything that a store could refuse. The attempt ends, and its message says
-// why it has no result.
+// strip removes from a report everything that a store could refuse. The attempt then ends with a message that
+// says why it has no result.
 func strip(it *item) {
 	res := &it.ev.Result
 	it.stripped = true
@@ -108,8 +108,8 @@ func strip(it *item) {
 	}
 }
 
-// putBack undoes the transaction being made, in memory. The runs that it touched are loaded again. The items
-// stay.
+// putBack undoes the transaction being made, in memory. It loads the runs that the transaction touched again,
+// and keeps the items.
 func (w *writer) putBack(ctx context.Context) error {
 	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
 	if r := w.tx.current; r != nil && !w.tx.touches(r) {
@@ -120,7 +120,7 @@ func (w *writer) putBack(ctx context.Context) error {
 		w.queue.Remove(r)
 		w.limits.exit(r)
 		delete(w.runs, r.ID)
-		w.evaluating.drop(r.ID) // the load requests the conditions again
+		w.evaluating.drop(r.ID) // the load requests the evaluations again
 	}
 	for i := range w.tx.assigns {
 		w.e.slots.unassign(&w.tx.assigns[i])
@@ -142,9 +142,9 @@ func (w *writer) putBack(ctx context.Context) error {
 	return w.reload(ctx, ids)
 }
 
-// quarantine ends a run whose rows or events are invalid, in a transaction of its own, so that the other runs
-// continue. If the store refuses that transaction, too, the engine no longer changes the run until an
-// operator repairs it. After an error, this node must first claim its shards again.
+// quarantine ends a run whose rows or events are invalid, in a separate transaction, so that the other runs
+// continue. If the store refuses that transaction, too, the engine does not change the run until an operator
+// repairs it. If it returns an error, this node must claim its shards again.
 func (w *writer) quarantine(id dag.RunID, cause error) error {
 	ctx := context.Background()
 	row, err := w.e.store.Run(ctx, id)
@@ -215,7 +215,8 @@ func (w *writer) leave(id dag.RunID) {
 	}
 }
 
-// killAll ends all attempts of a run here: by its rows, or by memory if the rows cannot be read.
+// killAll ends all attempts of a run here. It finds them in the run's rows, or in memory if the rows cannot
+// be read.
 func (w *writer) killAll(ctx context.Context, id dag.RunID) {
 	var cancels []dag.Cancel
 	kill := func(a *dag.AttemptRow) {

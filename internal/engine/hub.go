@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Notice reports a committed change of a run. Lost means that the subscriber was too slow: this notice
-// replaces several others, and the subscriber must read its runs again.
+// Notice reports a committed change of a run. Lost says that the subscriber was too slow: this notice
+// replaces several dropped notices, and the subscriber must read its runs again.
 type Notice struct {
 	Seq     int64
 	Run     dag.RunID
@@ -33,12 +33,12 @@ type Subscription struct {
 	c   chan Notice
 	run dag.RunID
 	hub *hub
-	// For one run in a cluster: seq is the newest transaction that was published to it; stop ends the goroutine
-	// that reads the store for it.
+	// Only for one run in a cluster: seq is the newest transaction that was published to the subscription,
+	// and stop ends the goroutine that reads the store for it.
 	seq  int64
 	stop func()
-	// lost reports whether the last element of c is a notice that is marked as lost. Until the subscriber
-	// has read it, it represents all dropped notices.
+	// lost says that the last element of c is a notice that is marked as lost. Until the subscriber has read
+	// that element, it represents all notices that are dropped.
 	lost bool
 }
 
@@ -75,7 +75,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// publish sends the events that were committed. Their Seq is set.
+// publish sends committed events. Their Seq must be set.
 func (h *hub) publish(events []dag.EventRow) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,11 +101,11 @@ func (h *hub) publish(events []dag.EventRow) {
 	}
 }
 
-// push is the only sender, so a free element stays free.
+// push sends a notice. Only push sends to c, so an element that is free stays free.
 func (s *Subscription) push(n Notice) {
 	if s.stop != nil {
 		if n.Seq <= s.seq {
-			return // the goroutine that reads the store has sent it
+			return // the subscriber already has this transaction, from the store
 		}
 		s.seq = n.Seq
 	}

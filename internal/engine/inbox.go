@@ -23,22 +23,22 @@ type item struct {
 	task   string // the name of the task of a verb
 	submit *Submission
 	define *definition
-	// ask reads memory, or replaces a run in memory by its rows. It writes nothing. It is the first item of its
-	// transaction, so that it never sees a half-made one.
+	// ask reads memory, or replaces a run in memory by its rows. It changes no row. An item with ask is the
+	// first item of its transaction, so that ask never sees a half-made transaction.
 	ask func(w *writer) error
 	// op changes triggers, backfills or other rows.
 	op     func(w *writer) answer
 	mail   int64          // the id of the message that op processes
-	req    *store.Request // the answer that is stored with the change
+	req    *store.Request // the request whose answer is stored with the change
 	note   *store.Audit   // the audit row of the caller's change, or nil
 	done   func(answer)
-	behind bool // the item waits for all reports that came before it
-	// again: the item was applied before, in a transaction whose outcome was unknown. Invariant: if that
-	// transaction was committed, the second application changes nothing.
+	behind bool // the item must follow all reports that came before it
+	// again says that the item was applied before, in a transaction whose outcome was unknown. Invariant: if
+	// that transaction was committed, the second application changes nothing.
 	again    bool
 	stripped bool // a report without the content that the store refused
-	refused  bool // the store refused this submission or change once: the writer reads the present row again
-	gone     bool // this is a report of a loss: the holder says that the attempt no longer runs
+	refused  bool // the store has already refused this submission or change once: the writer reads the present row and tries again
+	gone     bool // the report is about a loss: the holder says that the attempt no longer runs
 }
 
 // answer is the writer's answer to an item.
@@ -46,7 +46,7 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller did not ask for it
+	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller did not ask for the run
 	workflow store.Workflow
 	occurred Occurred
 	taken    Taken
@@ -60,13 +60,13 @@ func (it *item) reply(a answer) {
 	}
 }
 
-// inbox is the queue before a writer. It keeps calls, for which callers wait, apart from reports, so that
-// submissions never hold up a report. The number of slots bounds the reports. Submissions are refused at a
-// bound of their own.
+// inbox is the queue before a writer. It has separate lists for calls, for which callers wait, and for
+// reports, so that submissions never delay a report. The number of slots bounds the reports. Submissions have
+// their own bound, above which they are refused.
 type inbox struct {
 	host  host.Host
 	pulse *pulse
-	wake  chan struct{} // capacity 1: many wake-ups lead to one look
+	wake  chan struct{} // capacity 1, so that many wake-ups cause one look
 	since atomic.Int64  // the time, by pulse, at which an item arrived in the empty inbox
 
 	mu        sync.Mutex // protects following fields
@@ -81,8 +81,8 @@ func newInbox(h host.Host, p *pulse, submitMax int) *inbox {
 	return &inbox{host: h, pulse: p, wake: make(chan struct{}, 1), submitMax: submitMax}
 }
 
-// put gives items to the writer, all or none. It refuses submissions beyond the bound. It takes a list that
-// is larger than the bound if no submission waits.
+// put gives items to the writer: all of them or, with an error, none. It refuses submissions beyond the
+// bound. It accepts a list that is itself larger than the bound if no submission waits.
 func (b *inbox) put(items ...item) error {
 	submits := 0
 	for i := range items {
@@ -115,7 +115,7 @@ func (b *inbox) put(items ...item) error {
 	return nil
 }
 
-// oldest returns the arrival of the oldest item, in the time of pulse, or 0 if the inbox is empty.
+// oldest returns the arrival time of the oldest item, by the clock of pulse, or 0 if the inbox is empty.
 func (b *inbox) oldest() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,8 +125,8 @@ func (b *inbox) oldest() int64 {
 	return b.since.Load()
 }
 
-// begun notes that the writer has taken as many items as it can. The wait of the remaining items counts from
-// now.
+// begun notes that the writer has taken all the items that it can take now. For the remaining items, the wait
+// counts from now.
 func (b *inbox) begun() {
 	if b.len() > 0 {
 		b.since.Store(b.pulse.now())
@@ -200,7 +200,7 @@ func (b *inbox) close(err error) {
 func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	var a answer
 	told := make(chan struct{}, 1)
-	if it.submit == nil && it.ask == nil { // the row of a run records its start
+	if it.submit == nil && it.ask == nil { // the start of a run is recorded in the run's row
 		if row, ok := store.AuditOf(ctx); ok {
 			it.note = &row
 		}
@@ -247,7 +247,7 @@ type fifo struct {
 	head  int
 }
 
-// fifoKeep bounds the array that an empty queue keeps after a flood.
+// fifoKeep is the largest array, in items, that an empty queue keeps.
 const fifoKeep = 4 * batchRowsMax
 
 func (q *fifo) len() int { return len(q.items) - q.head }
@@ -261,7 +261,7 @@ func (q *fifo) push(it item) {
 	q.items = append(q.items, it)
 }
 
-// move appends the first items to a list, up to the number most.
+// move moves up to most items from the front to the end of a list.
 func (q *fifo) move(to []item, most int) []item {
 	n := min(most, q.len())
 	if n <= 0 {

@@ -17,20 +17,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// lateness knows when the deadlines of unfinished runs and of incidents are due. It has no rows, because the
-// rows of runs and incidents contain everything. alerts.load builds it again.
+// lateness knows when the deadlines of unfinished runs and of incidents are due. It has no rows of its own,
+// because the rows of runs and incidents contain everything. alerts.load builds it again.
 type lateness struct {
 	heap    moments
 	pruneAt int
 	// late holds, by rule, the unfinished runs that have passed the rule's deadline. starting has, by run,
-	// the rules of late whose deadline is about the run's start.
+	// those rules of late whose deadline is for the start of the run.
 	late     map[ruleOf]map[string]bool
 	starting map[dag.RunID][]ruleOf
-	// ahead has, by run, the rules whose deadline counts from the run's start, if the run has not started
-	// yet.
+	// ahead has, by run that has not started, the rules whose deadline counts from the start of the run.
 	ahead   map[dag.RunID][]ruleOf
 	aheadAt int
-	// usual has, by workflow, the durations of the last runs that succeeded.
+	// usual has, by workflow, the durations of the last successful runs.
 	usual map[dag.WorkflowID][]dag.Micros
 	// barred are moments whose changes the store has refused. This process does not try them again.
 	barred map[moment]bool
@@ -88,8 +87,8 @@ func (l *lateness) forget() {
 		usual: map[dag.WorkflowID][]dag.Micros{}, barred: l.barred}
 }
 
-// expect begins to watch the times of a run that is in memory. If the store is away, everything is loaded
-// again later.
+// expect begins to watch the times of a run that is in memory. If the store does not answer, everything is
+// loaded again later.
 func (a *alerts) expect(r *dag.Run) {
 	if a.read == nil || !a.expecting {
 		return // load watches the run
@@ -99,7 +98,8 @@ func (a *alerts) expect(r *dag.Run) {
 	}
 }
 
-// expectOf is expect for the rules of a workflow, or for given rules. With rules nil, it looks the rules up.
+// expectOf is like expect, for given rules. If rules is nil, it finds the rules of the workflow. If only is
+// given, it applies only these rules.
 func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
 		c, err := a.current(r.Workflow)
@@ -113,7 +113,8 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error 
 		if !rule.Timed() || !rule.Covers(r.Origin, r.Tags()) || len(only) > 0 && !slices.Contains(only, ruleOf{r.Workflow, rule.Name}) {
 			continue
 		}
-		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil { // a faulty rule must not prevent the load of a shard
+		// a panic in a faulty rule must not prevent the load of a shard
+		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil {
 			a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(r.Workflow),
 				"rule", rule.Name, "run", r.ID.String(), "err", err)
 		}
@@ -158,7 +159,7 @@ func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 		return
 	}
 	if is := a.open[of.workflow][of.rule]; due != 0 && is != nil && is.State != store.IncidentCounting && is.Counted(due) {
-		a.isLate(of, r, rule) // an earlier owner, or this one before a refused transaction, has counted it
+		a.isLate(of, r, rule) // an incident of this rule has already counted the run's deadline
 		return
 	}
 	if due != 0 {
@@ -189,8 +190,8 @@ func (a *alerts) isLate(of ruleOf, r *dag.Run, rule *alert.Rule) {
 	}
 }
 
-// await computes the next moment of an incident itself: a deadline without a run, the end of a silence, an
-// escalation.
+// await computes the next moment of an incident that does not come from a run: a deadline without a run, the
+// end of a silence, an escalation.
 func (a *alerts) await(n *alert.Incident) {
 	if n.Ended != 0 {
 		return
@@ -204,7 +205,7 @@ func (a *alerts) await(n *alert.Incident) {
 	}
 }
 
-// woken processes a moment of an incident.
+// woken applies the rules to an incident at one of its moments.
 func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflow) {
 	if is == nil {
 		return
@@ -216,7 +217,7 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 		}
 	}
 	if is.Waits() != 0 && !rule.Timed() {
-		return // an edit has changed the rule, or the rule cannot be read
+		return // an edit has removed the step, or the rule cannot be read
 	}
 	var c alert.Change
 	switch {
@@ -234,8 +235,8 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 	a.write(c)
 }
 
-// silences returns the silences of the database. They are read again after a second at the earliest. If the
-// read fails, the store is away, and the transaction that asks will fail as well.
+// silences returns the silences of the database. It reads them again at most once per second. If the read
+// fails, the store does not answer, and the present transaction will fail as well.
 func (a *alerts) silences() []store.Silence {
 	if at := a.mono(); a.quietRead.IsZero() || at.Sub(a.quietRead) > silencesFresh {
 		if all, err := a.store.Silences(context.Background()); err == nil {
@@ -277,8 +278,8 @@ func (a *alerts) push(m moment) {
 func (a *alerts) prune() {
 	l, at, runs := &a.times, map[sighting]int{}, a.inMemory()
 	var kept []moment
-	// The order within the heap's array does not matter here. Of two moments for the same incident or run
-	// the earlier one stays, because a check that comes too early changes nothing.
+	// The order within the heap's array does not matter here. Of two moments for the same incident or run,
+	// the earlier one is kept, because a check that comes too early changes nothing.
 	for _, m := range l.heap {
 		i, twice := at[m.what]
 		switch {
@@ -326,7 +327,7 @@ func (a *alerts) dueItems(to []item, most int) []item {
 	return to
 }
 
-// refused prevents that a moment is tried for ever.
+// refused prevents that a moment is tried again for ever.
 func (a *alerts) refused(m moment, err error) {
 	if err == nil {
 		return
@@ -339,7 +340,7 @@ func (a *alerts) refused(m moment, err error) {
 		"rule", m.what.of.rule, "run", m.what.run.String(), "err", err)
 }
 
-// struck lets a rule check its run or incident, because a moment is due.
+// struck makes a rule check its run or incident at a moment.
 func (a *alerts) struck(m *moment) error {
 	of := m.what.of
 	if of.workflow == clusterWide {
@@ -396,7 +397,8 @@ func (a *alerts) struck(m *moment) error {
 	return nil
 }
 
-// fell opens the incident of an instant whose deadline is due and whose run has ended without success.
+// fell opens the incident for an instant of a schedule whose deadline has passed and whose run has ended
+// without success.
 func (a *alerts) fell(rule *alert.Rule, is *alert.Incident, wf *store.Workflow) alert.Change {
 	h := is.Detail.Last
 	h.Event, h.Due, h.At, h.ID = rule.Event(), is.Waits(), a.now(), a.newID()
@@ -404,8 +406,8 @@ func (a *alerts) fell(rule *alert.Rule, is *alert.Incident, wf *store.Workflow) 
 	return rule.Pass(is, &h, true, false)
 }
 
-// pass adds a passed deadline to the transaction being made, unless an earlier incident, possibly a resolved
-// one, has counted it.
+// pass writes in the transaction being made that a deadline has passed, unless an earlier incident, possibly
+// a resolved one, has already counted it.
 func (a *alerts) pass(rule *alert.Rule, is *alert.Incident, wf *store.Workflow, h *alert.Happening) error {
 	if is == nil {
 		if told, err := a.counted(wf.ID, rule.Name, h.Due); told || err != nil {
@@ -420,8 +422,8 @@ func (a *alerts) pass(rule *alert.Rule, is *alert.Incident, wf *store.Workflow, 
 	return nil
 }
 
-// counted reports whether the last incident of a rule has counted a deadline, even if a person has resolved
-// the incident.
+// counted reports whether the last incident of a rule has already counted a deadline, even if a person has
+// resolved that incident.
 func (a *alerts) counted(wf dag.WorkflowID, rule string, due dag.Micros) (bool, error) {
 	row, err := a.store.LastIncident(context.Background(), wf, rule)
 	if errors.Is(err, store.ErrNotFound) {
@@ -434,10 +436,10 @@ func (a *alerts) counted(wf dag.WorkflowID, rule string, due dag.Micros) (bool, 
 	return err == nil && n.Counted(due), nil
 }
 
-// now returns the time with which a transaction compares deadlines.
+// now returns the time with which the transaction being made compares deadlines.
 func (a *alerts) now() dag.Micros { return max(a.txn().now.Wall, a.clock()) }
 
-// course describes a run as an event.
+// course returns the event for the course of a run.
 func course(r *dag.Header, now dag.Micros) *alert.Happening {
 	h := &alert.Happening{Run: r.ID.String(), Origin: r.Origin, Tags: r.Tags(), At: now}
 	if r.Fire != nil {
@@ -452,7 +454,7 @@ func running(rule *alert.Rule, r *dag.Run, due dag.Micros) string {
 	return fmt.Sprintf("it should have %s by %s, and is %s", what, due.Time().UTC().Format(time.RFC3339), r.State)
 }
 
-// timed applies a rule about the times of runs to an event. h is the end of a run, its start, or an instant
+// timed applies a rule about the times of runs to an event: the end of a run, its start, or an instant
 // without a run.
 func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening) (alert.Change, error) {
 	of := ruleOf{h.Of.Workflow, rule.Name}
@@ -481,7 +483,7 @@ func (a *alerts) timed(rule *alert.Rule, is *alert.Incident, h *alert.Happening)
 			return alert.Change{}, err
 		}
 	}
-	if is == nil && was { // a person has resolved it
+	if is == nil && was { // a person has resolved the incident
 		return alert.Change{}, nil
 	}
 	return rule.Pass(is, &last, true, was), nil
@@ -494,7 +496,7 @@ func (a *alerts) usualOf(id dag.WorkflowID) alert.Usual {
 		if !known {
 			page, err := a.store.Runs(context.Background(), store.RunQuery{Workflow: id, States: []string{dag.RunSucceeded.String()}, Limit: alert.UsualOf})
 			if err != nil {
-				return 0, false // the duration is computed again at the next run
+				return 0, false // the next run computes the duration again
 			}
 			for i := len(page.Runs) - 1; i >= 0; i-- {
 				if r := &page.Runs[i]; r.StartedAt != 0 {
@@ -522,8 +524,8 @@ func (a *alerts) lasted(r *dag.Run) {
 	a.times.usual[r.Workflow] = all
 }
 
-// begun resolves incidents about runs that should have begun, and begins to watch deadlines that count from
-// the start of a run.
+// begun resolves incidents about runs that had not begun in time and now have. It also begins to watch the
+// deadlines that count from the start of a run.
 func (a *alerts) begun() error {
 	if len(a.times.starting) == 0 && len(a.times.ahead) == 0 {
 		return nil
@@ -544,7 +546,7 @@ func (a *alerts) begun() error {
 		h := course(&r.Header, a.now())
 		h.Course = alert.CourseOf(&r.Header, r.State, r.StartedAt, r.Generation)
 		if h.Over = !r.Unfinished(); h.Over {
-			continue // ended has already decided
+			continue // the function ended has already decided about this run
 		}
 		if err := a.happenedTo(r.Workflow, h, (*alert.Rule).Starts); err != nil {
 			return err

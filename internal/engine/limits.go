@@ -10,16 +10,16 @@ import (
 
 // limits holds runs back until they may begin: at max_concurrent_runs of their trigger and workflow
 // (gates.go), then at the queue and the locks that they name (claim.go). It also requests queue slots for
-// tasks (share.go). It owns its counts and the definitions of names. Other parts report changes to it
-// (aside.go, declare.go, define.go, fire.go). All its data is a cache of rows. So forget may be called when
-// the writer also drops the runs in memory and its transaction.
+// tasks (share.go). It owns its counts, and the copies of the definitions that names refer to. Other parts
+// report changes to it (aside.go, declare.go, define.go, fire.go). All its data is a cache of rows. So forget
+// may be called when the writer also drops the runs in memory and its transaction.
 type limits struct {
 	gates     gates
 	admission admission.State // the state of the admission owner; empty if another node is the owner
 	naming    naming
 	aside     int // queued runs that are not in memory
 	shell     shell
-	keyless   map[dag.RunID]bool // runs that need keys for their shares in a later transaction
+	keyless   map[dag.RunID]bool // runs whose shares get their keys in a later transaction
 
 	store  store.Store
 	namer  Namer

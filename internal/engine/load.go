@@ -9,16 +9,17 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// loadHalfDefault is the time after which the work of the writer has half of its weight in the rates.
+// loadHalfDefault is the age at which past work of the writer counts half in the rates.
 const loadHalfDefault = 30 * time.Second
 
 // loads measures the work of the writer for each shard. For each shard that a transaction writes to, this
-// costs a few additions and no row.
+// costs a few additions, and no row.
 type loads struct {
 	half time.Duration
 	now  func() time.Time
-	// Only the writer's goroutine uses these fields: the start of the measured time of the next transaction,
-	// and the arrival of its oldest item, in the time of pulse. arrived is 0 if no item came from the inbox.
+	// Only the writer's goroutine uses these fields. began is the start of the measured time of the next
+	// transaction. arrived is the arrival of its oldest item, by the clock of pulse, or 0 if no item came
+	// from the inbox.
 	began   time.Time
 	arrived int64
 
@@ -26,8 +27,8 @@ type loads struct {
 	of map[dag.ShardID]*rates
 }
 
-// rates are decaying sums of work, and the decaying time in which the work was done. Their quotient is right
-// from the beginning, also for a shard that was just taken.
+// rates are decaying sums of work and, decaying in the same way, the time in which the work was done. Their
+// quotient is right from the start, also for a shard that was just taken.
 type rates struct {
 	at      time.Time // of the last decay
 	seconds float64
@@ -54,7 +55,7 @@ func (t *transaction) work(s dag.ShardID, rows int) {
 	t.rowsOf = append(t.rowsOf, shardRows{s, rows})
 }
 
-// decay reduces the weight of earlier work.
+// decay lowers the weight of earlier work.
 func (r *rates) decay(now time.Time, half time.Duration) {
 	passed := now.Sub(r.at).Seconds()
 	if passed <= 0 {
@@ -69,7 +70,7 @@ func (r *rates) decay(now time.Time, half time.Duration) {
 	r.waited *= keep
 }
 
-// begin starts to measure a shard that this node has taken. If the node already measures it, the measurement
+// begin starts the measurement for a shard that this node has taken. If there is already a measurement, it
 // continues.
 func (l *loads) begin(s dag.ShardID, now time.Time) {
 	l.mu.Lock()
@@ -86,8 +87,8 @@ func (l *loads) end(s dag.ShardID) {
 	delete(l.of, s)
 }
 
-// take counts a committed transaction. Its cost is the time since the previous one, which its shards share
-// by their rows.
+// take counts a committed transaction. Its cost is the time since the previous transaction. The shards of the
+// transaction share the cost in proportion to their rows.
 func (l *loads) take(t *transaction, now time.Time, pulse int64) {
 	took := now.Sub(l.began).Seconds()
 	l.began = now
@@ -102,7 +103,7 @@ func (l *loads) take(t *transaction, now time.Time, pulse int64) {
 	for _, s := range t.rowsOf {
 		rest -= s.rows
 	}
-	for _, f := range b.Fences { // the shards of some rows are not known here, so each shard of the transaction gets a part
+	for _, f := range b.Fences { // rows with an unknown shard are divided between the shards of the transaction
 		t.work(f.Shard, 1+max(rest, 0)/len(b.Fences))
 	}
 	for _, s := range t.rowsOf {
@@ -147,5 +148,5 @@ func (s *Stats) Load() *store.Load {
 	return store.NewLoad(all)
 }
 
-// busyMin is the smallest cost that is listed.
+// busyMin is the smallest cost that Load lists.
 const busyMin = 1e-5

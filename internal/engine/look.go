@@ -28,7 +28,7 @@ func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t d
 	return inspect.Missing{By: is.By, Message: is.Message, Later: is.Later, Why: is.Why}, err
 }
 
-// Looks is the part of an engine by which a Preparer asks for checks of deferred tasks of kind dag.Dependent.
+// Looks lets a Preparer request checks of deferred tasks of kind dag.Dependent.
 type Looks struct{ e *Engine }
 
 // LooksOf returns the Looks of an engine.
@@ -107,7 +107,8 @@ func (m memory) Turn(ctx context.Context, run dag.RunID, task dag.TaskID, shared
 	return *t, true, err
 }
 
-// sight is called between transactions, so everything that it copies is on the disk.
+// sight copies what memory has about a run. It is called between transactions, so everything that it copies
+// is durable.
 func (w *writer) sight(id dag.RunID, task dag.TaskID) *inspect.Sight {
 	r := w.runs[id]
 	if r == nil || r.Graph == nil || r.Raw() {
@@ -156,8 +157,8 @@ func (e *Engine) Slots() (total, busy int) {
 	return e.cfg.Slots, e.cfg.Slots - int(max(e.slots.free.Load(), 0))
 }
 
-// SubmitRoom returns how many more submissions can wait for the writer now, and the limit. Submissions above
-// the limit are refused with ErrBusy.
+// SubmitRoom returns the number of further submissions that can wait for the writer now, and the limit.
+// Submissions above the limit are refused with ErrBusy.
 func (e *Engine) SubmitRoom() (left, most int) {
 	b := e.writer.inbox
 	b.mu.Lock()

@@ -19,23 +19,24 @@ import (
 
 // letter is the content of one message to a shard.
 type letter struct {
-	// Ended tells a trigger of the end of a run.
+	// Ended is an ended run, which the message reports to a trigger.
 	Trigger store.TriggerKey `json:"trigger"`
 	Ended   Ended            `json:"ended"`
-	// Child, if not nil, is a message about a run and the run that called it; the other fields are then ignored.
+	// Child is a message about a run and the run that called it. If it is not nil, the other fields are not
+	// used.
 	Child *childLetter `json:"child,omitempty"`
 	Word  *word        `json:"word,omitempty"` // about the claim of a run; if it is set, the other fields are not used
-	// Back reports that the database has gone back. A message with Back has no other field.
+	// Back reports that the database has gone back. If it is not nil, the other fields are not used.
 	Back *backWord `json:"back,omitempty"`
-	// Posted is a verb on a run. A message with Posted has no other field.
+	// Posted is a verb on a run. If it is not nil, the other fields are not used.
 	Posted *posted `json:"posted,omitempty"`
 }
 
 // mailMax bounds the messages of a shard that are read at a time.
 const mailMax = 100
 
-// heardFor is the time for which a node of a cluster relies on its knowledge that no trigger follows a
-// workflow. It notices a trigger that another node adds after that time.
+// heardFor is how long a node of a cluster relies on its knowledge that no trigger reacts to a workflow. If
+// another node adds such a trigger, this node notices it after this time at the latest.
 const heardFor = time.Second
 
 // post writes the messages of the transaction.
@@ -64,7 +65,7 @@ func (w *writer) announceMail() {
 	}
 }
 
-// collect reads the messages to the owned shards, and lets the next transactions consume them.
+// collect reads the messages to the owned shards, so that the next transactions process them.
 func (w *writer) collect(ctx context.Context) error {
 	for _, s := range w.shards() {
 		page, err := w.e.store.Messages(ctx, s, mailMax)
@@ -82,8 +83,8 @@ func (w *writer) collect(ctx context.Context) error {
 	return nil
 }
 
-// unread drops the messages among the kept items, after the shards were taken again. The transaction in
-// doubt, or an owner in between, may have consumed them. Messages that were not consumed are read again.
+// unread drops the messages from the kept items, after the shards were taken again. The transaction in doubt,
+// or another owner in between, may have processed them. The remaining messages are read again.
 func (w *writer) unread() {
 	w.kept = slices.DeleteFunc(w.kept, func(it item) bool { return it.mail != 0 })
 }
@@ -92,7 +93,7 @@ func (w *writer) unread() {
 func (w *writer) receive(m *store.Message) answer {
 	if w.held(m.To) == nil {
 		delete(w.reading, m.ID)
-		return answer{} // the next owner reads the message
+		return answer{} // the next owner reads the message again
 	}
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
@@ -105,7 +106,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			delete(w.reading, m.ID) // so that the message is read again
+			delete(w.reading, m.ID) // so that collect reads the message again
 			return answer{}
 		}
 		letters = nil
@@ -133,7 +134,7 @@ func (w *writer) receive(m *store.Message) answer {
 			}
 			continue
 		}
-		if letters[i].Child != nil { // the workflow may have moved to another shard; then the message is sent on
+		if letters[i].Child != nil { // if the workflow has moved to another shard, the message is sent on
 			if err := w.calls.sendChild(letters[i]); err != nil {
 				w.broken(err)
 				return answer{err: err}
@@ -158,7 +159,7 @@ func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 		return nil
 	}
 	plan, err := s.planner.Heard(t, ended, s.dueNow())
-	if err != nil { // the message itself is invalid; the end of the run must not depend on it
+	if err != nil { // the message itself is invalid, and the end of a run must not depend on it
 		s.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}

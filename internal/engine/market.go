@@ -12,25 +12,27 @@ import (
 // Any goroutine may call them, except Take and Back, which only the writer calls.
 type Market interface {
 	// Open reports whether Take would find a slot for a task with that placement now. The slot stays
-	// available until Take.
+	// available until the next call of Take.
 	Open(p dag.Place) bool
-	// Take uses a slot. The slot belongs to the attempt until the worker has released it.
+	// Take books a slot for an attempt, until the worker has released it. It returns false if there is no
+	// slot.
 	Take(p dag.Place) (dag.HandlerID, bool)
 	// Back returns a slot that was taken for an attempt with that placement, if the attempt was never
 	// assigned.
 	Back(h dag.HandlerID, p dag.Place)
-	// Want reports the whole present demand for slots. The slice belongs to the engine. The market calls
-	// Engine.Wake when slots have arrived. spare is the number of slots of this process that the engine does
-	// not need.
+	// Want reports the whole present demand for slots. The slice belongs to the engine. When slots have
+	// arrived, the market calls Engine.Wake. spare is the number of slots of this process that the engine
+	// does not need.
 	Want(ds []Demand, spare int)
 	// Send sends durable attempts, and repeats this until their handler has them or is gone. Attempts that the
 	// handler already has do not change. The engine owns the slice.
 	Send(as []Assignment)
-	// Handed is Send for the attempts that a transaction has assigned, before its reports are answered.
-	// Settled follows when they are answered. So a worker can get the answer and its new attempts together.
+	// Handed is Send for the attempts that a transaction has assigned. The engine calls it before it answers
+	// the reports of that transaction, and Settled afterwards. So a worker can get the answer to a report
+	// together with its new attempts.
 	Handed(as []Assignment)
 	Settled()
-	// Worker reports whether a handler is a worker and no node.
+	// Worker reports whether a handler is a worker, and not a node.
 	Worker(h dag.HandlerID) bool
 	// Reset drops all slots, because this process continues under a new handler.
 	Reset()
@@ -39,9 +41,9 @@ type Market interface {
 // Demand describes ready tasks of one placement that found no slot.
 type Demand struct {
 	Place dag.Place
-	N     int // the least number of these tasks; at most demandMax
-	// The best of these tasks: the level, submission time and id of its run, and its rank in the run. The
-	// lowest value comes first.
+	N     int // at least this number of tasks wait; at most demandMax
+	// The best of these tasks. Its order is given by the level, submission time and id of its run, and by its
+	// rank in the run. The lowest values come first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID
@@ -51,9 +53,9 @@ type Demand struct {
 }
 
 const (
-	// demandMax bounds the slots that are requested at a time for one placement.
+	// demandMax bounds the slots that are requested at one time for one placement.
 	demandMax = 256
-	// placesMax bounds the placements for which slots are requested at a time.
+	// placesMax bounds the placements for which slots are requested at one time.
 	placesMax = 64
 )
 
@@ -91,8 +93,8 @@ func Extend(e *Engine, all []dag.Extension) {
 	e.Wake()
 }
 
-// Lend takes a slot and resources of this process for attempts of another owner. It returns false if no slot
-// is free. Regain returns them.
+// Lend books a slot and resources of this process for the attempt of another owner. It returns false if no
+// slot is free. The caller returns them by Regain.
 func (e *Engine) Lend(n dag.Need) bool {
 	if !e.slots.claim() {
 		return false
@@ -111,7 +113,7 @@ func (e *Engine) Regain(n dag.Need) {
 	e.Wake()
 }
 
-// Resend sends the attempts again that a handler holds for the shards owned here.
+// Resend sends those attempts again that a handler holds and whose shards this node owns.
 func (e *Engine) Resend(h dag.HandlerID) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		var as []Assignment
@@ -143,8 +145,8 @@ func (e *Engine) Holds(ctx context.Context, h dag.HandlerID, run dag.RunID, t da
 	return last.Handler == h && last.Token == token && !last.State.Ended(), nil
 }
 
-// LateMax is the time after the end of an attempt for which it still counts as held by its handler, because
-// its last output may arrive late.
+// LateMax is how long after the end of an attempt its handler still counts as its holder, because its last
+// output may arrive late.
 const LateMax = time.Hour
 
 // Had reports whether a handler holds an attempt, or has held it until recently.
