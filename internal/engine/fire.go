@@ -438,7 +438,7 @@ func (s *schedule) seen(k store.TriggerKey, o *Occurrence) (bool, error) {
 	return err == nil, err
 }
 
-// Came fires a trigger of kind absent, because the caller has waited for its event until the instant at.
+// Came informs a trigger of kind absent that the event whose absence it watches has happened at an instant.
 func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) error {
 	return e.operate(ctx, nil, func(w *writer) answer {
 		t, err := w.schedule.trigger(k)
@@ -446,7 +446,7 @@ func (e *Engine) Came(ctx context.Context, k store.TriggerKey, at dag.Micros) er
 		case err != nil:
 			return answer{err: err}
 		case t == nil || t.State != store.TriggerActive:
-			return answer{} // the trigger does not wait for this instant any more
+			return answer{} // the trigger no longer watches for the event
 		case w.held(t.Shard) == nil:
 			return answer{err: w.here(t.Shard)}
 		}

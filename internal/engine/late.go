@@ -217,7 +217,7 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 		}
 	}
 	if is.Waits() != 0 && !rule.Timed() {
-		return // an edit has removed the step, or the rule cannot be read
+		return // an edit has changed the rule, or the rule cannot be read
 	}
 	var c alert.Change
 	switch {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// topWorkflows bounds the workflows with label values of their own. topKinds bounds the kinds of tasks with
-	// such values.
+	// topWorkflows bounds the workflows that have their own label values. topKinds bounds the kinds of tasks
+	// that have them.
 	topWorkflows, topKinds = 200, 50
-	// topTurn is the interval at which the most used workflows are chosen again.
+	// topTurn is the interval at which the most used workflows are selected again.
 	topTurn = 5 * time.Minute
 )
 
@@ -30,7 +30,7 @@ const (
 
 var waitNames = [waitReasons]string{"slot", "place", "queue", "lock"}
 
-// Meter counts the effects of this engine's transactions after they have committed.
+// Meter counts the effects of this engine's transactions, after their commit.
 type Meter struct {
 	showing sync.Mutex // held during a scrape
 
@@ -50,15 +50,15 @@ type workflowMeter struct {
 	seconds metric.Histogram
 }
 
-// end is the way in which a run or an attempt ended.
+// end says how a run or an attempt ended.
 type end struct {
 	state string
 	cause dag.Cause
 }
 
-// draft holds the counts that the meter adds if the transaction commits.
+// draft holds the counts of a transaction, which the meter adds after the commit.
 type draft struct {
-	plain    int64 // succeeded attempts without a row of their own
+	plain    int64 // succeeded attempts that have no row of their own
 	attempts map[attemptEnd]int64
 	runs     []runEnd
 	waits    [waitReasons]metric.Histogram
@@ -86,7 +86,8 @@ func (d *draft) reset() {
 	*d = draft{attempts: d.attempts, fires: d.fires, runs: d.runs[:0]}
 }
 
-// flushed counts the rows that one run adds to a transaction: the rows of c from the given numbers on.
+// flushed counts the rows that one run adds to a transaction: the rows of c whose indexes are at least the
+// given numbers.
 func (d *draft) flushed(r *dag.Run, c *dag.Changes, inserts, updates, runs int) {
 	for i := range c.AttemptInserts[inserts:] {
 		if a := &c.AttemptInserts[inserts+i]; a.State.Ended() {
@@ -134,7 +135,7 @@ func (d *draft) attempt(r *dag.Run, a *dag.AttemptRow) {
 	d.attempts[attemptEnd{kind, end{a.State.String(), known(a.Cause)}}]++
 }
 
-// granted counts the wait of a run for its queue or its locks.
+// granted counts how long a run has waited for its queue or its locks.
 func (d *draft) granted(c *dag.Claim, waited time.Duration) {
 	why := waitLock
 	if c.Queue != "" {
@@ -144,7 +145,7 @@ func (d *draft) granted(c *dag.Claim, waited time.Duration) {
 	d.waited = true
 }
 
-// assigned counts the wait of a task for its slot.
+// assigned counts how long a task has waited for its slot.
 func (d *draft) assigned(a *Assignment, waited time.Duration) {
 	why := waitSlot
 	switch {
@@ -211,7 +212,8 @@ func addTo(m *map[end]int64, e end, n int64) {
 	(*m)[e] += n
 }
 
-// causes are the label values of causes. Workers can choose any cause, so all other causes share one value.
+// causes are the label values of causes. Workers can report any cause, so all causes outside of this set
+// share one value.
 var causes = func() map[dag.Cause]bool {
 	all := map[dag.Cause]bool{}
 	for _, c := range dag.Causes() {
@@ -228,18 +230,18 @@ func known(c dag.Cause) dag.Cause {
 	return metric.Other
 }
 
-// show writes the counts to a page. name finds the name of a workflow. It returns "" if the name cannot be
-// found now.
+// show writes the counts to a page. name finds the name of a workflow. It returns "" if it cannot find the
+// name now.
 func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) string) {
 	m.showing.Lock()
 	defer m.showing.Unlock()
 	m.find(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// A deleted workflow and a new one can have the same name. A page may show each label once.
+	// A deleted workflow and a new one can have the same name, but a page may contain each label only once.
 	named := map[string]*workflowMeter{}
 	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) {
-		if name := m.names[id]; name != "" { // a workflow that was added since find is shown on the next page
+		if name := m.names[id]; name != "" { // a workflow that was counted first after find is shown on the next page
 			named[name] = of.plus(named[name])
 		}
 	})
@@ -265,7 +267,7 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	p.Histogram("fire_lag_seconds", &m.lag)
 }
 
-// plus returns the sum of two drafts; o may be nil. It changes neither.
+// plus returns the sum of two counts; o may be nil. It changes neither.
 func (w *workflowMeter) plus(o *workflowMeter) *workflowMeter {
 	if o == nil {
 		return w
@@ -287,7 +289,7 @@ func (w *workflowMeter) show(p *metric.Page, label string) {
 	p.Histogram("run_seconds", &w.seconds, label)
 }
 
-// find looks up the names of the page's workflows, for at most findMax. It does not hold mu during that time,
+// find looks up the names of the workflows on the page, for at most findMax. It does not hold mu meanwhile,
 // because the writer waits for mu.
 func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 	m.mu.Lock()
@@ -314,8 +316,8 @@ func (m *Meter) find(name func(context.Context, dag.WorkflowID) string) {
 // findMax bounds the time for finding names of workflows during one scrape.
 const findMax = time.Second
 
-// Metrics writes the effects of this engine's transactions, and the answers of its store. The names of
-// workflows come from the store, once each.
+// Metrics writes the effects of this engine's transactions, and how its store answers. The names of workflows
+// come from the store; each is read once.
 func (s *Stats) Metrics(p *metric.Page) {
 	s.meter.show(p, s.name)
 	s.store(p)

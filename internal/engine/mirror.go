@@ -11,12 +11,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Memory is only a cache: this file compares it with the rows. The simulator does so after every commit, the
-// engine's tests when they check.
+// Memory is only a cache, so it must equal the rows. This file compares the two. The simulator calls it after
+// every commit, and the engine's tests at their checks.
 
 // Mirror describes how memory differs from the given rows of unfinished runs. It returns "" if a load of
-// these rows would give the same memory. It is called on the writer's goroutine, when all changes of these
-// runs are committed.
+// these rows would give the same memory. The caller must be on the writer's goroutine, and all changes of
+// these runs must be committed.
 func (e *Engine) Mirror(recs []store.RunRecord) (string, error) {
 	for i := range recs {
 		if diff, err := e.writer.mirrorRun(&recs[i]); diff != "" || err != nil {
@@ -43,7 +43,8 @@ func (e *Engine) MirrorShard(ctx context.Context, s dag.ShardID) (string, error)
 }
 
 // MirrorGate compares the admission owner's memory of queues and locks with the rows of all shards. No
-// message may be in flight. It reads the store's clock, because the writer's clock may change meanwhile.
+// message may be in flight. MirrorGate reads the store's clock, because the writer's clock may change
+// meanwhile.
 func (e *Engine) MirrorGate(ctx context.Context) (string, error) {
 	now, err := e.store.Clock(ctx)
 	if err != nil {
@@ -126,10 +127,10 @@ func (w *writer) mirrorRun(rec *store.RunRecord) (string, error) {
 		return fmt.Sprintf("run %s is not in memory", id), nil
 	}
 	if w.spare == nil && w.tx != nil && w.tx.touches(r) {
-		return "", nil // memory is ahead of the transaction in flight
+		return "", nil // memory already has the changes of the next transaction
 	}
 	if r.Evaluating() {
-		return "", nil // memory lags behind the rows until the results are there
+		return "", nil // memory is behind the rows until the results of the evaluations arrive
 	}
 	fx := dag.Effects{Evaluate: func(c dag.Condition, v dag.View) (bool, error) {
 		v.Light = false
@@ -178,7 +179,7 @@ func (w *writer) mirror(ctx context.Context, s dag.ShardID) (string, error) {
 	return "", nil
 }
 
-// gateCounts are the counts of a gate that follow from the runs in memory.
+// gateCounts are the counts of a gate, as computed from the runs in memory.
 type gateCounts struct{ past, waiting, members int }
 
 // gatesDiff describes how the counts of the gates differ from the runs in memory. It returns "" if they
@@ -225,9 +226,9 @@ func (l *limits) gatesDiff() string {
 	return l.gateStuck()
 }
 
-// gateStuck names a gate at which a run waits although there is room, and which the writer will not try. It
-// also names a trigger's gate whose limit is exceeded while a run that has passed it has not begun, because
-// a lower limit takes such runs back.
+// gateStuck returns the name of a gate at which a run waits although there is room, and which the writer will
+// not try. It also returns a trigger's gate whose limit is exceeded while a run that has passed it has not
+// begun, because a lower limit moves such runs back to the gate.
 func (l *limits) gateStuck() string {
 	for k, g := range l.gates.of {
 		limit, err := l.limit(k)
@@ -235,7 +236,7 @@ func (l *limits) gateStuck() string {
 			continue
 		}
 		stuck := g.waiting.Len() > 0 && (limit == 0 || g.past < limit)
-		if stuck && !l.gates.open[k] { // this is the state after a reload, in which the present transaction admits the runs
+		if stuck && !l.gates.open[k] { // after a reload the gate has room, and the present transaction admits the runs
 			return fmt.Sprintf("gate %v: %d wait, %d of %d are through", k, g.waiting.Len(), g.past, limit)
 		}
 		for id, r := range g.members {

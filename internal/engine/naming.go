@@ -16,41 +16,42 @@ import (
 // Namer finds the queues and locks that definitions name: package trigger implements it. Its methods may be
 // called from any goroutine.
 type Namer interface {
-	// Names reads the claims of a version's runs. It returns nil if these runs have no claim, whatever
-	// starts them.
+	// Names reads which claims the runs of a version have. It returns nil if they have none, whichever
+	// trigger starts them.
 	Names(def []byte) (Names, error)
-	// CheckKey refuses the per_key of a declared queue if it does not compile, or certainly costs too much.
+	// CheckKey returns an error if the per_key of a queue does not compile, or certainly costs too much.
 	CheckKey(expr string) error
-	// KeyOf compiles the per_key of a queue: a function of a run's parameters and instant.
+	// KeyOf compiles the per_key of a queue into a function of a run's parameters and instant.
 	KeyOf(expr string) (func(params []byte, instant dag.Micros) (string, error), error)
 }
 
 // Names holds the claims of the runs of one version.
 type Names interface {
-	// Of returns the claims of a run that the named trigger has started; "": no trigger. Expressions see the
-	// run's parameters and instant.
+	// Of returns the claims of a run. trigger is the trigger that has started the run, or "". The expressions
+	// in claims read the run's parameters and instant.
 	Of(trigger string, params []byte, instant dag.Micros) (Named, error)
 }
 
-// Named holds the names in one run's claim.
+// Named holds the names that the claim of one run contains.
 type Named struct {
 	Queue string
-	By    string // the definition that names the queue, in words: "the workflow" or "trigger nightly"
+	By    string // how messages name the definition that contains the queue's name: "the workflow" or "trigger nightly"
 	Locks []string
 	Fail  bool // lock_policy: fail
 }
 
-// namesKey is a version whose names are known.
+// namesKey identifies a version whose names are known.
 type namesKey struct {
 	workflow dag.WorkflowID
 	version  int32
 }
 
-// naming remembers the queues and locks that definitions name, for the writer.
+// naming keeps for the writer the names of queues and locks in definitions, and the definitions of queues.
 type naming struct {
 	names map[namesKey]Names
 	keys  map[string]func([]byte, dag.Micros) (string, error) // by expression
-	// queues holds definitions for a writer that is not the admission owner. They may be up to a second old.
+	// queues holds definitions of queues for a writer that is not the admission owner. They may be up to a
+	// second old.
 	queues map[string]store.Queue
 	read   time.Time
 }
@@ -58,7 +59,7 @@ type naming struct {
 // namesMax bounds each map of names. A dropped entry is read again when it is needed.
 const namesMax = 10_000
 
-// names returns the names that the runs of a version claim.
+// names returns the names that the claims of a version's runs contain.
 func (l *limits) names(r *dag.Run) (Names, error) {
 	if l.namer == nil {
 		return nil, nil
@@ -82,7 +83,7 @@ func (l *limits) names(r *dag.Run) (Names, error) {
 	return n, nil
 }
 
-// queueNamed reads a queue's definition. The admission owner knows it from memory.
+// queueNamed returns the definition of a queue. The admission owner has it in memory; other owners read it.
 func (l *limits) queueNamed(name string) (store.Queue, error) {
 	if l.held(store.GateShard) != nil {
 		if q := l.admission.Queue(name); q != nil {
@@ -137,8 +138,8 @@ func (n *naming) keyOf(by Namer, expr string) (func([]byte, dag.Micros) (string,
 	return f, nil
 }
 
-// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue
-// and no lock. A denial describes what is wrong with a name.
+// claimOf makes the claim of a run that asks for the first time. It returns nil if the run names no queue and
+// no lock. If a name is invalid, it returns a denial that says why.
 func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	names, err := l.names(r)
 	if err != nil || names == nil {
@@ -150,7 +151,7 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	}
 	params, err := l.completed(r)
 	if errors.Is(err, errkind.ErrInvalid) {
-		return nil, nil, nil // the split of the run reports the error
+		return nil, nil, nil // the split of the run will report the error
 	}
 	if err != nil {
 		return nil, nil, err
@@ -187,7 +188,9 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if c.Key, err = l.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &admission.Denial{Cause: dag.CauseQueue, Why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
-	c.Level = r.Priority // set even if the queue is first in, first out, because the order of the queue may change while the run waits
+	// set also if the queue is first in, first out, because an operator may change the order while the run
+	// waits
+	c.Level = r.Priority
 	return c, nil, nil
 }
 
@@ -203,10 +206,11 @@ func wrongLocks(locks []string) string {
 	return ""
 }
 
-// mustKeep reports whether the run must stay in memory while it waits in a line: another limit
-// counts it, or a timer or a rule of an alert waits for it.
+// mustKeep reports whether the run must stay in memory while it waits in a line, because another limit counts
+// it, or because a timer or an alert rule watches it.
 func (l *limits) mustKeep(r *dag.Run) (bool, error) {
-	if r.AwaitsStart() || l.defs.system == r.Workflow { // a further request for a sweep gets this one: see coalesced
+	// coalesced finds a waiting sweep in memory, and lets further requests share it
+	if r.AwaitsStart() || l.defs.system == r.Workflow {
 		return true, nil
 	}
 	if timed, err := l.defs.alerts.timedFor(r); timed || err != nil {

@@ -21,16 +21,16 @@ const (
 	ownPauseMax = 2 * time.Second
 )
 
-// taken holds the shards as the first successful try to take them again found them. The results of later
-// tries are not used: a try may have written (a quarantine), and this could be mistaken for the transaction
-// in doubt.
+// taken holds the shards as they were when a try to take them again first succeeded. The results of later
+// tries are not used: an earlier try may have written (a quarantine), and its write could be mistaken for the
+// transaction in doubt.
 type taken struct {
 	shards []store.Acquired
-	tries  int64 // all tries but the last may have been committed
+	tries  int64 // the number of tries; any of them but the last may have committed a write
 }
 
-// own takes the shards and loads them. It tries again until it succeeds, or until ctx ends. If ctx ends, own
-// returns nil. It returns an error only if waiting cannot help.
+// own takes the shards and loads them. It tries again until it succeeds or ctx ends. When ctx ends, it
+// returns nil. It returns an error only if another try cannot help.
 func (w *writer) own(ctx context.Context) (*taken, error) {
 	var first *taken
 	for tries := int64(1); ; tries++ {
@@ -61,9 +61,9 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 	}
 }
 
-// breathe waits before the shards are taken. There is no pause after a successful commit, and each further
-// pause is twice as long. Otherwise a store that allows the acquisition but no writes would be taken in a
-// hot loop. breathe reports whether to continue.
+// breathe pauses before the shards are taken again. There is no pause after a successful commit, and each
+// further pause is twice as long as the last. Without pauses, a store that allows the acquisition of shards
+// but no other writes would be asked in a hot loop. breathe returns false if ctx has ended.
 func (w *writer) breathe(ctx context.Context) bool {
 	pause := w.pause
 	w.pause = min(max(2*pause, ownPauseMin), ownPauseMax)
@@ -80,7 +80,7 @@ func (w *writer) acquire(ctx context.Context) ([]store.Acquired, error) {
 	var err error
 	if w.e.cluster == nil {
 		got, err = w.e.store.Acquire(ctx, w.e.me().ID, w.want)
-	} else { // shards that another node has taken in the meantime stay with it
+	} else { // shards that another node has taken meanwhile stay with that node
 		got, err = w.claim(ctx)
 	}
 	if err == nil {
@@ -110,25 +110,25 @@ func (w *writer) claim(ctx context.Context) ([]store.Acquired, error) {
 	return w.e.cluster.Claim(ctx, w.e.me().ID, w.want)
 }
 
-// alive reports whether another handler is listed. The attempts of a listed handler are not lost.
+// alive reports whether a handler is listed as another member. The attempts of a listed handler are not lost.
 func (e *Engine) alive(h dag.HandlerID) bool { return e.holders != nil && e.holders.Alive(h) }
 
-// found holds the results of a load other than the runs themselves.
+// found holds the results of a load, apart from the runs.
 type found struct {
 	fx   dag.Effects
 	lost []dag.AttemptRow // held by earlier handlers of this node, or by this handler in an earlier process
 	mine []Assignment     // held by this handler according to the rows, but not by this process
-	away []Assignment     // held by other listed handlers, which may not have received them
+	away []Assignment     // held by other listed handlers, which may not have received these attempts
 }
 
-// loadShards loads every unfinished run of these shards. The attempts of earlier lives of this process are
-// lost: their processes are killed first, then the tasks get new attempts.
+// loadShards loads every unfinished run of the given shards. The attempts of earlier processes of this node
+// are lost. Their processes are killed first, and then their tasks get new attempts.
 func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	var f found
 	if err := w.defs.findSystem(ctx); err != nil {
 		return err
 	}
-	if w.clock.floor > 0 { // the runs must learn that the database has gone back before they end
+	if w.clock.floor > 0 { // the history of the runs must say that the database has gone back, before they end
 		if err := w.collect(ctx); err != nil {
 			return err
 		}
@@ -179,8 +179,8 @@ func (w *writer) reload(ctx context.Context, ids []dag.RunID) error {
 	return w.takeOver(ctx, &f)
 }
 
-// adopt makes a run from its rows. A run whose rows are invalid is quarantined, and adopt returns nil. An
-// error is an error of the store.
+// adopt makes a run from its rows. If the rows are invalid, it quarantines the run and returns nil. An error
+// comes from the store.
 func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	r, err := w.takeUp(rec, f)
 	if r != nil {
@@ -196,7 +196,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		return nil, err
 	}
 	if err != nil {
-		for _, a := range rec.Attempts { // processes of earlier handlers are killed, too
+		for _, a := range rec.Attempts { // they include processes of earlier handlers, which are killed
 			if !a.State.Ended() && a.Handler != 0 && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
@@ -213,14 +213,15 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 			endOld(w, r, a, f)
 		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
 			w.others(r, a, w.e.slots.isWorker(a.Handler), f)
-		case a.Handler != w.e.me().ID: // only the owner does Leader work, so Leader work of another handler is lost
+		case a.Handler != w.e.me().ID: // only the owner does Leader work, so the Leader work of another handler is lost
 			f.lost = append(f.lost, *a)
 		case a.Task == dag.LeaderTask:
 			f.mine = append(f.mine, assignment(r, a))
-		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried.has(k): // the attempt runs here, and its end was reported or will be
+		// the attempt runs here, or its end has been reported or will be
+		case w.e.cfg.Executor.Running(r.ID, a.Task, a.Token) || w.carried.has(k):
 		case w.e.slots.has(k):
 			f.mine = append(f.mine, assignment(r, a))
-		default: // an earlier process assigned the attempt, and this process has not inherited it
+		default: // an earlier process assigned the attempt, and this process has not taken it over
 			f.lost = append(f.lost, *a)
 		}
 	})
@@ -236,8 +237,9 @@ func (w *writer) others(r *dag.Run, a *dag.AttemptRow, worker bool, f *found) {
 	}
 }
 
-// certain reads the members again, and removes from the lost attempts those whose holder is listed. For
-// example, after a freeze this node may not know yet that such a holder has joined.
+// certain reads the list of members again, and removes from the lost attempts those whose holder is listed
+// now. The list in memory may be too old: for example, after a freeze this node may not know yet that such a
+// holder has joined.
 func (w *writer) certain(ctx context.Context, f *found) error {
 	doubted := func(a dag.AttemptRow) bool { return a.Handler != w.e.me().ID && a.Task != dag.LeaderTask }
 	if w.e.cluster == nil || !slices.ContainsFunc(f.lost, doubted) {
@@ -260,9 +262,9 @@ func (w *writer) certain(ctx context.Context, f *found) error {
 	return nil
 }
 
-// rouse makes a run that was taken up continue.
+// rouse makes a loaded run continue.
 func (w *writer) rouse(r *dag.Run) {
-	if len(r.NewShares()) > 0 { // the transaction in which their tasks became ready had used up its time for evaluations
+	if len(r.NewShares()) > 0 { // the transaction in which the tasks became ready had no time left for evaluations
 		keysLater(&w.limits, r)
 	}
 	stuck := r.Active() == 0 && (r.Unsettled() == 0 || r.Intent != dag.IntentRun) || r.Stirs()
@@ -274,8 +276,8 @@ func (w *writer) rouse(r *dag.Run) {
 	}
 }
 
-// nudge checks a run that no other event would move: it was inserted as submitted, its Leader work was never
-// assigned, or its end was not written.
+// nudge moves a run that no other event would move. Such a run was inserted as submitted, its Leader work was
+// never assigned, or its end was not written.
 func (w *writer) nudge(r *dag.Run) {
 	ev := dag.Event{Kind: dag.EvCheck}
 	if r.State == dag.RunSubmitted {
@@ -303,8 +305,8 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	return r, err
 }
 
-// takeOver processes the results of a load. It sends attempts of this process that the executor does not
-// have again, under the same token. Attempts of earlier handlers are lost.
+// takeOver processes the results of a load. It sends the attempts of this process that the executor does not
+// have again, under the same tokens. The attempts of earlier handlers are lost.
 func (w *writer) takeOver(ctx context.Context, f *found) error {
 	if err := w.certain(ctx, f); err != nil {
 		return err
@@ -323,7 +325,7 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 		w.todo.push(it)
 	}
 	w.arm(&f.fx)
-	for _, e := range f.fx.Errands { // their starts may be lost
+	for _, e := range f.fx.Errands { // the messages that start these errands may be lost
 		w.todo.push(w.calls.again(e))
 	}
 	if len(f.fx.Cancels) > 0 {
@@ -336,7 +338,7 @@ func (w *writer) takeOver(ctx context.Context, f *found) error {
 	return nil
 }
 
-// resend sends the attempts that do not run, unless their report is in delivery.
+// resend sends those attempts again that do not run and whose report is not being delivered.
 func (w *writer) resend(mine []Assignment) {
 	var start []Assignment
 	for _, a := range w.unsent(mine) {
@@ -347,7 +349,7 @@ func (w *writer) resend(mine []Assignment) {
 		w.e.slots.book(a.key())
 		start = append(start, a)
 	}
-	for i := range mine { // the resources of the attempts are known only now
+	for i := range mine { // the resources of the attempts are known only after the load
 		if a := &mine[i]; a.Place != dag.Anywhere && w.e.slots.has(a.key()) {
 			w.e.slots.room.book(a.key(), a.Place)
 		}
@@ -357,7 +359,7 @@ func (w *writer) resend(mine []Assignment) {
 	}
 }
 
-// unsent returns the assignments that this node neither runs nor has reported.
+// unsent returns the assignments that this node does not run and whose ends it has not reported.
 func (w *writer) unsent(mine []Assignment) []Assignment {
 	if len(mine) == 0 {
 		return nil
@@ -368,7 +370,7 @@ func (w *writer) unsent(mine []Assignment) []Assignment {
 	})
 }
 
-// told lists the attempts whose reports wait in the inbox.
+// told returns the attempts whose reports wait in the inbox.
 func (w *writer) told() map[dag.AttemptKey]bool {
 	told := map[dag.AttemptKey]bool{}
 	see := func(it *item) {
@@ -383,9 +385,10 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 	return told
 }
 
-// doubt holds the parts of a transaction that may not have committed, until the shards are taken again.
-// Invariant: the transaction committed as a whole or not at all. It committed if the seq of each of its
-// fences has risen by one and no other owner had the shards meanwhile (see happened).
+// doubt holds the parts of a transaction that are needed until the shards are taken again, because the
+// transaction may not have committed. Invariant: the transaction committed as a whole or not at all. It
+// committed if the seq of each of its fences has risen by one and no other owner had the shards meanwhile
+// (see happened).
 type doubt struct {
 	n       int  // the number of items of the transaction; they are the first items of kept
 	unknown bool // it is unknown whether the transaction committed
@@ -411,12 +414,13 @@ func (w *writer) failed(ctx context.Context, n int, cause error) error {
 	return w.retake(ctx, n, cause)
 }
 
-// hopeless reports whether trying again cannot help: the database is damaged, or a new process must open it.
+// hopeless reports whether another try cannot help, because the database is damaged or a new process must
+// open it.
 func hopeless(err error) bool {
 	return errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrLost)
 }
 
-// retake takes the shards again and finds out whether the transaction committed.
+// retake takes the shards again, and finds out whether the transaction committed.
 func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	w.e.stats.Retaken.Add(1)
 	w.e.log.Warn("the outcome of a transaction is unknown; the node takes the shards again", "code", "commit_unknown", "err", cause)
@@ -431,7 +435,7 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 		}
 	}
 	if errors.Is(cause, store.ErrUnavailable) {
-		w.refuse(cause) // callers do not wait until a full disk has space
+		w.refuse(cause) // callers do not have to wait until the disk has space again
 	}
 	first, err := w.own(ctx)
 	if err != nil || first == nil {
@@ -442,8 +446,8 @@ func (w *writer) retake(ctx context.Context, n int, cause error) error {
 	return nil
 }
 
-// resolve settles a transaction in doubt. If the transaction committed, resolve answers its items. Otherwise
-// the items stay in kept, and they are applied again.
+// resolve completes a transaction in doubt. If the transaction committed, resolve answers its items.
+// Otherwise the items stay in kept and are applied again.
 func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	if d.happened(ctx, w.e.store, first, w.e.me().ID) {
 		w.e.stats.add(&d.tally, len(d.assigns))
@@ -461,7 +465,7 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 		w.e.noticed() // the transaction may contain notices
 		w.drop(d.n)
 	}
-	for i := range d.assigns { // assignments that were not written have no slot
+	for i := range d.assigns { // assignments that were not written need no slot
 		a := &d.assigns[i]
 		r := w.runs[a.Run]
 		if r != nil {
@@ -473,15 +477,15 @@ func (w *writer) resolve(ctx context.Context, d *doubt, first *taken) {
 	}
 }
 
-// happened finds out from the shards' seq whether the transaction committed. If another owner has changed
-// them in between, the transaction counts as not committed. The items are then applied again, and are
-// recognised by token, id or key. The same applies if the era has risen because of a loss. If it has risen
-// quietly, the marks at the end of the transaction's era decide.
+// happened finds out from the shards' seq whether the transaction committed. If another owner has changed the
+// shards in between, happened returns false. The items are then applied again, which is safe because they are
+// recognised by token, id or key. happened also returns false if the era has risen because of a loss. If the
+// era has risen without a loss, the fences at the end of the transaction's era decide.
 func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me dag.HandlerID) bool {
 	if !d.unknown || len(d.answers) < d.n {
 		return false
 	}
-	var ended []store.Fence // the marks at the end of the era
+	var ended []store.Fence // the fences of the shards at the end of the era
 	for _, was := range d.fences {
 		i := slices.IndexFunc(first.shards, func(a store.Acquired) bool { return a.Shard == was.Shard })
 		if i < 0 {
@@ -510,11 +514,11 @@ func (d *doubt) happened(ctx context.Context, st store.Eras, first *taken, me da
 	return len(d.fences) > 0
 }
 
-// refuse answers all waiting callers, except those whose items may have been written. So no caller waits for
-// a store that does not answer. Reports are kept.
+// refuse answers all waiting callers with an error, except those whose items may have been written. So no
+// caller waits for a store that does not answer. Reports stay in the inbox.
 func (w *writer) refuse(cause error) {
 	err := errkind.FromStore("nothing was accepted", cause)
-	if !errors.Is(err, errkind.ErrUnavailable) { // this is not an error of the store, but it also blocks the shards
+	if !errors.Is(err, errkind.ErrUnavailable) { // the store does answer, but this error also blocks the shards
 		err = fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	}
 	rest := w.kept[:0]

@@ -11,8 +11,8 @@ import (
 // Planner in its transactions. Plan, Begin and Heard are pure functions of their arguments; all methods may
 // be called from any goroutine.
 type Planner interface {
-	// Declared reads the triggers of a version's definition. It sets Name, Kind, Spec, MaxRuns and On of each;
-	// Begin sets the rest.
+	// Declared reads the triggers of a version's definition. It sets Name, Kind, Spec, MaxRuns and On of each
+	// trigger. Begin sets the other fields.
 	Declared(namespace, name string, def []byte) (Declaration, error)
 	// Begin completes the row of a trigger that is declared at now, for the first time or again. It sets Next,
 	// Decided, Since, State and Reason. No instant at or before now is due.
@@ -22,13 +22,14 @@ type Planner interface {
 	// Passed decides the instants in (t.Decided, now] of a trigger that was paused in that time. Plan.Starts is
 	// empty.
 	Passed(t *store.Trigger, now dag.Micros, reason string) (Plan, error)
-	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. A trigger of
-	// kind start reacts to the start of the scheduler. A Plan without Starts may still change the row.
+	// Heard decides how a trigger reacts to the end of a run of a workflow that its On names. For a trigger
+	// of kind start, it decides about the start of the scheduler. A Plan without Starts may still change the
+	// row.
 	Heard(t *store.Trigger, run *Ended, now dag.Micros) (Plan, error)
 	// Hears decides how a trigger reacts to the events of a batch. The result depends on Spec and on now only.
 	Hears(t *store.Trigger, b *Batch, now dag.Micros) (Hearing, error)
-	// Position returns how far a trigger that a source feeds has come. Placed returns the trigger's Data with
-	// another position.
+	// Position returns the position of a trigger that a source feeds. Placed returns the trigger's Data with
+	// a new position.
 	Position(t *store.Trigger) (Position, error)
 	Placed(t *store.Trigger, p Position) ([]byte, error)
 	// Offered returns the reason why workflows of a namespace may not react to the ends of a workflow's runs,
@@ -39,9 +40,9 @@ type Planner interface {
 	// backfill, of which only Priority and Params count.
 	Policy(t *store.Trigger) (Policy, error)
 	BackfillPolicy(b *store.Backfill) (Policy, error)
-	// Params returns the parameters of a run: those of the version, replaced by the given ones, with
-	// expressions of the instant or the event evaluated. trigger may be "". With an error of the kind
-	// errkind.ErrInvalid it returns the given ones without the values of type secret.
+	// Params returns the parameters of a run: the defaults of the version, overridden by the given ones. It
+	// evaluates expressions of the instant or the event in the given ones. trigger may be "". With an error
+	// of the kind errkind.ErrInvalid, Params returns the given parameters without the values of type secret.
 	Params(ctx context.Context, p ParamsQuery) ([]byte, error)
 }
 
@@ -52,14 +53,14 @@ type Declaration struct {
 	Triggers []store.Trigger
 }
 
-// ParamsQuery asks for the parameters of a run that a trigger or a backfill starts.
+// ParamsQuery requests the parameters of a run that a trigger or a backfill starts.
 type ParamsQuery struct {
 	Workflow dag.WorkflowID
 	Version  int32
 	Given    []byte // a JSON object, or nil; its strings may contain ${{ }}
 	Instant  dag.Micros
 	Event    []byte // a JSON value, or nil
-	Literal  bool   // the strings of Given are data, in which no expression is evaluated
+	Literal  bool   // the strings of Given are data: no expression in them is evaluated
 }
 
 // Plan holds the decisions that a trigger has to make now. Starts and Lines are in the order of their
@@ -88,20 +89,21 @@ type Start struct {
 
 // Occurrence is an event of a sensor, or a person's request that a trigger fires now.
 type Occurrence struct {
-	Key    string // the event's id: an event that is delivered twice fires once
+	Key    string // the id of the event: an event that is delivered twice fires once
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // the event in a few words
-	Actor  string // the person who fires the trigger, even a paused one; "": a sensor fires it
+	Actor  string // the person who fires the trigger, even if it is paused; "": a sensor fires the trigger
 	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
-	// Seen names the event across triggers: an event with a known Key fires one trigger only. Key may be empty.
+	// Seen names the event across all triggers: an event with a known Key fires only one trigger. Key may be
+	// empty.
 	Seen struct{ Scope, Key string }
-	// Filtered is the reason for which the trigger refuses the event. The event starts nothing, now or later.
-	// Only Seen is kept.
+	// Filtered is the reason why the trigger rejects the event, or "". A rejected event starts nothing, now
+	// or later. Only Seen is stored.
 	Filtered string
 }
 
-// OutcomeFiltered is the outcome of an event that the trigger refuses. The ledger has no line for such an
-// event.
+// OutcomeFiltered is the outcome of an event that the trigger rejects. Such an event has no line in the
+// ledger.
 const OutcomeFiltered = "filtered"
 
 // Occurred is the result of an occurrence.
@@ -109,12 +111,12 @@ type Occurred struct {
 	Run      dag.RunID // zero: none
 	Outcome  string
 	Reason   string
-	Existing bool // the occurrence came before
+	Existing bool // the same occurrence was recorded before
 }
 
 // Overlap policies.
 const (
-	OverlapSkip   = "skip"  // start no run while MaxRuns of the trigger's runs are active
+	OverlapSkip   = "skip"  // start no run while MaxRuns runs of the trigger are active
 	OverlapQueue  = "queue" // wait, up to QueueMax runs
 	OverlapCancel = "cancel_running"
 	OverlapAllow  = "allow" // start the run, or wait if MaxRuns runs are active
@@ -131,10 +133,10 @@ type Policy struct {
 	Params   []byte // a JSON object, or nil; its strings may contain ${{ }}
 }
 
-// Ended is a run that has just ended, in the form that sensors get.
+// Ended is a run that has just ended, as triggers see it.
 type Ended struct {
-	// Start, if not empty, is the id of the event that the scheduler has started. Then this is no run, and of the
-	// other fields only Finished is used.
+	// Start, if not empty, is the id of the event that the scheduler has started. In this case there is no
+	// run, and only Finished of the other fields is used.
 	Start     string
 	Run       dag.RunID
 	Workflow  string // namespace/name

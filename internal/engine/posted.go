@@ -10,8 +10,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// After a node has died, its shards have no owner for a short time. A verb on such a run is posted: it
-// becomes a message to the run's shard. The next owner consumes it before any other event of the run.
+// After a node has died, its shards have no owner for a short time. A verb on a run of such a shard is
+// posted: it becomes a message to the shard. The next owner processes the message before any other event of
+// the run.
 
 // posted is a verb in a message.
 type posted struct {
@@ -27,8 +28,8 @@ type posted struct {
 }
 
 // Post stores a command for the next owner of its run. When it returns without an error, the command is
-// durable. Its effect comes later. If the command does not fit the state of the run by then, it has no
-// effect. Commands with the same Request are stored once.
+// durable. Its effect comes later. If the state of the run does not allow the command by then, it has no
+// effect. A command with a known Request is not stored again.
 func (e *Engine) Post(ctx context.Context, c Command) error {
 	if e.cluster == nil {
 		return fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
@@ -57,7 +58,7 @@ func (e *Engine) Post(ctx context.Context, c Command) error {
 	}
 	_, err = e.store.Commit(ctx, &b)
 	if c.Request != nil && (errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrUnknown)) {
-		// This try, or another one through another node, may have written the command.
+		// An earlier call may have written the command, also through another node.
 		was, other := e.store.Request(ctx, c.Request.Scope, c.Request.Key)
 		if other == nil {
 			return sameBody(was.Hash, c.Request.Hash)
@@ -76,7 +77,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 		Outputs: p.Outputs, Actor: p.Actor, Reason: p.Reason}
 	it, err := w.e.item(&c)
 	if err == nil {
-		it.req = nil // the message is consumed once
+		it.req = nil // the message is processed only once, so no request is stored
 		if w.endedNow(&it) {
 			return false, nil
 		}
@@ -96,7 +97,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 
 type postingKey struct{}
 
-// WithPosting allows that a verb is posted, because the shard of the request has no reachable owner.
+// WithPosting allows that a verb is posted if no node that owns the shard can be reached.
 func WithPosting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, postingKey{}, true)
 }

@@ -15,12 +15,12 @@ import (
 // Preparer finds out what a logical task waits for. It reads definitions and outputs, so it works outside the
 // writer's goroutine. All its methods may be called from any goroutine.
 type Preparer interface {
-	// Prepare finds out for which event a deferred task waits. After errkind.ErrUnavailable it is called again.
-	// Any other error fails the task.
+	// Prepare finds out for which event a deferred task waits. After errkind.ErrUnavailable the engine calls
+	// it again. Any other error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
-	// Outputs makes the outputs of a call from the outputs of the last tasks of its run, which come in the
-	// order of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable it is called again;
-	// any other error fails the call.
+	// Outputs makes the outputs of a call from the outputs of the last tasks of its run. last is in the order
+	// of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable the engine calls
+	// Outputs again. Any other error fails the call.
 	Outputs(ctx context.Context, q PrepareQuery, last [][]byte) ([]byte, error)
 }
 
@@ -38,24 +38,24 @@ type Prepared struct {
 	By      []string   // for an approval: the principals that may decide; nil: all
 	Message string     // the question of an approval
 	Items   *dag.Items // of a foreach
-	// For a call: the present version of the workflow, and the parameters of its run. Without a workflow
-	// there is nothing to call, and the call has succeeded.
+	// For a call: the current version of the workflow, and the parameters of the run. If Workflow is 0, there
+	// is nothing to call, and the call succeeds.
 	Workflow dag.WorkflowID
-	// Exact is set if a child of an earlier attempt continues only with the given version or one with the
-	// same content.
+	// Exact says that a child of an earlier attempt can continue only if it has the given version, or one
+	// with the same content.
 	Exact    bool
 	Version  int32
 	Name     string // NAMESPACE/NAME
 	Priority dag.Priority
 	Params   []byte
-	Given    []string // the names of the Params that the call gives
-	// For a condition that is checked repeatedly: Later is the pause until the next check, or 0 if the
-	// condition holds. If it holds, Leaves are the outputs of the task, a JSON object or nil. Otherwise Why
-	// says what is missing.
+	Given    []string // the names of those Params that the call itself sets
+	// For a condition that is checked repeatedly. Later is the pause until the next check, or 0 if the
+	// condition is true. If it is true, Leaves are the outputs of the task: a JSON object, or nil. Otherwise
+	// Why says what is missing.
 	Later  time.Duration
 	Leaves []byte
-	// Called is set if the engine sets no timer for the next check, because the Preparer calls Looks.At when
-	// something has changed. Later is then not 0, and has no other meaning.
+	// Called says that the engine sets no timer for the next check, because the Preparer calls Looks.At when
+	// something has changed. Later is then not 0 and is otherwise ignored.
 	Called bool
 	Why    inspect.Reason
 }
@@ -69,9 +69,11 @@ const (
 
 // preparing holds the tasks that wait to be prepared. The writer and its helpers share it.
 type preparing struct {
-	mu      sync.Mutex // protects the following fields
-	todo    []dag.Prepare
-	pending map[dag.AttemptKey]bool // the attempts that wait for preparation or are being prepared; true: prepare the attempt again afterwards
+	mu   sync.Mutex // protects the following fields
+	todo []dag.Prepare
+	// the attempts that wait for preparation or are being prepared; true: when the present preparation ends,
+	// prepare the attempt again
+	pending map[dag.AttemptKey]bool
 	helpers int
 }
 
@@ -89,7 +91,7 @@ func (c *calls) prepare(ps []dag.Prepare) {
 	for _, p := range ps {
 		k := dag.KeyOf(p.Run, p.Task, p.Token)
 		if _, known := q.pending[k]; known {
-			q.pending[k] = true // the present read may be outdated
+			q.pending[k] = true // the preparation in progress may have read old data
 			continue
 		}
 		q.pending[k] = false
@@ -116,8 +118,8 @@ func (q *preparing) next() (p dag.Prepare, ok bool) {
 	return p, true
 }
 
-// prepareOne finds out what one task waits for, and sends the result to the writer. The writer checks it by
-// token, so a late or repeated result has no effect.
+// prepareOne finds out what one task waits for, and sends the result to the writer. The writer checks the
+// token of the result, so a late or repeated result has no effect.
 func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, preparePauseMax) {
 		it, err := c.prepared(ctx, p)
@@ -125,10 +127,10 @@ func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 			_, err = c.inbox.send(ctx, it)
 		}
 		if ctx.Err() != nil || err == nil || !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrBusy) {
-			if errors.Is(err, errkind.ErrInvalid) { // the run to be started cannot be stored
+			if errors.Is(err, errkind.ErrInvalid) { // the row of the run to be started cannot be stored
 				_ = c.inbox.put(failDeferred(p, err))
 			}
-			break // the next owner prepares it again
+			break // the next owner prepares the task again
 		}
 		c.host.Await(ctx, nil, pause)
 	}
@@ -137,20 +139,20 @@ func (c *calls) prepareOne(ctx context.Context, p *dag.Prepare) {
 	defer q.mu.Unlock()
 	if q.pending[k] {
 		q.pending[k] = false
-		q.todo = append(q.todo, *p) // this helper takes it, unless another helper is faster
+		q.todo = append(q.todo, *p) // this goroutine takes the task, unless another one takes it first
 		return
 	}
 	delete(q.pending, k)
 }
 
-// failDeferred settles a task whose wait cannot end.
+// failDeferred makes the item that fails a task because its wait cannot end.
 func failDeferred(p *dag.Prepare, cause error) item {
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind,
 		Result: dag.Result{State: dag.AttemptFailed, Cause: dag.CausePrepare, Message: clean(cause.Error())}}
 	return item{op: func(w *writer) answer { return w.calls.stepOther(p.Run, &ev) }}
 }
 
-// prepared makes an item that describes the event for which a task waits. It makes none if the task no longer
+// prepared makes an item that says for which event a task waits. It makes no item if the task no longer
 // waits.
 func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	row, err := c.store.Run(ctx, p.Run)
@@ -211,8 +213,8 @@ func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	}}, nil
 }
 
-// lookedAt settles a prepared task, or sets a timer for the next check. The timer is not stored, because a
-// load checks at once.
+// lookedAt makes the item that settles a checked task, or that sets a timer for the next check. The timer is
+// not stored, because a load checks at once.
 func (c *calls) lookedAt(p *dag.Prepare, is *Prepared) item {
 	if is.Called {
 		return item{}
@@ -241,7 +243,7 @@ func (c *calls) deferred(ctx context.Context, p *dag.Prepare) (*dag.AttemptRow, 
 	return nil, nil
 }
 
-// stepOther steps a run that is owned here, for an event from outside of the run.
+// stepOther steps a run of this owner because of an event from outside of the run.
 func (c *calls) stepOther(id dag.RunID, ev *dag.Event) answer {
 	r := c.inMemory()[id]
 	if r == nil {
@@ -264,7 +266,7 @@ type Decision struct {
 	Outputs []byte // a JSON object: the approver and the comment
 	Actor   string
 	Comment string
-	// May reports whether the actor may decide about the task.
+	// May returns an error if the actor may not decide about the task.
 	May func(*dag.RunRow) error
 }
 

@@ -74,7 +74,7 @@ type QueueState struct {
 	State  string // active, paused, draining
 	Actor  string
 	Reason string
-	Until  dag.Micros // 0: until it is changed
+	Until  dag.Micros // the end of the state; 0: until a person changes it
 }
 
 // SetQueueState pauses, drains or resumes a queue.
@@ -141,7 +141,7 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		return answer{}
 	}})
-	if err != nil { // this includes the end of ctx, after which the writer may still use out
+	if err != nil { // ctx may have ended, and then the writer may still use out
 		return store.Queue{}, err
 	}
 	return out, nil

@@ -18,20 +18,20 @@ import (
 // a transaction of one item, the transaction is made again with full set. Then each code path does what it
 // does when the quota is used up.
 
-// newcomer is the way in which a run begins, as far as quotas are concerned.
+// newcomer says how a run begins, as far as quotas are concerned.
 type newcomer uint8
 
 const (
-	begins  newcomer = iota // a new run, which counts among the runs and among those of the hour
-	returns                 // a run that began before, which counts only among the runs
+	begins  newcomer = iota // a new run: it counts among the unfinished runs and among the runs of the hour
+	returns                 // a run that began earlier: it counts only among the unfinished runs
 )
 
-// roomAbout is room that also includes the use by shards of other nodes, from a reading that may be as old
-// as QuotasEach.
+// roomAbout is like room, but also considers the use by shards of other nodes. It knows that use from a
+// reading that may be as old as QuotasEach.
 func (q *quotas) roomAbout(wf *store.Workflow) error { return q.roomWith(wf, begins, true) }
 
-// room returns a QuotaError if the namespace of a workflow may not have another run, by the use of the owned
-// shards.
+// room returns a QuotaError if the namespace of a workflow may not have another run. It considers the use of
+// the owned shards only.
 func (q *quotas) room(wf *store.Workflow, n newcomer) error { return q.roomWith(wf, n, false) }
 
 func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
@@ -69,8 +69,8 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	return nil
 }
 
-// checked makes the store compare the use of a namespace with its quotas, because a run begins that can
-// still be refused.
+// checked makes the store compare the use of a namespace with its quotas when the transaction is written. It
+// is called when a run begins that can still be refused.
 func (q *quotas) checked(r *dag.Run) {
 	q.checkParams(r)
 	if u := q.of(&r.Header, false); u != nil {
@@ -78,9 +78,9 @@ func (q *quotas) checked(r *dag.Run) {
 	}
 }
 
-// refused notes that the store has refused a transaction because of a quota. The transaction is made again,
-// once for each full namespace. It returns false if there was another cause, or if the store has already
-// refused the same namespace.
+// refused notes that the store has refused a transaction because of a quota. It reports whether the
+// transaction is to be made again. This is done once for each namespace without quota left. refused returns
+// false if there was another cause, or if the store has already refused the same namespace.
 func (q *quotas) refused(cause error) bool {
 	over, is := quotaRefusal(cause)
 	if !is || q.full[over.Namespace] != nil {
@@ -93,8 +93,8 @@ func (q *quotas) refused(cause error) bool {
 	return true
 }
 
-// beyondQuota returns the event that ends a new run because the quota of its namespace is used up, or nil.
-// If it returns nil, the caller lets the run enter, and calls checked afterwards.
+// beyondQuota returns the event that ends a new run because the quota of its namespace is used up. If it
+// returns nil, the caller lets the run pass its limits, and then calls checked.
 func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
 	if !q.loaded {
 		return nil, nil
@@ -113,7 +113,7 @@ func (q *quotas) beyondQuota(r *dag.Run) (*dag.Event, error) {
 }
 
 // turnAway ends a new run at once if the quota of its namespace is used up. No caller waits for the run, so
-// its row is the answer.
+// the run's row says what happened.
 func (q *quotas) turnAway(r *dag.Run) (over bool, err error) {
 	deny, err := q.beyondQuota(r)
 	if deny == nil || err != nil {
@@ -125,7 +125,7 @@ func (q *quotas) turnAway(r *dag.Run) (over bool, err error) {
 	return true, nil
 }
 
-// mayReturn returns a QuotaError if a run that has ended may not continue.
+// mayReturn returns a QuotaError if a run that has ended may not continue because of a quota.
 func (q *quotas) mayReturn(r *dag.Run) error {
 	if !q.loaded || !q.set.counts || r.Unfinished() {
 		return nil
@@ -141,7 +141,7 @@ func (q *quotas) mayReturn(r *dag.Run) error {
 type heldBackfills struct {
 	of   map[int64]string // the namespace, by backfill
 	open []int64          // may try again
-	at   *quotaSet        // the reading of the quotas with which they began to wait
+	at   *quotaSet        // the reading of the quotas when they began to wait
 }
 
 func (h *heldBackfills) put(id int64, namespace string, at *quotaSet) {
@@ -185,7 +185,7 @@ func (s *schedule) retryHeld() {
 	h.open = h.open[:0]
 }
 
-// holds keeps a backfill waiting whose namespace has no quota left.
+// holds makes a backfill wait if its namespace has no quota left, and reports whether it waits.
 func (s *schedule) holds(b *store.Backfill, wf *store.Workflow) bool {
 	q := s.limits.quotas
 	if _, over := quotaRefusal(q.roomAbout(wf)); !over {

@@ -14,26 +14,27 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// quotas counts the use of the namespaces' quotas by the runs of the owned shards. The store has the counts
-// of all shards, as the last transaction of each owner left them, and compares their sum with the quotas in
-// the transaction that starts a run. So a quota is exact even while several nodes start runs. The counts are
-// absolute, so an owner that did not know a quota for some time causes no lasting error: it counts again.
-// They are a cache of rows, so forget is allowed when the writer drops the runs in memory.
+// quotas counts how much the runs of the owned shards use of the quotas of their namespaces. The store has
+// such counts for all shards, as the last transaction of each owner left them. In the transaction that starts
+// a run, the store compares the sum of the counts with the quotas. So a quota is exact even if several nodes
+// start runs at the same time. The counts are absolute values. So an owner that did not know a quota for some
+// time does no lasting damage: it counts again. In memory the counts are a cache of rows, so forget is
+// allowed when the writer drops the runs in memory.
 type quotas struct {
 	known   *quotaBook
-	set     *quotaSet // the quotas that the counts belong to
+	set     *quotaSet // the quotas for which the counts were made
 	loaded  bool
 	shards  []dag.ShardID     // the shards that were owned when the counts were made
-	uses    map[string][]*use // by namespace, one for each shard
-	changed []*use            // counts that differ from their rows
-	// names are the namespaces of the workflows of counted runs.
+	uses    map[string][]*use // by namespace, the counts of each shard
+	changed []*use            // counts that have changed and are not in their rows yet
+	// names are the namespaces, by workflow, of the counted runs.
 	names map[dag.WorkflowID]string
-	// full holds the refusals of the store, by namespace, for the transaction that is being made again.
-	// Until that transaction has committed, no run begins in these namespaces.
+	// full holds the refusals of the store, by namespace, while a refused transaction is made again. Until
+	// that transaction has committed, no run begins in these namespaces.
 	full map[string]*store.QuotaError
-	// counting counts the runs of namespaces that have got their first quota of runs, concurrently with the
-	// writer. Until it has ended, their runs are pending: neither counted nor refused. slow: the count
-	// cannot be made in this way.
+	// counting counts the runs of namespaces that have got their first quota of runs, while the writer
+	// continues. Until counting has ended, the runs of these namespaces are neither counted nor refused. slow
+	// says that the runs cannot be counted in this way.
 	counting *counting
 	pending  map[string]bool
 	slow     bool
@@ -56,20 +57,20 @@ type use struct {
 type quotaSet struct {
 	of     map[string]store.Quotas
 	rows   []store.Namespace
-	uses   map[string][]store.NamespaceUse // by namespace, of all shards
+	uses   map[string][]store.NamespaceUse // by namespace, the use by each shard
 	stocks map[string]store.NamespaceStock // by namespace
-	counts bool                            // true: runs of a namespace are counted
-	order  uint64                          // numbers the readings in the order in which they began
+	counts bool                            // whether there is a namespace whose runs are counted
+	order  uint64                          // the number of the reading: readings are numbered in the order in which they began
 }
 
 // quotaBook holds the quotas as this process has last read them.
 type quotaBook struct {
 	is    atomic.Pointer[quotaSet]
 	order atomic.Uint64
-	// awaited is set if a backfill waits for quota. The writer then checks after each reading.
+	// awaited says that a backfill waits for quota. The writer then checks after each reading.
 	awaited atomic.Bool
 	on      bool
-	// held is the reading whose quotas the writer enforces, by its order.
+	// held is the number of the reading whose quotas the writer enforces.
 	held atomic.Uint64
 }
 
@@ -80,8 +81,8 @@ func (b *quotaBook) quotasOf(namespace string) store.Quotas {
 	return store.Quotas{}
 }
 
-// read reads the quotas. changed reports whether they differ from those before. If a read that began later
-// has ended first, its result is kept, because it contains quotas that a caller has just set.
+// read reads the quotas. changed reports whether they differ from the previous ones. If a read that began
+// later has already ended, its result is kept, because it may contain quotas that a caller has just set.
 func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err error) {
 	order := b.order.Add(1)
 	rows, err := st.NamespaceList(ctx)
@@ -131,13 +132,13 @@ func (q *quotas) forget() {
 	q.counting, q.pending = nil, nil
 }
 
-// recount holds the changes of the counts by a transaction.
+// recount holds the changes that a transaction makes to the counts.
 type recount struct {
-	before  map[*use]store.NamespaceUse // the earlier values of the changed counts
+	before  map[*use]store.NamespaceUse // the values of the changed counts before the transaction
 	flushed []*use                      // the counts in its batch
-	stocks  []store.StockUpdate         // the amounts that it adds to the stocks of namespaces
-	moves   []move                      // for a count in progress
-	kept    int                         // the moves of that count before this transaction
+	stocks  []store.StockUpdate         // the amounts that the transaction adds to the stocks of namespaces
+	moves   []move                      // the moves of the transaction, for a count in progress
+	kept    int                         // how many moves that count had before this transaction
 }
 
 func (r *recount) reset() {
@@ -157,7 +158,7 @@ func (q *quotas) undo() {
 	for u, was := range r.before {
 		u.NamespaceUse, u.check = was, false
 	}
-	for _, u := range r.flushed { // a row may still differ from the new count
+	for _, u := range r.flushed { // the rows may still differ from the counts
 		q.differs(u)
 	}
 	r.reset()
@@ -170,7 +171,7 @@ func (q *quotas) differs(u *use) {
 	}
 }
 
-// fresh reports whether the counts belong to the present quotas and shards.
+// fresh reports whether the counts were made for the present quotas and shards.
 func (q *quotas) fresh() bool {
 	if !q.known.on {
 		return true
@@ -179,7 +180,7 @@ func (q *quotas) fresh() bool {
 	if !q.loaded || set == nil || q.set != set && !q.counted(set) || set.counts && !q.sameShards() {
 		return false
 	}
-	q.set = set // the bounds may have changed, and the use of other shards was read again
+	q.set = set // only the bounds may have changed; the use by other shards was read again
 	if q.counting != nil {
 		return !q.counting.over()
 	}
@@ -187,9 +188,8 @@ func (q *quotas) fresh() bool {
 	return true
 }
 
-// counted reports whether the counts for the present quotas are enough for other quotas: each namespace that
-// the others count is already counted. So only the first quota of a namespace makes the writer count its
-// runs.
+// counted reports whether the present counts are also enough for the quotas of set: every namespace whose
+// runs set counts is already counted. So only the first quota of a namespace makes the writer count the runs.
 func (q *quotas) counted(set *quotaSet) bool {
 	for name, bounds := range set.of {
 		if was := q.set.of[name]; bounds.Counted() && !was.Counted() {
@@ -208,8 +208,8 @@ func (q *quotas) sameShards() bool {
 	return len(q.shards) == q.shardCount()
 }
 
-// load counts the runs of the owned shards again, if necessary. It runs before a transaction, when the store
-// has everything that this writer knows.
+// load counts the runs of the owned shards again, if that is necessary. The caller calls it before a
+// transaction, while the store has everything that this writer knows.
 func (q *quotas) load(ctx context.Context) error {
 	if q.fresh() {
 		return nil
@@ -298,9 +298,9 @@ func (q *quotas) ownedShards() (owned []dag.ShardID) {
 }
 
 // of returns the use of a namespace's quotas by the shard of a run. It returns nil if the runs of the
-// namespace are not counted, or if the shard was taken in this transaction: the next one counts its runs.
-// begins is set if no run of the workflow may have been counted yet. Then the workflow is read, unless it
-// was just read. If the read fails, all runs are counted again.
+// namespace are not counted. It also returns nil if the shard was taken in this transaction: the next
+// transaction counts its runs. begins says that perhaps no run of the workflow was counted yet. Then of reads
+// the workflow, unless it was just read. If that read fails, all runs are counted again.
 func (q *quotas) of(r *dag.Header, begins bool) *use {
 	if !q.loaded || !q.set.counts || !slices.Contains(q.shards, r.Shard) {
 		return nil
@@ -352,7 +352,7 @@ func (q *quotas) revived(r *dag.Run) {
 
 // ended counts the end of a run.
 func (q *quotas) ended(r *dag.Run) {
-	if r.Gate == beyond { // the run was not counted
+	if r.Gate == beyond { // such a run was not counted
 		return
 	}
 	q.moved(r, -1)
@@ -385,10 +385,10 @@ func (q *quotas) flush(b *store.Batch) {
 	})
 }
 
-// buried counts the end of a run in a transaction of its own. If that transaction fails, the counts are
-// forgotten.
+// buried counts the end of a run that is written in a separate transaction. If that transaction fails, the
+// counts are forgotten.
 func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
-	if row.State == dag.RunSubmitted { // the run was not counted, but its parameters are kept from now on
+	if row.State == dag.RunSubmitted { // the run was not counted; but from now on its parameters are
 		q.keepParams(&dag.Run{Header: row.Header})
 		q.flush(b)
 		q.txn().recount.reset()
@@ -404,12 +404,12 @@ func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
 	}
 }
 
-// waits reports whether counts have to be made or written.
+// waits reports whether there are counts to make or to write, or backfills to try again.
 func (q *quotas) waits() bool { return !q.fresh() || len(q.changed) > 0 || q.heldOpen() }
 
-// admitQuotas refuses a submission that exceeds a quota of its namespace. In a cluster it first reads the
-// use by all shards, so that a flood beyond the quota does not reach the writer. It does not check a
-// submission with a key, because that may repeat an earlier submission.
+// admitQuotas refuses a submission that exceeds a quota of its namespace. In a cluster it first reads the use
+// by all shards, so that a flood of submissions above the quota does not reach the writer. It does not check
+// a submission with a key, because such a submission may repeat an earlier one.
 func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	ns := s.Workflow.Namespace
 	bounds := e.quotas.quotasOf(ns)
@@ -441,7 +441,7 @@ func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	return nil
 }
 
-// quotaRefusal returns the error of a caller whose submission is over a quota.
+// quotaRefusal returns the error for a caller whose submission exceeds a quota, if cause is such an error.
 func quotaRefusal(cause error) (*store.QuotaError, bool) {
 	var over *store.QuotaError
 	return over, errors.As(cause, &over)
@@ -468,7 +468,7 @@ func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
 	return rows, errkind.FromStore("read the namespaces", err)
 }
 
-// quotaTries bounds the repetitions of a change that lost against another one.
+// quotaTries bounds how often a change is tried again because another change came first.
 const quotaTries = 10
 
 // Set sets the quotas of a namespace. When it returns, this node enforces them. Other nodes enforce them
@@ -508,14 +508,13 @@ func watchQuotas(ctx context.Context, e *Engine, wg *sync.WaitGroup) {
 		for ctx.Err() == nil {
 			e.host.Await(ctx, nil, e.cfg.QuotasEach)
 			if ctx.Err() == nil {
-				_ = NamespacesOf(e).Changed(ctx) // the next reading tries again
+				_ = NamespacesOf(e).Changed(ctx) // the next reading repeats this
 			}
 		}
 	})
 }
 
-// Uses returns the use of the namespaces' quotas by all shards: unfinished runs, and runs that began in this
-// hour, by namespace.
+// Uses returns, by namespace, how many runs of all shards are unfinished, and how many began in this hour.
 func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, error) {
 	uses, err := n.e.store.NamespaceUses(ctx, "")
 	if err != nil {
@@ -533,7 +532,7 @@ func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, er
 	return out, nil
 }
 
-// Room returns the quota because of which no run of a namespace may begin now, or nil.
+// Room returns the quota that prevents further runs of a namespace, or nil if there is none.
 func (n Namespaces) Room(ctx context.Context, namespace string) (*store.QuotaError, error) {
 	rows, err := n.List(ctx)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 // The faults that a sweep may find. It should find none.
 const (
 	FaultHandlerGone = "handler_gone"  // the holder of an attempt is gone
-	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not know the attempt
+	FaultReportLost  = "report_lost"   // the holder of an attempt is present, but does not have the attempt
 	FaultUnclaimed   = "not_picked_up" // an attempt was assigned long ago and does not run
-	FaultUnfinalised = "not_finalised" // all work of the run is done, but the run has not ended
-	FaultUnsubmitted = "not_submitted" // something is to be done, and no component does it
+	FaultUnfinalised = "not_finalised" // all tasks of the run have ended, but the run has not
+	FaultUnsubmitted = "not_submitted" // the run has something to do, and no component does it
 	FaultCircle      = "wait_circle"   // runs wait for each other in a cycle: a deadlock
 	FaultCorrupt     = "corrupt"       // rows that are invalid
 	faults           = 7
@@ -33,15 +33,16 @@ func Faults() []string {
 
 const (
 	unclaimedDefault = 5 * time.Minute
-	// suspectsMax bounds the suspects of one sweep. A repaired run is not found again, so the next sweep
+	// suspectsMax bounds the suspects of one sweep. A repaired run is not suspected again, so the next sweep
 	// finds others.
 	suspectsMax = 1000
-	// lookMax bounds the runs that one sweep reads completely: runs that do not move and have no open
-	// attempt. If there are more, each sweep reads others.
+	// lookMax bounds the runs that one sweep reads with all their rows: runs that do not move and have no
+	// open attempt. If there are more such runs, each sweep reads others.
 	lookMax = 2000
-	// askMax bounds the attempts in one question to a holder.
+	// askMax bounds the attempts in one request to a holder.
 	askMax = 1000
-	// checkMax bounds the runs in one check by an owner, because its writer does nothing else in that time.
+	// checkMax bounds the runs in one check by an owner, because the owner's writer does nothing else
+	// meanwhile.
 	checkMax = 20
 )
 
@@ -53,11 +54,11 @@ type Held struct {
 	Handler dag.HandlerID `json:"handler"`
 }
 
-// Suspect is a run that its owner should check, with the reason.
+// Suspect is a run that its owner should check, with the reason for the suspicion.
 type Suspect struct {
 	Run   dag.RunID `json:"run"`
 	Fault string    `json:"fault"`
-	// Lost are attempts that their holders do not have, although the holders are present.
+	// Lost are attempts that their holders do not have, although these holders are present.
 	Lost []Held `json:"lost,omitempty"`
 	// Since and Why describe a run that waits in a cycle.
 	Since dag.Micros `json:"since,omitempty"`
@@ -75,18 +76,18 @@ type Helpers interface {
 // Swept is the result of a sweep.
 type Swept struct {
 	Runs     int `json:"runs"`     // unfinished runs that were examined
-	Checked  int `json:"checked"`  // runs that their owners were asked to check
+	Checked  int `json:"checked"`  // runs that an owner was asked to check
 	Repaired int `json:"repaired"` // runs with a fault that was repaired
-	Left     int `json:"left"`     // suspects that the next sweep will find
+	Left     int `json:"left"`     // suspects that are left for the next sweep
 }
 
 func (s Swept) String() string {
 	return fmt.Sprintf("%d runs looked at, %d checked, %d repaired, %d left to the next sweep", s.Runs, s.Checked, s.Repaired, s.Left)
 }
 
-// Sweep examines every unfinished run of the cluster, in the store and never in memory. It makes the owners
-// of runs that seem to be stuck check them. It writes nothing itself, so two sweeps may overlap. Its error
-// lists the shards that it could not check; all others are checked.
+// Sweep examines every unfinished run of the cluster, in the store and never in memory. It reads only the
+// store, and makes the owners check those of their runs that seem to be stuck. It writes nothing itself, so
+// two sweeps may overlap. Its error lists the shards that it could not check; all other shards are checked.
 func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	e.stats.Sweeps.Add(1)
 	now, err := e.store.Clock(ctx)
@@ -114,7 +115,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 			errs = append(errs, err)
 		}
 	}
-	if s.unread == 0 && ctx.Err() == nil { // a cycle of waits can only be found in a complete reading
+	if s.unread == 0 && ctx.Err() == nil { // only a sweep that has read all runs can find a cycle of waits
 		errs = append(errs, s.circles(ctx))
 	}
 	return s.done, errors.Join(append(errs, ctx.Err())...)
@@ -124,27 +125,29 @@ type sweep struct {
 	e      *Engine
 	now    dag.Micros
 	owner  map[dag.ShardID]dag.HandlerID
-	spare  map[dag.ShardID]bool // the owner had a free slot recently
+	spare  map[dag.ShardID]bool // by shard: whether the owner had a free slot recently
 	waits  *inspect.Waits
 	limits map[dag.WorkflowID]int32 // on concurrent runs
-	left   int                      // remaining shards, including the present one
+	left   int                      // the number of shards that are left, including the present one
 	// unread is the number of shards that were not read to the end.
 	unread int
 	done   Swept
-	// looked is the number of runs that were read completely.
+	// looked is the number of runs that were read with all their rows.
 	looked int
 
-	// The fields below belong to the present shard.
+	// The fields below are about the present shard.
 	found   []Suspect
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
-	begun   map[dag.WorkflowID]bool      // true: the workflow has an unfinished run that has started
-	waiting map[dag.WorkflowID]dag.RunID // the run that has waited longest
-	idle    [2][]dag.RunID               // runs that do not move and have no open attempt; the second list has those that may wait for a good reason
+	begun   map[dag.WorkflowID]bool      // workflows with an unfinished run that has started
+	waiting map[dag.WorkflowID]dag.RunID // by workflow, the run that has waited longest
+	// runs that do not move and have no open attempt; the second list has the runs that may wait for a good
+	// reason
+	idle [2][]dag.RunID
 }
 
 func (s *sweep) minute() int { return int(s.now / dag.Micros(inspect.Standstill.Microseconds())) }
 
-// members reads the owners of shards from the store.
+// members reads from the store which handler owns each shard.
 func (s *sweep) members(ctx context.Context) error {
 	if s.e.cluster == nil {
 		total, busy := s.e.Slots()
@@ -182,14 +185,14 @@ func (s *sweep) shard(ctx context.Context, id dag.ShardID) error {
 	}
 	s.unread--
 	for wf, run := range s.waiting {
-		if !s.begun[wf] { // every unfinished run waits to start, so the runs wait for nothing
+		if !s.begun[wf] { // all unfinished runs of the workflow wait to start, so there is nothing for which they wait
 			s.found = append(s.found, Suspect{Run: run, Fault: FaultUnsubmitted})
 		}
 	}
 	return errors.Join(s.lookAll(ctx, id), s.askHolders(ctx, id), s.askOwner(ctx, id))
 }
 
-// judge returns the fault that a run seems to have, by its rows alone.
+// judge returns the fault that a run seems to have, according to its row alone.
 func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 	if r.Bad != nil {
 		return FaultCorrupt
@@ -231,7 +234,7 @@ func (s *sweep) judge(r *store.Standing, shard dag.ShardID) (fault string) {
 	return ""
 }
 
-// lookAll completely reads the runs that do not move, for each shard up to its part of lookMax.
+// lookAll reads all rows of the runs that do not move, for each shard up to its part of lookMax.
 func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	for class := range s.idle {
 		room := max(lookMax-s.looked, 0) / s.left
@@ -257,8 +260,7 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn returns a part of a list: about as many runs as the argument most says. For a long list it returns
-// another part each minute.
+// turn returns at most about most runs of a list. If the list is longer, it returns another part each minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]
@@ -273,7 +275,7 @@ func (s *sweep) old(at dag.Micros, than time.Duration) bool {
 	return s.now-at > dag.Micros(than.Microseconds())
 }
 
-// still returns the fault of a run without an open attempt.
+// still returns the fault of a run that has no open attempt.
 func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	r := &rec.Run
 	switch {
@@ -284,7 +286,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	}
 	g, err := s.e.graphs.Of(r)
 	if err != nil {
-		return FaultCorrupt // only its owner can distinguish a damaged row from an outage of the store
+		return FaultCorrupt // only the owner can tell a damaged row from an outage of the store
 	}
 	var views []dag.TaskView
 	if p := errkind.Guarded(func() { views, err = dag.Derive(g, r, rec.Attempts) }); p != nil || err != nil {
@@ -295,7 +297,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	}
 	due := map[dag.TaskID]dag.Micros{} // of retries
 	for i := range rec.Attempts {
-		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // in the order of tokens, so that the newest one counts
+		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // attempts come in the order of their tokens, so the newest one counts
 	}
 	work, waits, left := false, false, false
 	for t := range views {
@@ -306,7 +308,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 			work = true
 		case st == dag.Pending:
 			left = true
-		default: // the task waits for a slot, a queue slot, its time, a person, or the event of a deferred task
+		default: // the task waits for a slot, a queue slot, a time, a person, or the event of a deferred task
 			waits = true
 		}
 	}
@@ -319,14 +321,15 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	return FaultUnfinalised
 }
 
-// placed reports whether a ready task need not wait for a queue slot: it has no queue, or its run holds a
-// slot of the queue. Such a slot is free, because the caller has checked that the run has no open attempt.
+// placed reports whether a ready task need not wait for a queue slot. This is so if it names no queue, or if
+// its run holds a slot of the queue. Such a slot is free, because the caller has checked that the run has no
+// open attempt.
 func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	q := g.Policy(t).Queue
 	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
 }
 
-// askHolders asks handlers about attempts that they have held for a long time.
+// askHolders asks handlers whether they have the attempts that they have held for a long time.
 func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	var errs []error
 	for h, list := range s.held {
@@ -339,7 +342,7 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 		}
 		for _, m := range missing {
 			su := Suspect{Run: m.Run, Fault: FaultReportLost, Lost: []Held{m}}
-			if h == s.owner[shard] { // the owner sends the attempt again, under the same token
+			if h == s.owner[shard] { // the owner itself sends the attempt again, under the same token
 				su = Suspect{Run: m.Run, Fault: FaultUnclaimed}
 			}
 			s.found = append(s.found, su)
@@ -348,7 +351,8 @@ func (s *sweep) askHolders(ctx context.Context, shard dag.ShardID) error {
 	return errors.Join(errs...)
 }
 
-// missing asks a holder which of its attempts it does not have, in pages, so that its writer does not pause.
+// missing asks a holder which of the given attempts it does not have. It asks in pages, so that the writer of
+// the holder is not blocked for long.
 func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all []Held, err error) {
 	for len(list) > 0 && err == nil {
 		var page []Held
@@ -363,8 +367,9 @@ func (s *sweep) missing(ctx context.Context, h dag.HandlerID, list []Held) (all 
 	return all, err
 }
 
-// circles resolves deadlocks: in each cycle of waits it fails the run that began to wait last. Before that
-// it reads the runs of the cycle again, because the first reading did not see all shards at one instant.
+// circles resolves deadlocks. In each cycle of waits it fails the run that began to wait last. Before that,
+// it reads the runs of the cycle again, because the first reading did not read all shards at the same
+// instant.
 func (s *sweep) circles(ctx context.Context) error {
 	if s.waits.Settle(); len(s.waits.Circles()) == 0 {
 		return nil
@@ -401,7 +406,7 @@ func (s *sweep) askOwner(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// suspects returns the suspects of the sweep, without duplicates.
+// suspects returns the suspects of the sweep, each run once.
 func (s *sweep) suspects() []Suspect {
 	at := map[dag.RunID]int{}
 	var list []Suspect
@@ -427,8 +432,8 @@ func (e *Engine) checkAt(ctx context.Context, shard dag.ShardID, list []Suspect)
 	return fixed, err
 }
 
-// Missing returns those of these attempts that this process does not have: they do not run here, and no
-// report of them is in delivery.
+// Missing returns those of the given attempts that this process does not have: they do not run here, and no
+// report about them is being delivered.
 func (e *Engine) Missing(ctx context.Context, list []Held) (missing []Held, err error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (missing []Held, err error) {
 		told := w.told()

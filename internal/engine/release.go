@@ -13,13 +13,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// An errand releases the handle of an ended attempt. It is a run of the built-in workflow system/release,
-// so it needs a slot, its attempts are fenced, and it is tried again, like any other task. The transaction
-// that ends the attempt sends the start of the errand, and the transaction that ends the errand sends its
-// end back, by the letters of calls. The id of the errand is derived from the attempt, so a start that
-// arrives twice makes one run.
+// An errand releases the handle of an ended attempt. It is a run of the built-in workflow system/release. So
+// like any other task, it needs a slot, its attempts are fenced, and it is tried again. The transaction that
+// ends the attempt sends the start of the errand. The transaction that ends the errand sends its end back.
+// Both use the letters of calls. The id of the errand is computed from the attempt, so a start that arrives
+// twice makes one run.
 
-// ReleaseName is the name of the built-in workflow whose runs are errands, and ReleaseTask its task.
+// ReleaseName is the name of the built-in workflow whose runs are errands. ReleaseTask is its task.
 const (
 	ReleaseName = "release"
 	ReleaseTask = "release"
@@ -34,8 +34,8 @@ type ErrandParams struct {
 	Handle string     `json:"handle"`
 }
 
-// The policy of an errand. It goes on when its run no longer waits for it: its last attempt begins about an
-// hour and a half after the first.
+// The policy of an errand. The errand continues after its run has stopped waiting for it: its last attempt
+// begins about an hour and a half after the first.
 const (
 	errandTries    = 100
 	errandDelay    = time.Second
@@ -43,15 +43,15 @@ const (
 	errandTimeout  = 5 * time.Minute // of an attempt
 )
 
-// errandEnd tells a run that the errand for one of its handles has ended.
+// errandEnd informs a run that the errand for one of its handles has ended.
 type errandEnd struct {
 	Run   dag.RunID  `json:"run"`
 	Task  dag.TaskID `json:"task"`
 	Token dag.Token  `json:"token"`
-	Why   string     `json:"why,omitempty"` // why the handle is not released; "": it is
+	Why   string     `json:"why,omitempty"` // why the handle was not released; "": it was released
 }
 
-// errands sends the starts of the errands of this transaction's steps.
+// errands sends the starts of the errands that the steps of this transaction have made.
 func (c *calls) errands() error {
 	for i := 0; i < len(c.txn().fx.Errands); i++ {
 		e := &c.txn().fx.Errands[i]
@@ -96,22 +96,23 @@ func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 		Version: wf.Version, Priority: dag.High, User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}}})
 }
 
-// releasePause is the pause between two searches for the workflow of errands. If the cause stays the same, it
-// is logged again after releaseLogged.
+// releasePause is the pause between two searches for the workflow of errands. releaseLogged is the pause
+// between two log lines with the same cause.
 const (
 	releasePause  = time.Second
 	releaseLogged = 10 * time.Minute
 )
 
-// hindrance folds the log lines that say why the workflow of errands does not exist.
+// hindrance combines the log lines that say why there is no workflow of errands.
 type hindrance struct {
 	mu    sync.Mutex // protects following fields
-	cause string     // of the last line; "": none is open
-	at    time.Time  // of the last line
+	cause string     // the cause in the last line; "": there is none
+	at    time.Time  // the time of the last line
 	times int        // failures since then
 }
 
-// count counts a failure. It returns 0, or the number of failures for which a line must be logged now.
+// count counts a failure. It returns 0 if no line must be logged now, and otherwise the number of failures
+// that the line covers.
 func (h *hindrance) count(cause string, now time.Time) (times int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,11 +133,10 @@ func (h *hindrance) over() {
 	h.mu.Unlock()
 }
 
-// later makes the workflow of errands, which does not exist before the first errand, and then starts the
-// errand.
+// later makes the workflow of errands, which is missing before the first errand, and then starts the errand.
 func (c *calls) later(e dag.Errand) {
 	c.helper(func(ctx context.Context) {
-		for ctx.Err() == nil { // the next owner of the run sends the errand if this process ends before
+		for ctx.Err() == nil { // if this process ends before, the next owner of the run sends the errand
 			if err := c.makeErrands(ctx); err != nil {
 				if times := c.hindrance.count(err.Error(), c.host.Now()); times > 0 {
 					c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
@@ -164,8 +164,8 @@ func (c *calls) makeErrands(ctx context.Context) error {
 	return err
 }
 
-// again makes an item that starts an errand, unless its handle was released meanwhile. It may be started
-// twice. The run may have ended meanwhile; then its handle is an orphan.
+// again makes an item that starts an errand, unless its handle was released meanwhile. Starting the errand
+// twice does no harm. If its run has ended meanwhile, the handle is an orphan.
 func (c *calls) again(e dag.Errand) item {
 	return item{op: func(w *writer) answer {
 		r := c.inMemory()[e.Attempt.Run]
@@ -191,7 +191,7 @@ func (c *calls) again(e dag.Errand) item {
 	}}
 }
 
-// startErrand makes the run of an errand, with a graph of its own.
+// startErrand makes the run of an errand, with its own graph.
 func (c *calls) startErrand(r *dag.Run, s *childStart) error {
 	g, err := dag.UnpackGraph(s.Graph, nil)
 	if err != nil {
@@ -201,12 +201,12 @@ func (c *calls) startErrand(r *dag.Run, s *childStart) error {
 	return c.addRun(r, true, g)
 }
 
-// tellReleased tells a run that the errand for one of its handles has ended.
+// tellReleased informs a run that the errand for one of its handles has ended.
 func (c *calls) tellReleased(r *dag.Run) error {
 	up, task := r.Parent().Up(), r.Parent().Task
 	token, err := strconv.ParseInt(r.Fire.Key, 10, 64)
 	if err != nil {
-		return nil // another version of the program has made it
+		return nil // another version of the program made this run, with another form of key
 	}
 	end := errandEnd{Run: up.Run, Task: task, Token: dag.Token(token)}
 	if r.State != dag.RunSucceeded {
@@ -215,7 +215,7 @@ func (c *calls) tellReleased(r *dag.Run) error {
 	return c.sendChild(letter{Child: &childLetter{Workflow: up.Workflow, Released: &end}})
 }
 
-// hearReleased applies the end of an errand to its run. If the run has ended, its handle was an orphan.
+// hearReleased applies the end of an errand to its run. If that run has ended, its handle was an orphan.
 func (c *calls) hearReleased(s *errandEnd) error {
 	it := item{run: s.Run, ev: dag.Event{Kind: dag.EvReleased, Task: s.Task, Token: s.Token, Reason: s.Why}}
 	if c.inMemory()[s.Run] != nil {
@@ -235,7 +235,7 @@ func (c *calls) hearReleased(s *errandEnd) error {
 	return nil
 }
 
-// stepEnded applies the end of an errand to a run that has ended. Nothing else follows from it.
+// stepEnded applies the end of an errand to a run that has already ended. It has no further consequences.
 func (c *calls) stepEnded(r *dag.Run, ev dag.Event) {
 	tx := c.txn()
 	tx.current = r

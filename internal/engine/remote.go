@@ -8,13 +8,13 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// A node is not notified of commits on shards that it does not own, so the watchers of such runs poll the
-// store. This file has nothing to do with package remote, the worker on another machine.
+// A node is not notified of commits on shards that it does not own, so it polls the store for the watchers of
+// runs there. This file is not related to package remote, which is the worker on another machine.
 
-// remotePoll is the interval at which the store is read for a watcher.
+// remotePoll is the interval at which this node reads the store for a watcher.
 const remotePoll = 250 * time.Millisecond
 
-// readFor reads the store for a subscription until stop is called, which waits for it.
+// readFor reads the store for a subscription until stop is called. stop waits for the end of the read.
 func (e *Engine) readFor(s *Subscription) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -52,8 +52,8 @@ func (e *Engine) read(ctx context.Context, s *Subscription) {
 	}
 }
 
-// skip passes over the events that were committed before the subscription began. It may also pass over newer
-// ones, so it notifies the subscriber to read again.
+// skip passes over the events that were committed before the subscription began. It may also pass over later
+// events, so it notifies the subscriber to read again.
 func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	if !e.eachEvent(ctx, s, func(dag.EventRow) {}) {
 		return false
@@ -67,7 +67,7 @@ func (e *Engine) skip(ctx context.Context, s *Subscription) bool {
 	return true
 }
 
-// tellFromStore sends the subscription the events in the store that it does not have yet.
+// tellFromStore sends to the subscription those events in the store that it does not have yet.
 func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
 	e.eachEvent(ctx, s, func(row dag.EventRow) {
 		records, err := dag.UnpackRecords(row.Records)

@@ -14,8 +14,8 @@ import (
 // ringMax bounds the workflows that are searched for a cycle.
 const ringMax = 1000
 
-// ring refuses triggers by which workflows would start each other in a cycle. In such a cycle, each run
-// would be followed by a run of another workflow, for ever and without a pause.
+// ring refuses a declaration if its triggers would let workflows start each other in a cycle. In such a cycle
+// each run would be followed by a run of another workflow, for ever and without a pause.
 func (s *schedule) ring(wf *store.Workflow, d *Declaration) error {
 	start := wf.Namespace + "/" + wf.Name
 	type step struct {
@@ -61,7 +61,8 @@ func (d *Declaration) heard() (all []string) {
 	return all
 }
 
-// heardBy lists the workflows whose ends fire triggers of a workflow, after the set that is being applied.
+// heardBy lists the workflows whose ends fire triggers of a workflow. It takes the set that is being applied
+// into account.
 func (s *schedule) heardBy(full string) (all []string, err error) {
 	if on, ok := s.beside[full]; ok {
 		return on, nil

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// room counts the cpu and memory of this process, and the part that its attempts use. Tasks that name
-// neither do not count. The writer uses it, and so do the goroutines that lend slots to other nodes.
+// room counts the cpu and memory of this process, and the part that its attempts use. It ignores tasks that
+// name neither. The writer uses it, and so do the goroutines that lend slots to other nodes.
 type room struct {
 	booked map[dag.AttemptKey]dag.Need // the writer's
 
@@ -71,7 +71,7 @@ func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	}
 }
 
-// book takes resources for an attempt that has them by its rows, even if they do not suffice.
+// book takes resources for an attempt that uses them according to its rows, even if they do not suffice.
 func (r *room) book(k dag.AttemptKey, p dag.Place) {
 	n := p.Need()
 	if _, in := r.booked[k]; in || n.IsZero() {
@@ -94,7 +94,7 @@ func (r *room) settle(k dag.AttemptKey) {
 	}
 }
 
-// settlePart returns the resources of one of several assignments of an attempt.
+// settlePart returns the resources of one of several assignments of the same attempt.
 func (r *room) settlePart(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
 		r.booked[k] = r.booked[k].Minus(n)
@@ -102,21 +102,21 @@ func (r *room) settlePart(k dag.AttemptKey, p dag.Place) {
 	}
 }
 
-// keep reserves resources for a placement: resources that become free go to no other task.
+// keep reserves resources for a placement: no other task gets resources that become free.
 func (r *room) keep(p dag.Place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = p
 }
 
-// aged reports whether a run has waited so long that smaller tasks may no longer overtake its tasks.
+// aged reports whether a run has waited for so long that smaller tasks must no longer overtake its tasks.
 func (h *slots) aged(r *dag.Run, now dag.Micros) bool {
 	return h.ageing > 0 && time.Duration(now-r.Created)*time.Microsecond >= h.ageing
 }
 
-// keepFor reserves resources for the best of the tasks that have waited long and need many resources.
-// Otherwise small tasks, of which one always fits, could keep such a task from running for ever. Only tasks
-// with cpu or memory wait for resources.
+// keepFor reserves resources for the first of the tasks that have waited long and need many resources.
+// Without this, small tasks could prevent such a task from ever running, because one of them always fits.
+// Only tasks with cpu or memory wait for resources.
 func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
 	if !queue.Any() {
 		if h.room.kept != dag.Anywhere {

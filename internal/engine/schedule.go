@@ -13,8 +13,8 @@ import (
 
 // schedule starts runs: at the instants of triggers (due.go), for events (fire.go) and ends of other runs
 // (mail.go, follow.go), and for backfills (backfill.go). It writes the ledger of all outcomes. It holds the
-// rows of triggers and backfills as this owner has last written or read them, and the next instant. All its
-// data is a cache of rows. So forget may be called when the writer also drops the runs in memory and its
+// rows of triggers and backfills as this owner has last written or read them, and the next due instant. All
+// its data is a cache of rows. So forget may be called when the writer also drops the runs in memory and its
 // transaction.
 type schedule struct {
 	triggers  triggers
@@ -32,7 +32,9 @@ type schedule struct {
 	newID   func() uuid.UUID
 	expr    *evaluating
 	defs    *definitions
-	beside  map[string][]string // of the workflows of the set that is being applied: what they hear, by full name
+	// of the workflows in the set that is being applied: by full name, the workflows whose ends fire their
+	// triggers
+	beside map[string][]string
 	// readClock reads the clock of the store.
 	readClock func(context.Context) (reading, error)
 	scheduleCore

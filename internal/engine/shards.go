@@ -11,28 +11,29 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Holders are the other members, which may hold attempts: the nodes and workers of a cluster, or the workers
-// of a node that is alone. The methods do not block and may be called from any goroutine.
+// Holders are the other members that may hold attempts: the nodes and workers of a cluster, or the workers of
+// a node that is alone. The methods do not block. Any goroutine may call them.
 type Holders interface {
 	// Alive reports whether a handler is listed. The attempts of a listed handler are not lost.
 	Alive(h dag.HandlerID) bool
-	// Cancel asks another handler to end attempts. The request may be lost; a reload repeats it.
+	// Cancel asks another handler to end attempts. The request may be lost, and a reload repeats it.
 	Cancel(h dag.HandlerID, cs []dag.Cancel)
 }
 
-// Peers is the part of the cluster that an engine needs. Its methods do not block and may be called from
-// any goroutine.
+// Peers is the part of the cluster that an engine needs. Its methods do not block. Any goroutine may call
+// them.
 type Peers interface {
 	Holders
 	// Report sends reports of attempts of this process to the owners of their runs on other nodes. While this
 	// process lives, no report is lost.
 	Report(r Report)
-	// Pending reports whether a report of the attempt that was passed to Report has not been applied yet.
+	// Pending reports whether a report of the attempt was passed to Report and the owner has not applied it
+	// yet.
 	Pending(id AttemptID) bool
-	// Confirm asks another handler which of these attempts it does not hold, and reports these as lost. If
-	// the question is lost, it is repeated.
+	// Confirm asks another handler which of these attempts it does not hold. That handler reports them as
+	// lost. If the request is lost, it is repeated.
 	Confirm(h dag.HandlerID, ids []AttemptID)
-	// Nudge makes the owner of a shard read the store at once. A nudge may be lost, because owners read the
+	// Nudge asks the owner of a shard to read the store at once. A nudge may be lost: owners also read the
 	// store every second.
 	Nudge(s dag.ShardID)
 }
@@ -63,14 +64,14 @@ func (w *writer) shards() []dag.ShardID {
 	return all
 }
 
-// owned is the list of owned shards for goroutines other than the writer's.
+// owned returns the owned shards. Goroutines other than the writer's may call it.
 func (e *Engine) owned() []dag.ShardID { return *e.holding.Load() }
 
 // Owns reports whether a shard is owned now. Another node may own it a moment later.
 func (e *Engine) Owns(s dag.ShardID) bool { return slices.Contains(e.owned(), s) }
 
-// fenced returns the fences of the shards that a batch writes to, in their order. A batch that has only
-// requests may use any of them.
+// fenced returns the fences of the shards that a batch writes to, in order. If a batch contains only
+// requests, the fences may be of any shards.
 func (w *writer) fenced(b *store.Batch) []store.Fence {
 	if len(w.fences) <= 1 {
 		return slices.Clone(w.fences)
@@ -124,9 +125,9 @@ func (w *writer) fenced(b *store.Batch) []store.Fence {
 	return fences
 }
 
-// Own sets the shards that this engine is to own. It releases owned shards that are not in the list, and
-// takes and loads listed shards that are free. It returns the shards that it owns afterwards. Only an engine
-// with Peers may be called.
+// Own sets the shards that this engine is to own. It releases owned shards that are not in the list. It takes
+// and loads those shards of the list that are free. It returns the shards that it owns afterwards. Own may be
+// called only on an engine with Peers.
 func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error) {
 	if e.cfg.Peers == nil {
 		return nil, errors.New("engine: this node is alone and owns every shard")
@@ -141,7 +142,7 @@ func (e *Engine) Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, 
 // change releases shards and takes others. It runs between transactions.
 func (w *writer) change(ctx context.Context, want []dag.ShardID) error {
 	w.want = want
-	w.defs.forget() // other nodes may have changed the workflows of released and taken shards
+	w.defs.forget() // while a shard had another owner, that node may have changed its workflows
 	w.schedule.triggers.forget()
 	w.schedule.triggers.touched = nil
 	var leave []store.Fence
@@ -203,7 +204,7 @@ func (w *writer) hold(got []store.Acquired) {
 		w.schedule.due.setClock(a.Now)
 		w.clock.era = max(w.clock.era, a.Era())
 		w.clock.floor = max(w.clock.floor, a.Floor())
-		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // this also applies to the transaction in flight
+		w.tx.now.Era, w.tx.now.Floor = w.clock.era, w.clock.floor // the transaction in flight gets the new era, too
 	}
 	slices.SortFunc(w.fences, func(a, b store.Fence) int { return int(a.Shard - b.Shard) })
 	w.announce()
@@ -215,13 +216,13 @@ func (w *writer) announce() {
 	was := w.e.holding.Swap(&all)
 	w.e.directory.forget()
 	if w.e.cfg.Declared != nil && !slices.Equal(*was, all) {
-		w.e.cfg.Declared() // the sensors that this node runs have changed
+		w.e.cfg.Declared() // the set of sensors that this node must run has changed
 	}
 	w.e.noticed()
 }
 
-// abandonShard forgets everything about a shard. Running attempts of its runs continue: the next owner knows
-// that this handler is alive, and gets its reports.
+// abandonShard forgets everything about a shard. Running attempts of its runs continue, because the next
+// owner sees that this handler is alive, and gets its reports.
 func (w *writer) abandonShard(s dag.ShardID) {
 	w.e.stats.loads.end(s)
 	for id, r := range w.runs {
@@ -242,7 +243,7 @@ func (w *writer) abandonShard(s dag.ShardID) {
 	w.schedule.backfills.retire()
 }
 
-// Bury declares lost the attempts of handlers that are no longer listed.
+// Bury declares attempts lost whose handlers are no longer listed.
 func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, r := range sortedRuns(w.runs) {
@@ -290,8 +291,8 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// Meet takes up runs that other transactions have inserted as submitted, and the messages of other shards.
-// An engine that is alone only repeats its questions about attempts of an older era.
+// Meet takes up the runs that other programs or nodes have inserted as submitted, and reads the messages of
+// other shards. On an engine that is alone, it only repeats the requests about attempts of an older era.
 func (e *Engine) Meet(ctx context.Context) error {
 	if e.cluster == nil && e.holders == nil {
 		return nil
@@ -319,13 +320,13 @@ func (e *Engine) Meet(ctx context.Context) error {
 	return err
 }
 
-// moved handles an event of a run that is not in memory, because another node may own the run now. If the
-// store does not answer, the peers deliver the report to the owner.
+// moved handles an event of a run that is not in memory. Another node may own the run now. If the store does
+// not answer, the peers deliver the report to the owner.
 func (w *writer) moved(it *item) error {
 	row, err := w.e.store.Run(context.Background(), it.run)
 	away := errors.Is(err, store.ErrUnavailable)
 	if !away && (err != nil || row.State.Terminal() || w.held(row.Shard) != nil) {
-		return nil // the run has ended or is damaged: the caller gets the ordinary answer
+		return nil // the run has ended or is damaged, so the caller gets the ordinary answer
 	}
 	if ev := &it.ev; it.done == nil && ev.Handler == w.e.me().ID && (ev.Kind == dag.EvReport || ev.Kind == dag.EvStarted || ev.Kind == dag.EvLost) {
 		if ev.Kind != dag.EvStarted {
@@ -347,8 +348,9 @@ func (e *Engine) Hear(ctx context.Context, from dag.HandlerID, r Report) (dag.Ve
 	return a.verdict, err
 }
 
-// HearAll is Hear for several reports at once, and does not wait. It calls heard once for each report, by
-// its index, on the writer's goroutine; heard must not block. After an error it calls heard for none.
+// HearAll is like Hear for several reports at once, but does not wait. It calls heard once for each report,
+// with the report's index, on the writer's goroutine. heard must not block. If HearAll returns an error, it
+// does not call heard.
 func (e *Engine) HearAll(from dag.HandlerID, rs []Report, heard func(i int, v dag.Verdict, err error)) error {
 	items := make([]item, len(rs))
 	for i := range rs {

@@ -11,11 +11,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file contains what a run's owner does for the queue slots of the run's tasks. If this node is also
-// the admission owner, the same transaction decides. Otherwise the owner sends a message, and slots arrive
-// in another one.
+// This file contains what the owner of a run does about the queue slots of the run's tasks. If this node is
+// also the admission owner, the same transaction decides about the slots. Otherwise the owner sends a
+// message, and slots arrive in another message.
 
-// balance tells the admission owner about changed shares of a run. It is called for every run that a
+// balance sends the changed shares of a run to the admission owner. It is called for every run that a
 // transaction touches.
 func (l *limits) balance(r *dag.Run) {
 	refused, err := l.newKeys(r)
@@ -65,7 +65,7 @@ func (l *limits) newKeys(r *dag.Run) (refused bool, err error) {
 		if !moved {
 			break
 		}
-		refused = true // other tasks may be ready now
+		refused = true // other tasks may be ready now, so newKeys looks again
 	}
 	return refused, nil
 }
@@ -80,7 +80,7 @@ func keysLater(l *limits, r *dag.Run) {
 		l.keyless = map[dag.RunID]bool{}
 	}
 	l.keyless[id] = true
-	// A closed inbox means that this process ends; the next owner gives the keys.
+	// The inbox is closed if this process ends. Then the next owner computes the keys.
 	_ = l.expr.inbox.put(item{op: func(w *writer) answer {
 		delete(w.limits.keyless, id)
 		if r := w.runs[id]; r != nil {
@@ -90,7 +90,8 @@ func keysLater(l *limits, r *dag.Run) {
 	}})
 }
 
-// shareKey finds the key of a run in a queue that its tasks name. why describes what is wrong with the key.
+// shareKey computes the key of a run in a queue that its tasks name. why describes the fault of an invalid
+// key.
 func (l *limits) shareKey(r *dag.Run, name string) (key, why string, err error) {
 	q, err := l.queueNamed(name)
 	switch {
@@ -121,8 +122,8 @@ func (l *limits) tellShare(r *dag.Run, s *dag.Share, over bool) {
 	l.admission.Enroll(admission.Crew{Run: r.ID, Shard: r.Shard, Priority: r.Priority, Share: *s})
 }
 
-// receiveShare adds the queue slots that the admission owner has granted to a run. The run returns unused
-// slots. If the run has ended, it has already sent a message about that.
+// receiveShare adds the queue slots that the admission owner has granted to a run. The run returns slots that
+// it does not need. A run that has ended has already sent a message that returns its slots.
 func (l *limits) receiveShare(id dag.RunID, given *dag.Share) {
 	if r := l.inMemory()[id]; r != nil && r.PutShare(given) {
 		l.touch(r)
@@ -136,8 +137,7 @@ func (l *limits) refuseTasks(id dag.RunID, queue, why string) {
 	}
 }
 
-// listenShare processes a message about queue slots for tasks. It returns false if the message has another
-// subject.
+// listenShare processes a message if it is about queue slots for tasks. It returns false if it is not.
 func (l *limits) listenShare(said *word) (done bool, err error) {
 	s := said.Share
 	switch {
@@ -153,9 +153,9 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 		l.admission.Dismiss(said.Run, s)
 	case said.Kind == wordShare:
 		if !l.admission.Knows(said.Run, s) {
-			// The message may have waited here while the admission owner loaded the rows. If the run has ended
-			// meanwhile, slots that are granted by the message would never be returned. So the row of the run, and
-			// not the message, decides how many slots it wants.
+			// The message may have waited here while the admission owner loaded the rows. If the run has
+			// ended meanwhile, it would never return the slots that the message requests. So the row of the
+			// run, and not the message, says how many slots it wants.
 			if s, err = l.shareNow(said.Run, s); s == nil {
 				return true, err
 			}
@@ -165,7 +165,7 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 	return true, nil
 }
 
-// shareNow returns the present state of a share, or nil.
+// shareNow returns the present state of a share, or nil if the run no longer has it.
 func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	var all []dag.Share
 	if r := l.inMemory()[id]; r != nil {
@@ -189,7 +189,8 @@ func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	return nil, nil
 }
 
-// releasedShares takes the queue slots of a quarantined run's tasks back, as released does with its claim.
+// releasedShares takes back the queue slots of the tasks of a quarantined run, as released does with the
+// run's claim.
 func (l *limits) releasedShares(r *dag.RunRow, b *store.Batch) {
 	var letters []letter
 	for i := range r.Shares {
@@ -199,7 +200,7 @@ func (l *limits) releasedShares(r *dag.RunRow, b *store.Batch) {
 		return
 	}
 	if l.held(store.GateShard) != nil {
-		l.forgetAdmission() // the next transaction loads it without this run
+		l.forgetAdmission() // the next transaction loads the state without this run
 		return
 	}
 	b.Messages = append(b.Messages, store.Message{From: r.Shard, To: store.GateShard, Created: r.FinishedAt, Payload: envelope(letters)})

@@ -9,19 +9,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// slots books the slots of this process's executor. Package home is another thing: it lends slots between
-// workers and nodes.
+// slots books the slots of this process's executor. It is not related to package home, which lends slots
+// between workers and nodes.
 //
-// A slot is booked with the transaction that assigns the attempt. It is freed when the report of the end
-// arrives, whether or not the report counts. Both steps use the attempt's name, so a repeated message counts
-// once.
+// A slot is booked with the transaction that assigns the attempt. It is freed when the report of the
+// attempt's end arrives, even if the report is rejected. Both steps use the attempt's name, so a repeated
+// message has no second effect.
 //
-// A slot can also be lent to other nodes (see Engine.Lend), by other goroutines. Only the writer may use
-// booked. free, drained and shut are atomic, and room has its own lock.
+// A slot can also be lent to other nodes (see Engine.Lend), by other goroutines. Only the writer may use the
+// field booked. The fields free, drained and shut are atomic, and room has its own lock.
 //
-// An attempt has a second slot if the database has gone back unnoticed and its task is assigned under the
-// same token again. If that assignment is not written, only its own slot is freed, because the first attempt
-// runs.
+// An attempt has a second slot if the database has gone back unnoticed and the same task is assigned again
+// under the same token. If the second assignment is not written, only the second slot is freed, because the
+// first attempt still runs.
 //
 // Invariant: free + the slots of booked + slots that are claimed or lent = slots of this process.
 type slots struct {
@@ -46,7 +46,7 @@ func (h *slots) vacant() bool { return h.free.Load() > 0 && h.taking() }
 // taking reports whether slots may be booked at all.
 func (h *slots) taking() bool { return !h.drained.Load() && h.shut.Load() == nil }
 
-// has reports whether this process has assigned an attempt, or continues it, and has not received the report
+// has reports whether this process has assigned or taken over an attempt, and has not yet received the report
 // of its end.
 func (h *slots) has(k dag.AttemptKey) bool {
 	_, in := h.booked[k]
@@ -69,7 +69,7 @@ func (h *slots) claim() bool {
 // note names the attempt for which a slot was claimed.
 func (h *slots) note(k dag.AttemptKey) { h.booked[k]++ }
 
-// book takes a slot for an attempt that has one by its rows, even if none is free.
+// book takes a slot for an attempt that uses one according to its rows, even if no slot is free.
 func (h *slots) book(k dag.AttemptKey) {
 	if !h.has(k) {
 		h.booked[k] = 1
@@ -103,7 +103,7 @@ func (h *slots) regain(p dag.Place) {
 	h.room.back(p.Need())
 }
 
-// begin sets the number of slots of a process. The attempts of an earlier process may use some of them.
+// begin sets the number of slots of this process. Attempts of an earlier process may use some of them.
 func (h *slots) begin(cfg *Config) {
 	h.free.Store(int64(cfg.Slots))
 	h.booked = map[dag.AttemptKey]int{}
@@ -127,14 +127,13 @@ func (h *slots) here(p dag.Place) bool {
 	return h.vacant() && (p == dag.Anywhere || p.Fits(h.node, h.traits.Load()) && h.room.has(p))
 }
 
-// take takes a slot for a task with a placement. It prefers a slot of this process, because that costs
-// least.
+// take takes a slot for a task with a placement. It prefers a slot of this process, which costs least.
 func (h *slots) take(p dag.Place) (dag.HandlerID, bool) {
 	if h.here(p) && h.claim() {
 		if p == dag.Anywhere || h.room.take(p) {
 			return h.me(), true
 		}
-		h.free.Add(1) // the resources of this slot have just been lent
+		h.free.Add(1) // another owner has just taken the resources of this slot
 	}
 	if h.market == nil {
 		return 0, false
@@ -161,7 +160,7 @@ func (h *slots) assigned(a *Assignment, p dag.Place) (abroad bool) {
 	return false
 }
 
-// unassign returns the slot of an attempt that was not assigned after all.
+// unassign returns the slot of an attempt whose assignment was not written.
 func (h *slots) unassign(a *Assignment) {
 	if a.Handler == h.me() {
 		h.release(a.key(), a.Place)
@@ -170,12 +169,12 @@ func (h *slots) unassign(a *Assignment) {
 	}
 }
 
-// isWorker reports whether a handler is a worker. Its home node makes sure that the worker gets the attempts
-// that were sent to it. A node is asked for its attempts (see abroad).
+// isWorker reports whether a handler is a worker. A worker's home node makes sure that the worker gets its
+// attempts. A node, in contrast, has to be asked about its attempts (see abroad).
 func (h *slots) isWorker(of dag.HandlerID) bool { return h.market != nil && h.market.Worker(of) }
 
-// send sends durable assignments: by a call to this process, by the market to others. abroad reports whether
-// there were assignments for others. In this case Market.Settled must follow.
+// send sends durable assignments: to the executor of this process by a call, and to others through the
+// market. abroad reports whether there were assignments for others. In this case Market.Settled must follow.
 func (h *slots) send(as []Assignment) (abroad bool) {
 	me := h.me()
 	if !slices.ContainsFunc(as, func(a Assignment) bool { return a.Handler != me }) {
@@ -220,13 +219,13 @@ func (h *slots) cancel(cs []dag.Cancel) {
 	}
 }
 
-// Drain stops the assignment of tasks to this process. Running attempts end, and all other tasks wait for
-// the next process of a node. A process that is about to end calls it, because a task that was assigned to
-// it would soon be lost.
+// Drain stops the assignment of tasks to this process. Running attempts finish, and all other tasks wait for
+// another process. A process that is about to end calls Drain, because a task that is assigned to it now
+// would soon be lost.
 func (e *Engine) Drain() { e.slots.drained.Store(true) }
 
-// Shut stops the assignment of tasks to this process, and gives the reason why. An empty why permits it
-// again. Running attempts continue, and other nodes take the waiting tasks.
+// Shut stops the assignment of tasks to this process, for the reason why. An empty why allows it again.
+// Running attempts continue, and other nodes take the waiting tasks.
 func (e *Engine) Shut(why string) {
 	if why == "" {
 		e.slots.shut.Store(nil)

@@ -9,12 +9,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The store maintains the stocks of versions and triggers of namespaces, and subtracts deleted runs. The
-// writer adds the parameters of a run when the run begins and not when it is inserted: another node, or a
-// caller of skein_enqueue in a long transaction, may have inserted the run, and must not lock the count of
-// the shard.
+// The store maintains, for each namespace, the stocks of versions and triggers, and subtracts deleted runs
+// from the stocks. The writer adds the parameters of a run when the run begins, and not when its row is
+// inserted. The reason is that another node, or a caller of skein_enqueue in a long transaction, may have
+// inserted the row, and must not lock the count of the shard.
 
-// stocksOf reads the stock of a namespace, or of each namespace ("").
+// stocksOf reads the stock of one namespace, or of all namespaces if the name is "".
 func stocksOf(ctx context.Context, st store.Store, namespace string) (map[string]store.NamespaceStock, error) {
 	all, err := st.NamespaceStocks(ctx, namespace)
 	if err != nil {
@@ -39,7 +39,7 @@ func (q *quotas) keep(u store.StockUpdate) {
 	(*all)[i].Check |= u.Check
 }
 
-// keepParams counts the parameters of a run that begins.
+// keepParams counts the parameters of a run that begins as stored bytes of its namespace.
 func (q *quotas) keepParams(r *dag.Run) {
 	n := store.StockBytes(r.Params)
 	if n == 0 || !q.known.on {
@@ -50,8 +50,8 @@ func (q *quotas) keepParams(r *dag.Run) {
 	}
 }
 
-// checkParams makes the store compare the stored bytes of a namespace with the quota, because a run begins
-// that adds to them and can still be refused.
+// checkParams makes the store compare the stored bytes of a namespace with the quota when the transaction is
+// written. It is called when a run begins that adds to these bytes and can still be refused.
 func (q *quotas) checkParams(r *dag.Run) {
 	if !q.loaded || store.StockBytes(r.Params) == 0 {
 		return
@@ -62,8 +62,8 @@ func (q *quotas) checkParams(r *dag.Run) {
 	}
 }
 
-// mayKeep returns a QuotaError if a namespace may not keep more. It compares only the quotas of the given
-// amounts. If it returns nil, the store compares again in the transaction, with all shards.
+// mayKeep returns a QuotaError if a namespace may not store more. It compares only the quotas of the given
+// amounts. If it returns nil, the store compares again in the transaction, with the stocks of all shards.
 func (q *quotas) mayKeep(wf *store.Workflow, bounds *store.Quotas, more store.NamespaceStock) error {
 	check := store.StockCheck(0)
 	for _, one := range [...]struct {
@@ -93,7 +93,7 @@ func (q *quotas) mayKeep(wf *store.Workflow, bounds *store.Quotas, more store.Na
 	return nil
 }
 
-// versionBytes is the size of a version in the stock of its namespace.
+// versionBytes returns the size with which a version counts in the stock of its namespace.
 func versionBytes(v *store.Version) int64 {
 	n := len(v.Source) + len(v.Def) + len(v.Graph)
 	for i := range v.Files {
@@ -102,8 +102,8 @@ func versionBytes(v *store.Version) int64 {
 	return int64(n)
 }
 
-// roomToKeep refuses a submission whose parameters exceed the quota, so that it does not reach the writer.
-// The writer decides about a submission that may repeat an earlier one with its key.
+// roomToKeep refuses a submission whose parameters exceed the quota, so that it does not reach the writer. It
+// leaves a submission with a key to the writer, because the submission may repeat an earlier one.
 func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quotas) error {
 	n := store.StockBytes(s.Params)
 	if bounds.StoredBytes == 0 || n == 0 || s.Key != "" || s.named {
@@ -122,8 +122,8 @@ func roomToKeep(ctx context.Context, e *Engine, s *Submission, bounds *store.Quo
 	return nil
 }
 
-// overstocked returns the quota of stored bytes if a namespace exceeds it, or nil. No run of such a
-// namespace begins.
+// overstocked returns the quota of stored bytes if a namespace exceeds it, or nil. No run of such a namespace
+// may begin.
 func overstocked(ctx context.Context, e *Engine, n *store.Namespace) (*store.QuotaError, error) {
 	if n.StoredBytes == 0 {
 		return nil, nil
@@ -142,7 +142,7 @@ func (n Namespaces) Stocks(ctx context.Context) (map[string]store.NamespaceStock
 	return stocksOf(ctx, n.e.store, "")
 }
 
-// RequestsPerMinute returns the quota of calls of a namespace, as it was last read; 0: no limit.
+// RequestsPerMinute returns the quota of calls of a namespace, as last read; 0: no limit.
 func (n Namespaces) RequestsPerMinute(namespace string) int64 {
 	bounds := n.e.quotas.quotasOf(namespace)
 	return bounds.RequestsPerMinute

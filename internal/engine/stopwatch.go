@@ -32,7 +32,7 @@ type stopwatch struct {
 	times [ops]metric.Histogram
 }
 
-// timed measures the time between its call and the call of the function that it returns.
+// timed starts a measurement, and returns the function that ends it.
 func (s *stopwatch) timed(op int) func() {
 	began := s.host.Now()
 	return func() {
@@ -95,12 +95,12 @@ func (s *stopwatch) Clock(ctx context.Context) (dag.Micros, error) {
 }
 
 const (
-	// probeEvery is the shortest interval at which scrapes ask the store. probeMax bounds the time for which a
-	// scrape waits for the answer.
+	// probeEvery is the shortest interval at which scrapes ask the store whether it answers. probeMax bounds
+	// how long a scrape waits for the answer.
 	probeEvery, probeMax = 5 * time.Second, time.Second
 )
 
-// prober returns a source of metrics that reports whether the store answers.
+// prober returns a source of metrics that says whether the store answers.
 func (s *stopwatch) prober() metric.Source {
 	up := metric.NewCached(probeEvery, probeMax, func(ctx context.Context) (bool, error) {
 		_, err := s.Clock(ctx)

@@ -18,7 +18,7 @@ import (
 // Submission asks for a run.
 type Submission struct {
 	ID       dag.RunID      // zero: the engine makes one
-	Workflow store.Workflow // the workflow as the caller has read it
+	Workflow store.Workflow // the workflow, as the caller has read it
 	Version  int32          // 0: the workflow's current version
 	Priority dag.Priority
 	Origin   dag.Origin
@@ -27,13 +27,13 @@ type Submission struct {
 	KeyHash  []byte
 	Params   []byte     // a JSON object, or nil
 	Of       dag.RunID  // the run that this run repeats; zero: none
-	Instant  dag.Micros // the logical instant of the repeated run; 0: now
-	From     string     // the task at which the run begins; "": at the first tasks
+	Instant  dag.Micros // for a repeated run, its logical instant; 0: now
+	From     string     // the task at which the run begins; "": at the tasks without needs
 	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
-	Tags     dag.Tags   `json:",omitempty"` // in addition to those of the workflow
-	View     bool       `json:"-"`          // true: the answer contains the run as it was accepted
+	Tags     dag.Tags   `json:",omitempty"` // tags in addition to those of the workflow
+	View     bool       `json:"-"`          // the answer is to contain the run as it was accepted
 
-	named bool // the caller chose the ID: a run with this ID may exist
+	named bool // the caller chose the ID, so a run with this ID may already exist
 }
 
 // Accepted is a run that is durable.
@@ -41,11 +41,11 @@ type Accepted struct {
 	Run      dag.RunID
 	Existing bool // an earlier submission with this key made the run
 	// View shows the run after the transaction that made it. It is nil if the caller did not ask for it, or
-	// if it must be read.
+	// if the store must be read to show the run.
 	View *inspect.RunView `json:"-"`
 }
 
-// NewRunID makes an id. The order of ids is the order in which they are made.
+// NewRunID makes a new id. A later id sorts after an earlier one.
 func NewRunID() dag.RunID { return dag.RunID(uuid.Must(uuid.NewV7())) }
 
 // Submit starts a run. When it returns without an error, the run is durable.
@@ -69,7 +69,7 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 		failed := v.Counts[dag.Failed] > 0
 		switch {
 		case err != nil, v.Claim.InLine(), failed && v.Final == nil:
-			out.View = nil // the store must be read for the position in the queue and the names of failed tasks
+			out.View = nil // the position in the queue and the names of failed tasks must be read from the store
 		case failed:
 			v.Failed = e.FailedOf(&v.RunRow)
 		}
@@ -77,8 +77,8 @@ func (e *Engine) accepted(ctx context.Context, a *answer) Accepted {
 	return out
 }
 
-// SubmitAll starts runs together, in as few transactions as possible, and waits for all of them. The error
-// is the first one; the other runs may have been accepted.
+// SubmitAll starts runs together, in as few transactions as possible, and waits for all of them. It returns
+// the first error. After an error, some of the runs may have been accepted.
 func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, error) {
 	all = slices.Clone(all) // the writer may still use the slice after the caller has given up
 	for i := range all {
@@ -98,7 +98,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all []Submission) ([]Accepted, e
 	return out, nil
 }
 
-// SubmitEach starts runs together, as SubmitAll does. It returns the result or the error of each.
+// SubmitEach starts runs together, like SubmitAll. It returns a result or an error for each.
 func (e *Engine) SubmitEach(ctx context.Context, all []Submission) ([]Accepted, []error) {
 	good, at := make([]Submission, 0, len(all)), make([]int, 0, len(all))
 	out, errs := make([]Accepted, len(all)), make([]error, len(all))
@@ -118,7 +118,8 @@ func (e *Engine) SubmitEach(ctx context.Context, all []Submission) ([]Accepted, 
 	return out, errs
 }
 
-// submitEach passes submissions to the writer, which owns them afterwards, and waits for the answers.
+// submitEach passes submissions to the writer and waits for the answers. Afterwards the submissions belong to
+// the writer.
 func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, []error) {
 	out, errs := make([]Accepted, len(all)), make([]error, len(all))
 	if len(all) == 0 {
@@ -156,11 +157,11 @@ func submitEach(ctx context.Context, e *Engine, all []Submission) ([]Accepted, [
 	return out, errs
 }
 
-// errUnanswered is the error of a caller that stopped waiting for the writer. The same key finds the run
-// later.
+// errUnanswered is the error of a caller that stopped waiting for the writer. A later submission with the
+// same key finds the run.
 var errUnanswered = fmt.Errorf("%w: no answer yet; the submission may have been accepted", errkind.ErrUnavailable)
 
-// admit completes a submission at the gateway.
+// admit checks a submission and completes it, before it is passed to the writer.
 func (e *Engine) admit(s *Submission) error {
 	if err := e.Accepting(); err != nil {
 		return err
@@ -183,22 +184,22 @@ type Report struct {
 	Task    dag.TaskID
 	Token   dag.Token
 	Result  dag.Result
-	Started dag.Micros // the time since which the attempt runs; Result is ignored
+	Started dag.Micros // the time since which the attempt runs; if it is set, Result is ignored
 	Handle  string     // with Started: the handle of the attempt; "": none
 	Adopts  bool       // with Handle: see dag.Result
-	Lost    string     // if not "", the reason why the attempt no longer runs and its result is unknown; Result is ignored
+	Lost    string     // why the attempt no longer runs without a known result; if it is set, Result is ignored
 }
 
 // Report accepts the ends of attempts from the executor of this process. While the process lives, no report
-// is lost: the reports of a failed transaction are applied again. Report removes the parts of texts that no
-// store can hold, because such a part must not fail the run.
+// is lost: after a failed transaction, its reports are applied again. Report removes those parts of texts
+// that no store can hold, because they must not make the run fail.
 func (e *Engine) Report(rs ...Report) {
 	var one [1]item // avoids an allocation
 	items := one[:0]
 	for i := range rs {
 		items = append(items, e.reported(e.me().ID, rs[i]))
 	}
-	// The report is refused only when the process ends; the next process declares the attempts lost.
+	// The inbox is closed only when the process ends. Then the next process declares the attempts lost.
 	_ = e.writer.inbox.put(items...)
 }
 
@@ -224,13 +225,13 @@ func (e *Engine) reported(from dag.HandlerID, r Report) item {
 	return it
 }
 
-// Barrier waits until every report that the engine has received is on the disk.
+// Barrier waits until every report that the engine has received so far is durable.
 func (e *Engine) Barrier(ctx context.Context) error {
 	_, err := e.writer.inbox.send(ctx, item{behind: true, ask: func(*writer) error { return nil }})
 	return err
 }
 
-// Check makes the owner compare a run with its rows: memory is reset to the rows, and an attempt that does
+// Check makes the owner compare a run with its rows. Memory is replaced by the rows, and an attempt that does
 // not run is sent again.
 func (e *Engine) Check(ctx context.Context, id dag.RunID) error {
 	_, err := e.writer.inbox.send(ctx, item{run: id, ask: func(w *writer) error { return w.check(id) }})
@@ -254,7 +255,7 @@ func (w *writer) check(id dag.RunID) error {
 	}
 	var f found
 	if err := w.adopt(&page[0], &f); err != nil {
-		w.unsure = errors.Join(w.unsure, err) // the run is not in memory now
+		w.unsure = errors.Join(w.unsure, err) // the run was dropped and could not be loaded
 		return err
 	}
 	if r := w.runs[id]; r != nil {
@@ -267,9 +268,10 @@ func (w *writer) check(id dag.RunID) error {
 	return nil
 }
 
-// addRun takes up a new run, of a submission or of a fire. The run begins, or waits at a concurrency limit.
-// With inline it may be split, and even end, in this transaction. inline is false for a run that the end of
-// another run has started, so that a cycle of workflows does not run within one transaction.
+// addRun takes up a new run, from a submission or from a trigger. The run begins, or waits at a concurrency
+// limit. If inline is set, the run may be split and may even end in this transaction. inline is false for a
+// run that starts because another run has ended, so that a cycle of workflows does not run within one
+// transaction.
 func (w *writer) addRun(r *dag.Run, inline bool, own *dag.Graph) error {
 	w.tx.current = r
 	ev := dag.Event{Kind: dag.EvSubmit, Handler: w.e.me().ID, Graph: own, Own: own != nil}

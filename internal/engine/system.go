@@ -12,9 +12,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Recovery is a workflow like any other: it has a trigger, runs, a history. Only the execution of its task
-// differs: the node that owns its shard executes it in this process and without a slot, because a repair
-// must not wait for the broken part.
+// Recovery is a workflow like any other, with a trigger, runs and a history. Only its task is executed
+// differently: the node that owns its shard executes it in this process, without a slot. The repair must not
+// wait for the part that is broken.
 
 // SystemNamespace is the namespace of built-in workflows. RecoveryName is the name of the workflow of
 // recovery sweeps.
@@ -39,7 +39,7 @@ func (d *definitions) findSystem(ctx context.Context) error {
 	return err
 }
 
-// noteSystem notes that a built-in workflow was applied here.
+// noteSystem notes the ID of a built-in workflow when the workflow is applied here.
 func (d *definitions) noteSystem(wf *store.Workflow) {
 	if wf.Namespace == SystemNamespace && wf.Name == ReleaseName {
 		d.release = wf.ID
@@ -49,12 +49,13 @@ func (d *definitions) noteSystem(wf *store.Workflow) {
 	}
 }
 
-// coalesced returns a sweep that is already waiting, because another one would find the same faults.
+// coalesced returns a sweep that is already waiting, or nil. A second sweep is not needed, because it would
+// find the same faults.
 func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	if id != w.defs.system {
 		return nil
 	}
-	for _, r := range w.runs { // the run is kept in memory: see mustKeep
+	for _, r := range w.runs { // a waiting sweep is kept in memory: see mustKeep
 		if r.Workflow == id && r.State == dag.RunWaiting && (waits == nil || bytes.Compare(r.ID[:], waits.ID[:]) < 0) {
 			waits = r
 		}
@@ -62,7 +63,7 @@ func (w *writer) coalesced(id dag.WorkflowID) (waits *dag.Run) {
 	return waits
 }
 
-// carrySweep executes a task of the sweeping workflow, outside the writer's goroutine.
+// carrySweep executes the task of a recovery sweep, on another goroutine than the writer's.
 func (w *writer) carrySweep(a Assignment) {
 	e, h := w.e, w.e.me().ID
 	e.host.Go(w.wg, func() {
@@ -79,9 +80,9 @@ func (w *writer) carrySweep(a Assignment) {
 		if r.Result.Outputs, err = json.Marshal(got); err != nil {
 			panic("engine: what a sweep did is not JSON: " + err.Error())
 		}
-		_ = w.inbox.put(e.reported(h, r)) // refused only when this process ends; the next owner runs the sweep
+		_ = w.inbox.put(e.reported(h, r)) // the inbox is closed only when this process ends; then the next owner runs the sweep
 	})
 }
 
-// causeSweep: the sweep could not examine every run, or not reach every owner.
+// causeSweep says that the sweep could not examine every run, or not reach every owner.
 const causeSweep dag.Cause = "sweep"

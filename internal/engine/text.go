@@ -14,11 +14,11 @@ const (
 	textMax = 4 << 10
 	// messageMax bounds the message of a run or an attempt, in bytes.
 	messageMax = 1 << 10
-	// outputsMax bounds the outputs of a task that a reload restores for conditions.
+	// outputsMax bounds the outputs of a task that conditions read and a reload restores, in bytes.
 	outputsMax = 64 << 10
 )
 
-// clean makes a text that every store can hold: UTF-8 without NULs, of bounded length.
+// clean returns the text in a form that every store can hold: UTF-8 without NULs, of bounded length.
 func clean(s string) string {
 	if len(s) > messageMax {
 		s = s[:messageMax]
@@ -36,8 +36,8 @@ func clean(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// cleanHandle returns a handle that every store can hold. It returns "" for a text that is no handle: the
-// worker has checked it already.
+// cleanHandle returns a handle that every store can hold. It returns "" for an invalid handle, which is not
+// expected because the worker has already checked it.
 func cleanHandle(s string) string {
 	if len(s) > dag.HandleMax || !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\n") {
 		return ""
@@ -50,8 +50,8 @@ func firstLine(s string) string {
 	return clean(s)
 }
 
-// checkTexts refuses texts of callers that not every store can hold. The arguments are pairs of a name and a
-// text.
+// checkTexts returns an error if a store may be unable to hold a text of a caller. The arguments are pairs of
+// a name and a text.
 func checkTexts(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		what, s := pairs[i], pairs[i+1]

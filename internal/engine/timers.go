@@ -8,8 +8,9 @@ import (
 )
 
 // timers is a heap with the earliest timer first. Step never removes a timer, so the heap also holds many
-// timers without effect: those of ended runs, and of attempts that ended in time. They are removed each time
-// the heap has doubled. So its size stays in proportion to the live timers, even with long timeouts.
+// timers that have no effect any more: those of ended runs, and of attempts that ended in time. Each time the
+// heap has doubled, these timers are removed. So the size of the heap stays in proportion to the live timers,
+// even with long timeouts.
 type timers struct {
 	heap    dueHeap
 	pruneAt int
@@ -50,7 +51,7 @@ func (h *timers) push(t dag.Timer) { heap.Push(&h.heap, t) }
 
 func (h *timers) pop() dag.Timer { return heap.Pop(&h.heap).(dag.Timer) }
 
-// prune removes timers without effect, and the duplicates that a reload has set.
+// prune removes the timers that have no effect any more, and the duplicates that a reload has set.
 func (h *timers) prune(awaited func(*dag.Timer) bool) {
 	if len(h.heap) < max(h.pruneAt, pruneMin) {
 		return
@@ -114,7 +115,7 @@ func (w *writer) arm(fx *dag.Effects) {
 func (w *writer) dueTimers(to []item, most int) []item {
 	for mono := w.clock.mono(); most > 0 && w.timers.due(mono); most-- {
 		t := w.timers.pop()
-		if t.Kind == dag.TimerLook { // the check of a condition changes no row by itself
+		if t.Kind == dag.TimerLook { // a check of a condition changes no row by itself, so it is not an item
 			if w.awaited(&t) {
 				w.calls.prepare([]dag.Prepare{{Run: t.Run, Task: t.Task, Token: t.Token, Kind: dag.Dependent}})
 			}

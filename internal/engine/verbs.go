@@ -10,25 +10,25 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Command is an operator's verb on one run or on one of its tasks: Recover, Mark or, if neither is set,
-// Intent.
+// Command is an operator's verb on one run or on one of its tasks. The verb is Recover, Mark or, if neither
+// is set, Intent.
 type Command struct {
 	Run     dag.RunID
-	Intent  dag.Intent // run (resume), pause, stop, kill
+	Intent  dag.Intent // resume (run), pause, stop, kill
 	Recover bool
-	Scope   dag.Scope // the scope of a Recover; all scopes except the first need Task
+	Scope   dag.Scope // with Recover: its scope; all scopes except the first need Task
 	Mark    dag.Mark
 	Task    string // its name
-	Outputs []byte // for MarkSucceeded: a JSON object, or nil
+	Outputs []byte // with MarkSucceeded: a JSON object, or nil
 	Actor   string
 	Reason  string
-	// Request, if not nil, keeps the answer under an idempotency key.
+	// Request, if not nil, stores the answer under its idempotency key.
 	Request *store.Request
 }
 
-// scopeVerb is the scope of verbs without a key of their own. After a commit with an unknown outcome, verbs
-// are applied again. An intent may be applied twice without harm, but other verbs may not. So their results
-// are stored under this scope.
+// scopeVerb is the scope of verbs whose caller gave no key. After a commit with an unknown outcome, verbs are
+// applied again. An intent may be applied twice, but other verbs may not. So their results are stored under
+// this scope.
 const scopeVerb = "verb"
 
 // item makes an item that applies a command.
@@ -59,8 +59,8 @@ func (e *Engine) item(c *Command) (item, error) {
 	return it, nil
 }
 
-// Do carries out a command. When it returns without an error, the effect of the command is durable. A verb
-// that was already applied is no error.
+// Do carries out a command. When it returns without an error, the effect of the command is durable. Do
+// returns no error if the verb was applied before.
 func (e *Engine) Do(ctx context.Context, c Command) error {
 	it, err := e.item(&c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 	if err != nil || a.verdict <= dag.Duplicate {
 		return err
 	}
-	row, err := e.store.Run(ctx, c.Run) // the state in which the late verb found the run
+	row, err := e.store.Run(ctx, c.Run) // the state of the run when the verb arrived
 	if err != nil {
 		return errkind.FromStore("run "+c.Run.String(), err)
 	}
@@ -81,7 +81,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 		return fmt.Errorf("%w: a run whose intent is %s does not accept %s", errkind.ErrConflict, row.Intent, verbs[c.Intent])
 	}
 	if row.Intent == c.Intent && c.Intent >= dag.IntentStop {
-		return nil // this verb has ended the run
+		return nil // this verb itself has ended the run
 	}
 	can := "recover, rerun"
 	if row.SplitAt == 0 {
@@ -92,7 +92,7 @@ func (e *Engine) Do(ctx context.Context, c Command) error {
 
 var verbs = map[dag.Intent]string{dag.IntentRun: "resume", dag.IntentPause: "pause", dag.IntentStop: "stop", dag.IntentKill: "be killed"}
 
-// wanted finds the run of a verb, even an ended one, and its task.
+// wanted finds the run of a verb, and the verb's task. The run may have ended.
 func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	if r = w.runs[it.run]; r == nil {
 		if why, bad := w.bad[it.run]; bad {
@@ -114,7 +114,7 @@ func (w *writer) wanted(it *item) (r *dag.Run, revived bool, err error) {
 	return r, revived, err
 }
 
-// noTask returns the error for a missing task, and suggests a similar one.
+// noTask returns the error for a task that does not exist. The error suggests a similar name.
 func noTask(r *dag.Run, name string) error {
 	near := r.Graph.Near(name)
 	if near == "" {
@@ -123,7 +123,7 @@ func noTask(r *dag.Run, name string) error {
 	return fmt.Errorf("%w: run %s has no task %q; did you mean %s?", errkind.ErrNotFound, r.ID, name, near)
 }
 
-// revive loads one run that is not in memory.
+// revive loads a run that is not in memory.
 func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 	row, err := w.e.store.Run(context.Background(), id)
 	if err == nil {
@@ -149,7 +149,7 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 		return nil, fmt.Errorf("%w: run %s is quarantined: %s", errkind.ErrConflict, id, row.Message)
 	}
 	w.runs[id] = r
-	if r.Claim.Aside() { // the run was not in memory: the limits count it from now on
+	if r.Claim.Aside() { // the run was not in memory, so the limits did not count it
 		w.limits.count(r)
 		w.limits.aside = max(w.limits.aside-1, 0)
 	}
@@ -157,7 +157,7 @@ func (w *writer) revive(id dag.RunID) (*dag.Run, error) {
 }
 
 // endedNow reports whether an item is a verb about a run that has ended in the transaction being made. The
-// consequences of that end must be applied before the run continues.
+// consequences of that end must be applied before the verb revives the run.
 func (w *writer) endedNow(it *item) bool {
 	if it.ev.Kind != dag.EvRecover && it.ev.Kind != dag.EvMark {
 		return false

@@ -19,29 +19,29 @@ const (
 	batchRowsMax = 4000
 	// rowsPerItem is the assumed number of rows of an item, until the real number is known.
 	rowsPerItem = 2
-	// takeMax bounds the items of a transaction. A quarter of the transaction is left for filling free
-	// slots, so that a flood of items does not delay ready tasks.
+	// takeMax bounds the items of a transaction. They fill at most three quarters of its rows. The last
+	// quarter is for filling free slots, so that a flood of items does not delay ready tasks.
 	takeMax = batchRowsMax * 3 / 4 / rowsPerItem
 	// grantRowsMax is the number of rows up to which a transaction grants queue slots. Items fill at most
-	// three quarters of the rows, so a flood of items does not keep queued runs waiting.
+	// three quarters of the rows of a transaction, so a flood of items does not keep queued runs waiting.
 	grantRowsMax = batchRowsMax * 7 / 8
 )
 
 // writer is the only writer of its shards. It is one goroutine, which writes one transaction at a time. All
-// fields belong to this goroutine. Invariant: memory is a cache. After a commit, if flying is nil, runs
-// equals the result of dag.Load for the rows of the owned shards, except for two kinds of runs: those in
+// fields belong to this goroutine. Invariant: memory is a cache. After a commit, if flying is nil, the map
+// runs equals the result of dag.Load for the rows of the owned shards, except for two kinds of runs: those in
 // bad, and queued runs that are set aside (aside.go).
 type writer struct {
 	e     *Engine
 	inbox *inbox
-	todo  fifo // the work that a load has found
+	todo  fifo // work that a load has found
 	// kept holds the items that were taken from the inbox and are not in a committed transaction yet. Invariant:
 	// an item is answered without an error only after its commit.
 	kept []item
 	base []item // the array of kept
 
 	clock clock
-	// fences are the owned shards, as the last commit left them, in order. Invariant: a shard without a fence
+	// fences are the owned shards in order, as the last commit left them. Invariant: a shard without a fence
 	// here is not written.
 	fences []store.Fence
 	want   []dag.ShardID // the shards to own
@@ -49,7 +49,7 @@ type writer struct {
 	// bad holds the runs that are quarantined for this ownership: their rows cannot be read. Invariant: a run is
 	// in at most one of runs and bad, so one bad run stops no other run.
 	bad    map[dag.RunID]string
-	blamed dag.RunID // the run that the last refusal named
+	blamed dag.RunID // the run that the store named in its last refusal
 	queue  dag.Board
 	timers timers
 	defs   definitions
@@ -58,15 +58,16 @@ type writer struct {
 	schedule schedule
 	alerts   alerts
 	quotas   quotas
-	reading  map[int64]dag.ShardID // messages that wait for a transaction, and messages that cannot be processed
-	abroad   abroad
-	marks    []store.Fence       // room for confirmed
-	telling  map[int64]dag.RunID // by message id: the last run whose history has the entry; see tellBack
+	// messages that wait for a transaction, and messages that cannot be processed, with their shards
+	reading map[int64]dag.ShardID
+	abroad  abroad
+	marks   []store.Fence       // room for confirmed
+	telling map[int64]dag.RunID // by message id: the last run to whose history the entry was added; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work that other goroutines are doing
 	carried carried
 	calls   calls
-	// Conditions that are evaluated in other goroutines.
+	// The conditions that other goroutines evaluate.
 	evaluating evaluating
 
 	tx    *transaction
@@ -74,62 +75,62 @@ type writer struct {
 	// flying is the transaction that is being written while the next one is made. It is nil if there is none.
 	// Invariant: tx is sent to the store only after flying has committed. If flying fails, fold drops tx.
 	flying *transaction
-	asks   []store.RunKey // the buffer that lookForKeys reuses
-	// itemsMax bounds the items of a transaction: halved when one is refused for its
-	// content, doubled when one commits. See halve.go.
+	asks   []store.RunKey // the buffer of lookForKeys
+	// itemsMax bounds the items of a transaction. It is halved when a transaction is refused for its content,
+	// and doubled when one commits. See halve.go.
 	itemsMax int
-	// unsure is set while the seq of the shards is unknown. Nothing may be written until the shards are
-	// taken again.
+	// unsure is set while the seq of the shards is unknown. In this state nothing may be written until the
+	// shards are taken again.
 	unsure error
 
-	ctx context.Context // the context of run, at whose end lead stops
+	ctx context.Context // the context of run; when it ends, lead stops
 	wg  *sync.WaitGroup
 	// pause is the delay before the shards are taken again. A commit resets it.
 	pause time.Duration
 }
 
-// transaction is the transaction being made. Nothing in it has an effect until it has committed.
+// transaction is one transaction that the writer makes. Nothing in it has an effect until it has committed.
 type transaction struct {
-	side    int    // 0 or 1: its index among the two transactions
-	serial  uint64 // rises with each use of the transaction, because the struct is reused
+	side    int    // its index among the two transactions: 0 or 1
+	serial  uint64 // rises each time the struct is used for a new transaction
 	batch   store.Batch
 	fx      dag.Effects
 	now     dag.Now
 	due     dag.Micros // instants up to this time are due
 	touched []*dag.Run
 	ended   []*dag.Run   // the runs of touched that ended in this transaction
-	current *dag.Run     // the run being stepped: a panic leaves it in an incomplete state
+	current *dag.Run     // the run being stepped; if it is set after a panic, this run is incomplete
 	assigns []Assignment // to dispatch
 	splits  []Assignment // Leader work to dispatch
 	answers []answer     // by item
 	keys    map[keyOf]*dag.Run
-	looked  map[keyOf]*dag.Header       // by key: the run that the store has; nil: the store has none
-	written map[store.TriggerKey]bool   // triggers with a row in the batch
-	lines   map[store.TriggerKey]lineAt // the newest ledger line, if it is in the batch
-	filled  map[int64]bool              // backfills with a row in the batch
-	// incidents are the places of incidents in the batch.
+	looked  map[keyOf]*dag.Header       // by key: the run in the store; nil: there is none
+	written map[store.TriggerKey]bool   // triggers whose row is in the batch
+	lines   map[store.TriggerKey]lineAt // by trigger: its newest ledger line, if the line is in the batch
+	filled  map[int64]bool              // backfills whose row is in the batch
+	// incidents are the indexes of incidents in the batch.
 	incidents map[uuid.UUID]int
-	// letters are the messages of the transaction to shards of other nodes. addressed are the shards whose
-	// messages it consumes, or to which it sends a message here.
+	// letters are the messages that the transaction sends to shards of other nodes. addressed are the shards
+	// whose messages the transaction processes, or to which it sends a message within this node.
 	letters   map[dag.ShardID][]letter
 	addressed []dag.ShardID
-	common    bool // true: queues or locks of all shards are read or changed
-	// declared: the declaration of a trigger has changed, not only its progress.
+	common    bool // the transaction reads or changes queues or locks of all shards
+	// declared says that the declaration of a trigger has changed, and not only its progress.
 	declared    bool
-	evaluated   time.Duration // the time for which it has evaluated expressions
+	evaluated   time.Duration // the time that it has spent on evaluating expressions
 	evaluations int           // the number of expressions that it has evaluated
 	shown       int           // answers that contain the state of their run
 	rows        int           // estimate
-	tried       int           // items and assignments begun
+	tried       int           // the number of items and assignments that were begun
 	tally       tally
 	draft       draft        // of the metrics
-	recount     recount      // of the quotas of namespaces
+	recount     recount      // the changes of the counts for quotas of namespaces
 	rowsOf      []shardRows  // the rows by shard
-	staged      bool         // the store has its batch. Invariant: a staged batch does not change
+	staged      bool         // the store already has the batch. Invariant: the batch does not change after that
 	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
 }
 
-// tally holds the amounts by which the counters rise when the transaction commits.
+// tally holds the amounts that are added to the counters when the transaction commits.
 type tally struct {
 	accepted, ended, attemptsEnded, rejected, lost, repaired, revived int64
 	faults                                                            [faults]int64
@@ -143,7 +144,7 @@ func newTransaction(side int) *transaction {
 	}
 }
 
-// mark notes that the transaction touches a run. It reports whether this was the first time.
+// mark adds a run to the touched runs of the transaction. It reports whether the run was not among them.
 func (t *transaction) mark(r *dag.Run) bool {
 	if t.touches(r) {
 		return false
@@ -154,7 +155,7 @@ func (t *transaction) mark(r *dag.Run) bool {
 
 func (t *transaction) touches(r *dag.Run) bool { return r.Marks[t.side] == t.serial }
 
-// reset empties the transaction and keeps its arrays.
+// reset empties the transaction, but keeps the memory of its arrays.
 func (t *transaction) reset() {
 	t.batch.Reset()
 	t.fx.Reset()
@@ -270,7 +271,7 @@ func (w *writer) abandon() {
 	w.drop(len(w.kept))
 }
 
-// busy reports whether there is work that does not wait for another process.
+// busy reports whether the writer has work that need not wait for another process.
 func (w *writer) busy() bool {
 	return len(w.kept) > 0 || w.todo.len() > 0 || w.inbox.len() > 0 || w.timers.due(w.clock.mono()) || w.alerts.due() ||
 		w.queue.Some(w.e.slots.open) || len(w.schedule.backfills.open) > 0 || w.limits.busy(w.clock.now().Wall) || w.quotas.waits()
@@ -296,9 +297,9 @@ func (w *writer) transact(ctx context.Context) error {
 	return nil
 }
 
-// take collects the items of the next transactions. Each source first gets a part of the capacity, and then
-// the first source gets the rest. So a flood from one source does not starve the others. New items follow
-// the kept items.
+// take collects the items of the next transaction. Each source first gets a part of the capacity. Then the
+// first source gets the rest. So a flood from one source does not starve the others. New items follow the
+// kept items.
 func (w *writer) take() {
 	w.e.stats.loads.arrived = w.inbox.oldest()
 	w.kept = append(w.base[:0], w.kept...)
@@ -326,7 +327,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	if err := w.alerts.load(ctx); err != nil {
 		return 0, err
 	}
-	if w.flying == nil { // the store does not have the runs of a transaction in flight
+	if w.flying == nil { // the store does not have the runs of a transaction that is still in flight
 		w.alerts.settled()
 		if err := w.quotas.load(ctx); err != nil {
 			return 0, err
@@ -337,7 +338,7 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 	err = errkind.Guarded(func() {
 		for n < len(items) && n < w.itemsMax && w.tx.rows < takeMax*rowsPerItem && (n == 0 || !w.evaluating.full()) {
 			if (items[n].ask != nil || !w.quotas.fresh()) && n > 0 {
-				break // runs must first be counted again, or the item needs a state in which no other item is incomplete
+				break // runs must be counted first, or the item must be the first of its transaction
 			}
 			if w.endedNow(&items[n]) {
 				break
@@ -348,7 +349,8 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 			if items[n-1].ask == nil {
 				continue
 			}
-			if err := errors.Join(w.limits.loadAdmission(ctx), w.alerts.load(ctx)); err != nil { // the item may have changed which shards are owned
+			// the item may have changed the set of owned shards
+			if err := errors.Join(w.limits.loadAdmission(ctx), w.alerts.load(ctx)); err != nil {
 				w.unsure = errors.Join(w.unsure, err)
 				return
 			}
@@ -376,7 +378,8 @@ func (w *writer) flush() {
 		n, inserts, updates, runs, rows := len(c.Events), len(c.AttemptInserts), len(c.AttemptUpdates), len(c.RunUpdates), c.Rows()
 		began := len(c.RunInserts)
 		r.Flush(c, w.tx.now.Wall)
-		late := len(c.RunInserts)+len(c.RunUpdates) == began+runs && !r.Unfinished() // only an errand of the run has ended
+		// the run had ended before, and only an errand of it has ended now
+		late := len(c.RunInserts)+len(c.RunUpdates) == began+runs && !r.Unfinished()
 		if !late {
 			w.tx.draft.flushed(r, c, inserts, updates, runs)
 		}
@@ -393,7 +396,7 @@ func (w *writer) flush() {
 	}
 }
 
-// show completes the answers to callers that want the run that they started.
+// show completes the answers to callers that want to see the run that they started.
 func (w *writer) show() {
 	inserts, at := w.tx.batch.RunInserts, 0
 	for i := range w.tx.answers {
@@ -401,7 +404,7 @@ func (w *writer) show() {
 		if a.view == nil {
 			continue
 		}
-		for at < len(inserts) && inserts[at].ID != a.run { // both are in the order of the items
+		for at < len(inserts) && inserts[at].ID != a.run { // inserts and answers are in the order of the items
 			at++
 		}
 		if at == len(inserts) {
@@ -427,7 +430,7 @@ func (w *writer) commit(ctx context.Context) error {
 	return nil
 }
 
-// write commits a batch under the fences that are held.
+// write commits a batch under its fences.
 func (w *writer) write(ctx context.Context, b *store.Batch) error {
 	b.Fences = w.fenced(b)
 	wall, err := w.e.store.Commit(context.WithoutCancel(ctx), b)
@@ -451,7 +454,7 @@ func (w *writer) committed(wall dag.Micros) {
 	w.e.stats.Commits.Add(1)
 }
 
-// settle lets the effects of a committed transaction of n items out. It sends assignments before it answers
+// settle releases the effects of a committed transaction with n items. It sends assignments before it answers
 // callers, because assignments take longer. It is not related to dag/settle.go, which ends tasks.
 func (w *writer) settle(n int) {
 	w.retire()
@@ -473,7 +476,7 @@ func (w *writer) settle(n int) {
 	if abroad {
 		w.e.cfg.Market.Settled()
 	}
-	tellEnds(w, &w.tx.batch) // before the events: a caller that learns of an end may ask for the counts
+	tellEnds(w, &w.tx.batch) // this comes before the events, because a caller that learns of an end may ask for the counts
 	if len(w.tx.batch.Events) > 0 {
 		w.e.hub.publish(w.tx.batch.Events)
 	}
@@ -513,7 +516,7 @@ func (w *writer) drop(n int) {
 	w.kept = w.kept[n:]
 }
 
-// retire forgets the runs that ended, because their rows contain everything.
+// retire drops the runs that have ended from memory: their rows contain everything.
 func (w *writer) retire() {
 	for _, r := range w.tx.touched {
 		if !r.Unfinished() {
