@@ -51,8 +51,10 @@ type Run struct {
 	Leader     HandlerID // the handler that split the run
 	LeaderAt   Micros
 
-	tasks  []task
-	left   int32 // tasks that are not terminal. Invariant: when left becomes 0, a split run without handles ends in the same step
+	tasks []task
+	// left is the number of tasks that are not terminal. Invariant: when it becomes 0, a split run without
+	// handles ends in the same step.
+	left   int32
 	failed int32 // tasks failed or upstream_failed
 	active int32 // attempts assigned or running, the Leader's included
 	leader task  // the pseudo task of Leader work

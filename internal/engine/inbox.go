@@ -37,8 +37,10 @@ type item struct {
 	// that transaction was committed, the second application changes nothing.
 	again    bool
 	stripped bool // a report without the content that the store refused
-	refused  bool // the store has already refused this submission or change once: the writer reads the present row and tries again
-	gone     bool // the report is about a loss: the holder says that the attempt no longer runs
+	// refused: the store has refused this submission or change once. The writer then reads the present row
+	// and tries again.
+	refused bool
+	gone    bool // the report is about a loss: the holder says that the attempt no longer runs
 }
 
 // answer is the writer's answer to an item.

@@ -19,7 +19,7 @@ const (
 // The states of principals.
 const (
 	PrincipalActive   = "active"
-	PrincipalDisabled = "disabled" // the principal has no right until it is enabled
+	PrincipalDisabled = "disabled" // the principal has no rights until it is enabled
 )
 
 const (
@@ -123,8 +123,8 @@ const (
 	BindingsOfOneMax = 1000
 )
 
-// Fits refuses a change that would make the rights larger than their bounds. If the change expects the
-// revision of these rights and fits, it cannot exceed the bounds.
+// Fits returns an error for a change that would make the rights larger than their bounds. If the change
+// expects the revision of these rights and Fits returns nil, the change cannot exceed the bounds.
 func (r *Rights) Fits(c *RightsChange) error {
 	added := 0
 	if c.Add != nil {
@@ -188,17 +188,17 @@ func (keys bound) fits(c *RightsChange) error {
 	return nil
 }
 
-// Access is the part of a store that keeps principals, roles and bindings. Like tokens, they are independent
-// of shards and are not part of Export.
+// Access is the part of a store that keeps principals, roles and bindings. Like tokens, they belong to no
+// shard and are not part of Export.
 type Access interface {
 	// RightsRevision reads the revision of the rights. Every change raises it by 1.
 	RightsRevision(ctx context.Context) (int64, error)
 	// Rights reads all rights in one snapshot.
 	Rights(ctx context.Context) (Rights, error)
-	// ChangeRights makes a change in one transaction and returns the new revision. The change was decided on
-	// the rights of the revision expect. ChangeRights returns ErrFenced if the rights have another revision,
-	// or if an object that is set or dropped does not exist. It returns ErrRefused if a name is taken. After
-	// an error nothing is written.
+	// ChangeRights makes a change in one transaction and returns the new revision. expect is the revision of
+	// the rights on which the caller has decided the change. ChangeRights returns ErrFenced if the rights
+	// have another revision, or if an object to be set or dropped does not exist. It returns ErrRefused if a
+	// name is taken. After an error nothing is written.
 	ChangeRights(ctx context.Context, expect int64, c RightsChange) (revision int64, err error)
 	// PasswordOf reads the password of a principal. It returns ErrNotFound if the principal has none. Hashes are
 	// not part of Rights, so only a sign-in reads one.

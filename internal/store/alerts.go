@@ -15,7 +15,7 @@ const (
 	IncidentOpen         = "open"
 	IncidentAcknowledged = "acknowledged"
 	IncidentResolved     = "resolved"
-	IncidentPassed       = "passed" // a success came while the incident was still counting failures
+	IncidentPassed       = "passed" // a success ended the incident while it was still counting failures
 )
 
 // IncidentOver reports whether a state is final.
@@ -125,8 +125,8 @@ type ChannelKey struct{ Namespace, Name string }
 type IncidentQuery struct {
 	Namespaces []string // nil: all
 	Workflow   dag.WorkflowID
-	Over       bool   // true: incidents that have ended are also listed
-	Counting   bool   // true: incidents about which no channel was notified are also listed
+	Over       bool   // also list incidents that have ended
+	Counting   bool   // also list incidents about which no channel was notified
 	State      string // "": any
 	Before     dag.Micros
 	BeforeID   uuid.UUID // together with Before: the id of the last incident of the previous page

@@ -55,7 +55,7 @@ type Audit struct {
 type AuditTree struct {
 	Size int64 // number of rows that have an index
 	// First is the index of the oldest kept row. Head has the hashes of the subtrees over the rows before
-	// it, and Edge the hashes over all rows that have an index.
+	// First. Edge has the hashes of the subtrees over all rows that have an index.
 	First      int64
 	Head, Edge []byte
 	// Era is the era of the database at the last change of the tree, and Base the size of the tree when that
@@ -72,8 +72,8 @@ type AuditLeaf struct {
 
 // AuditQuery selects rows for people: the newest first, by At and then by ID.
 type AuditQuery struct {
-	// Before and BeforeAt are ID and At of a row. Only rows after it in this order are selected. Before 0:
-	// from the newest row.
+	// Before and BeforeAt are the ID and the At of a row. The query selects only rows after this row, in its
+	// order. Before 0: the query begins with the newest row.
 	Before     int64
 	BeforeAt   dag.Micros
 	Since      dag.Micros // only rows at or after this time; 0: all
@@ -83,7 +83,7 @@ type AuditQuery struct {
 	Limit      int
 }
 
-// Edge returns the time and the ID below which all rows of the query are.
+// Edge returns a time and an ID. All rows of the query are below them.
 func (q *AuditQuery) Edge() (at dag.Micros, id int64) {
 	if q.Before == 0 {
 		return math.MaxInt64, math.MaxInt64
@@ -114,8 +114,9 @@ type AuditLog interface {
 	AuditFresh(ctx context.Context, limit int) ([]Audit, error)
 	// AuditTree reads the state of the tree.
 	AuditTree(ctx context.Context) (AuditTree, error)
-	// GrowAudit sets the indexes of rows from size on, in their order, and the state of the tree to to. It
-	// returns ErrFenced if the tree has another size, or if a row has an index already or does not exist.
+	// GrowAudit gives indexes to rows, in their order and beginning with size, and sets the state of the tree
+	// to to. It returns ErrFenced if the tree has another size, or if a row already has an index or does not
+	// exist.
 	GrowAudit(ctx context.Context, size int64, to AuditTree, rows []AuditLeaf) error
 	// AuditLeaves reads at most limit rows by index, from an index on.
 	AuditLeaves(ctx context.Context, from int64, limit int) ([]Audit, error)
@@ -128,8 +129,8 @@ type AuditLog interface {
 
 type auditKey struct{}
 
-// WithAudit makes the changes of a call write an audit row in their transaction. The row may be completed
-// until the change is made. At, Last, Count and Outcome are set by the store.
+// WithAudit makes the changes of a call write an audit row in their transaction. The caller may complete the
+// row until the change is made. The store sets At, Last, Count and Outcome.
 func WithAudit(ctx context.Context, row *Audit) context.Context {
 	return context.WithValue(ctx, auditKey{}, row)
 }

@@ -135,7 +135,7 @@ func (q *Queue) check() error {
 	return nil
 }
 
-// Claimant is an unfinished run with its claims.
+// Claimant is an unfinished run, with its claim and its shares of slots.
 type Claimant struct {
 	Run      dag.RunID
 	Shard    dag.ShardID
@@ -165,8 +165,8 @@ func (q *HolderQuery) Of(c *dag.Claim) bool {
 	return c.Slot() && c.Queue == q.Queue && c.Key == q.Key
 }
 
-// About is a sequence of bytes that every packed claim contains that matches the query. With it, an engine
-// finds rows without unpacking all claims.
+// About returns a sequence of bytes that occurs in every packed claim that the query selects. With it, an
+// engine finds rows without unpacking all claims.
 func (q *HolderQuery) About() []byte {
 	if q.Lock != "" {
 		return dag.PackNames(q.Lock)
@@ -203,8 +203,8 @@ type Line struct {
 	Runs  int64
 }
 
-// Claims is the part of a store that keeps the objects that runs of all shards share. The claims of a run
-// are written with its row. The lines of waiting runs are kept in order.
+// Claims is the part of a store that keeps the objects that runs of all shards share. The claims of a run are
+// written with its row. The store keeps the lines of waiting runs in order.
 type Claims interface {
 	Queue(ctx context.Context, name string) (Queue, error)
 	// Queues lists queues by name, after the given one.
@@ -213,14 +213,15 @@ type Claims interface {
 	// those with shares of slots for their tasks. It reads them in an order of the engine, after the given
 	// run. A page can be short. The last page is empty.
 	Holding(ctx context.Context, after dag.RunID, limit int) ([]Claimant, error)
-	// Holders finds the runs that a query selects: the first of them by Grant, and the number of all.
+	// Holders finds the runs that a query selects. It returns the first of them, ordered by Grant, and the
+	// number of all of them.
 	Holders(ctx context.Context, q HolderQuery) (first []Claimant, count int, err error)
 	// Lines reads all lines that are not empty, by name and level.
 	Lines(ctx context.Context) ([]Line, error)
 	// InLine reads the first runs of a line at a level that asked at an instant or later, by Asked. Runs
 	// that asked at the same instant come in any order.
 	InLine(ctx context.Context, line string, level dag.Priority, from dag.Micros, limit int) ([]Claimant, error)
-	// Places returns the positions of seats in their lines, all from one read. If a seat has left its line,
-	// its position has no meaning.
+	// Places returns the positions of seats in their lines. All positions come from one read. If a seat has
+	// left its line, its position is meaningless.
 	Places(ctx context.Context, q *SeatQuery) ([]Place, error)
 }

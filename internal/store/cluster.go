@@ -41,10 +41,10 @@ type Member struct {
 	State   string
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
-	// Beat is the renewal counter. Other members judge by their own monotonic clocks whether it rises. Seen,
-	// on the store's clock, is for people. Each Join begins with another number, so a member that was
-	// declared dead and joins again does not look silent. Invariant: a member is declared dead only if its
-	// Beat is still the one that the judging node has seen for the whole lag.
+	// Beat is the renewal counter of the member. Other members watch whether it rises, and measure the time
+	// by their own monotonic clocks. Seen, by the store's clock, is for people. Each Join begins with another
+	// number, so a member that was declared dead and joins again does not look silent. Invariant: a member is
+	// declared dead only if its Beat is still the one that the judging node has seen for the whole lag.
 	Beat    int64
 	Started dag.Micros
 	Seen    dag.Micros
@@ -75,7 +75,7 @@ type ShardRow struct {
 	Epoch int64
 	Seq   int64
 	Owner dag.HandlerID
-	// Wanted is the member to which the shard should move; 0: any.
+	// Wanted is the member to which an operator wants the shard to move; 0: any member.
 	Wanted    dag.HandlerID
 	Workflows int // the number of workflows that are not deleted
 	Shift     Shift
@@ -92,11 +92,12 @@ type Workers interface {
 	// member: while a member under another handler has the name, Join returns ErrNameHeld and changes
 	// nothing. The store of a single node refuses nodes.
 	//
-	// If the handler is registered, the row gets its Started. The store sets Beat and the times.
+	// If the handler is registered, the row gets the Started of the handler. The store sets Beat and the
+	// times.
 	Join(ctx context.Context, m Member) error
-	// Attach gives a worker that is listed under its handler and UUID another home node. It writes Home,
-	// Slots, Busy and Traits, raises the counter, and returns the new lease, which is one more than before.
-	// It returns 0 if there is no such row.
+	// Attach gives a worker another home node. The worker must be listed under its handler and UUID. Attach
+	// writes Home, Slots, Busy and Traits. It raises the lease by one and returns it. It returns 0 if there
+	// is no such row.
 	Attach(ctx context.Context, m Member) (int64, error)
 	// Members reads all members and all shards in one snapshot.
 	Members(ctx context.Context) ([]Member, []ShardRow, error)
@@ -110,22 +111,23 @@ type Workers interface {
 // Cluster is the part of a store that several nodes share. The store of a single node has only Workers.
 type Cluster interface {
 	Workers
-	// Renew raises the member's counter and writes State, Busy, Traits and Load. It returns false if there
-	// is no row with that Home and Lease: the member was deposed, or the worker is attached to another node.
+	// Renew raises the member's counter and writes State, Busy, Traits and Load. It returns false if there is
+	// no row with that Home and Lease, because the member was deposed or the worker is attached to another
+	// node.
 	Renew(ctx context.Context, m Member) (bool, error)
 	// Depose removes a member whose counter is still beat, and frees its shards in the same transaction. It
 	// returns false if the counter has risen or the row is gone.
 	Depose(ctx context.Context, handler dag.HandlerID, beat int64) (bool, error)
 	// Claim takes the shards that are free or already belong to the owner. It raises their epochs by one, as
 	// Acquire does, and waits for an open transaction of the previous owner. A shard whose owner is not a
-	// member counts as free. So a cluster can take over a store that one node has used alone, and shards
-	// that a node claimed at the moment at which it was declared dead. A handler that is no member gets
-	// nothing.
+	// member counts as free. So a cluster can take over a store that one node used alone before. It can also
+	// take over shards that a node claimed in the moment in which it was declared dead. A handler that is not
+	// a member gets no shard.
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still owned under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move records the member to which a shard should move; 0: any. The owners carry it out. It removes the
-	// shift of the shard.
+	// Move records the member to which an operator wants a shard to move; 0: any member. The owners carry it
+	// out. Move also removes the shift of the shard.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	// Shift records that a shard moves because of its load. The owners carry it out.
 	//
@@ -139,12 +141,12 @@ type Cluster interface {
 	// Rise raises the format of the database to the newest one that all listed nodes know, and returns the
 	// format. The format never falls.
 	Rise(ctx context.Context) (int, error)
-	// NodeKey reads the key with which a node proves to another node for which caller it passes a request
-	// on. The key is random, and was made with the database.
+	// NodeKey reads the key by which a node proves to another node which caller's request it passes on. The
+	// key is random, and was made with the database.
 	NodeKey(ctx context.Context) ([]byte, error)
 	// Orders lists the present orders by node and kind.
 	Orders(ctx context.Context) ([]Order, error)
-	// Submitted lists runs in state submitted, oldest first. Callers that are not the owner have inserted
-	// them.
+	// Submitted lists runs in the state submitted, the oldest first. Programs and nodes other than the owner
+	// have inserted them.
 	Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error)
 }

@@ -1,6 +1,6 @@
-// Package store is the contract between the engine and a database. It contains no code that touches a disk.
-// The engines of the store are memory (tests), sqlite (one node) and postgres (a cluster); storetest holds
-// all of them to one meaning.
+// Package store is the contract between the engine and a database. It contains no code that uses a disk. The
+// engines of the store are memory (tests), sqlite (one node) and postgres (a cluster). The tests of storetest
+// require the same behaviour of all of them.
 //
 // # The three rules
 //
@@ -36,7 +36,7 @@
 //	run.state running or suspended         see its tasks: dag.Derive of graph, row and attempts
 //	run.intent pause                       an operator paused it: the last record "intent" says who
 //
-// inspect.Explain does all of this without a server: skein db show RUN prints its answer with the rows.
+// inspect.Explain does all of this without a server: skein db show RUN prints the explanation and the rows.
 //
 // Reading order: store.go (the contract), cluster.go (members and shards), schedules.go, claims.go (queues),
 // errors in store.go; then storetest/fences.go and guards.go, which show by example what the contract means;

@@ -17,8 +17,8 @@ func FamilyOf(all []Token) Family {
 	return f
 }
 
-// Line returns a token and its ancestors, the token first. whole is false if an ancestor is missing or if
-// there are more than ParentsMax. Such a token is not valid.
+// Line returns a token followed by its ancestors. whole is false if an ancestor is missing, or if there are
+// more than ParentsMax. Such a token is not valid.
 func (f Family) Line(t *Token) (line []*Token, whole bool) {
 	for t != nil && len(line) <= ParentsMax {
 		line = append(line, t)
@@ -42,8 +42,8 @@ func (f Family) Valid(t *Token, now dag.Micros) bool {
 	return whole
 }
 
-// Stays reports whether the token of an ID and all of its ancestors are valid now and have no successor. A
-// replaced token ends soon, together with the tokens that it made.
+// Stays reports whether the token with an ID and all of its ancestors are valid now and have no successor. A
+// token with a successor ends soon, together with the tokens that it made.
 func (f Family) Stays(id int64, now dag.Micros) bool {
 	line, whole := f.Line(f[id])
 	for _, one := range line {

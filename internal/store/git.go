@@ -6,11 +6,11 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// GitSource is a folder of a git repository whose workflows a namespace has.
+// GitSource is a folder of a git repository from which a namespace gets workflows.
 type GitSource struct {
 	Namespace, Name string
 	Version         int64       // of Spec, from 1
-	Shard           dag.ShardID // every workflow of the source belongs to it, so that one transaction changes them all
+	Shard           dag.ShardID // every workflow of the source is in this shard, so that one transaction can change all of them
 	Spec            []byte      // in the form that package gitsync writes
 	State           []byte      // the result of the last look, in the form that package gitsync writes; nil: none yet
 	Seq             int64       // +1 at every change of State
@@ -19,7 +19,7 @@ type GitSource struct {
 	Modified        dag.Micros // of Spec
 }
 
-// Outside is the part of a store about other systems.
+// Outside is the part of a store that keeps data about other systems.
 type Outside interface {
 	Connections
 	GitSources
@@ -30,9 +30,9 @@ const GitSourcesMax = 1000
 
 // GitSources is the part of a store that keeps git sources. They are independent of the writers of shards.
 type GitSources interface {
-	// PutGitSource adds a source, or replaces Spec and By of one. The store sets the times, and keeps shard
-	// and state of a source that exists. It returns ErrFenced unless the version follows the present one, and
-	// ErrRefused if there are GitSourcesMax sources.
+	// PutGitSource adds a source, or replaces Spec and By of an existing one. The store sets the times. For
+	// an existing source it keeps shard and state. It returns ErrFenced unless the version follows the
+	// present one, and ErrRefused if there are GitSourcesMax sources.
 	PutGitSource(ctx context.Context, g GitSource) (GitSource, error)
 	// SetGitState replaces State, and raises Seq by 1. It returns ErrFenced unless the version and Seq are the
 	// present ones.

@@ -16,7 +16,7 @@ const LoadMax = 64
 // Load is the work of a node for its shards, as measured rates. A node writes it into its row with each
 // renewal.
 type Load struct {
-	// Shards has the costliest shards, in the order of their ids. The cost of a missing shard is negligible.
+	// Shards has the costliest shards, in the order of their ids. The cost of any other shard is negligible.
 	Shards []ShardLoad
 }
 
@@ -62,8 +62,7 @@ type Shift struct {
 	At   dag.Micros    // 0: the shard was never moved because of its load
 	From dag.HandlerID // the owner before
 	To   dag.HandlerID
-	// Counts is the member that counts the shard in its even share, so that no other shard moves in
-	// exchange.
+	// Counts is the member in whose even share the shard counts, so that no other shard is moved in exchange.
 	Counts dag.HandlerID
 	Why    string
 }
@@ -74,7 +73,7 @@ type ShiftMove struct {
 	Epoch            int64
 	From, To, Counts dag.HandlerID
 	Why              string
-	Apart            time.Duration // since the last shift of any shard
+	Apart            time.Duration // the least time since the last shift of any shard
 }
 
 // WhyMax bounds the reason of a shift, in bytes.

@@ -6,8 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// LogID names the log of one attempt. It includes the token, so an outdated attempt writes to a log of its
-// own.
+// LogID names the log of one attempt. It includes the token, so each attempt writes its own log.
 type LogID struct {
 	Run   dag.RunID
 	Task  dag.TaskID
@@ -36,14 +35,15 @@ const LogBlockMax = 32 << 10
 // Export: people read logs to examine a run, and logs are not part of the run's state.
 type Logs interface {
 	// AppendLogs adds parts in their order, in one transaction, and returns the span of each part's log. A
-	// part is added only if its attempt exists and it begins at the end of its log. With Cut it may begin
-	// after the end, and then the earlier content is deleted. Other parts change nothing, and nothing is
-	// ever overwritten. A block that ends more than keep bytes before the end of its log is deleted.
+	// part is added only if its attempt exists and the part begins at the end of its log. A part with Cut may
+	// also begin after the end; then the earlier content is deleted. Other parts change nothing, and no
+	// content is ever overwritten. A block that ends more than keep bytes before the end of its log is
+	// deleted.
 	AppendLogs(ctx context.Context, parts []LogPart, keep int64) ([]LogSpan, error)
 	// LogSpan returns the kept part of a log. It returns ErrNotFound if nothing is kept.
 	LogSpan(ctx context.Context, id LogID) (LogSpan, error)
-	// LogBlock reads the stored part with the byte at an offset, or else the next part. It returns
-	// ErrNotFound if there is neither.
+	// LogBlock reads the stored part that contains the byte at an offset. If there is none, it reads the next
+	// part. It returns ErrNotFound if there is neither.
 	LogBlock(ctx context.Context, id LogID, at int64) (LogPart, error)
 	// DeleteLogs deletes all logs of runs.
 	DeleteLogs(ctx context.Context, runs []dag.RunID) error

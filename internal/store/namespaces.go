@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Quotas bound the use of a namespace. 0: no bound.
+// Quotas bound what a namespace may use. 0: no bound.
 type Quotas struct {
 	Runs        int64 // unfinished runs, including waiting ones
 	RunsPerHour int64 // runs that begin within a full hour
@@ -20,8 +20,8 @@ type Quotas struct {
 	StoredBytes       int64 // bytes of workflow files and parameters in the database, see NamespaceStock.Bytes
 	Versions          int64 // kept versions of all workflows
 	Triggers          int64 // triggers of all workflows
-	Tokens            int64 // valid tokens and invitations that are limited to some namespaces, including this one
-	RequestsPerMinute int64 // calls of callers that have rights only in this namespace
+	Tokens            int64 // valid tokens and invitations that are limited to certain namespaces, among them this one
+	RequestsPerMinute int64 // calls per minute of callers that have rights only in this namespace
 }
 
 // The names of quotas.
@@ -59,7 +59,7 @@ type Namespace struct {
 // NamespacesMax bounds the namespaces with settings, because they are read as one list.
 const NamespacesMax = 10_000
 
-// NamespaceUse is the use of a namespace's quotas by the runs of one shard.
+// NamespaceUse is what the runs of one shard use of a namespace's quotas.
 type NamespaceUse struct {
 	Namespace string
 	Shard     dag.ShardID
@@ -72,14 +72,14 @@ type NamespaceUse struct {
 // QuotaHour returns the beginning of the hour of an instant.
 func QuotaHour(at dag.Micros) dag.Micros { return at - at%dag.Micros(time.Hour/time.Microsecond) }
 
-// UseUpdate is the use of a namespace after a transaction. If Check is set, the transaction starts runs that
-// may be refused. It then returns a QuotaError if the use by all shards exceeds a quota.
+// UseUpdate is the use of a namespace after a transaction. Check says that the transaction starts runs that
+// may be refused. Such a transaction returns a QuotaError if the use by all shards exceeds a quota.
 type UseUpdate struct {
 	NamespaceUse
 	Check bool
 }
 
-// NamespaceStock is the amount that a namespace stores in the database.
+// NamespaceStock is what a namespace stores in the database.
 type NamespaceStock struct {
 	Namespace string
 	Versions  int64
@@ -89,11 +89,11 @@ type NamespaceStock struct {
 	Bytes int64
 }
 
-// StockParams is the smallest size of parameters that counts as stored bytes. The count of smaller ones
+// StockParams is the smallest size of parameters that counts as stored bytes. Counting smaller parameters
 // would make starts slower for little information.
 const StockParams = 1 << 10
 
-// StockBytes returns the number of stored bytes of parameters.
+// StockBytes returns the size with which parameters count as stored bytes.
 func StockBytes(params []byte) int64 {
 	if len(params) < StockParams {
 		return 0
@@ -130,8 +130,8 @@ type WorkflowRuns struct {
 	Seq      int64
 }
 
-// Namespaces is the part of a store that keeps the settings of namespaces, and their use. Batch.Uses changes
-// the use, in the transaction of the runs.
+// Namespaces is the part of a store that keeps the settings of namespaces and what they use. Batch.Uses
+// changes the use, in the transaction of the runs.
 type Namespaces interface {
 	// PutNamespace adds or replaces the settings of a namespace; the store sets Modified. It returns ErrFenced
 	// unless Revision follows the present one, and ErrRefused if there are NamespacesMax namespaces.
@@ -143,7 +143,7 @@ type Namespaces interface {
 	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.
 	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
 	// UnfinishedOf counts the unfinished runs of shards by workflow, except runs in the state submitted. It
-	// reads each run, all of them at one instant.
+	// reads every such run, all at the same instant.
 	UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]WorkflowRuns, error)
 }
 
@@ -176,8 +176,8 @@ func (e *QuotaError) Error() string {
 // Unwrap makes it an ErrRefused.
 func (e *QuotaError) Unwrap() error { return ErrRefused }
 
-// Exceeded returns an error if the given runs exceed a quota of their namespace, or nil. The last of the
-// given runs is the refused one.
+// Exceeded returns an error if the given numbers of runs exceed a quota of the namespace, and nil otherwise.
+// The numbers include the run that would be refused.
 func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros) *QuotaError {
 	switch {
 	case q.Runs > 0 && runs > q.Runs:
@@ -188,7 +188,7 @@ func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros
 	return nil
 }
 
-// Sum adds the use of a namespace by its shards: unfinished runs, and runs that began in an hour.
+// Sum adds up what all shards use of a namespace's quotas: unfinished runs, and runs that began in an hour.
 func Sum(uses []NamespaceUse, hour dag.Micros) (runs, started int64) {
 	for i := range uses {
 		if runs += uses[i].Runs; uses[i].Since == hour {

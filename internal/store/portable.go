@@ -33,7 +33,7 @@ type Table struct {
 	Columns []Column
 }
 
-// Index returns the index of a column, or -1 if there is none of that name.
+// Index returns the index of the column with a name, or -1 if there is none.
 func (t *Table) Index(name string) int {
 	for i := range t.Columns {
 		if t.Columns[i].Name == name {
@@ -92,7 +92,7 @@ func Tables() []*Table {
 	}
 }
 
-// table reads "name kind, name kind?, …".
+// table makes a table from a list of columns: "name kind, name kind?, …".
 func table(name, columns string) *Table {
 	kinds := map[string]Kind{"i4": KindInt4, "i8": KindInt8, "t": KindText, "b": KindBlob, "id": KindID}
 	t := &Table{Name: name}
@@ -137,7 +137,7 @@ type Rows interface {
 
 // Portable is the part of a store that copies a whole database.
 type Portable interface {
-	// Export shows all rows in one read snapshot. A writer may work meanwhile.
+	// Export passes all rows to to, in one read snapshot. A writer may work meanwhile.
 	Export(ctx context.Context, to Rows) error
 	// Import fills an empty database in one transaction, so it stores all rows that fill passes, or none. It
 	// returns ErrRefused if the database is not empty. The Head that fill passes must have as many shards as

@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Standing is the state of an unfinished run without its content. A sweep reads it for every run.
+// Standing is the state of an unfinished run, without its content. A sweep reads it for every run.
 type Standing struct {
 	Run      dag.RunID
 	Shard    dag.ShardID
@@ -14,15 +14,16 @@ type Standing struct {
 	State    dag.RunState
 	Intent   dag.Intent
 	Created  dag.Micros
-	// Moved is the latest instant in the run's rows: its creation, its split, its begin, or the assignment,
-	// begin or end of one of its attempts.
+	// Moved is the latest instant in the run's rows: the creation, the split or the begin of the run, or the
+	// assignment, the begin or the end of one of its attempts.
 	Moved dag.Micros
-	// Later is the latest instant at which a task of the run is retried or ends without a report; 0: none.
+	// Later is the latest instant at which a task of the run is retried, or at which an attempt counts as
+	// ended without a report; 0: none.
 	Later  dag.Micros
 	Claim  *dag.Claim
 	Parent dag.RunID // the run that has called this one; zero: none
 	Live   []Live    // attempts that workers hold, by task and token
-	// Bad is the reason why the rows could not be read. Then only Run and Shard are valid.
+	// Bad is the reason why the rows could not be read. If it is set, only Run and Shard are valid.
 	Bad error
 }
 
@@ -38,8 +39,8 @@ type Live struct {
 // Sweeps is the part of a store that a sweep reads.
 type Sweeps interface {
 	// Standing reads the states of the next unfinished runs of a shard, in an order of the engine, after the
-	// given run. A sweep reads all unfinished runs in this way, so the states contain neither parameters,
-	// graphs, outputs nor texts.
+	// given run. Because a sweep reads all unfinished runs in this way, the states contain no parameters,
+	// graphs, outputs or texts.
 	Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) ([]Standing, error)
 }
 
@@ -52,7 +53,7 @@ func (s *Standing) See(a *Live, started, finished, later dag.Micros) {
 	}
 }
 
-// Called adds the packed origin of the run (dag.Fire); nil: no other run started it.
+// Called reads the call that started the run from its packed origin (dag.Fire); nil: no other run started it.
 func (s *Standing) Called(fire []byte) error {
 	f, err := dag.UnpackFire(fire)
 	if err == nil && f != nil && f.Parent != nil {

@@ -33,10 +33,10 @@ type Expiry struct {
 	Keyed    dag.Micros
 	Once     dag.Micros
 	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero: keys protect any number of runs
-	After    RunPos // only later runs are read
+	After    RunPos // only runs after this position are read
 	Limit    int    // the largest number of runs to delete
-	// Tallied: the runs are counted in the tally. Runs with an end after the transaction Counted of the
-	// shard are not selected, and the deleted ones are counted as TallyGone.
+	// Tallied: the runs are counted in the tally. Expire then selects no run that ended after the transaction
+	// Counted of the shard, and counts the deleted runs as TallyGone.
 	Tallied bool
 	Counted int64
 }
@@ -45,8 +45,8 @@ type Expiry struct {
 type Expired struct {
 	Runs []dag.RunID
 	Next RunPos // the After of the next call; zero: all runs have been examined
-	// Old reports whether one of the examined runs finished before Before, or has not finished. In this case
-	// later runs may be old enough, too, even if no run was deleted.
+	// Old reports whether one of the examined runs finished before Before, or has not finished. If so, later
+	// runs may also be old enough, even if no run was deleted.
 	Old bool
 }
 
@@ -57,7 +57,7 @@ const ExpireLooks = 4
 // repeats that request.
 const KeyOnce = "once:"
 
-// KeptFrom is the instant from which finished runs with this key are kept.
+// KeptFrom returns the instant from which on finished runs with this key are kept.
 func (x *Expiry) KeptFrom(key string) dag.Micros {
 	if strings.HasPrefix(key, KeyOnce) {
 		return x.Once
@@ -91,9 +91,9 @@ type FireExpiry struct {
 	Keep       int     // at least 1
 	After      FireKey // a cursor: only lines that were decided after this one
 	Limit      int     // the largest number of lines to read
-	// Days is a day since 1970. Counts of earlier days are deleted, except the counts of the newest day of
-	// an existing trigger. A call with an After deletes no counts, because the first call of a series has
-	// done so.
+	// Days is a number of days since 1970. Counts of earlier days are deleted, except the counts of the
+	// newest day of an existing trigger. A call with an After deletes no counts, because the first call of
+	// the series has already done so.
 	Days int32
 }
 
@@ -113,7 +113,7 @@ type FireDay struct {
 	Until                                dag.Micros
 }
 
-// DayOf is the day of an instant.
+// DayOf returns the number of the day of an instant, counted from 1970.
 func DayOf(at dag.Micros) int32 { return int32(at / (24 * 3600 * 1e6)) }
 
 // Add counts a deleted line.
@@ -170,21 +170,21 @@ const CallScope = "hook/"
 //   - processes that registered before Records, and processes that registered before RecordsMin and are not
 //     among the newest RecordsKeep. Members and owners of shards stay.
 type RecordExpiry struct {
-	Shard        dag.ShardID // whose owner deletes them
+	Shard        dag.ShardID // the shard whose owner deletes the rows
 	Requests     dag.Micros
 	RequestsKeep int
 	Calls        dag.Micros
 	CallsKeep    int
 	Records      dag.Micros
-	RecordsMin   dag.Micros // kept runs refer to later processes
+	RecordsMin   dag.Micros // later processes are kept, because kept runs refer to them
 	RecordsKeep  int
-	Events       dag.Micros // sent events that came before, and all but the newest EventsKeep
+	Events       dag.Micros // sent events that were received before this time are deleted, and all but the newest EventsKeep
 	EventsKeep   int
 	Limit        int // the largest number of rows of a table to delete
 }
 
-// Retention is the part of a store that deletes old rows. Each method that deletes does so in one
-// transaction, and returns ErrFenced if the shard does not belong to the owner.
+// Retention is the part of a store that deletes old rows. Each deleting method works in one transaction, and
+// returns ErrFenced if the shard does not belong to the owner.
 type Retention interface {
 	// FinishedBut returns the position of the newest finished run of a workflow that is not among the newest
 	// keep finished runs. The zero position says that there is no such run.

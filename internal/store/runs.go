@@ -11,7 +11,7 @@ import (
 // RunQuery selects runs for people, newest first. Zero fields select everything.
 type RunQuery struct {
 	Workflow  dag.WorkflowID
-	Not       dag.WorkflowID // only runs of other workflows
+	Not       dag.WorkflowID // only runs of workflows other than this one
 	Namespace string         // of the workflow
 	States    []string       // any of these run states; StateActive means all unfinished states
 	User      string
@@ -22,27 +22,27 @@ type RunQuery struct {
 	Backfill  int64     // the backfill of the run
 	Parent    dag.RunID // the run whose task called the run
 	Node      string    // the node that split the run
-	// Text is a part of the run's id, key, user, cause or message, or of NAMESPACE/NAME. Case does not
-	// matter.
+	// Text is a part of the run's id, key, user, cause or message, or of NAMESPACE/NAME. Upper and lower case
+	// are equal.
 	Text   string
-	Since  dag.Micros // created at or after it
+	Since  dag.Micros // only runs that were created at or after this time
 	Until  dag.Micros // created before it
 	Before dag.RunID  // the cursor: only runs before this one
 	Limit  int        // at most 1,000
-	// Params includes the parameters. A page ends before its parameters exceed Bytes, but not before its
-	// first run. If Bytes is 0, there is no bound.
+	// Params says that the parameters are read, too. A page ends before its parameters exceed Bytes, but
+	// contains at least one run. If Bytes is 0, there is no bound.
 	Params bool
 	Bytes  int
-	// Count includes the number of selected runs.
+	// Count says that the selected runs are counted.
 	Count bool
 }
 
 // StateActive selects all runs that are unfinished.
 const StateActive = "active"
 
-// RunPage is one page of runs. Next is the cursor of the following page; it is zero on the last page. A page
-// can be short and still have a next one, because a query reads a bounded number of rows. A query by States
-// alone returns full pages if all its states are unfinished, or all are in UnsuccessfulStates.
+// RunPage is one page of runs. Next is the cursor of the next page, or zero on the last page. A page can be
+// short and still have a next page, because a query reads a bounded number of rows. A query by States alone
+// returns full pages if all its states are unfinished, or if all are in UnsuccessfulStates.
 type RunPage struct {
 	Runs  []dag.RunRow
 	Next  dag.RunID
@@ -59,7 +59,7 @@ type Total struct {
 // each run may return more.
 const CountMax = 10_000
 
-// ClockSlack bounds the difference between the clocks of nodes. A query that finds runs by the time of their
+// ClockSlack bounds the difference between the clocks of nodes. A query that finds runs by the time in their
 // ids extends its range by this time on both sides.
 const ClockSlack = time.Hour
 
@@ -80,8 +80,8 @@ func UnsuccessfulName(name string) bool {
 	return ok && Unsuccessful(s)
 }
 
-// Expanded returns the selected states by their own names, or none if the query selects all states. Unknown
-// names are kept.
+// Expanded returns the names of the selected states, with StateActive replaced by all unfinished states. It
+// returns none if the query selects all states. Unknown names are kept.
 func (q *RunQuery) Expanded() []string {
 	var all []string
 	for _, name := range q.States {
@@ -105,7 +105,7 @@ type Names struct {
 	Nodes     map[dag.HandlerID]string
 }
 
-// Names reports which names Fits needs.
+// Names reports which names the method Fits needs.
 func (q *RunQuery) Names() (workflows, nodes bool) {
 	return q.Namespace != "" || q.Text != "", q.Node != ""
 }
@@ -116,8 +116,8 @@ func (q *RunQuery) Looks() bool {
 	return workflows || nodes || q.Trigger != "" || q.Backfill != 0 || !q.Parent.IsZero()
 }
 
-// Fits reports whether the query selects a run, by its row. states is the result of Expanded. Fits ignores
-// the cursor.
+// Fits reports whether the query selects a run, according to the run's row. states is the result of Expanded.
+// Fits ignores the cursor.
 func (q *RunQuery) Fits(r *dag.RunRow, states []string, names *Names) bool {
 	switch {
 	case q.Workflow != 0 && r.Workflow != q.Workflow,

@@ -16,33 +16,34 @@ const (
 // Trigger states.
 const (
 	TriggerActive = "active"
-	TriggerPaused = "paused" // the trigger does not fire; the instants that pass are recorded as skipped when it is resumed
-	TriggerEnded  = "ended"  // the trigger has ended for ever: its end has passed, or its count is used up
+	// the trigger does not fire; when it is resumed, the instants that have passed are recorded as skipped
+	TriggerPaused = "paused"
+	TriggerEnded  = "ended" // the trigger has ended for ever: its end has passed, or its count is used up
 )
 
-// Trigger is a schedule or sensor of a workflow: its identity is (Workflow, Name). The owner of the
-// workflow's shard keeps exactly the triggers that the workflow's current version declares. The ledger of
-// a former trigger stays. An update does not change Shard and Created.
+// Trigger is a schedule or sensor of a workflow. Its key is (Workflow, Name). The owner of the workflow's
+// shard keeps exactly the triggers that the workflow's current version declares. The ledger of a trigger that
+// is no longer declared stays. An update does not change Shard and Created.
 type Trigger struct {
 	Workflow dag.WorkflowID
 	Name     string
 	Shard    dag.ShardID
 	Version  int32  // the version of the workflow that last changed the declaration
-	Kind     string // cron, every, webhook …: the key of the declaration
+	Kind     string // the key of the declaration: cron, every, webhook, …
 	Spec     []byte // the declaration in the canonical form of package workflow
 	State    string
 	Actor    string // the person who paused the trigger
 	Reason   string // why it is paused or ended
-	// Next is the first undecided instant. It is 0 if the trigger is paused or has ended, and for a sensor.
-	// A fire changes it in its own transaction.
+	// Next is the first undecided instant. It is 0 for a sensor, and if the trigger is paused or has ended. A
+	// fire changes it in the fire's own transaction.
 	Next dag.Micros
-	// Invariant: an instant up to Decided has exactly one outcome. A fire writes Next, Decided, the ledger
-	// and the run in one transaction. Decided is the end of the decided time: every instant of the schedule
-	// in (Since, Decided] has its outcome in the ledger. It never goes back.
+	// Decided is the end of the decided time: every instant of the schedule in (Since, Decided] has its
+	// outcome in the ledger. Decided never goes back. Invariant: an instant up to Decided has exactly one
+	// outcome. To keep it, a fire writes Next, Decided, the ledger and the run in one transaction.
 	Decided dag.Micros
 	Since   dag.Micros // the time from which Spec applies
-	Fired   int64      // the number of runs that it has started, for the key count
-	MaxRuns int32      // the largest number of its runs that may be active; 0: any number
+	Fired   int64      // the number of runs that the trigger has started, for the key count
+	MaxRuns int32      // the largest number of active runs of the trigger; 0: any number
 	On      []string   // "namespace/name" of the workflows to whose ended runs the trigger reacts
 	Data    []byte     // the state of a sensor
 	// Revision guards every update, which raises it by one.
@@ -55,7 +56,7 @@ type Trigger struct {
 const (
 	OutcomeFired   = "fired"   // a run was started in time
 	OutcomeLate    = "late"    // a run was started, later than it should have been
-	OutcomeSkipped = "skipped" // a rule of the trigger refused the run
+	OutcomeSkipped = "skipped" // a rule of the trigger allowed no run
 	OutcomeMerged  = "merged"  // the run of a later instant covers this one, too
 	OutcomeMissed  = "missed"  // no node could start the run in time
 )
@@ -65,13 +66,13 @@ func Outcomes() []string {
 	return []string{OutcomeFired, OutcomeLate, OutcomeSkipped, OutcomeMerged, OutcomeMissed}
 }
 
-// Fire is one line of a trigger's ledger. (Workflow, Trigger, At, Key) is unique. Equal
-// consecutive outcomes without a run are one line: from At to Last, Count instants.
+// Fire is one line of a trigger's ledger. (Workflow, Trigger, At, Key) is unique. Consecutive instants with
+// the same outcome and without a run share one line: Count instants, from At to Last.
 type Fire struct {
 	Workflow dag.WorkflowID
 	Trigger  string
-	At       dag.Micros // the instant; for an event, the time at which it came
-	Key      string     // the id of the event; "": an instant of a schedule
+	At       dag.Micros // the instant; for an event, the time at which it arrived
+	Key      string     // the id of the event; "": the line is about an instant of a schedule
 	Last     dag.Micros
 	Count    int64
 	Outcome  string
@@ -80,7 +81,7 @@ type Fire struct {
 	Decided  dag.Micros
 }
 
-// FireUpdate rewrites a line except its key, if the line still has the given state.
+// FireUpdate rewrites all of a line but its key, if the line still has the given state.
 type FireUpdate struct {
 	Fire
 	WasOutcome string
@@ -92,14 +93,13 @@ const (
 	BackfillRunning   = "running"
 	BackfillPaused    = "paused"
 	BackfillCancelled = "cancelled"
-	BackfillDone      = "done" // every instant was started and ended
+	BackfillDone      = "done" // for every instant a run was started, and all of them have ended
 )
 
-// Backfill starts runs of a workflow for a list of instants, a bounded number at a time. An update
-// rewrites its progress (State, Started, Ended, Failed, Parallel, Modified) and leaves the request
-// unchanged.
+// Backfill starts runs of a workflow for a list of instants, up to a bounded number at a time. An update
+// rewrites its progress (State, Started, Ended, Failed, Parallel, Modified) and leaves the request unchanged.
 type Backfill struct {
-	ID       int64 // made by its owner
+	ID       int64 // chosen by the owner of the shard
 	Workflow dag.WorkflowID
 	Shard    dag.ShardID
 	Trigger  string // the trigger that gives the instants; "": the caller gave a list
@@ -107,12 +107,12 @@ type Backfill struct {
 	Spec     []byte // the request, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
 	Total    int64  // of Instants
-	// Started is the number of Instants that have a run: the cursor. Invariant: it rises in the transaction
-	// that inserts the run and the pair (Backfill, Instant), which is unique.
+	// Started is the cursor: the number of Instants that already have a run. Invariant: it rises in the
+	// transaction that inserts the run and the pair (Backfill, Instant). This pair is unique.
 	Started  int64
 	Ended    int64
-	Failed   int64 // the part of Ended that did not succeed
-	Parallel int32 // the largest number of its runs that may be active
+	Failed   int64 // how many of Ended did not succeed
+	Parallel int32 // the largest number of active runs of the backfill
 	User     string
 	Revision int64 // guards every update, which raises it by 1
 	Created  dag.Micros
@@ -132,14 +132,14 @@ type BackfillRun struct {
 type ScheduleChanges struct {
 	TriggerInserts  []Trigger
 	TriggerUpdates  []Trigger // guarded by Revision, which the update raises by 1
-	TriggerDeletes  []Trigger // Workflow, Name and Revision of the row as it is
+	TriggerDeletes  []Trigger // Workflow, Name and Revision of the present row
 	Fires           []Fire
 	FireUpdates     []FireUpdate
 	BackfillInserts []Backfill
 	BackfillUpdates []Backfill // guarded by Revision
 	BackfillRuns    []BackfillRun
-	// Watermark, if not 0, is the greatest instant up to which due triggers were searched. The watermark of
-	// the fenced shards rises to it.
+	// Watermark, if not 0, is the instant up to which due triggers were searched. The watermark of the fenced
+	// shards rises to it.
 	Watermark dag.Micros
 }
 
@@ -164,8 +164,7 @@ func (c *ScheduleChanges) Reset() {
 	c.Watermark = 0
 }
 
-// TriggerQuery selects triggers by namespace, workflow and name; After is a cursor as
-// TriggerPage gives it.
+// TriggerQuery selects triggers by namespace, workflow and name. After is a cursor from a TriggerPage.
 type TriggerQuery struct {
 	Workflow dag.WorkflowID // 0: of every workflow that is not deleted
 	State    string         // "": any
@@ -184,9 +183,9 @@ type FireQuery struct {
 	Workflow dag.WorkflowID // 0: every workflow; the lines are then in the order of their decisions
 	Trigger  string         // used only with Workflow; "": every trigger
 	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
-	From     dag.Micros     // Last ≥ From; 0: no bound
-	Until    dag.Micros     // At ≤ Until; 0: no bound
-	Before   FireKey        // the cursor: only lines after it in the order of the list
+	From     dag.Micros     // only lines with Last ≥ From; 0: no bound
+	Until    dag.Micros     // only lines with At ≤ Until; 0: no bound
+	Before   FireKey        // the cursor: only lines after it, in the order of the list
 	Limit    int            // at most 1,000
 }
 
@@ -274,7 +273,7 @@ type Schedules interface {
 	Trigger(ctx context.Context, w dag.WorkflowID, name string) (Trigger, error)
 	Triggers(ctx context.Context, q TriggerQuery) ([]Trigger, error)
 	// Due reads triggers with 0 < Next ≤ until, the earliest first. Triggers with the same Next come in any
-	// order. It reads an index, so the cost depends only on the due triggers.
+	// order. It reads an index, so its cost depends only on the number of due triggers.
 	Due(ctx context.Context, shards []dag.ShardID, until dag.Micros, limit int) ([]Trigger, error)
 	// NextDue returns the earliest Next of the shards. It returns 0 if there is none.
 	NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error)
@@ -287,17 +286,17 @@ type Schedules interface {
 	// LastFire returns the newest line (by At, then Key) of a trigger. LastFire and FireByKey return
 	// ErrNotFound if there is no such line.
 	LastFire(ctx context.Context, w dag.WorkflowID, trigger string) (Fire, error)
-	// FireByKey finds the line of an event by its id: the newest one, regardless of at. With an empty key it
-	// finds the line without a key that covers an instant: At ≤ at ≤ Last.
+	// FireByKey finds the line of an event by the event's id. It returns the newest one, and ignores at. With
+	// an empty key, it finds the line without a key that covers the instant at: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
-	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from the day before
-	// the given one on (0: from the newest).
+	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from the day before the
+	// day before. 0: from the newest day.
 	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)
-	// Backfills lists the newest (greatest id) first. before is a cursor (an id); 0: from the newest.
-	// Workflow 0 and state "" select all.
+	// Backfills lists backfills, the newest (greatest id) first. before is a cursor (an id); 0: from the
+	// newest. Workflow 0 and state "" select all.
 	Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]Backfill, error)
 	// BackfillRuns lists the runs of a backfill in the order of their instants, after the given instant.
 	BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]BackfillRun, error)

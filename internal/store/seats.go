@@ -9,44 +9,45 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Seat is a run in a line. The order in the line is by level and then by Asked, or by Asked alone.
+// Seat is the position of a run in a line. A line is ordered by level and then by Asked, or by Asked alone.
 type Seat struct {
 	Run   dag.RunID
 	Line  string
 	Level dag.Priority
 	Asked dag.Micros
-	Ages  bool // the waiting runs of its line rise one level with each ageing time
-	Flat  bool // its line ignores levels
+	Ages  bool // the line ages: its waiting runs rise one level with each ageing time
+	Flat  bool // the line ignores levels
 }
 
-// SeatQuery selects the seats whose positions are wanted.
+// SeatQuery selects the seats whose positions are to be computed.
 type SeatQuery struct {
 	Seats []Seat
-	// Most is about the number of runs of each line that are counted. It is smaller if there are many lines.
+	// Most is about the number of runs that are counted in each line. If there are many lines, fewer are
+	// counted.
 	Most        int
-	Now, Ageing dag.Micros // used for lines that age; Ageing 0: no line ages
+	Now, Ageing dag.Micros // Ageing is used for lines that age; if it is 0, no line ages
 }
 
-// Place is the position of a seat in its line.
+// Place says at which position of its line a seat is.
 type Place struct {
-	Number int  // position in the line, from 1; 0: more than Of runs are before it
+	Number int  // the position in the line, from 1; 0: there are more than Of runs before the seat
 	Of     int  // the number of counted runs in the line
-	More   bool // the line has more than Of runs
+	More   bool // whether the line has more than Of runs
 }
 
-// Span is the part of a line from one seat up to another one, which is not included.
+// Span is the part of a line from one seat up to, but without, another seat.
 type Span struct {
 	Line     string
 	From, To Seat
-	Most     int // the number of runs up to which it is counted
+	Most     int // the number at which counting its runs may stop
 
-	turn int // the index of the first seat of its line that comes after it
+	turn int // the index of the first seat of the line that comes after the span
 }
 
-// seatSpanMin is the smallest limit of the count of a span. A span is a part of a line between two seats.
+// seatSpanMin is the smallest bound for counting the runs of a span.
 const seatSpanMin = 100
 
-// CountSeats computes positions from the counts of spans, which do not overlap: a run between two seats is
+// CountSeats computes positions from the counts of spans. Spans do not overlap, so a run between two seats is
 // counted once. inOrder is the engine's order of two runs that asked at the same instant; nil: by id.
 func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
 	if len(q.Seats) == 0 {
@@ -96,12 +97,12 @@ func (q *SeatQuery) level(s *Seat) dag.Priority {
 	return dag.Priority(max(int64(s.Level)-int64(max(0, q.Now-s.Asked)/q.Ageing), 0))
 }
 
-// begin returns the seat before all runs of a level that asked for their place at the instant or later.
+// begin returns a seat before all runs of a level that asked at an instant or later.
 func begin(line string, level dag.Priority, asked dag.Micros) Seat {
 	return Seat{Line: line, Level: level, Asked: asked}
 }
 
-// spansOf divides a line at its seats. If the line ages, or ignores levels, each level is divided
+// spansOf divides a line at its seats into spans. If the line ages, or ignores levels, each level is divided
 // separately, because the oldest runs of each level come before a seat.
 func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []Span) {
 	line := q.Seats[seats[0]].Line
@@ -128,14 +129,14 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 			if l < is {
 				return end
 			}
-			// These are the runs that have reached the same level by ageing: they asked earlier, and have risen by
-			// that number of levels.
+			// Runs of a worse level that have reached this level by ageing also come before the seat. They
+			// asked earlier: by one ageing time for each level.
 			if l > is {
 				if aged := begin(line, l, q.Now-dag.Micros(l-is)*q.Ageing+1); ordered(&aged, &cut) < 0 {
 					cut = aged
 				}
 			}
-			if is > 0 { // the level has become better by ageing
+			if is > 0 { // the level is better than that of the seat because of ageing
 				if better := begin(line, l, q.Now-dag.Micros(l-is+1)*q.Ageing+1); ordered(&better, &cut) > 0 {
 					cut = better
 				}
@@ -146,7 +147,7 @@ func (q *SeatQuery) spansOf(seats []int, ordered func(a, b *Seat) int) (spans []
 	return spans
 }
 
-// placesOf sums the counts of each line.
+// placesOf adds up the counts of each line.
 func placesOf(n int, lines [][]int, spans []Span, counts []int) []Place {
 	places := make([]Place, n)
 	for k, i := 0, 0; k < len(lines); k++ {

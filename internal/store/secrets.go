@@ -6,14 +6,14 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Secret is a sealed value that tasks of a namespace use by name. The store knows neither the value nor
-// the key that opens it.
+// Secret is a sealed value that tasks of a namespace use by its name. The store has neither the value nor the
+// key that opens it.
 type Secret struct {
 	Namespace, Name string
 	Version         int64  // version of the value, from 1
-	Key             string // the id of the key that wraps the key of the value
-	Wrapped         []byte // the key of the value, sealed with Key
-	Data            []byte // the value, sealed with its own key
+	Key             string // the id of the key with which Wrapped is sealed
+	Wrapped         []byte // the key of the value, sealed
+	Data            []byte // the value, sealed with the key of the value
 	By              string // the user who set it last
 	Created         dag.Micros
 	Modified        dag.Micros
@@ -28,13 +28,13 @@ type SecretKey struct {
 	Since dag.Micros
 }
 
-// Secrets is the part of a store that keeps sealed secrets. They are independent of shards.
+// Secrets is the part of a store that keeps sealed secrets. They belong to no shard.
 type Secrets interface {
 	// PutSecret adds or replaces a secret. The store sets the times. It returns ErrFenced unless the version
 	// follows the present one and Key is the present key, and ErrRefused if there are SecretsMax secrets.
 	PutSecret(ctx context.Context, s Secret) (Secret, error)
-	// RewrapSecret replaces the wrapping of a version: Key and Wrapped. It returns ErrFenced if the secret has
-	// another version, or its key differs from from.
+	// RewrapSecret replaces Key and Wrapped of a version. It returns ErrFenced if the secret has another
+	// version, or if its Key is not from.
 	RewrapSecret(ctx context.Context, s Secret, from string) error
 	// DropSecret removes a secret. It returns ErrNotFound if there is none.
 	DropSecret(ctx context.Context, namespace, name string) error
@@ -44,6 +44,6 @@ type Secrets interface {
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)
-	// SetSecretKey makes id the present key, if instead is the present key. Otherwise it returns ErrFenced.
+	// SetSecretKey makes id the present key, if the present key is instead. Otherwise it returns ErrFenced.
 	SetSecretKey(ctx context.Context, id, instead string) error
 }

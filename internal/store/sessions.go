@@ -7,19 +7,19 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Session is the sign-in of a person in a browser or a command line. The store keeps only the hash of the
-// secret that its holder sends.
+// Session is the sign-in of a person in a browser or on a command line. The store keeps only the hash of the
+// secret that the client sends.
 type Session struct {
 	ID   int64  // never used again
 	Hash []byte // SHA-256 of the secret
-	// Code reports whether this is a code, which is exchanged for a session once.
+	// Code says that this is a code, which can be exchanged for a session once.
 	Code bool
 	// Principal is the owner of the session. Token is the token with which the person signed in. The session
-	// has the rights of that token and ends with it; 0: it has the rights of the principal.
+	// has the rights of that token, and ends with it. Token 0: the session has the rights of the principal.
 	Principal, Token int64
 	Created          dag.Micros
-	Used             dag.Micros // the last use, accurate to some minutes
-	Expires          dag.Micros // the latest end, used or not
+	Used             dag.Micros // the time of the last use, accurate to some minutes
+	Expires          dag.Micros // the time at which the session ends, whether it is used or not
 	Address, Agent   string     // the address and the program of the sign-in
 }
 
@@ -37,7 +37,8 @@ type SessionBounds struct {
 	All   int // with codes
 }
 
-// Ends is the time at which a session ends unless it is used before. For a code it is the code's end.
+// Ends returns the time at which a session ends if it is not used before. For a code it is the end of the
+// code.
 func (s *Session) Ends() dag.Micros {
 	if s.Code {
 		return s.Expires
@@ -45,12 +46,12 @@ func (s *Session) Ends() dag.Micros {
 	return min(s.Expires, s.Used+SessionIdle)
 }
 
-// Sessions is the part of a store that keeps sessions. Like tokens, they are independent of shards and are
-// not part of Export.
+// Sessions is the part of a store that keeps sessions. Like tokens, they belong to no shard and are not part
+// of Export.
 type Sessions interface {
-	// AddSession adds a session or a code. It sets the number and the times of creation and last use. It deletes
-	// sessions that have ended, and the oldest ones of the same principal and token beyond their bound. It
-	// returns ErrRefused if the bound of all sessions is reached.
+	// AddSession adds a session or a code. It sets the number and the times of creation and last use. It
+	// deletes sessions that have ended. If the same principal and token have more sessions than their bound,
+	// it deletes the oldest of them. It returns ErrRefused if the bound of all sessions is reached.
 	AddSession(ctx context.Context, s Session, b SessionBounds) (Session, error)
 	// SessionList lists all sessions by number, including ended ones that are not deleted yet.
 	SessionList(ctx context.Context) ([]Session, error)

@@ -12,9 +12,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The kinds of error. Engines convert errors of their drivers by code, never by text, and wrap one of these.
+// The kinds of errors. Engines convert the errors of their drivers by code, never by text, and wrap one of
+// these.
 var (
-	// ErrNotFound: no such row.
+	// ErrNotFound: there is no such row.
 	ErrNotFound = errors.New("not found")
 	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
 	// Nothing was written. The writer must drop its memory of the shard.
@@ -38,11 +39,12 @@ var (
 	// ErrFormat says that the database has a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
 	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
-	// again, if possible by another process.
+	// again, preferably by another process.
 	ErrLost = errors.New("the last writes may be lost; start the program again")
 )
 
-// RunError is an ErrRefused because of one run of a batch. Without that run, the batch may be accepted.
+// RunError is an ErrRefused that is caused by one run of a batch. Without that run, the batch may be
+// accepted.
 type RunError struct {
 	Run dag.RunID
 	Err error
@@ -64,7 +66,7 @@ type Fence struct {
 }
 
 // Batch is one transaction. Engines write it in the order that their guards need; readers see all of it or
-// nothing. A batch without fences does not come from the owner: it may hold only inserts of submitted runs,
+// nothing. A batch without fences does not come from an owner. It may contain only inserts of submitted runs,
 // messages, requests and audit rows.
 type Batch struct {
 	Fences []Fence // in rising order of shard; Seq is the value after the last commit
@@ -108,7 +110,7 @@ func (b *Batch) Rows() int {
 const (
 	WorkflowActive  = "active"
 	WorkflowPaused  = "paused"  // starts nothing
-	WorkflowDeleted = "deleted" // hidden; the name can be used again, and the runs can still be read
+	WorkflowDeleted = "deleted" // the workflow is hidden; its name can be used again, and its runs can still be read
 )
 
 // Workflow is a named definition. Names are unique among undeleted workflows.
@@ -121,8 +123,8 @@ type Workflow struct {
 	Version   int32    // the version of new runs
 	Latest    int32    // the newest version; it differs from Version after a rollback
 	MaxRuns   int32    // the largest number of active runs, taken from Version; 0: any number
-	Tags      dag.Tags // of new runs, taken from Version
-	Revision  int64    // +1 at every change: the ETag
+	Tags      dag.Tags // the tags of new runs, taken from Version
+	Revision  int64    // +1 at every change; used as the ETag
 	Created   dag.Micros
 	Modified  dag.Micros
 }
@@ -134,10 +136,10 @@ type Version struct {
 	Source   []byte // the file as it was applied
 	Def      []byte // its canonical form
 	Graph    []byte // packed dag.Graph
-	Digest   []byte // the digest of source and files: the same source and files make no new version
+	Digest   []byte // the digest of source and files: applying the same source and files makes no new version
 	User     string
 	Created  dag.Micros
-	Files    []File // only written; read them with Store.Files
+	Files    []File // only written; Reader and Catalog do not return it, see Files
 }
 
 // File is a file of a version.
@@ -157,7 +159,7 @@ type FileQuery struct {
 
 // Request is an answer kept under an idempotency key.
 type Request struct {
-	Scope   string // the scope in which the key is unique: the verb and its object
+	Scope   string // what the key is unique in: the verb and its object
 	Key     string
 	Hash    []byte // hash of the request's body
 	Answer  []byte
@@ -182,7 +184,7 @@ type Handler struct {
 	Started dag.Micros
 }
 
-// PublicID is the name of a handler for people and programs. It is derived from the uuid by SHA-256, and has
+// PublicID is the name of a handler for people and programs. It is computed from the uuid by SHA-256, and has
 // the form of a UUID. The uuid itself is never shown, because it proves that a call comes from the worker
 // (record 046).
 func PublicID(handler string) string {
@@ -196,7 +198,7 @@ func PublicID(handler string) string {
 type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
-	// The previous owner; 0 means that there was none.
+	// The owner before this one; 0: there was none.
 	Previous  dag.HandlerID
 	Watermark dag.Micros // see ScheduleChanges
 }
@@ -205,19 +207,19 @@ type Acquired struct {
 type RunRecord struct {
 	Run      dag.RunRow
 	Attempts []dag.AttemptRow // sorted by task, then token
-	// Bad is the reason why the rows could not be read. Then only Run.ID is valid. One damaged row must not
-	// keep the others from being loaded.
+	// Bad is the reason why the rows could not be read. If it is set, only Run.ID is valid. A damaged row
+	// must not prevent that other runs are loaded.
 	Bad error
 }
 
-// LoadQuery selects runs for their owner. It selects the runs of IDs. If IDs is nil, it selects the next
-// Limit unfinished runs of the shard, after After.
+// LoadQuery selects runs for their owner. If IDs is not nil, it selects these runs. Otherwise it selects the
+// next Limit unfinished runs of the shard after the run After.
 type LoadQuery struct {
 	Shard dag.ShardID
 	IDs   []dag.RunID
 	After dag.RunID
 	Limit int
-	// Moving leaves out the runs that wait in a line; see dag.Claim.Aside.
+	// Moving leaves out the runs that wait in a line and need not be in memory; see dag.Claim.Aside.
 	Moving bool
 }
 
@@ -226,8 +228,8 @@ type AttemptQuery struct {
 	Run  dag.RunID
 	Task dag.TaskID // only with One
 	One  bool
-	// Token is the newest attempt of the task, only with One. A store may stop to read where it finds the end of
-	// that attempt. 0: the caller does not know it.
+	// Token, which is used only with One, is the newest attempt of the task. A store may stop reading where
+	// it finds the end of that attempt. 0: the caller does not know the newest attempt.
 	Token   dag.Token
 	Outputs bool // bring outputs
 	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to read.
@@ -241,8 +243,7 @@ func ByTask(a, b dag.AttemptRow) int {
 	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Token, b.Token))
 }
 
-// WorkflowQuery selects workflows by namespace and name; After is a cursor of the form
-// that Next gives.
+// WorkflowQuery selects workflows by namespace and name. After is a cursor from Next.
 type WorkflowQuery struct {
 	Namespace string   // "": all
 	Not       string   // a namespace that the list leaves out; "": no namespace
@@ -272,27 +273,26 @@ type Info struct {
 	Bytes    int64
 }
 
-// Stager is a Store that can do part of the work of a commit while the commit before it is under way.
+// Stager is a Store that can do a part of the work of a commit while the commit before it is in progress.
 type Stager interface {
-	// Stage announces the batch that will be committed after all batches that were staged or committed
-	// before. The engine may write it already, but no reader sees it before Commit. One goroutine may call
+	// Stage announces a batch. The batch will be committed after all batches that were staged or committed
+	// before it. The engine may write it already, but no reader sees it before Commit. One goroutine may call
 	// Stage while another calls Commit. The caller must not change the batch until it is committed or
 	// unstaged.
 	Stage(b *Batch)
-	// Unstage announces that no staged batch will be committed. No commit may be under way. One engine stages
-	// in a store.
+	// Unstage announces that no staged batch will be committed. No commit may be in progress.
 	Unstage()
 }
 
-// Mortal is a store that can fail permanently before it is closed (ErrLost), also because of another caller's
-// write.
+// Mortal is a store that can fail permanently (ErrLost) before it is closed. The cause may be the write of
+// another caller.
 type Mortal interface {
 	// Lost is closed when the store has failed permanently.
 	Lost() <-chan struct{}
 }
 
-// Upgrader is a Store that completes, in small steps and while it is used, the work that a migration has
-// begun.
+// Upgrader is a Store that completes the work that a migration has begun. It does so in small steps, while
+// the store is in use.
 type Upgrader interface {
 	// Upgrade does the next step, and reports whether there are more steps. Several nodes may call it at
 	// once.
@@ -301,21 +301,22 @@ type Upgrader interface {
 
 // Writer is the part of a store with which an owner works on its shards.
 type Writer interface {
-	// Acquire takes shards for a handler, unconditionally: epoch + 1. It waits for a
-	// transaction of the previous owner that is under way.
+	// Acquire takes shards for a handler, whoever owns them: each gets epoch + 1. It waits for the open
+	// transaction of a previous owner.
 	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. It returns
-	// ErrFenced if a fence or a guard misses, and ErrRefused if the store refuses the content. If both are the
-	// case, it returns one of the two. After a commit, the fences of the next batch have Seq + 1. Commit does not
-	// change the batch: its fences keep their Seq, and its events get no Seq. After ErrUnavailable it may be
-	// called again with the same batch.
+	// ErrFenced if a fence or a guard misses, and ErrRefused if the store refuses the content. If both apply,
+	// it returns one of the two errors. After a commit, the fences of the next batch must have Seq + 1.
+	// Commit does not change the batch: its fences keep their Seq, and its events get no Seq. After
+	// ErrUnavailable it may be called again with the same batch.
 	//
-	// An update writes the state of a row. It does not change the header of a run, the generation and assignment
-	// of an attempt, and the shard, name and creation of a workflow. A run without FinishedAt is unfinished.
+	// An update writes the state of a row. It changes neither the header of a run, nor the generation and
+	// assignment of an attempt, nor the shard, name and creation of a workflow. A run without FinishedAt is
+	// unfinished.
 	//
-	// Commit need not detect faults that no caller makes: attempts and events of runs that do not exist; a second
-	// end of a run within one generation; overlapping lines of one trigger, or a workflow that is twice among
-	// those to which it listens; triggers of a deleted workflow; triggers and backfills of a shard without a
+	// Commit need not detect faults that no caller makes: attempts and events of runs that do not exist; a
+	// second end of a run within one generation; overlapping lines of one trigger; a trigger that listens to
+	// the same workflow twice; triggers of a deleted workflow; triggers and backfills of a shard without a
 	// fence in the batch.
 	Commit(ctx context.Context, b *Batch) (dag.Micros, error)
 	// Load reads runs for their owner. It leaves out unknown ids. With IDs it ignores Shard and the states
@@ -332,8 +333,8 @@ type Writer interface {
 type Reader interface {
 	// Run returns the row of a run.
 	Run(ctx context.Context, id dag.RunID) (dag.RunRow, error)
-	// Runs reads a page of runs, the newest first. An engine orders them by id or by acceptance. The pages of a
-	// query show every run that is there from the first page to the last exactly once.
+	// Runs reads a page of runs, the newest first. An engine orders them by id or by acceptance. A run that
+	// exists while all pages of a query are read is on exactly one of them.
 	Runs(ctx context.Context, q RunQuery) (RunPage, error)
 	// Attempts reads attempts of a run, in the order of ByTask, including those that have no row of their
 	// own.
@@ -343,7 +344,7 @@ type Reader interface {
 	Events(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	// Handlers reads handlers by their numbers. It leaves out unknown ones.
 	Handlers(ctx context.Context, ids []dag.HandlerID) ([]Handler, error)
-	// Request returns the answer that is kept under an idempotency key.
+	// Request returns the answer that is stored under an idempotency key.
 	Request(ctx context.Context, scope, key string) (Request, error)
 	// Scan passes every run with its rows and events to a function, in one read snapshot.
 	Scan(ctx context.Context, see func(RunRecord, []dag.EventRow) error) error
@@ -363,14 +364,14 @@ type Catalog interface {
 	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
 	// Version returns one version of a workflow, without its files.
 	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
-	// Versions lists the newest first, without sources, definitions and graphs.
+	// Versions lists versions, the newest first, without sources, definitions and graphs.
 	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
 	// Files reads a version's files by name.
 	Files(ctx context.Context, q FileQuery) ([]File, error)
 }
 
-// Store keeps the rows. All methods may be called from any goroutine. Commit is called by one goroutine per
-// writer and has one transaction in flight. Capabilities has the parts that not every engine has.
+// Store keeps the rows. All methods may be called from any goroutine. Each writer calls Commit from one
+// goroutine, and has one transaction in flight. Capabilities holds the parts that not every engine has.
 //
 // For all methods:
 //

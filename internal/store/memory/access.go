@@ -13,7 +13,7 @@ import (
 
 var _ store.Access = (*Store)(nil)
 
-// rights implements store.Access for the store that embeds it. The slices of is are never changed in place.
+// rights implements store.Access for the store that embeds it. The slices in is are never changed in place.
 type rights struct {
 	s         *Store
 	is        store.Rights

@@ -39,7 +39,7 @@ func checkAudit(r *store.Audit) error {
 	return checkTexts("audit row", r.Principal, r.Kind, r.Address, r.Verb, r.Action, r.Object, r.Namespace, r.Outcome, r.Request, r.Detail)
 }
 
-// add writes a row unless it is there.
+// add writes a row, unless a row with its key exists.
 func (e *audits) add(r store.Audit) {
 	if slices.ContainsFunc(e.all, func(o store.Audit) bool { return o.Key == r.Key }) {
 		return
@@ -64,7 +64,7 @@ func (x *tx) insertAudit(r *store.Audit) error {
 	return nil
 }
 
-// noted makes a change write the audit row of its call.
+// noted makes a change also write the audit row of its call.
 func (e *audits) noted(ctx context.Context, change func() error) func() error {
 	return func() error {
 		row, ok := store.AuditOf(ctx)

@@ -18,7 +18,7 @@ func (s *Store) member(ctx context.Context, change func() error) error {
 	return s.write(ctx, Op{Kind: MemberBefore}, MemberAfter, change)
 }
 
-// Join writes the row of a node's new life.
+// Join writes the row of a member under the handler of its new process.
 func (s *Store) Join(ctx context.Context, m store.Member) error {
 	return s.member(ctx, func() error {
 		if err := checkTexts("member", m.UUID, m.Name, m.Address, m.Version); err != nil {
@@ -132,7 +132,7 @@ func (s *Store) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed && err == nil, err
 }
 
-// Attach gives a worker another home.
+// Attach gives a worker another home node.
 func (s *Store) Attach(ctx context.Context, m store.Member) (int64, error) {
 	lease := int64(0)
 	err := s.member(ctx, func() error {
@@ -205,7 +205,7 @@ func (s *Store) Leave(ctx context.Context, handler dag.HandlerID) error {
 	})
 }
 
-// Claim takes the given shards that are free or belong to the owner already.
+// Claim takes those of the given shards that are free or already belong to the owner.
 func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error) {
 	op := Op{Kind: ClaimBefore, Owner: owner, Shards: shards}
 	var got []store.Acquired
@@ -237,7 +237,7 @@ func (s *Store) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Sha
 	return got, nil
 }
 
-// Release frees shards that are still held under their epoch.
+// Release frees shards that are still owned under their epoch.
 func (s *Store) Release(ctx context.Context, fences []store.Fence) error {
 	return s.member(ctx, func() error {
 		for _, f := range fences {
@@ -334,7 +334,7 @@ func (s *Store) Orders(ctx context.Context) ([]store.Order, error) {
 	return all, err
 }
 
-// Submitted finds runs that others than their owner have inserted, oldest first.
+// Submitted finds runs that programs and nodes other than the owner have inserted, the oldest first.
 func (s *Store) Submitted(ctx context.Context, shards []dag.ShardID, limit int) ([]dag.RunID, error) {
 	var found ids
 	err := s.read(ctx, Read, func() error {

@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) 
 	return now, nil
 }
 
-// tx is a transaction that is being applied: every change records how to undo it.
+// tx is a transaction that is being applied. For every change it records how to undo it.
 type tx struct {
 	s    *Store
 	seqs map[dag.ShardID]int64 // the seqs of the fenced shards after the transaction
@@ -95,7 +95,7 @@ func each[T any](rows []T, f func(*T) error) error {
 	return nil
 }
 
-// fences checks the fences first: if one does not hold, nothing is written.
+// fences checks the fences first: if one of them misses, nothing is written.
 func (x *tx) fences(b *store.Batch) error {
 	if len(b.Fences) == 0 {
 		return guest(b)
@@ -120,7 +120,7 @@ func (x *tx) fences(b *store.Batch) error {
 	return nil
 }
 
-// guest checks the rows that a writer other than the owner may write.
+// guest checks that a batch without fences contains only rows that any writer may write.
 func guest(b *store.Batch) error {
 	if b.Rows() > len(b.RunInserts)+len(b.Messages)+len(b.Requests)+len(b.Audit) || b.Watermark != 0 {
 		return missed("a batch without fences may only insert submitted runs, messages and requests")
@@ -213,7 +213,7 @@ func (x *tx) updateRun(u *dag.RunUpdate) error {
 	}
 	next := cloneRun(u.RunRow)
 	params := next.Params
-	if next.Header = old.Header; u.Filled { // the rest is written once
+	if next.Header = old.Header; u.Filled { // the rest of the header is written only once
 		next.Params = params
 	}
 	x.setRun(r, next)

@@ -15,7 +15,7 @@ var _ store.Eras = (*Store)(nil)
 type eras struct {
 	s *Store
 	// timeline is the timeline of the database server that the store simulates. It rises when the store goes
-	// back, and does not go back itself.
+	// back to an earlier state, and is not reset by that.
 	timeline int64
 	began    int64   // the timeline of the server when the present era began
 	ends     []ended // the eras that ended quietly, in their order
@@ -78,15 +78,15 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 	return is, err
 }
 
-// Timeline is the timeline of the server that the store plays. All connections end when it changes.
+// Timeline returns the timeline of the server that the store simulates. All connections end when it changes.
 func Timeline(s *Store) int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.eras.timeline
 }
 
-// Settle begins an era quietly if the store has gone back since the present era began, as a connection does
-// before it writes. known is an era that the caller has read.
+// Settle begins an era quietly if the store has gone back since the present era began. A real connection does
+// the same before it writes. known is the greatest era that the caller has read.
 func Settle(s *Store, known dag.Era) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func Save(s *Store) *Saved {
 }
 
 // GoBack returns the store to an earlier state, like a failover to a standby that lacks the last
-// transactions. Numbers of handlers and messages are not given again, because servers take them from
-// sequences, which they log ahead.
+// transactions. Numbers of handlers and messages are not used again, because a real server takes them from
+// sequences, whose values it logs ahead.
 func GoBack(s *Store, to *Saved) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func GoBack(s *Store, to *Saved) {
 	s.exported = is.exported
 }
 
-// copied returns a store with the same rows. The bytes behind rows are shared, because they are never changed
+// copied returns a store with the same rows. Both stores share the bytes behind rows, which are never changed
 // in place.
 func copied(s *Store) *Store {
 	c := &Store{eras: eras{began: s.eras.began, ends: slices.Clone(s.eras.ends)}, shards: slices.Clone(s.shards), members: maps.Clone(s.members), orders: slices.Clone(s.orders), runs: map[dag.RunID]*run{},

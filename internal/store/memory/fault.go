@@ -62,9 +62,9 @@ var opNames = [...]string{"", "commit", "commit", "acquire", "acquire", "registe
 
 func (k OpKind) String() string { return opNames[k] }
 
-// Op describes an operation for the fault hook. The hook is called without locks: it may use the store, so
-// a test can let something happen between a commit and its answer. It must neither keep nor change the data
-// that Op points to.
+// Op describes an operation for the fault hook. The store calls the hook without holding locks. So the hook
+// may use the store, for example to change something between a commit and its answer. It must neither keep
+// nor change the data that Op points to.
 type Op struct {
 	Kind   OpKind
 	Batch  *store.Batch  // of commits
@@ -75,8 +75,9 @@ type Op struct {
 // Outcome is the decision of a hook about an operation.
 type Outcome uint8
 
-// The outcomes. At an After point only OK and UnknownWritten have a meaning, and any other outcome counts as
-// UnknownWritten, because the write cannot be undone. A read knows only OK and failure.
+// The outcomes. At an After point only OK and UnknownWritten have a meaning. Any other outcome is taken as
+// UnknownWritten there, because the write cannot be undone. For a read, every outcome other than OK is a
+// failure.
 const (
 	OK             Outcome = iota
 	FailBefore             // ErrUnavailable, nothing written
@@ -128,8 +129,8 @@ func (s *Store) read(ctx context.Context, kind OpKind, look func() error) error 
 	return look()
 }
 
-// usableLocked checks the context under the lock. If a caller gave up while it waited for the lock, nothing
-// is written.
+// usableLocked checks the context while the lock is held. So if a caller gave up while it waited for the
+// lock, nothing is written.
 func (s *Store) usableLocked(ctx context.Context, kind OpKind) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %w", kind, store.ErrUnavailable, err)

@@ -79,7 +79,7 @@ func (s *Store) LogSpan(ctx context.Context, id store.LogID) (store.LogSpan, err
 	return span, err
 }
 
-// LogBlock reads the part that holds the byte at an offset, or else the next one.
+// LogBlock reads the part that contains the byte at an offset, or else the next part.
 func (s *Store) LogBlock(ctx context.Context, id store.LogID, at int64) (store.LogPart, error) {
 	var found store.LogPart
 	err := s.read(ctx, Read, func() error {

@@ -1,10 +1,10 @@
-// Package memory is an engine of the store that keeps its rows in maps and sorted slices.
-// It fulfils the same contract as the durable engines (storetest checks all of them), so the layers above are
-// tested and simulated on it instead of on a mock. In addition, a test can decide which operations fail, and
-// how, and can set the clock.
+// Package memory is an engine of the store that keeps its rows in maps and sorted slices. It fulfils the same
+// contract as the durable engines (storetest checks all of them), so the layers above are tested and
+// simulated on it instead of on a mock. A test can also decide which operations fail and how, and can set the
+// clock.
 //
-// If a caller breaks the contract, this is the strictest engine: an attempt, update or event of a run that
-// does not exist, or that belongs to a shard without a fence, misses.
+// For callers that break the contract, this is the strictest engine. If an attempt, update or event belongs
+// to a run that does not exist, or to a shard without a fence, Commit returns ErrFenced.
 package memory
 
 import (
@@ -44,7 +44,7 @@ type Store struct {
 	mu         sync.RWMutex // protects the following fields
 	closed     bool
 	shards     []shard
-	handlers   []store.Handler // the handler n is at n-1
+	handlers   []store.Handler // handler n is at index n-1
 	members    map[dag.HandlerID]store.Member
 	orders     []store.Order // sorted by node and What
 	runs       map[dag.RunID]*run
@@ -60,7 +60,7 @@ type Store struct {
 	messages   []store.Message                 // by ID
 	lastID     int64                           // of messages
 	logs       map[store.LogID][]store.LogPart // the parts of each log, in their order
-	tokens     []store.Token                   // the token n is at n-1
+	tokens     []store.Token                   // token n is at index n-1
 	queues     map[string]store.Queue
 	classes    map[string]store.Class
 	schedules
@@ -163,7 +163,7 @@ func (s *Store) Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.S
 
 func hasShard(s *Store, id dag.ShardID) bool { return id >= 0 && int(id) < len(s.shards) }
 
-// Register records a life of a process.
+// Register records a process.
 func (s *Store) Register(ctx context.Context, uuid, node string) (store.Handler, error) {
 	var h store.Handler
 	err := s.write(ctx, Op{Kind: RegisterBefore}, RegisterAfter, func() error {
@@ -183,7 +183,7 @@ func (s *Store) Register(ctx context.Context, uuid, node string) (store.Handler,
 	return h, nil
 }
 
-// Handlers reads lives of processes; unknown ids are left out.
+// Handlers reads processes by their numbers. It leaves out unknown numbers.
 func (s *Store) Handlers(ctx context.Context, ids []dag.HandlerID) ([]store.Handler, error) {
 	var found []store.Handler
 	err := s.read(ctx, Read, func() error {

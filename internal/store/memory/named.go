@@ -32,7 +32,7 @@ func (n *named[T]) get(namespace, name string) (row T, err error) {
 	return n.rows[i], nil
 }
 
-// put adds a row, or replaces the one of its name.
+// put adds a row, or replaces the row with its name.
 func (n *named[T]) put(row T) {
 	if i, there := n.at(n.of(&row)); there {
 		n.rows[i] = row
@@ -60,5 +60,5 @@ func (n *named[T]) after(namespace, name string, limit int) []T {
 	return slices.Clone(n.rows[i:min(len(n.rows), i+limit)])
 }
 
-// clone returns a copy. The bytes behind rows are shared, because they are never changed in place.
+// clone returns a copy. Both share the bytes behind rows, which are never changed in place.
 func (n *named[T]) clone() named[T] { return named[T]{n.what, n.of, slices.Clone(n.rows)} }

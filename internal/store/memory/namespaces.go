@@ -108,7 +108,7 @@ func (e *namespaces) NamespaceStocks(ctx context.Context, namespace string) (all
 	})
 }
 
-// stocks counts what namespaces keep.
+// stocks counts what namespaces store.
 func (e *namespaces) stocks(namespace string) (all []store.NamespaceStock) {
 	is := map[string]store.NamespaceStock{}
 	count := func(id dag.WorkflowID, versions, triggers, size int64) {
@@ -142,7 +142,7 @@ func (e *namespaces) stocks(namespace string) (all []store.NamespaceStock) {
 	return all
 }
 
-// stock compares what a namespace keeps with its quotas.
+// stock compares what a namespace stores with its quotas.
 func (x *tx) stock(u *store.StockUpdate) error {
 	if err := x.fenced(u.Shard, "the stock of namespace "+u.Namespace); err != nil || u.Check == 0 {
 		return err

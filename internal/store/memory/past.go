@@ -98,7 +98,7 @@ func forgetDaysLocked(s *Store, x *store.FireExpiry) {
 	}
 }
 
-// FireDays lists the counts that are kept of deleted lines.
+// FireDays lists the kept counts of deleted lines.
 func (s *Store) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
 	var found []store.FireDay
 	err := s.read(ctx, Read, func() error {
@@ -172,8 +172,8 @@ func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limi
 	return found, err
 }
 
-// ExpireRecords deletes answers to requests. Tokens and handlers stay: this store lives as long as its
-// process.
+// ExpireRecords deletes answers to requests, calls and events. It keeps tokens and handlers, because this
+// store ends with its process.
 func (s *Store) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (n int, err error) {
 	err = expireAs(ctx, s, x.Shard, owner, func() {
 		n = expireRequests(s, x.Requests, x.RequestsKeep, x.Limit) + expireCalls(s, &x) + expireEvents(s, &x)
@@ -196,8 +196,8 @@ func requestKeys(s *Store, in func(scope string) bool) (keys []requestKey) {
 
 func isCall(scope string) bool { return strings.HasPrefix(scope, store.CallScope) }
 
-// expireCalls deletes old calls of webhooks. Beyond the number of all calls, it deletes the oldest of the
-// busiest scope.
+// expireCalls deletes old calls of webhooks. While there are more calls than allowed, it deletes the oldest
+// call of the scope with the most calls.
 func expireCalls(s *Store, x *store.RecordExpiry) (n int) {
 	drop := func(k requestKey) {
 		delete(s.requests, k)
@@ -229,7 +229,7 @@ func expireCalls(s *Store, x *store.RecordExpiry) (n int) {
 	return n
 }
 
-// expireRequests deletes the oldest requests that are no calls of webhooks.
+// expireRequests deletes the oldest requests, except calls of webhooks.
 func expireRequests(s *Store, before dag.Micros, keep, limit int) (n int) {
 	keys := requestKeys(s, func(scope string) bool { return !isCall(scope) })
 	for i, k := range keys {

@@ -91,7 +91,7 @@ func (s *Store) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	return row, err
 }
 
-// RunsByKeys finds runs by the keys that they were started with.
+// RunsByKeys finds runs by their idempotency keys.
 func (s *Store) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow, error) {
 	var rows []dag.RunRow
 	err := s.read(ctx, Read, func() error {
@@ -161,7 +161,7 @@ func (s *Store) Workflow(ctx context.Context, namespace, name string) (store.Wor
 	return w, err
 }
 
-// WorkflowByID finds one, deleted or not.
+// WorkflowByID finds a workflow, deleted or not.
 func (s *Store) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Workflow, error) {
 	var w store.Workflow
 	err := s.read(ctx, Read, func() error {
@@ -174,7 +174,7 @@ func (s *Store) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Work
 	return w, err
 }
 
-// Workflows lists those not deleted by namespace, then name.
+// Workflows lists the workflows that are not deleted, by namespace, then name.
 func (s *Store) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	var found []store.Workflow
 	namespace, name, _ := strings.Cut(q.After, "/")
@@ -210,7 +210,7 @@ func (s *Store) versionLocked(w dag.WorkflowID, version int32) (store.Version, b
 	return s.versions[w][i], true
 }
 
-// Version reads one, without its files.
+// Version reads one version, without its files.
 func (s *Store) Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error) {
 	var v store.Version
 	err := s.read(ctx, Read, func() error {
@@ -225,7 +225,7 @@ func (s *Store) Version(ctx context.Context, w dag.WorkflowID, version int32) (s
 	return v, err
 }
 
-// Versions lists the newest first, before a number; 0 begins with the newest.
+// Versions lists versions below a number, the newest first; 0: all versions.
 func (s *Store) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]store.Version, error) {
 	var found []store.Version
 	err := s.read(ctx, Read, func() error {
@@ -287,8 +287,8 @@ func (s *Store) Messages(ctx context.Context, to dag.ShardID, limit int) ([]stor
 	return found, err
 }
 
-// Scan shows every run with its rows and events, by id. The snapshot is taken at the
-// start; see may use the store.
+// Scan passes every run with its rows and events to see, by id. The snapshot is taken at the start, so see
+// may use the store.
 func (s *Store) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow) error) error {
 	var snapshot []run
 	err := s.read(ctx, Scan, func() error {

@@ -11,7 +11,7 @@ import (
 
 var _ store.Retention = (*Store)(nil)
 
-// FinishedBut finds the newest finished run that is not among the newest.
+// FinishedBut finds the newest finished run that is not among the newest keep.
 func (s *Store) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (pos store.RunPos, err error) {
 	err = s.read(ctx, Read, func() error {
 		finished := finishedLocked(s, w)

@@ -45,7 +45,8 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 		now := s.clock()
 		i := slices.IndexFunc(s.tokens, func(o store.Token) bool { return bytes.Equal(o.Hash, j.Hash) })
 		switch {
-		case i >= 0 && s.tokens[i].Invite == j.Invite && s.tokens[i].Name == j.Name && s.tokens[i].Revoked == 0: // the answer was lost
+		// an earlier call has joined, and its answer was lost
+		case i >= 0 && s.tokens[i].Invite == j.Invite && s.tokens[i].Name == j.Name && s.tokens[i].Revoked == 0:
 			s.tokens[i].Expires = now + j.Life
 			t = s.tokens[i]
 			return nil
@@ -53,7 +54,7 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 			return store.NotJoined(s.tokens, &j, now)
 		}
 		for i := range s.tokens {
-			if o := &s.tokens[i]; o.Name == j.Name && o.Revoked == 0 && o.Replaced == 0 { // the token has expired
+			if o := &s.tokens[i]; o.Name == j.Name && o.Revoked == 0 && o.Replaced == 0 { // the old token has expired
 				o.Revoked = now
 			}
 		}

@@ -120,8 +120,8 @@ func rowBytes(r dag.RunRow) int {
 		len(r.Graph) + len(r.Base) + len(r.Final)
 }
 
-// The allowed content of a row: texts are UTF-8 without NUL (one engine cannot store it, another would read
-// back less), states are known ones, and a row has at most rowMax bytes.
+// The allowed content of a row. Texts are UTF-8 without NUL, because one engine cannot store NUL and another
+// would read back less. States are known ones. A row has at most rowMax bytes.
 
 func checkTexts(what string, texts ...string) error {
 	for _, t := range texts {

@@ -44,9 +44,9 @@ func (s *Store) pageLocked(q *store.RunQuery, states []string, names *store.Name
 	return p
 }
 
-// selectRunsLocked shows the runs that a query selects, up to its limit, until see returns false. It returns
-// the number of shown runs, and the position at which the rest begins. The position is zero if there is no
-// rest.
+// selectRunsLocked calls see for the runs that a query selects, up to the query's limit, until see returns
+// false. It returns the number of these runs, and the position at which the next page begins. The position is
+// zero if there is no next page.
 func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *store.Names, see func(*dag.RunRow) bool) (n int, rest dag.RunID) {
 	index := s.indexLocked(q)
 	at := len(index)
@@ -55,7 +55,7 @@ func (s *Store) selectRunsLocked(q *store.RunQuery, states []string, names *stor
 	}
 	for looked := 0; at > 0 && looked < lookMax && n < q.Limit; {
 		row := &s.runs[index[at-1]].row
-		if len(states) == 0 || slices.Contains(states, row.State.String()) { // other rows cost an engine nothing
+		if len(states) == 0 || slices.Contains(states, row.State.String()) { // only rows in these states cost an engine a read
 			looked++
 		}
 		if q.Fits(row, states, names) {

@@ -119,8 +119,9 @@ func (e *tallies) goneLocked(r *dag.RunRow) {
 	}
 }
 
-// endedAfter reports whether a finished run may have ended after a transaction of its shard: then its history
-// has a later row. Each later event counts: only a run that has begun again has some.
+// endedAfter reports whether a finished run may have ended after a transaction of its shard, because its
+// history has a later row. Any later row counts as an end: of the runs that ended before, only those that
+// began again have later rows.
 func endedAfter(r *run, seq int64) bool {
 	return len(r.events) > 0 && r.events[len(r.events)-1].Seq > seq
 }

@@ -54,7 +54,7 @@ func (e *alerts) LostMembers(ctx context.Context) (all []store.LostMember, err e
 	return all, err
 }
 
-// lose notes a member as lost. Notes are bounded in age and number.
+// lose records that a member was lost. Records are bounded in age and number.
 func (e *alerts) lose(m *store.Member) {
 	now := e.s.clock()
 	e.find(m.Name)
@@ -65,7 +65,7 @@ func (e *alerts) lose(m *store.Member) {
 	}
 }
 
-// find forgets that a member was lost.
+// find drops the record that a member was lost.
 func (e *alerts) find(name string) {
 	e.lost = slices.DeleteFunc(slices.Clone(e.lost), func(o store.LostMember) bool { return o.Name == name })
 }

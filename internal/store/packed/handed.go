@@ -11,15 +11,15 @@ import (
 // handedMax bounds the number of attempts that Handed remembers: about 16 MiB.
 const handedMax = 1 << 17
 
-// Handed is the knowledge of a store's writers about attempts that were assigned and have not changed since.
+// Handed is what the writers of a store know about attempts that were assigned and have not changed since.
 // These attempts have no row that a guard could check, so the writers check Handed instead. This is as safe
-// as a guard. Only the writer of the transaction before writes for a shard, and it knows the result of that
-// transaction. Another writer has to take the shard first. After that, the fence of this writer misses.
-// Handed holds attempts that were committed here or read. It forgets everything when a shard is taken, when a
-// transaction with attempts fails, and when it becomes too large.
+// as a guard: a shard has only one writer, and it knows the result of its last transaction. Another writer
+// has to take the shard first. After that, the fence of this writer misses. Handed holds attempts that were
+// committed here or read. It forgets everything when a shard is taken, when a transaction with attempts
+// fails, and when it becomes too large.
 //
-// Invariant: open holds only attempts that are assigned after the commits and stages so far. Whenever that is
-// in doubt, open is emptied.
+// Invariant: open holds only attempts that are in the state assigned after the batches that were committed or
+// staged so far. Whenever that is in doubt, open is emptied.
 //
 // Any goroutine may call the methods.
 type Handed struct {
@@ -43,7 +43,7 @@ type hand struct {
 	plan       uint64 // the plan that assigned it
 	generation int32
 	at         int32 // the index in the inserts of the plan
-	row        bool  // the attempt has a row
+	row        bool  // whether the attempt has a row
 }
 
 // HandPlan says how the attempts of one transaction are written.
@@ -53,12 +53,12 @@ type HandPlan struct {
 	// Changes gives the form of each of AttemptUpdates.
 	Changes []AttemptWrite
 	number  uint64
-	err     error      // the reason for which the batch is refused
+	err     error      // the reason why the batch is refused
 	missing []int      // updates of unknown attempts
 	runs    RunIndex   // runs with packed attempts
 	packed  []runHands // sorted by number
-	last    int        // the element that was packed into last
-	turn    int        // the next one to be taken, if all are taken in order
+	last    int        // the index of the element that was last packed into
+	turn    int        // the index of the element that Take returns next if all are taken in order
 }
 
 // AttemptForm says how a change of an attempt is written.
@@ -79,8 +79,8 @@ type AttemptWrite struct {
 	Assigned   dag.Micros
 }
 
-// Take returns the packed attempts of a run once. The row of the caller then contains them. Rows are mostly
-// written in the order in which their runs were packed, so Take rarely needs the map.
+// Take returns the packed attempts of a run, for the row that the caller writes. It returns them only once.
+// Rows are mostly written in the order in which their runs were packed, so Take rarely needs the map.
 func (p *HandPlan) Take(id dag.RunID) []byte {
 	i := p.turn
 	if i >= len(p.packed) || p.packed[i].run != id {
@@ -94,8 +94,8 @@ func (p *HandPlan) Take(id dag.RunID) []byte {
 	return whole
 }
 
-// of returns the packed attempts of a run. runs bounds the number of runs. Attempts of one run mostly follow
-// one another.
+// of returns the packed attempts of a run. runs is the expected number of runs. Attempts of one run mostly
+// follow one another.
 func (p *HandPlan) of(id dag.RunID, runs int) *runHands {
 	if p.packed == nil {
 		p.runs.Reset(runs)
@@ -111,10 +111,10 @@ func (p *HandPlan) of(id dag.RunID, runs int) *runHands {
 	return &p.packed[i]
 }
 
-// HandPacker holds the questions of a plan to its engine.
+// HandPacker is what a plan asks its engine.
 type HandPacker struct {
-	// Hands reports whether the database takes assignments in the rows of histories. Ends reports whether it
-	// takes ends as well.
+	// Hands reports whether the rows of histories in the database may contain packed assignments. Ends
+	// reports whether they may contain packed ends as well.
 	Hands, Ends bool
 	// Late makes Handed remember attempts that end without a row for a while; see Knows.
 	Late bool
@@ -124,9 +124,9 @@ type HandPacker struct {
 	Look func(runs []dag.RunID, row func(dag.RunID, dag.TaskID, dag.Token), hands func(run dag.RunID, packed []byte) error) error
 }
 
-// Plan checks the attempts of a batch and decides how they are written. If the transaction fails, the
-// caller must call Failed. A damaged assignment is an ErrRefused: the rest of the batch may pass without
-// that run.
+// Plan checks the attempts of a batch and decides how they are written. If the transaction fails, the caller
+// must call Failed. If an assignment is damaged, Plan returns ErrRefused: without that run, the rest of the
+// batch may be accepted.
 func (h *Handed) Plan(b *store.Batch, with HandPacker) (*HandPlan, error) {
 	p := h.takeStaged(b)
 	if p == nil {
@@ -144,11 +144,11 @@ func (h *Handed) Plan(b *store.Batch, with HandPacker) (*HandPlan, error) {
 	return p, nil
 }
 
-// Stage makes the part of a batch's plan that needs no reading. The batch will be committed after all batches
-// whose plans have been made.
+// Stage makes the part of a batch's plan for which nothing must be read. The batch will be committed after
+// all batches whose plans have been made.
 func (h *Handed) Stage(b *store.Batch, with HandPacker) {
 	h.mu.Lock()
-	if h.staged[b] != nil { // the batch has another plan now
+	if h.staged[b] != nil { // the batch gets a new plan
 		h.open = nil
 	}
 	h.mu.Unlock()
@@ -179,7 +179,7 @@ func (h *Handed) takeStaged(b *store.Batch) *HandPlan {
 	}
 	delete(h.staged, b)
 	if !p.fits(b) {
-		h.open = nil // open contains attempts that will not be committed, so it is dropped
+		h.open = nil // open contains attempts that will not be committed, so it is emptied
 		return nil
 	}
 	return p
@@ -190,7 +190,7 @@ func (p *HandPlan) fits(b *store.Batch) bool {
 	return len(p.Own) == len(b.AttemptInserts) && len(p.Changes) == len(b.AttemptUpdates)
 }
 
-// check goes through the batch, and packs the attempts that need no reading.
+// check goes through the batch, and packs the attempts for which nothing must be read.
 func (h *Handed) check(b *store.Batch, with *HandPacker) *HandPlan {
 	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
 	ending := endingRuns(b)
@@ -277,7 +277,7 @@ func (h *Handed) insert(b *store.Batch, i int, with *HandPacker, p *HandPlan, en
 func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {
-		return true, nil // the attempt has a row, or misses one
+		return true, nil // the attempt has a row, or its update will miss
 	}
 	k := keyOf(&u.AttemptRow)
 	is, known := h.open[k]
@@ -286,7 +286,7 @@ func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (k
 		return false, nil
 	case is.handler != u.Handler:
 		return true, fmt.Errorf("attempt %d of task %d of run %s is not in the state that its owner has in memory: %w", u.Token, u.Task, u.Run, store.ErrFenced)
-	case is.plan == p.number && !is.row: // inserted and changed in one batch
+	case is.plan == p.number && !is.row: // the attempt is inserted and changed in the same batch
 		is.row, p.Own[is.at] = true, true
 	}
 	if w := &p.Changes[i]; !is.row {
@@ -298,7 +298,7 @@ func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (k
 			}
 		}
 	}
-	if is.row = true; u.State == dag.AttemptAssigned { // the update changes only a note of the attempt
+	if is.row = true; u.State == dag.AttemptAssigned { // the update does not change the state of the attempt
 		h.open[k] = is
 	} else {
 		delete(h.open, k)
@@ -373,7 +373,7 @@ func (h *Handed) look(b *store.Batch, with *HandPacker, p *HandPlan) error {
 	return nil
 }
 
-// onlyOf keeps the parts of a batch that some updates need.
+// onlyOf keeps the parts of a batch that belong to some updates.
 func onlyOf(b *store.Batch, updates []int, found map[dag.AttemptKey]hand) map[dag.AttemptKey]hand {
 	left := make(map[dag.AttemptKey]hand, len(updates))
 	for _, i := range updates {

@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// An assignment is durable before the worker learns of it, and so is an end before the caller learns of
-// it. With a row of its own an attempt would be written twice, in addition to the history of its run,
-// which is written anyway. So the SQL engines pack the assignments and the plain ends of a transaction
-// into the row of that history. Any other attempt gets its row with the first change after its assignment,
-// mostly its end.
+// An assignment is durable before the worker learns of it, and an end before the caller learns of it. If an
+// attempt had its own row, it would be written twice, in addition to the history of its run, which is written
+// anyway. So the SQL engines pack the assignments and the plain ends of a transaction into the row of that
+// history. Any other attempt gets its row with the first change after its assignment, which is mostly its
+// end.
 
 // plainHand reports whether an attempt has only been assigned.
 func plainHand(a *dag.AttemptRow) bool {
@@ -36,15 +36,15 @@ func bare(a *dag.AttemptRow) bool {
 	return a.Cause == "" && a.Message == "" && a.Signal == "" && a.Outputs == nil && a.RetryAt == 0 && a.RetryWait == 0
 }
 
-// The first byte of a section of packed attempts. Ends come before hand-overs: their section has its
-// length, in bytes, next.
+// The first byte of a section of packed attempts. A section of ends comes before one of assignments, and
+// continues with its length in bytes.
 const (
 	handForm = 1
 	endForm  = 2
 )
 
 // handFields is the number of fields of a packed assignment: task, token, generation, handler and instant.
-// Each field is stored as its difference to the same field of the assignment before.
+// Each field is stored as its difference to the same field of the previous assignment.
 const handFields = 5
 
 func handOf(a *dag.AttemptRow) [handFields]int64 {
@@ -54,7 +54,7 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 // runHands holds the packed attempts of one run in a transaction.
 type runHands struct {
 	run               dag.RunID
-	whole             []byte // the packed form, until a row has taken it
+	whole             []byte // the packed form, until it is written into a row
 	hands, ends       []byte
 	lastHand, lastEnd [handFields]int64
 }
@@ -92,7 +92,8 @@ func (p *runHands) bytes() []byte {
 	return append(b, p.hands...)
 }
 
-// packHand appends an assignment to the packed assignments of its run. last is the latest of them.
+// packHand appends an assignment to the packed assignments of its run. last is the previous assignment, and
+// becomes this one.
 func packHand(b []byte, is [handFields]int64, last *[handFields]int64) []byte {
 	for i, v := range is {
 		b = binary.AppendVarint(b, v-last[i])
@@ -122,7 +123,7 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 	return nil
 }
 
-// unpackSection reports whether b was a section.
+// unpackSection reads the section b. It reports whether b is valid.
 func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
 	var v [handFields + 2]int64 // for an end, also the start and the duration
@@ -167,7 +168,7 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 	return withHands(rows, run, packed, func(dag.TaskID) bool { return true })
 }
 
-// WithHandsOf is WithHands for the attempts of one task.
+// WithHandsOf is like WithHands, for the attempts of one task.
 func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [][]byte) ([]dag.AttemptRow, error) {
 	var of [][]byte
 	for _, b := range packed {
@@ -178,8 +179,8 @@ func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [
 	return withHands(rows, run, of, func(t dag.TaskID) bool { return t == task })
 }
 
-// HasEnd reports whether packed attempts hold the end of an attempt. It returns false for bytes that it
-// cannot read: UnpackHands names their fault.
+// HasEnd reports whether packed attempts contain the end of an attempt. It returns false for bytes that it
+// cannot read: UnpackHands returns their fault.
 func HasEnd(b []byte, task dag.TaskID, token dag.Token) (has bool) {
 	err := UnpackHands(dag.RunID{}, b, func(a *dag.AttemptRow) {
 		has = has || a.Task == task && a.Token == token && a.State.Ended()
@@ -187,9 +188,9 @@ func HasEnd(b []byte, task dag.TaskID, token dag.Token) (has bool) {
 	return has && err == nil
 }
 
-// MayHave reports whether packed attempts may be about a task. It decodes only the tasks, because a run of
-// 100,000 tasks has a million other values. It returns true for bytes that it cannot read: UnpackHands names
-// their fault.
+// MayHave reports whether packed attempts may contain an attempt of a task. It decodes only the tasks,
+// because a run of 100,000 tasks has a million other values. It returns true for bytes that it cannot read:
+// UnpackHands returns their fault.
 func MayHave(b []byte, task dag.TaskID) bool {
 	if len(b) > 0 && b[0] == endForm {
 		size, n := binary.Uvarint(b[1:])
@@ -204,7 +205,7 @@ func MayHave(b []byte, task dag.TaskID) bool {
 	return len(b) > 0 && (b[0] != handForm || sectionMayHave(b[1:], handFields, task))
 }
 
-// sectionMayHave is MayHave for the attempts of a section. fields is the number of fields of each.
+// sectionMayHave is like MayHave, for one section. fields is the number of fields of each attempt.
 func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
 	for at, is := 0, int64(0); at < len(b); {
 		if b[at] < 0x80 { // a difference of one byte, as most are
@@ -228,8 +229,8 @@ func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
 	return false
 }
 
-// fieldsAfter returns the index after a number of fields, the first of which begins at an index. It returns
-// -1 if there are fewer. The last byte of a field is below 0x80, so eight bytes are looked at together.
+// fieldsAfter skips a number of fields that begin at an index, and returns the index after them. It returns
+// -1 if there are fewer fields. The last byte of a field is below 0x80, so eight bytes are examined together.
 func fieldsAfter(b []byte, at, fields int) int {
 	for fields > 0 && at+8 <= len(b) {
 		last := ^binary.LittleEndian.Uint64(b[at:]) & 0x8080808080808080
@@ -275,13 +276,13 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 	if len(all) == len(rows) {
 		return rows, nil
 	}
-	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // for one attempt, its end comes after its assignment
+	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // of the two rows of an attempt, the end comes after the assignment
 		return cmp.Or(store.ByTask(a, b), cmp.Compare(a.State, b.State))
 	})
 	return oneEach(all)
 }
 
-// oneEach drops the assignments of attempts that are also present as ended.
+// oneEach drops the assignments of attempts whose ends are present, too.
 func oneEach(rows []dag.AttemptRow) ([]dag.AttemptRow, error) {
 	to := 0
 	for i := range rows {

@@ -7,14 +7,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Past holds the events of a transaction by run until they are packed into a row.
+// Past holds the events of a transaction, by run, until each is packed into a row.
 type Past struct {
 	rows  []dag.EventRow // the events of the batch
-	runs  RunIndex       // finds the number of a run's row in rows
-	taken []bool         // taken[i]: a row of the database has taken rows[i]
+	runs  RunIndex       // finds the index of a run's events in rows
+	taken []bool         // taken[i]: rows[i] was packed into a row of the database
 }
 
-// Begin sets the events of a transaction. It returns ErrRefused if a run has two rows of them.
+// Begin sets the events of a transaction. It returns ErrRefused if two of the rows are of the same run.
 func (p *Past) Begin(events []dag.EventRow) error {
 	p.rows = events
 	p.runs.Reset(len(events))
@@ -31,13 +31,13 @@ func (p *Past) Begin(events []dag.EventRow) error {
 	return nil
 }
 
-// Tells reports whether the transaction has events of a run, and no row contains these events yet.
+// Tells reports whether the transaction has events of a run that are not packed yet.
 func (p *Past) Tells(id dag.RunID) bool {
 	i := p.runs.Find(id)
 	return i >= 0 && !p.taken[i]
 }
 
-// Of returns the events of a run if no row contains them yet. The caller packs them into the row of the run.
+// Of returns the events of a run if they are not packed yet. The caller packs them into the row of the run.
 func (p *Past) Of(id dag.RunID) dag.EventRow {
 	if e := p.Take(id); e != nil {
 		return *e
@@ -45,8 +45,8 @@ func (p *Past) Of(id dag.RunID) dag.EventRow {
 	return dag.EventRow{}
 }
 
-// Take returns and removes the events of a run, or returns nil if they are packed already. The caller packs
-// them into its row.
+// Take removes the events of a run and returns them, or nil if they are already packed. The caller packs them
+// into its row.
 func (p *Past) Take(id dag.RunID) *dag.EventRow {
 	i := p.runs.Find(id)
 	if i < 0 || p.taken[i] {

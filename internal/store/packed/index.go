@@ -9,12 +9,14 @@ import (
 
 // RunIndex numbers the runs of a transaction from 0, and finds their numbers.
 //
-// A run is stored at a position that the end of its id determines, or at one of the next positions. The
-// end of an id is random. A transaction asks several times for thousands of runs, and a map takes several
-// times as long. The zero value is empty.
+// The end of a run's id, which is random, determines its position. If that is taken, the run is at one of the
+// next positions. A transaction looks up thousands of runs several times, and a map would take several times
+// as long. The zero value is empty.
 type RunIndex struct {
-	ids    []dag.RunID
-	places []int32 // the number of the run plus 1, or 0; the length is a power of two, and at least twice the number of ids
+	ids []dag.RunID
+	// the number of the run at this position plus 1; 0: the position is free. The length is a power of two,
+	// and at least twice the number of ids
+	places []int32
 }
 
 // placesMin is the least number of positions.
@@ -65,7 +67,7 @@ func (x *RunIndex) Has(id dag.RunID) bool { return x.Find(id) >= 0 }
 // Meets reports whether the two indexes have a run in common.
 func (x *RunIndex) Meets(o *RunIndex) bool { return slices.ContainsFunc(o.ids, x.Has) }
 
-// place is the position of a run in the index, or the free position where the run would be put.
+// place returns the position of a run, or the free position for it.
 func (x *RunIndex) place(id dag.RunID) *int32 {
 	last := uint32(len(x.places) - 1)
 	for i := binary.BigEndian.Uint32(id[len(id)-4:]) & last; ; i = (i + 1) & last {

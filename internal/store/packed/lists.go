@@ -35,8 +35,8 @@ func UnpackPage(raw *[PageRuns / 8]byte) (p Page) {
 	return p
 }
 
-// AppendLine appends rising numbers of runs as a row of a line keeps them (SQLite, column line.runs): a JSON
-// list of their distances from the first one.
+// AppendLine appends rising numbers of runs in the form of a row of a line (SQLite, column line.runs): a JSON
+// list of their differences to the first number.
 func AppendLine(b []byte, runs iter.Seq[int64]) []byte {
 	b = append(b, '[')
 	first := int64(-1)
@@ -51,8 +51,8 @@ func AppendLine(b []byte, runs iter.Seq[int64]) []byte {
 	return append(b, ']')
 }
 
-// UnpackLine returns the numbers of the runs of a row of a line, whose first run is known. It returns
-// ErrCorrupt if the text is no such list.
+// UnpackLine returns the numbers of the runs in a row of a line. first is the number of the first run. It
+// returns ErrCorrupt if the text is not such a list.
 func UnpackLine(first int64, text string) ([]int64, error) {
 	list, opens := strings.CutPrefix(text, "[")
 	list, ends := strings.CutSuffix(list, "]")

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// SchemaDefault is the schema of an address that names none.
+// SchemaDefault is the schema of an address that does not name one.
 const SchemaDefault = schemaDefault
 
 // schemaParam is the parameter of an address that names the schema of the tables. PostgreSQL does not know
@@ -54,7 +54,7 @@ func (o *Options) Addresses() ([]string, error) {
 	return all, nil
 }
 
-// WithSchema gives an address in the form that ParseAddress reads, with another schema.
+// WithSchema returns an address with another schema, in the form that ParseAddress reads.
 func WithSchema(address, schema string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

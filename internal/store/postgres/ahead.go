@@ -10,25 +10,20 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// A staged transaction is written ahead while the transaction before it is under way: a second session
-// carries out all of it except its end, which waits for Commit. A session of the database uses at most one
-// core, and waits for the disk at the end of a transaction. With two sessions a writer uses both, and
-// still commits its transactions one by one, in order: it sends the fence, which moves seq, only when it
-// knows that the transaction before was written. Until then nothing of the staged transaction can be
-// committed, also if the client dies.
-//
-// A transaction that is written ahead begins with hold. Like the fence, hold checks the epochs and locks
-// the shards against a new owner, but not against the transaction under way. No statement may touch a row
-// of that transaction: it would wait for it, or not see its writes. So both transactions must write
-// disjoint sets of runs, and nothing but runs.
+// A staged transaction is written ahead while the transaction before it is in flight. A second session
+// carries out all of it except its end, which waits for Commit. One session of the database uses at most one
+// core, and waits for the disk at the end of a transaction. With two sessions, a writer uses the time of both
+// waits. It still commits its transactions one by one, in order: it sends the fence, which raises seq, only
+// when it knows that the transaction before was committed. Until then nothing of the staged transaction can
+// be committed, even if the client dies.
 
 // flight is a staged transaction, from Stage to the end of Commit.
 type flight struct {
 	batch  *store.Batch
-	rows   int           // rows of the batch when it was staged
+	rows   int           // the number of rows of the batch when it was staged
 	fences []store.Fence // the fences of the batch when it was staged
-	taken  bool          // Commit was called for it; protected by flights
-	ahead  bool          // may be written ahead
+	taken  bool          // Commit was called for the batch; protected by flights
+	ahead  bool          // whether the transaction may be written ahead
 	before []*flight
 	ctx    context.Context // the context of the part that is sent ahead
 	cancel context.CancelFunc
@@ -44,13 +39,14 @@ type flight struct {
 type flights struct {
 	mu     sync.Mutex
 	all    []*flight
-	closed bool // true: no further transaction is written ahead
+	closed bool // no further transaction may be written ahead
 }
 
-// stage adds a batch that will be committed after all others. was is the flight of the same batch in an
-// earlier form, or nil.
+// stage adds a batch that will be committed after all others. was is the flight of an earlier form of the
+// same batch, or nil.
 func (s *flights) stage(b *store.Batch) (f, was *flight) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax) // twice, because the transaction before may take as long
+	// twice commitMax, because the transaction before may take as long
+	ctx, cancel := context.WithTimeout(context.Background(), 2*commitMax)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool {
@@ -66,8 +62,8 @@ func (s *flights) stage(b *store.Batch) (f, was *flight) {
 	return f, was
 }
 
-// take returns the flight of a batch that is committed now, or nil. Batches that were staged before it and
-// are not committed yet never will be, so it does not wait for them.
+// take returns the flight of a batch that is being committed, or nil. Batches that were staged before it and
+// are not committed yet never will be, so take does not wait for them.
 func (s *flights) take(b *store.Batch) *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +94,7 @@ func (s *flights) remove(f *flight) {
 	s.all = slices.DeleteFunc(s.all, func(o *flight) bool { return o == f })
 }
 
-// close lets no later transaction be written ahead.
+// close prevents that further transactions are written ahead.
 func (s *flights) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +115,8 @@ func (s *flights) untaken() (gone []*flight) {
 }
 
 // onlyRuns reports whether a batch writes only runs and their rows, is not small, inserts no run with a key,
-// and completes no parameters: another transaction could insert the same key, or count in the same row of
-// namespace_stock.
+// and completes no parameters. Otherwise another transaction could insert the same key, or change the same
+// row of namespace_stock.
 func onlyRuns(b *store.Batch) bool {
 	return len(b.Fences) > 0 && b.Watermark == 0 && b.Rows() == b.Changes.Rows() && !small(b) &&
 		!slices.ContainsFunc(b.RunInserts, func(r dag.RunRow) bool { return r.Key != "" }) &&
@@ -149,8 +145,8 @@ func runsOf(b *store.Batch) *packed.RunIndex {
 	return runs
 }
 
-// tell announces the runs of the transaction: the runs of the batch and the runs that leave a wave. Later
-// flights need to know no more.
+// tell publishes the runs of the transaction: the runs of the batch, and the runs that leave a wave. Later
+// flights need no other information.
 func (f *flight) tell(runs *packed.RunIndex, plan *wavePlan) {
 	for _, is := range plan.listed {
 		runs.Add(is.run)
@@ -161,7 +157,7 @@ func (f *flight) tell(runs *packed.RunIndex, plan *wavePlan) {
 	})
 }
 
-// over ends the wait for tell, because no later transaction can be written ahead after this one.
+// over ends the wait for tell. It is called when no later transaction can be written ahead after this one.
 func (f *flight) over() { f.once.Do(func() { close(f.known) }) }
 
 // apart waits until the runs of all earlier transactions are known. It reports whether none of these
@@ -189,7 +185,7 @@ func (d *DB) writeAhead(f *flight) {
 	}
 	c, err := writerOf(f.ctx, d, d.writers.try)
 	if err != nil {
-		return // the commit will return the error
+		return // Commit will return the error
 	}
 	if err := c.prepareWrites(f.ctx); err != nil {
 		d.writers.give(c)
@@ -211,11 +207,11 @@ func (d *DB) writeAhead(f *flight) {
 	}
 }
 
-// warm prepares all statements in two sessions: one for a transaction, and one for the next. If warm meets an
-// error, a later write reports it.
+// warm prepares all statements in two sessions, for a transaction and for the one that is written ahead. If
+// an error occurs, a later write reports it.
 func (d *DB) warm(ctx context.Context) {
 	for range 2 {
-		c, err := writerOf(ctx, d, d.writers.try) // the caller may hold one and must not wait for another
+		c, err := writerOf(ctx, d, d.writers.try) // the caller may already have a connection, and must not wait for another
 		if err != nil {
 			return
 		}
@@ -235,14 +231,16 @@ func (x *tx) hold() {
 	x.send("hold", args{}.shards(x.owned).array(int8s(epochs)))
 }
 
-// finish ends a transaction that was written ahead. ahead is false if it was not.
+// finish ends a transaction that was written ahead. If it was not written ahead, finish returns false for
+// ahead.
 func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 	<-f.ready
 	x := f.x
 	if x == nil {
 		return 0, false, nil
 	}
-	if f.rows != f.batch.Rows() || !slices.Equal(f.fences, f.batch.Fences) { // the batch has changed: the sent transaction is dropped
+	// the batch has changed since it was staged, so the sent transaction is rolled back
+	if f.rows != f.batch.Rows() || !slices.Equal(f.fences, f.batch.Fences) {
 		d.drop(f)
 		return 0, false, nil
 	}
@@ -261,14 +259,14 @@ func (d *DB) drop(f *flight) {
 	}
 	<-f.ready
 	if x := f.x; x != nil {
-		hangUp(x.conn) // the database then rolls back the part that was sent
+		hangUp(x.conn) // the database then rolls back everything that was sent
 		_ = x.p.Close()
 		d.writers.give(x.conn)
 		d.forget(f.batch)
 	}
 }
 
-// forget drops the knowledge of a plan that was not carried out.
+// forget drops what memory knows from the plan of a batch that was not carried out.
 func (d *DB) forget(b *store.Batch) {
 	d.handed.Forget()
 	d.waves.failed(b)

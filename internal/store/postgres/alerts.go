@@ -20,8 +20,8 @@ var _ store.Alerts = (*DB)(nil)
 // alerts implements store.Alerts for the database that embeds it.
 type alerts struct{ d *DB }
 
-// alertRows sends the incidents and notices of a batch, in their order: a row may be inserted and changed in
-// one batch.
+// alertRows sends the incidents and notices of a batch in their order, because a batch may insert and change
+// the same row.
 func (x *tx) alertRows(b *store.Batch) {
 	for i := range b.Incidents {
 		n := &b.Incidents[i]
@@ -48,7 +48,7 @@ func (x *tx) alertRows(b *store.Batch) {
 	}
 }
 
-// whole makes a nil blob an empty one: NULL is refused.
+// whole returns an empty blob for nil, because the column does not allow NULL.
 func whole(b []byte) []byte {
 	if b == nil {
 		return []byte{}

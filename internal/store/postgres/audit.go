@@ -81,7 +81,7 @@ func notedSQL(sql, insert string) string {
 	})
 	insert = strings.Replace(insert, "ON CONFLICT", "WHERE EXISTS (SELECT FROM did) ON CONFLICT", 1)
 	before, change := "WITH ", sql
-	if at := changeAt(sql); at > 0 { // the statement has a WITH, and a part that changes rows must be at the top level
+	if at := changeAt(sql); at > 0 { // the statement begins with WITH, and a part that changes rows must be at its top level
 		before, change = strings.TrimRight(sql[:at], " \n")+",\n", sql[at:]
 	}
 	return before + "did AS (" + change + "), noted AS (" + insert + ")\nSELECT * FROM did;"

@@ -30,7 +30,7 @@ func (x *tx) queues(b *store.Batch) {
 	}
 }
 
-// queueState is the columns of a queue that change.
+// queueState appends the columns of a queue that can change.
 func queueState(r *rows, q *store.Queue) *rows {
 	return r.text(q.Name).int4(q.Limit).text(q.PerKey).text(q.Order).text(q.Overflow).int4(q.Rate).int8(int64(q.Each)).
 		text(q.State).text(q.Actor).text(q.Reason).int8(int64(q.Until))
@@ -55,7 +55,7 @@ func scanClaimant(c *row, r *store.Claimant) error {
 	return c.damaged("run %s", r.Run)
 }
 
-// claimants reads the rows that can be read. The owner of a damaged row quarantines its run.
+// claimants reads claims, and leaves out damaged rows: the owner of such a row quarantines the run.
 func (d *DB) claimants(ctx context.Context, q query) ([]store.Claimant, error) {
 	var all []store.Claimant
 	err := d.query(ctx, q.name, q.args, func(r *row) error {

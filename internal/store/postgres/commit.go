@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// commitMax bounds the wait for the answer to a transaction. After it the outcome is unknown.
+	// commitMax bounds how long the caller waits for the answer to a transaction. After that the outcome is
+	// unknown.
 	commitMax = time.Minute
-	// chunkRows and chunkBytes bound one statement. The client prepares the next one while the database
-	// works.
+	// chunkRows and chunkBytes bound one statement. The client prepares the next statement while the database
+	// works on this one.
 	chunkRows  = 1000
 	chunkBytes = 8 << 20
 	// flushRows is the number of rows from which a statement is sent at once, so that the database begins
-	// with it while the next one is made. For fewer rows the extra wake-up costs more.
+	// with it while the client makes the next one. For fewer rows the extra wake-up costs more than it saves.
 	flushRows = 50
 )
 
@@ -102,28 +103,28 @@ func (c *conn) prepareWrites(ctx context.Context) error {
 	return err
 }
 
-// tx is a transaction under way. There is no BEGIN and no COMMIT: the statements up to one Sync are one
-// transaction, which the database commits at the Sync or not at all.
+// tx is a transaction that is being sent. There is no BEGIN and no COMMIT: all statements up to one Sync are
+// one transaction, and the database commits it at the Sync or not at all.
 type tx struct {
 	ctx   context.Context
 	conn  *conn
 	batch *store.Batch
-	// flight is notified of the runs of this transaction when it is sent, unless the transaction lists runs that
-	// are not known. It is nil if the batch was not staged.
+	// flight gets the runs of this transaction when they are sent, unless the transaction lists runs that are
+	// not known. It is nil if the batch was not staged.
 	flight *flight
-	ahead  bool // the transaction is written before its fence: see ahead.go
+	ahead  bool // the transaction is sent before its fence: see ahead.go
 	p      *pgconn.Pipeline
 	past   packed.Past
 	hands  *packed.HandPlan
 	waves  wavePlan
 	owned  []int32 // shards
 	sent   []string
-	fail   error // set: no further statement may be sent
+	fail   error // if it is set, no further statement may be sent
 	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	tags   bool // all programs know the tags of runs
 	held   []held
-	folded string // the name of the one statement that it became
+	folded string // the name of the one statement into which the transaction was folded
 }
 
 func (x *tx) commit() (dag.Micros, error) {
@@ -163,7 +164,7 @@ func (x *tx) end() (dag.Micros, error) {
 		_ = x.p.Close()
 		return 0, fmt.Errorf("send: %w: %w", store.ErrUnknown, err)
 	}
-	if x.flight != nil && x.waves.unpack == nil { // the database is working anyway
+	if x.flight != nil && x.waves.unpack == nil { // the database is working on the transaction, so there is time
 		x.flight.tell(runsOf(x.batch), &x.waves)
 	}
 	var now dag.Micros
@@ -184,7 +185,7 @@ func (x *tx) end() (dag.Micros, error) {
 
 // answers reads the answers to all statements, up to the end of the transaction.
 func (x *tx) answers(now *dag.Micros) (answered int, err error) {
-	clock := func(r *row) error { // the last column of the last statement
+	clock := func(r *row) error { // the clock is the last column of the last statement
 		r.col = len(r.values) - 1
 		*now = r.micros()
 		return nil
@@ -206,9 +207,9 @@ func (x *tx) answers(now *dag.Micros) (answered int, err error) {
 	return answered, err
 }
 
-// outcome decides whether a transaction that was sent completely was committed. An error of the database
-// means that it was rolled back. If the connection ends before the database has answered every statement, the
-// transaction was not committed either. If it ends later, the outcome is unknown.
+// outcome returns the error of a transaction that was sent completely. If the database returned an error, it
+// has rolled the transaction back. If the connection ended before the database had answered every statement,
+// the transaction was not committed either. If it ended later, the outcome is unknown.
 func (x *tx) outcome(doing string, err error, answered int) error {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && (!fatal(answer) || answered < len(x.sent)) {
@@ -254,7 +255,7 @@ func (x *tx) push(r *rows, more ...[]byte) {
 	r.reset()
 }
 
-// full pushes the collected rows if they are enough for one statement.
+// full pushes the collected rows if there are enough for one statement.
 func (x *tx) full(r *rows, more ...[]byte) {
 	if r.n >= chunkRows || r.bytes >= chunkBytes || r.fail != nil {
 		x.push(r, more...)

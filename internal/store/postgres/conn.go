@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// binaryForm asks for every parameter, or every column, in binary.
+// binaryForm requests the binary form for every parameter, or for every column.
 var binaryForm = []int16{1}
 
 // conn is a connection with its prepared statements. One goroutine uses it at a time.
@@ -20,9 +20,9 @@ type conn struct {
 	*pgconn.PgConn
 	sql      map[string]string // statements by name
 	prepared map[string]*pgconn.StatementDescription
-	rows     map[string]*rows // buffers for parameters, kept from use to use
-	writes   bool             // all statements of a transaction are prepared
-	settled  bool             // the present era began in the history of the server that the connection belongs to
+	rows     map[string]*rows // by statement, the buffers for parameters, kept from use to use
+	writes   bool             // all statements of transactions are prepared
+	settled  bool             // the connection belongs to the history of the server in which the present era began
 	backend  uint32           // the server process that serves the session; behind a pooler, PID() is the pooler's number
 	made     time.Time
 	idle     time.Time // since when
@@ -80,8 +80,8 @@ type query struct {
 	see  func(*row) error // nil: the statement returns no rows
 }
 
-// queries runs statements in one round trip. Each sees a snapshot of its own, unless the first begins a
-// transaction and the last ends it.
+// queries runs statements in one round trip. Each statement sees its own snapshot, unless the first one
+// begins a transaction and the last one ends it.
 func (c *conn) queries(ctx context.Context, all []query) error {
 	if err := c.prepare(ctx, names(all)...); err != nil {
 		return err
@@ -105,7 +105,7 @@ func names(all []query) []string {
 	return names
 }
 
-// change runs statements that write, in a transaction of their own. If no answer comes, the outcome is
+// change runs statements that write, in one transaction. If the database does not answer, the outcome is
 // unknown.
 func (c *conn) change(ctx context.Context, all []query) error {
 	if err := c.prepare(ctx, names(all)...); err != nil {
@@ -160,7 +160,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 		if see == nil {
 			continue
 		}
-		if one.values != nil && one.same == nil { // the statement has several rows
+		if one.values != nil && one.same == nil { // statements with several rows
 			one.same = make([]string, len(one.values))
 		}
 		one.values, one.col, one.bad = result.Values(), 0, nil
@@ -173,7 +173,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 	return err
 }
 
-// room returns the parameters of a statement, without values.
+// room returns the empty parameters of a statement.
 func (c *conn) room(name string) *rows {
 	r := c.rows[name]
 	if r == nil {

@@ -30,9 +30,9 @@ func startCopy(ctx context.Context, conn *pgconn.PgConn, table, sql string) *cop
 	go func() {
 		defer close(c.ended)
 		_, c.err = conn.CopyFrom(ctx, from, sql)
-		_ = from.CloseWithError(io.ErrClosedPipe) // the next write learns that there is an answer
+		_ = from.CloseWithError(io.ErrClosedPipe) // the next write then notices that there is an answer
 	}()
-	// Signature, flags, length of the extension.
+	// The header of the binary form: signature, flags, length of the extension.
 	_, _ = c.buf.WriteString("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	return c
 }
@@ -50,7 +50,7 @@ func (c *copying) write(row []byte) error {
 	return c.failed(err)
 }
 
-// failed makes an error of a COPY final: it ends the transaction, unlike a refused row elsewhere.
+// failed returns an error of a COPY as final, because the error ends the whole transaction.
 func (c *copying) failed(err error) error {
 	if err = translate("copy rows into "+c.table, err); errors.Is(err, store.ErrRefused) {
 		return fmt.Errorf("%w: %s", store.ErrFormat, err.Error())
@@ -61,7 +61,7 @@ func (c *copying) failed(err error) error {
 // finish sends the end of the COPY and waits for the answer.
 func (c *copying) finish() error {
 	_, _ = c.buf.Write([]byte{0xff, 0xff})
-	_ = c.buf.Flush() // fails if the database has answered already: that answer counts
+	_ = c.buf.Flush() // this fails if the database has already answered; then its answer is returned
 	_ = c.pipe.Close()
 	<-c.ended
 	return c.failed(c.err)

@@ -1,13 +1,13 @@
 // Package postgres is the store of a cluster: one schema of a PostgreSQL database (14 or newer), shared by
 // any number of nodes.
 //
-// A commit is one round trip on a connection of its own. All statements are sent at once, the fence first.
-// While the transaction before is under way, the fence is sent last (ahead.go). A guard that misses raises
-// an error inside the database, so nothing of the transaction stays. Rows travel by columns, thousands in
-// one statement.
+// A commit is one round trip on one connection. All statements are sent at once, the fence first. If the
+// transaction before is still in flight, the fence is sent last (ahead.go). A guard that misses raises an
+// error inside the database, so nothing of the transaction stays. Rows travel by columns, thousands in one
+// statement.
 //
-// A DB mends itself: it replaces lost connections when they are needed. Until the database answers, every
-// call returns store.ErrUnavailable.
+// A DB replaces lost connections by itself, when they are needed. Until the database answers, every call
+// returns store.ErrUnavailable.
 package postgres
 
 import (
@@ -46,8 +46,8 @@ var claimsSQL string
 const (
 	// formatNewest is the newest format. It rises with the migrations.
 	formatNewest = 43
-	// formatRising is the first format of a database that records how many migrations were applied, and whose
-	// format rises when all nodes know the next one.
+	// formatRising is the first format in which a database records how many migrations were applied. From it
+	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
 	// formatHands is the first format with packed assignments.
 	formatHands = 12
@@ -62,8 +62,8 @@ const (
 	formatStates = 16
 	// formatPast is the first format under which all programs know that lines of the ledger are deleted.
 	formatPast = 17
-	// formatEra is the first format under which all programs look at the history of a connection before they
-	// write.
+	// formatEra is the first format under which all programs compare the server's history with that of the
+	// era before a connection writes.
 	formatEra = 33
 	// formatTally is the first format under which all programs know that ended runs are counted.
 	formatTally = 35
@@ -80,16 +80,16 @@ const (
 	writersDefault = 8
 	readersDefault = 8
 
-	// statementMax bounds one statement. The database ends a statement that takes longer.
+	// statementMax bounds the time of one statement. The database cancels a statement that takes longer.
 	statementMax = 30 * time.Second
 	// lockMax bounds the wait for a lock of another transaction.
 	lockMax = 10 * time.Second
-	// transactionIdleMax bounds the time for which a transaction may get nothing from its client. Then the
-	// database ends it.
+	// transactionIdleMax bounds the time for which a client may send nothing within a transaction. Then the
+	// database ends the session.
 	transactionIdleMax = 10 * time.Second
 	// tryPause is the pause between two tries of a patient Open.
 	tryPause = 250 * time.Millisecond
-	// silenceMax bounds the time without an answer of the other machine. Then the connection ends.
+	// silenceMax bounds the time for which the other machine may not answer. Then the connection is closed.
 	silenceMax = 15 * time.Second
 )
 
@@ -114,18 +114,18 @@ type Options struct {
 	// URL is the address of the database: postgres://user@host:port/database?sslmode=…, or in the form of
 	// libpq. Missing parts come from the environment (PGHOST …).
 	URL string
-	// Schema holds all tables. Open creates it if it does not exist. "" is "skein".
+	// Schema is the schema of all tables. Open creates it if it does not exist. "" is "skein".
 	Schema string
-	// Shards is the number of shards of a new database, for good; 0 means 32. An existing database keeps its
-	// number.
+	// Shards is the number of shards of a new database, which can never be changed; 0 means 32. An existing
+	// database keeps its number.
 	Shards int
 	// Application is the application name of the connections; "" is "skein".
 	Application string
 	// Writers and Readers bound the number of connections; 0 means 8 of each.
 	Writers, Readers int
-	// Patience bounds the time in which Open tries again while the database does not answer, is temporarily
-	// unable to, or takes no writes. If it is 0, the first failure is returned, and a database that can only
-	// be read is accepted.
+	// Patience bounds the time for which Open tries again while the database does not answer, is temporarily
+	// unable to answer, or accepts no writes. If it is 0, Open returns the first failure, and accepts a
+	// database that can only be read.
 	Patience time.Duration
 	// Waiting, if it is not nil, is called with the reason why Open tries again: at the first failure and
 	// each time the reason changes.
@@ -156,7 +156,7 @@ type DB struct {
 	readers  *pool
 	logs     *pool
 	settings args
-	stands   atomic.Int32 // the database's format, as far as is known
+	stands   atomic.Int32 // the database's format, as last read
 	era      knownEra
 	pooler   pooler
 	handed   packed.Handed
@@ -170,8 +170,8 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// Open connects to a database and creates or migrates the schema if needed. Nodes that do so at the same
-// time wait for one another.
+// Open connects to a database, and creates or migrates the schema if needed. Nodes that do this at the same
+// time wait for each other.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -232,7 +232,7 @@ func (d *DB) await(ctx context.Context, o Options) error {
 	}
 }
 
-// names of schemas need no quotes, so that they read the same everywhere.
+// a schema has a name that needs no quotes, so that it reads the same everywhere.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func (o Options) complete() (Options, error) {
@@ -285,7 +285,7 @@ func statements(text string) map[string]string {
 	out := map[string]string{}
 	for _, part := range strings.Split(text, "-- name: ")[1:] {
 		names, body, _ := strings.Cut(part, "\n")
-		end := strings.LastIndexByte(body, ';') + 1 // a comment on the following statements may come next
+		end := strings.LastIndexByte(body, ';') + 1 // a comment after the last semicolon belongs to the next statement
 		for name := range strings.SplitSeq(names, ",") {
 			out[strings.TrimSpace(name)] = strings.TrimSpace(body[:end])
 		}

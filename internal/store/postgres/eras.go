@@ -54,7 +54,7 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 // Know implements store.Lined.
 func (e eras) Know(era dag.Era) { e.d.era.see(int64(era) * store.EpochsOfEra) }
 
-// Lineage implements store.Lined. If the server does not report its lineage, the fields are zero.
+// Lineage implements store.Lined. Fields that the server does not report are zero.
 func (e eras) Lineage(ctx context.Context) (l store.Lineage, err error) {
 	d := e.d
 	return l, d.query(ctx, "lineage", nil, func(r *row) error {

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codeFenced is the code that the function must of the database raises.
+// codeFenced is the error code that the database's function must raises.
 const codeFenced = "SK001"
 
 // codeUnique is the code for a key that exists already.
@@ -21,8 +21,8 @@ const codeUnique = "23505"
 // codeReadOnly is PostgreSQL's answer to a write while it recovers, or if it is a replica.
 const codeReadOnly = "25006"
 
-// kinds maps the codes of PostgreSQL to kinds of errors by the longest listed prefix. An unlisted code is
-// ErrUnavailable: nothing was written, and the caller tries again.
+// kinds maps the codes of PostgreSQL to kinds of errors by the longest listed prefix. A code that is not
+// listed means ErrUnavailable: nothing was written, and the caller tries again.
 var kinds = map[string]error{
 	codeFenced: store.ErrFenced,
 	codeQuota:  store.ErrRefused,
@@ -34,12 +34,12 @@ var kinds = map[string]error{
 	"XX002":    store.ErrCorrupt, // a damaged index
 	"3F":       store.ErrFormat,  // no such schema
 	"42P01":    store.ErrFormat,  // no such table
-	"42P07":    store.ErrFormat,  // a table of this name exists already
+	"42P07":    store.ErrFormat,  // a table of this name already exists
 	"42703":    store.ErrFormat,  // no such column
 	"42883":    store.ErrFormat,  // no such function
 }
 
-// kindOf is the kind of an answer of the database.
+// kindOf returns the kind of an error that the database has answered.
 func kindOf(code string) error {
 	for n := len(code); n >= 2; n-- {
 		if kind, ok := kinds[code[:n]]; ok {
@@ -54,8 +54,8 @@ func fatal(e *pgconn.PgError) bool {
 	return e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC"
 }
 
-// translate returns a driver's error with a kind, chosen by its code, and with the operation that failed.
-// An error that has a kind keeps it. An error that is not an answer of the database means that the connection
+// translate adds to an error of the driver a kind, chosen by its code, and the operation that failed. An
+// error that already has a kind keeps it. If the error is not an answer of the database, the connection has
 // failed.
 func translate(doing string, err error) error {
 	if err == nil {
@@ -76,17 +76,17 @@ func translate(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, kindOf(answer.Code), &answered{answer.Code, sentence(answer)})
 }
 
-// answered is an answer of the database, without the driver's type.
+// answered is an error that the database has answered, without the driver's type.
 type answered struct{ code, text string }
 
 func (e *answered) Error() string { return e.text }
 
-// transient holds the codes of errors that may not occur at another try: the database starts, stops or
-// fails over, has no connection or room left at the moment, or other sessions hold a lock.
+// transient holds the codes of errors that another try may not meet: the database is starting, stopping or
+// failing over, it has no connection or space left at the moment, or other sessions hold a lock.
 var transient = []string{"08", codeReadOnly, "40", "53", "55P03", "57", "58"}
 
-// Passes reports whether an error may disappear by itself, because the database did not answer or was not
-// able to. A wrong password, a missing database and an unknown format do not disappear.
+// Passes reports whether an error may disappear by itself, because the database did not answer or could not
+// do the work at the moment. A wrong password, a missing database and an unknown format do not disappear.
 func Passes(err error) bool {
 	var answer *answered
 	if !errors.As(err, &answer) {
@@ -95,8 +95,8 @@ func Passes(err error) bool {
 	return slices.ContainsFunc(transient, func(code string) bool { return strings.HasPrefix(answer.code, code) })
 }
 
-// sentence is the text of an answer for people. It leaves out positions in statements, because people did not
-// write these.
+// sentence returns the text of a database's error for people. It leaves out positions in statements, because
+// people did not write these.
 func sentence(e *pgconn.PgError) string {
 	var b strings.Builder
 	b.WriteString(e.Message)

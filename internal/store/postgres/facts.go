@@ -7,18 +7,20 @@ import (
 
 // Facts holds the properties of the server behind a DB that an operator should know.
 type Facts struct {
-	Version           string        // the server's version, in its own form
-	SynchronousCommit string        // the server's setting; sessions of Skein always use on
-	Fsync             bool          // false: a power cut damages the database
-	Recovering        bool          // the server is a standby: it takes no writes
-	TimelineUnknown   bool          // this user may not read the timeline, so only the comparison by nodes notices a loss
-	Autovacuum        bool          // false: tables grow with every update
+	Version           string // the server's version, in its own form
+	SynchronousCommit string // the server's setting; sessions of Skein always use on
+	Fsync             bool   // if it is false, a power cut damages the database
+	Recovering        bool   // the server is a standby: it takes no writes
+	// this user may not read the timeline, so the server's history cannot be compared, and only the nodes can
+	// notice a loss
+	TimelineUnknown   bool
+	Autovacuum        bool          // if it is false, tables grow with every update
 	Connections       int           // clients connected now
 	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
-	Standbys          int           // standbys that stream now
+	Standbys          int           // standbys that are streaming now
 	Synchronous       int           // the number of standbys that confirm each commit
-	OldestTransaction time.Duration // age of the oldest open transaction of other clients, 0 if none
-	Ahead             time.Duration // the server's clock minus the clock of this machine, within the time of a round trip
+	OldestTransaction time.Duration // age of the oldest open transaction of other clients; 0: none
+	Ahead             time.Duration // the server's clock minus this machine's clock, accurate to one round trip
 	RoundTrip         time.Duration
 	RequestIndex      IndexState
 	Pooler            bool // a pooler in session mode is in front of the server
@@ -45,7 +47,7 @@ func (d *DB) Facts(ctx context.Context) (Facts, error) {
 		return r.damaged("the server's settings")
 	})
 	f.RoundTrip = time.Since(began)
-	f.Ahead = clock.Sub(began.Add(f.RoundTrip / 2)) // the server read its clock about half way
+	f.Ahead = clock.Sub(began.Add(f.RoundTrip / 2)) // the server has read its clock about half way through the round trip
 	f.Pooler = d.pooler.inFront()
 	if err != nil {
 		return f, err

@@ -11,17 +11,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A transaction of a few rows is sent as one statement, made of the one-row forms of all its statements:
-// for a small transaction the fixed cost of each statement is most of the work of the database. The fence
-// comes first, and the other parts are joined with the shards that it has moved. If the fence misses, they
-// write nothing. If it holds, no other session has written for the shard since its owner did, so one
-// snapshot for all parts is as good as one for each.
+// A transaction of a few rows is sent as one statement, which contains the one-row forms of all its
+// statements. The reason is that the fixed cost of each statement is most of the database's work for a small
+// transaction. The fence comes first, and the other parts are joined with the shards whose fence has matched.
+// If the fence misses, they write nothing. If it matches, no other session has written for the shard since
+// its owner did. So one snapshot for all parts is as good as one for each part.
 
-// foldable lists the statements that can be parts of one. None of them reads rows that another one writes.
+// foldable lists the statements that can be parts of a folded statement. None of them reads rows that another
+// one writes.
 var foldable = []string{"fence", "insertRun", "updateRun", "enlist", "strike", "await", "met", "insertEvent", "insertAttempt", "firstAttempt", "updateAttempt"}
 
-// small reports whether each statement of a transaction has one row and is sent once, and whether no
-// statement changes a row that another one inserts.
+// small reports whether a transaction can be folded: each of its statements has one row and is sent once, and
+// no statement changes a row that another one inserts.
 func small(b *store.Batch) bool {
 	if len(b.AttemptInserts) == 1 && len(b.AttemptUpdates) == 1 {
 		a, u := &b.AttemptInserts[0], &b.AttemptUpdates[0]
@@ -41,8 +42,8 @@ type held struct {
 	more   [][]byte
 }
 
-// fold makes one statement of the held statements, if possible, and prepares it. The parameters of its
-// parts follow one another.
+// fold makes one statement of the held statements, if possible, and prepares it. The parameters of its parts
+// follow one another.
 func (x *tx) fold() error {
 	bits := 0
 	for i := range x.held {
@@ -53,7 +54,7 @@ func (x *tx) fold() error {
 		bits |= 1 << at
 	}
 	if both := 1<<slices.Index(foldable, "insertAttempt") | 1<<slices.Index(foldable, "firstAttempt"); bits&both == both {
-		return nil // these statements handle an existing row in different ways
+		return nil // these two statements treat an existing row in different ways, so they cannot be folded together
 	}
 	slices.SortFunc(x.held, func(a, b held) int {
 		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))
@@ -82,17 +83,17 @@ func (x *tx) sendHeld() {
 	}
 }
 
-// The prefixes of the names of folded statements, for one shard and for several. A bit for each part
-// follows, because the names of statements are short.
+// The prefixes of the names of folded statements, for one shard and for several. The names of statements must
+// be short. So a prefix is followed by a number with one bit for each part.
 const (
 	foldOne  = "fold "
 	foldMany = "fold, shards, "
 )
 
-// text is a statement by its name.
+// text returns the text of the statement with a name.
 func (c *conn) text(name string) string {
 	if parts, is := strings.CutPrefix(name, foldOne); is {
-		bits, _ := strconv.Atoi(parts) // fold wrote this number
+		bits, _ := strconv.Atoi(parts) // the name comes from fold, so it is a number
 		return folded(c.sql, bits, oneFence)
 	}
 	if parts, is := strings.CutPrefix(name, foldMany); is {
@@ -110,10 +111,10 @@ type fenceForm struct {
 	gate   string // a statement that returns one row if the fence matches
 }
 
-// guard is a column that raises. Columns are computed in their order.
+// guard is a column that raises an error if its condition holds. Columns are evaluated in their order.
 const guard = "CASE WHEN %s THEN must(false, %s) END, "
 
-// oneFence is the fence for one shard. It needs no order of locks.
+// oneFence is the fence for one shard. With one shard, the order of locks does not matter.
 var oneFence = fenceForm{`WITH moved AS (
   UPDATE shard SET seq = seq + 1, watermark = greatest(watermark, $4::bigint)
   WHERE id = $1::int AND epoch = $2::bigint AND seq = $3::bigint RETURNING id, seq

@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// plan decides how the attempts of a transaction are written, before anything of it is sent. It may read
-// outside of the transaction: if the fence matches, no other session has written for the shard since its
-// owner took the shard or learned that the previous transaction had committed. A plan that is made while
-// another transaction of the shard is in flight is safe for the same reason: if that one fails, the fence of
-// this one does not match.
+// plan decides how the attempts of a transaction are written, before any part of the transaction is sent. It
+// may read outside of the transaction. That is safe if the fence matches, because then no other session has
+// written for the shard since its owner took it or learned that the previous transaction had committed. plan
+// may also run while the previous transaction is in flight. If that one fails, the fence of this transaction
+// misses.
 func (x *tx) plan(d *DB) error {
 	err := x.past.Begin(x.batch.Events)
 	if err == nil {
@@ -31,7 +31,7 @@ func (x *tx) plan(d *DB) error {
 	if !errors.Is(err, store.ErrRefused) || len(x.batch.Fences) == 0 {
 		return err
 	}
-	// If the caller does not own the shard, it gets that error first: its batch is not examined.
+	// A caller that does not own the shard must get that error first, so its batch is not examined.
 	shards, epochs, seqs := make([]int32, 0, len(x.batch.Fences)), []int64(nil), []int64(nil)
 	for _, f := range x.batch.Fences {
 		shards, epochs, seqs = append(shards, int32(f.Shard)), append(epochs, f.Epoch), append(seqs, f.Seq)
@@ -53,8 +53,8 @@ func (x *tx) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), 
 	}}})
 }
 
-// wasFirst reports whether the database refused to insert the first row of an attempt because that row
-// exists.
+// wasFirst reports whether the database refused to insert the first row of an attempt because the attempt
+// already has a row.
 func (x *tx) wasFirst(doing string, answer *pgconn.PgError) bool {
 	if answer.Code != codeUnique || answer.TableName != "attempt" {
 		return false

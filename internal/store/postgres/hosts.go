@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// hostMax bounds how long making a connection to one of several servers may take. A server whose machine has
-// gone answers nothing, and the next one is tried after this time.
+// hostMax bounds the time to connect to one of several servers. If the machine of a server is gone, the
+// server does not answer, and after this time the next server is tried.
 const hostMax = 2 * time.Second
 
-// hosts are the servers of an address, in its order. The driver gives the time of a connection to the servers
-// together, so one silent server would use all of it.
+// hosts are the servers of an address, in its order. The driver would use one time limit for all servers
+// together, so one silent server could use up all of it.
 type hosts struct {
 	all  []*pgconn.Config // one per server
 	last atomic.Int32     // index of the server that took the last connection: it is tried first
@@ -24,7 +24,7 @@ func newHosts(config *pgconn.Config) *hosts {
 	h := &hosts{}
 	ways := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	for i, w := range ways {
-		if i > 0 && w.Host == ways[i-1].Host && w.Port == ways[i-1].Port { // the same server, with or without TLS
+		if i > 0 && w.Host == ways[i-1].Host && w.Port == ways[i-1].Port { // the same server, this time without TLS or with it
 			one := h.all[len(h.all)-1]
 			one.Fallbacks = append(one.Fallbacks, w)
 			continue
@@ -36,7 +36,7 @@ func newHosts(config *pgconn.Config) *hosts {
 	return h
 }
 
-// connect makes a connection to the first server that fits, beginning with the one that took the last
+// connect makes a connection to the first server that fits. It begins with the server that took the last
 // connection.
 func (h *hosts) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	most := hostMax
@@ -66,8 +66,8 @@ func connectWithin(ctx context.Context, most time.Duration, config *pgconn.Confi
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// refuses reports whether the other servers would say the same: a wrong password, no such database, no right
-// to connect.
+// refuses reports whether every other server would refuse for the same reason: a wrong password, no such
+// database, no right to connect.
 func refuses(err error) bool {
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// dialer returns a dialer whose connections fail within silence if the other machine is gone, because a
-// machine without power does not close its connections.
+// dialer returns a dialer whose connections fail after silence if the other machine is gone. A machine that
+// has lost its power does not close its connections.
 func dialer(silence time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 6, Count: 4},

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT: the time without an acknowledgement of sent data after which the
-// connection is given up.
+// tcpUserTimeout is the socket option TCP_USER_TIMEOUT: if sent data is not acknowledged for this time, the
+// connection fails.
 const tcpUserTimeout = 0x12
 
 func giveUpAfter(fd uintptr, silence time.Duration) error {

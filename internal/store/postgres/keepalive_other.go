@@ -4,5 +4,5 @@ package postgres
 
 import "time"
 
-// giveUpAfter has no portable form. Keep-alive probes remain.
+// giveUpAfter does nothing, because no portable option exists. Keep-alive probes are used in any case.
 func giveUpAfter(uintptr, time.Duration) error { return nil }

@@ -10,13 +10,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// A connection belongs to one history of the server: with each promotion, and with each recovery of a backup,
-// a server begins a timeline, and no connection outlives that. The table era holds the history in which the
-// present era began. A connection of another history may show an earlier state, in which an owner is named
-// whose shards were taken by another node in the lost time. So before a connection writes for the first time,
-// settle compares the two. If they differ, it begins an era: every owner is fenced, and its next tokens are
-// of the new era. It cannot know whether anything was lost, so it keeps the floor of the era (store.EpochOf),
-// and attempts continue. A node that remembers lost transactions raises the floor later (internal/past).
+// A connection belongs to one history (timeline) of the server. A server begins a new timeline with each
+// promotion, and with each recovery from a backup, and closes all connections then. The table era records in
+// which history the present era began. A connection of another history may show an earlier state. In that
+// state a shard may still have an owner from which another node took the shard later. So before a connection
+// writes for the first time, settle compares the two. If they differ, settle begins an era: every owner is
+// fenced, and new tokens are of the new era. settle cannot know whether anything was lost. So it keeps the
+// floor of the era (store.EpochOf), and attempts continue. A node that remembers lost transactions raises the
+// floor later (internal/past).
 
 // settleTries bounds how often a connection tries to begin an era while other transactions do the same.
 const settleTries = 4
@@ -27,13 +28,13 @@ type line struct {
 	timeline int64
 }
 
-// lineNames are the statements that read the line of a server, the best one first. The rights of a user, or
-// the server of a provider, may not allow all of them. The last one says only whether the server takes
-// writes.
+// lineNames are the statements that read the history of a server, the best one first. The rights of the user,
+// or the provider of the server, may not allow all of them. The last one reads only whether the server
+// accepts writes.
 var lineNames = [...]string{"line", "lineOfLog", "lineUnknown"}
 
-// line reads the history that the server of the connection writes. It returns ErrUnavailable for a server
-// that takes no writes: it may begin a timeline during the life of the connection.
+// line reads which history the server of the connection writes. It returns ErrUnavailable for a server that
+// accepts no writes, because such a server may begin a timeline while the connection is open.
 func (c *conn) line(ctx context.Context) (is line, err error) {
 	for _, name := range lineNames {
 		recovers := false
@@ -51,7 +52,8 @@ func (c *conn) line(ctx context.Context) (is line, err error) {
 	return is, err
 }
 
-// knownEra is the greatest era that this process has read. A database that goes back can lose it.
+// knownEra is the latest era that this process has read. A database that goes back to an earlier state may
+// have lost that era.
 type knownEra struct{ atomic.Int32 }
 
 func (k *knownEra) see(epoch int64) {
@@ -61,21 +63,21 @@ func (k *knownEra) see(epoch int64) {
 	}
 }
 
-// writerOf takes a connection for a transaction of owners and members. Such a connection is settled.
+// writerOf takes a connection for a transaction of owners or members, and settles it.
 func writerOf(ctx context.Context, d *DB, take func(context.Context) (*conn, error)) (*conn, error) {
 	c, err := take(ctx)
 	if err != nil || c.settled || d.stands.Load() < formatEra {
 		return c, err
 	}
 	if err := (&settling{d: d, c: c}).settle(ctx); err != nil {
-		hangUp(c) // the next connection may reach a server that accepts writes
+		hangUp(c) // the next connection may reach another server, which accepts writes
 		d.writers.give(c)
 		return nil, err
 	}
 	return c, nil
 }
 
-// settling is a comparison of the history of a connection with the history in which the present era began.
+// settling compares the history of a connection with the history in which the present era began.
 type settling struct {
 	d       *DB
 	c       *conn
@@ -84,8 +86,8 @@ type settling struct {
 }
 
 // settle begins an era if the connection belongs to another history than the one in which the present era
-// began. The transaction is the decision: if the process dies after it, the shards have no valid owner until
-// they are taken again, as after any end of a node.
+// began. It does so in a separate transaction. If the process dies after it, the shards have no valid owner
+// until they are taken again, as after any end of a node.
 func (s *settling) settle(ctx context.Context) (err error) {
 	s.is, err = s.c.line(ctx)
 	for try := 0; try < settleTries && err == nil; try++ {
@@ -112,7 +114,8 @@ func (s *settling) settle(ctx context.Context) (err error) {
 	return fmt.Errorf("read the history of the server: %w", err)
 }
 
-// name adds the identifier of the server to an era whose beginner could not read it.
+// name adds the identifier of the server to the present era, if the transaction that began it could not read
+// the identifier.
 func (s *settling) name(ctx context.Context) error {
 	if s.was.system != "" || s.is.system == "" || s.was.timeline != s.is.timeline {
 		return nil
@@ -120,7 +123,7 @@ func (s *settling) name(ctx context.Context) error {
 	return s.c.query(ctx, "nameSystem", args{}.text(s.is.system).int8(s.is.timeline), nil)
 }
 
-// begin begins the next era quietly, unless another transaction has raised the era since.
+// begin begins the next era quietly, unless another transaction has already raised the era.
 func (s *settling) begin(ctx context.Context) error {
 	was := s.was.timeline
 	another := s.was.system != s.is.system && s.was.system != "" && s.is.system != ""

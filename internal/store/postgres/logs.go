@@ -15,14 +15,14 @@ import (
 //go:embed logs.sql
 var logsSQL string
 
-// logWriters is the number of connections that write logs. Writers never use them, so the output of tasks
-// does not delay a transaction.
+// logWriters is the number of connections that write logs. Transactions of writers do not use them, so the
+// output of tasks does not delay a transaction.
 const logWriters = 1
 
 var _ store.Logs = (*DB)(nil)
 
-// AppendLogs implements store.Logs. An attempt without a row may have been assigned. The database cannot
-// see that in its packed form, so the statement gets it as a parameter.
+// AppendLogs implements store.Logs. An attempt without a row may have been assigned. The database cannot find
+// it in the packed form, so the statement gets it as a parameter.
 func (d *DB) AppendLogs(ctx context.Context, parts []store.LogPart, keep int64) ([]store.LogSpan, error) {
 	handed := map[store.LogID]bool{}
 	for i := range parts {

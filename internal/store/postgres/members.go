@@ -17,7 +17,7 @@ func (d *DB) Join(ctx context.Context, m store.Member) error {
 	own, named := args{}.text(m.Name).int8(int64(m.Handler)), args{}.text(m.Name)
 	row := args{}.int8(int64(m.Handler)).text(m.UUID).text(m.Name).text(m.Address).text(m.Version).int4(int32(m.Format)).
 		text(m.State).int4(m.Slots).int4(m.Busy).flag(m.Worker).int8(int64(m.Home)).int8(m.Lease).text(traits(&m))
-	if m.Worker { // a worker owns no shards, and no shard moves to it
+	if m.Worker { // a worker owns no shards, and no shard is to move to it
 		joined := false
 		err := d.alter(ctx, "join the cluster", d.endBlockers, query{"joinWorker", row, mark(&joined)}, query{"find", named, nil})
 		if err == nil && !joined {
@@ -43,8 +43,8 @@ type traitsRow struct {
 	Load *store.Load `json:"load,omitempty"`
 }
 
-// traits returns the form of traits and load in a row. It is "" if there are none. Marshalling plain texts
-// and numbers cannot fail.
+// traits returns the traits and the load as they are stored in a row, or "" if there are none. The error of
+// Marshal is ignored, because plain texts and numbers cannot fail.
 func traits(m *store.Member) string {
 	t := &m.Traits
 	if len(t.Groups)+len(t.Labels)+len(t.Kinds)+len(t.Extensions) == 0 && t.Room.IsZero() && t.Used.IsZero() && !t.Full && t.Quick == 0 && m.Load == nil {

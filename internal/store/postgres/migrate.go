@@ -51,7 +51,7 @@ func (d *DB) writable(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		hangUp(c) // the next connection may get another answer
+		hangUp(c) // the next connection may reach a server that accepts writes
 	}
 	return err
 }
@@ -91,13 +91,14 @@ func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error)
 	return is, applied, err
 }
 
-// migrate carries out the missing migrations in one transaction. Nodes that start at the same time wait at
-// the advisory lock, and all but the first find nothing to do. The format rises in the same transaction,
-// unless a listed node does not know the new format. In this case it rises later (Rise).
+// migrate carries out the missing migrations in one transaction. Nodes that start at the same time wait for
+// the advisory lock. Afterwards only the first of them has something to do. The format rises in the same
+// transaction, unless a listed node does not know the new format. In this case it rises later (Rise).
 //
 // A migration must not build an index of a large table or wait for a vacuum, because nodes of the earlier
-// version would wait for its locks. Upgrade does that. The transaction has no bound of time, because a
-// half-done one would never be completed. Each wait for a lock is bounded by lockMax.
+// version would wait for its locks. Upgrade does such work. The time of the transaction is not bounded,
+// because a migration that is always cut off would never be completed. Each wait for a lock is bounded by
+// lockMax.
 func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
@@ -107,12 +108,12 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		_, err := c.Exec(ctx, sql).ReadAll()
 		return translate("migrate schema "+d.schema, err)
 	}
-	first, err := c.line(ctx) // this is read before the transaction, because an error would end the transaction
+	first, err := c.line(ctx) // this is read before the transaction, because an error in a transaction would abort it
 	if err != nil {
 		return err
 	}
-	// Scripts of several statements cannot be prepared, so this text is made here. It contains only a name that
-	// was checked, numbers, and a UUID.
+	// A text of several statements cannot be prepared, so the text is composed here. It contains only a
+	// checked name, numbers, and a UUID.
 	if err := run(fmt.Sprintf("BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(%d)", lockKey(d.schema))); err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
 	}
 	if err == nil && applied < formatEra {
-		if is != 0 { // until the format rises, nodes write without comparing the history; when it rises, one era begins
+		if is != 0 { // until the format rises, nodes write without comparing histories, so an era begins when it rises
 			first.timeline = 0
 		}
 		err = c.query(ctx, "firstEra", args{}.text(first.system).int8(first.timeline), nil)

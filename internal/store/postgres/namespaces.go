@@ -82,9 +82,9 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]s
 	})
 }
 
-// uses sends what namespaces use and keep after the transaction. The checks are the last statements, in the
-// order of the names, because each check blocks the transactions of other shards that change the same
-// namespace until this transaction has ended.
+// uses sends what namespaces use and store after the transaction. The comparisons with quotas are the last
+// statements of the transaction, in the order of the namespaces. The reason is that each comparison blocks
+// the transactions of other shards that change the same namespace until this transaction has ended.
 func (x *tx) uses(b *store.Batch) {
 	checks := map[string]func(){}
 	for i := range b.Uses {
@@ -117,7 +117,8 @@ func (x *tx) uses(b *store.Batch) {
 	}
 }
 
-// counts refuses, without a fence, to count what a namespace has in a shard.
+// counts reports whether this transaction may write the counts of a namespace in a shard. It fails the
+// transaction if there is no fence of the shard.
 func (x *tx) counts(namespace string, shard dag.ShardID) bool {
 	if _, fenced := x.seq(shard); !fenced {
 		x.fail = fmt.Errorf("the use of namespace %s is of shard %d, which has no fence: %w", namespace, shard, store.ErrFenced)
@@ -129,8 +130,8 @@ func (x *tx) counts(namespace string, shard dag.ShardID) bool {
 // codeQuota is the code that the function within_quotas of the database raises.
 const codeQuota = "SK002"
 
-// overQuota reads the message of a function that compares quotas: the quota, its bound, the namespace, and
-// what is used of it unless the quota is one of runs. hour is that of the transaction.
+// overQuota reads the message of a database function that compares quotas: the quota, its bound, the
+// namespace and, unless the quota is one of runs, the present use. hour is the hour of the transaction.
 func overQuota(message string, hour dag.Micros) *store.QuotaError {
 	parts := strings.Fields(message)
 	if len(parts) < 3 {
@@ -154,7 +155,7 @@ func overQuota(message string, hour dag.Micros) *store.QuotaError {
 	return q.Exceeded(parts[2], n+1, n+1, hour)
 }
 
-// hourOf returns the start of the hour for which a batch counts the use of namespaces; 0: it counts none.
+// hourOf returns the start of the hour in which a batch counts runs of namespaces; 0: it counts none.
 func hourOf(b *store.Batch) dag.Micros {
 	if len(b.Uses) == 0 {
 		return 0

@@ -63,13 +63,13 @@ func (d *DB) Register(ctx context.Context, id, node string) (store.Handler, erro
 	return h, err
 }
 
-// blockedMax is the time for which Acquire waits for a transaction of the previous owner before it ends
-// that transaction. If a process stops in the middle of sending one, its session keeps the locks and waits
-// for the rest, and no setting of the database bounds that wait.
+// blockedMax is how long Acquire waits for a transaction of the previous owner before it ends that
+// transaction. If a process stops while it sends a transaction, its session keeps the locks and waits for the
+// rest, and no setting of the database bounds that wait.
 const blockedMax = 2 * time.Second
 
-// change runs statements that write, in one transaction. Every time they have taken blockedMax longer, it
-// calls blocked, if that is not nil, with the number of the session.
+// change runs statements that write, in one transaction. Each time the statements have waited for another
+// blockedMax, change calls blocked with the number of the session, if blocked is not nil.
 func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	c, err := writerOf(ctx, d, d.writers.take)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid u
 	return changeOver(ctx, c, blocked, all...)
 }
 
-// changeOver is change over a connection that the caller has.
+// changeOver is like change, on a connection that the caller already has.
 func changeOver(ctx context.Context, c *conn, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	if blocked != nil {
 		var watch sync.WaitGroup
@@ -100,8 +100,8 @@ func changeOver(ctx context.Context, c *conn, blocked func(ctx context.Context, 
 	return c.change(ctx, all)
 }
 
-// endBlockers ends the sessions that a session waits for. It ignores errors, because the wait has a bound
-// of its own.
+// endBlockers ends the sessions for which a session waits. It ignores errors, because the wait has its own
+// bound.
 func (d *DB) endBlockers(ctx context.Context, pid uint32) {
 	_ = d.query(ctx, "endBlockers", args{}.int4(int32(pid)), nil)
 }

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Parameters are sent to the database in its binary form, which this file encodes. A value needs a few
-// appends, and a row no allocation.
+// Parameters are sent to the database in its binary form. This file encodes them. Encoding a value takes a
+// few appends, and encoding a row allocates nothing.
 
 // valueMax bounds one text or blob, in bytes.
 const valueMax = 64 << 20
@@ -37,7 +37,7 @@ func (a args) flag(v bool) args {
 	return append(a, []byte{0})
 }
 func (a args) text(v string) args {
-	return append(a, append([]byte{}, v...)) // "" differs from NULL
+	return append(a, append([]byte{}, v...)) // an empty text, which is not NULL
 }
 func (a args) blob(v []byte) args    { return append(a, v) } // nil is NULL
 func (a args) id(v dag.RunID) args   { return append(a, v[:]) }
@@ -79,7 +79,7 @@ func texts(v []string) *column {
 // arrayHead is the length of a binary array before its elements.
 const arrayHead = 20
 
-// column is an array that is being built. As long as all of its values are the same, it holds only the first.
+// column is an array that is being built. While all of its values are equal, it contains only the first.
 type column struct {
 	buf   []byte // space for the head, then the elements, each after its length
 	first int    // end of the first element
@@ -137,12 +137,12 @@ func (c *column) int4(v int32) {
 	c.added()
 }
 
-// again reports whether a value may be the same as all before it: by its length.
+// again reports whether a value can be equal to all values before it, judged by its length.
 func (c *column) again(size int, null bool) bool {
 	return c.n > 0 && c.same && c.null == null && c.first == arrayHead+4+size
 }
 
-// spread writes out the equal values, because a different one follows.
+// spread writes out the equal values, because a different value follows.
 func (c *column) spread() {
 	if c.n == 0 || !c.same {
 		return
@@ -187,9 +187,9 @@ func (c *column) one() []byte {
 	return c.buf[arrayHead+4 : c.first : c.first]
 }
 
-// rows holds the parameters of a statement for many rows, by columns. A column whose values are all equal
-// is sent as one value and a NULL in place of an array. That holds for most columns of most batches, and
-// unpacking an array is the largest cost of a row in the database.
+// rows holds the parameters of a statement for many rows, by columns. If all values of a column are equal,
+// they are sent as one value, with a NULL in place of the array. Most columns of most batches are like this,
+// and unpacking arrays is the database's largest cost for a row.
 type rows struct {
 	name   string
 	single string // the form of the statement for one row; "": there is no such form
@@ -237,7 +237,7 @@ func (r *rows) id(v *dag.RunID) *rows {
 	return r
 }
 
-// idOrNull sends NULL for no run.
+// idOrNull appends a run's id, or NULL for nil.
 func (r *rows) idOrNull(v *dag.RunID) *rows {
 	if v.IsZero() {
 		r.next(oidUUID).addNull()
@@ -254,7 +254,7 @@ func (r *rows) text(v string) *rows {
 	return r
 }
 
-// textOrNull sends NULL for "".
+// textOrNull appends a text, or NULL for "".
 func (r *rows) textOrNull(v string) *rows {
 	if v == "" {
 		r.next(oidText).addNull()
@@ -263,7 +263,7 @@ func (r *rows) textOrNull(v string) *rows {
 	return r.text(v)
 }
 
-// blob sends NULL for nil.
+// blob appends bytes, or NULL for nil.
 func (r *rows) blob(v []byte) *rows {
 	c := r.next(oidBytea)
 	switch {
@@ -275,7 +275,7 @@ func (r *rows) blob(v []byte) *rows {
 	return r
 }
 
-// some sends nil as an empty blob, for columns that are never NULL.
+// some appends bytes, and an empty blob for nil. It is for columns that do not allow NULL.
 func (r *rows) some(v []byte) *rows {
 	if v == nil {
 		v = []byte{}
@@ -299,8 +299,8 @@ func (r *rows) int8OrNull(v int64, some bool) *rows {
 	return r.int8(v)
 }
 
-// checkText refuses texts that not every engine can hold: NULs, invalid UTF-8. The database does the same for
-// every text that it gets as one.
+// checkText returns an error for a text that some engine cannot hold: a text with a NUL or with invalid
+// UTF-8. The database also refuses such a text, but only if it gets it as a text.
 func checkText(s string) error {
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
 		return fmt.Errorf("a text contains a NUL character or is not UTF-8: %w", store.ErrRefused)
@@ -325,8 +325,8 @@ func (r *rows) call() (statement string, params [][]byte) {
 	return r.name, r.columns()
 }
 
-// columns are the parameters in the form of write.sql. The first column is an array. Every other column is an
-// array and NULL, or NULL and its one value.
+// columns returns the parameters in the form that write.sql expects. The first column is an array. Every
+// other column is either an array followed by NULL, or NULL followed by its single value.
 func (r *rows) columns() [][]byte {
 	r.params = append(r.params[:0], r.cols[0].array())
 	for i := 1; i < len(r.cols); i++ {
@@ -340,7 +340,7 @@ func (r *rows) columns() [][]byte {
 	return r.params
 }
 
-// values are the parameters of a statement for one row.
+// values returns the parameters of the form of a statement for one row.
 func (r *rows) values() [][]byte {
 	r.params = r.params[:0]
 	for i := range r.cols {

@@ -13,7 +13,7 @@ import (
 var pastSQL string
 
 // expireAs runs statements that delete old rows in one transaction, for the owner of a shard. It uses the
-// connection of logs, because writers need the others.
+// connection for logs, because writers need the other connections.
 func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, all ...query) error {
 	if err := ended(ctx, all[0].name); err != nil {
 		return err
@@ -37,8 +37,8 @@ func count(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID, a
 	return n, expireAs(ctx, d, shard, owner, all...)
 }
 
-// ExpireFires implements store.Retention. It deletes nothing as long as a program that expects the whole
-// ledger is listed.
+// ExpireFires implements store.Retention. It deletes nothing while a member is listed whose program expects
+// the whole ledger.
 func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireExpiry) (did store.FiresExpired, err error) {
 	if d.stands.Load() < formatPast {
 		return did, nil
@@ -89,8 +89,8 @@ func (d *DB) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit i
 	return list(ctx, d, query{name: "deletedWorkflows", args: args{}.int8(int64(after)).int8(int64(limitOf(limit)))}, scanWorkflow)
 }
 
-// ExpireRecords implements store.Retention. Until Upgrade has built the index of requests by their time, no
-// request is deleted, because the search for old requests would read the whole table.
+// ExpireRecords implements store.Retention. Until Upgrade has built the index of requests by time, it deletes
+// no requests, because the search for old requests would read the whole table.
 func (d *DB) ExpireRecords(ctx context.Context, owner dag.HandlerID, x store.RecordExpiry) (int, error) {
 	by := func(before dag.Micros, keep int) args {
 		return args{}.int8(int64(before)).int8(int64(max(keep, 1))).int8(int64(x.Limit))

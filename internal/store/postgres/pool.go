@@ -25,8 +25,8 @@ const (
 	ageMax = time.Hour
 )
 
-// pool is a bounded number of connections. It lends the one that was used last first. It replaces a failed
-// connection when the next one is asked for, so it works again as soon as the database answers.
+// pool is a bounded number of connections. It lends the connection that was used last. It replaces a failed
+// connection when a caller needs one, so the pool works again as soon as the database answers.
 type pool struct {
 	open   func(ctx context.Context) (*conn, error)
 	places chan struct{} // capacity: one for each connection that is lent or being opened
@@ -35,7 +35,9 @@ type pool struct {
 
 	mu   sync.Mutex // protects following fields
 	idle []*conn    // the most recently used connection is at the end
-	lost time.Time  // the time of the last failure of a connection; older idle connections may have failed, too
+	// the time at which a connection last failed; connections that have been idle since then may have failed,
+	// too
+	lost time.Time
 	done bool
 }
 
@@ -65,7 +67,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	return p.enter(ctx)
 }
 
-// try is take without waiting for a free connection.
+// try is like take, but does not wait for a free connection.
 func (p *pool) try(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
@@ -196,8 +198,8 @@ func connectError(config *pgconn.Config, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, store.ErrUnavailable, &inOneLine{err})
 }
 
-// inOneLine is an error of the driver, with its text in one line. The driver writes one line for each
-// address that it tried, even if two lines are equal.
+// inOneLine is an error of the driver with its text in one line. The driver writes a line for each address
+// that it tried, even if the lines are equal.
 type inOneLine struct{ error }
 
 func (e *inOneLine) Error() string {
@@ -212,7 +214,7 @@ func (e *inOneLine) Error() string {
 
 func (e *inOneLine) Unwrap() error { return e.error }
 
-// place describes the address of a database for people, without its password.
+// place returns the address of a database for people, without the password.
 func place(config *pgconn.Config) string {
 	if len(config.Host) > 0 && config.Host[0] == '/' {
 		return fmt.Sprintf("%s in %s (port %d)", config.Database, config.Host, config.Port)

@@ -12,8 +12,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codePrepared is PostgreSQL's error if a statement of that name is already prepared. A new session has no
-// prepared statements. So with this error, a pooler has given this client the session of another client.
+// codePrepared is PostgreSQL's error code if a statement of that name is already prepared. A new session has
+// no prepared statements. So on a new session this code means that a pooler has given it to another client
+// before.
 const codePrepared = "42P05"
 
 // pooler remembers the result of checkPooler, which is needed once per DB.
@@ -30,16 +31,16 @@ func (p *pooler) inFront() bool {
 	return p.found
 }
 
-// errPooler refuses a pooler that gives a client another session for each transaction. Settings, prepared
-// statements and the process number of a session would be those of other clients. Its code is not
-// transient: trying again does not help.
+// errPooler is the error about a pooler that gives a client another session for each transaction. With such a
+// pooler, the settings, the prepared statements and the process number of a session can be those of other
+// clients. The code of the error is not transient, because another try does not help.
 func errPooler() error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codePrepared,
 		"a connection pooler in transaction mode is in front of the database, and Skein needs sessions of its own: " +
 			"set pool_mode = session for this database, or connect to PostgreSQL directly"})
 }
 
-// pooled converts the failure that a pooler in transaction mode causes in a new session to errPooler.
+// pooled replaces the error that a pooler in transaction mode causes in a new session by errPooler.
 func pooled(err error) error {
 	if answer := (*answered)(nil); errors.As(err, &answer) && answer.code == codePrepared {
 		return errPooler()
@@ -47,10 +48,10 @@ func pooled(err error) error {
 	return err
 }
 
-// checkPooler is called when the process that serves a session is another one than the connection's start
-// named: a pooler is in front of the database. It returns errPooler if the pooler works by transaction. In
-// this case two clients share one session, or one client gets another session while the other client holds
-// the first one in a transaction.
+// checkPooler is called if another process serves the session than the one that was named when the connection
+// was made. In this case a pooler is in front of the database. checkPooler returns errPooler if the pooler
+// works by transaction: then two clients share one session, or one client gets another session while another
+// client uses the first one in a transaction.
 func (d *DB) checkPooler(ctx context.Context) error {
 	d.pooler.mu.Lock()
 	defer d.pooler.mu.Unlock()
@@ -70,9 +71,9 @@ func (d *DB) checkPooler(ctx context.Context) error {
 	return nil
 }
 
-// sharesSessions finds out whether a pooler gives one session to two clients. It asks over two connections
-// which server process serves them: over the first one before, and again while the second one is in a
-// transaction.
+// sharesSessions finds out whether a pooler lets two clients share a session. It uses two connections. It
+// asks which server process serves the first connection, before the second one begins a transaction and again
+// during that transaction. It also asks which process serves the second one.
 func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	var clients [2]*pgconn.PgConn
 	for i := range clients {
@@ -95,7 +96,8 @@ func (d *DB) sharesSessions(ctx context.Context) (bool, error) {
 	return before == other || before != after, err
 }
 
-// backend asks which process serves a client, after the statements first. It prepares nothing.
+// backend asks which server process serves a client, after it has run the statements first. It prepares no
+// statement.
 func backend(ctx context.Context, c *pgconn.PgConn, first string) (int, error) {
 	results, err := c.Exec(ctx, first+"SELECT pg_backend_pid()").ReadAll()
 	if err != nil {

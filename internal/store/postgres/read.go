@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// limitDefault is the number of rows of a list without a limit, and the most runs of a list.
+// limitDefault is the number of rows of a list without a limit, and the greatest number of runs of a list.
 const limitDefault = 1000
 
 func limitOf(limit int) int64 {
@@ -87,8 +87,8 @@ func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 	}
 }
 
-// records collects runs, then their packed attempts, then the rows of their attempts. A damaged row
-// affects its own run only.
+// records collects runs, then their packed attempts, then the rows of their attempts. A damaged row affects
+// only its own run.
 type records struct {
 	all    []store.RunRecord
 	at     map[dag.RunID]int
@@ -132,7 +132,7 @@ func (c *records) hands(r *row) error {
 	return nil
 }
 
-// settle adds the attempts that were assigned and have no row.
+// settle adds the attempts that were assigned but have no row.
 func (c *records) settle() []store.RunRecord {
 	for i, parts := range c.packed {
 		rec := &c.all[i]
@@ -179,7 +179,7 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) ([]dag.RunRow,
 	return list(ctx, d, query{name: "runsByKeys", args: args{}.array(int8s(workflows)).array(texts(names))}, scanRun)
 }
 
-// outputsNone leaves out all outputs: no output is shorter than 0 bytes.
+// outputsNone as a bound leaves out all outputs, because no output is shorter than 0 bytes.
 const outputsNone = -1
 
 // Attempts implements store.Store.
@@ -218,15 +218,16 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	return packed.WithHands(rows, q.Run, parts)
 }
 
-// The numbers of packed transactions that one exchange reads: few at first, because most runs have no more.
+// The numbers of packed transactions that one exchange reads. The first exchanges read few, because most runs
+// have no more.
 const (
 	packedPageMin = 500
 	packedPageMax = 4000
 )
 
-// attemptsUpTo reads the attempts of a task up to the end of the one that the query names: a run of 100,000
-// tasks has thousands of packed transactions. Each exchange reads packed attempts first. If an attempt gets
-// its row meanwhile, the row counts. of reads the rows.
+// attemptsUpTo reads the attempts of a task up to the end of the attempt that the query names, because a run
+// of 100,000 tasks has thousands of packed transactions. Each exchange reads packed attempts first and rows
+// after them. If an attempt gets its row in between, the row is used. The query of reads the rows.
 func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) ([]dag.AttemptRow, error) {
 	var rows []dag.AttemptRow
 	var parts [][]byte
@@ -336,7 +337,7 @@ func (d *DB) Messages(ctx context.Context, to dag.ShardID, limit int) ([]store.M
 const (
 	// scanPage is the number of runs in one round trip of a scan.
 	scanPage = 200
-	// scanIdleMax bounds the time that the caller of a scan may take for a page.
+	// scanIdleMax bounds the time for which the caller of a scan may process a page.
 	scanIdleMax = "600000"
 )
 
@@ -349,7 +350,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	if err != nil {
 		return err
 	}
-	defer d.readers.give(c) // a transaction that was left open closes the connection
+	defer d.readers.give(c) // give closes the connection if the transaction is still open
 	err = c.queries(ctx, []query{{"snapshot", nil, nil}, {"patience", args{}.text(scanIdleMax), nil}})
 	if err != nil {
 		return err

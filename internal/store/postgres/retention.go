@@ -18,7 +18,7 @@ func (d *DB) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (pos s
 	return pos, err
 }
 
-// Expire implements store.Retention. It uses the connection of logs: writers need the others.
+// Expire implements store.Retention. It uses the connection for logs, because writers need the others.
 func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (did store.Expired, err error) {
 	a := args{}.int8(int64(x.Workflow)).id(dag.RunID(x.To)).int8(int64(x.Before)).int8(int64(x.Keyed)).int8(int64(x.Limit)).
 		int8(int64(store.ExpireLooks * x.Limit)).int8(int64(x.Once)).id(dag.RunID(x.KeyedTo)).id(dag.RunID(x.After)).

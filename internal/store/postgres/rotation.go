@@ -49,7 +49,7 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (store.Token,
 	return found[0], nil
 }
 
-// EnrollNode implements store.Tokens. Two processes of one name may add the row at once; then one of them is
+// EnrollNode implements store.Tokens. If two processes of one name add the row at once, one of them is
 // refused, and finds the row when it tries again.
 func (e rotations) EnrollNode(ctx context.Context, n store.Enrolling) (t store.Token, err error) {
 	if err := ended(ctx, "enrollNode"); err != nil {

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// row reads the columns of a row in order. Its bytes belong to the connection: values that are kept are
-// copied.
+// row reads the columns of a row in order. Its bytes belong to the connection, so values that are kept must
+// be copied.
 type row struct {
 	values [][]byte
 	result *pgconn.ResultReader
@@ -70,7 +70,8 @@ func (r *row) blob() []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-// blobs reads an array of bytes, of which none is NULL. NULL is none. The bytes belong to the connection.
+// blobs reads an array of bytes, none of which is NULL. It returns nil for a NULL array. The bytes belong to
+// the connection.
 func (r *row) blobs() (all [][]byte) {
 	b := r.next()
 	if b == nil {
@@ -108,7 +109,7 @@ func (r *row) fail(format string, args ...any) {
 	r.bad = fmt.Errorf("column %s: %s", r.result.FieldDescriptions()[r.col-1].Name, fmt.Sprintf(format, args...))
 }
 
-// word reads a text of a closed set.
+// word reads a text of a closed set, such as a state.
 func word[T any](r *row, parse func(string) (T, bool)) T {
 	text := r.text()
 	v, ok := parse(text)

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// lookMax bounds the number of rows that one page of runs looks at.
+	// lookMax bounds the number of rows that are read for one page of runs.
 	lookMax = 10_000
-	// lookStep is the number of rows in one answer if the database cannot tell which are selected.
+	// lookStep is the number of rows of one answer if the database cannot select the rows itself.
 	lookStep = 500
 )
 
-// rowsRoom is the number of runs for which an answer has memory before it grows: a page of the web UI, and
-// one more run.
+// rowsRoom is the number of runs for which an answer has memory before it must grow: a page of the web UI,
+// and one more run.
 const rowsRoom = 51
 
 // runList is the index that a query for runs uses.
 type runList struct {
 	page, floor, count string // statements
-	by                 args   // further parameters of floor and count
-	own                args   // further parameters of page
-	exact              bool   // every row of the list is selected
+	by                 args   // further parameters of the statements floor and count
+	own                args   // further parameters of the statement page
+	exact              bool   // the query selects every row of the list
 }
 
-// listOf chooses the index for a query. The lists by state do not count until the runs of an older
-// database are listed.
+// listOf chooses the index for a query. It does not use the lists by state until they contain the runs of an
+// older database.
 func listOf(d *DB, q *store.RunQuery, states []string) runList {
 	unfinished, unsuccessful := len(states) > 0, len(states) > 0 && d.statesListed.Load()
 	for _, name := range states {
@@ -130,7 +130,7 @@ func idAt(at dag.Micros) (id dag.RunID) {
 	return id
 }
 
-// bounded are the parameters of the statements that find the floor and count.
+// bounded returns the parameters of the statements that find the floor and count.
 func (l *listing) bounded(rows int64) args {
 	return append(args{}.id(l.from).int8(rows), l.list.by...)
 }
@@ -173,7 +173,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			return store.RunPage{}, err
 		}
 		if page.Runs == nil {
-			page.Runs = rows[:0] // the matching rows stay in the array
+			page.Runs = rows[:0] // the selected rows overwrite the array that was read
 		}
 		for i := range rows {
 			if !l.q.Fits(&rows[i], l.states, &l.names) {
@@ -186,7 +186,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 			}
 			page.Runs = append(page.Runs, rows[i])
 		}
-		others = l.q.Not != 0 // many rows that the query excludes may be next to each other
+		others = l.q.Not != 0 // rows that the query excludes may follow each other in large numbers
 		if looked += read; read < step {
 			if l.cut {
 				page.Next = l.floor
@@ -200,7 +200,7 @@ func (l *listing) page(ctx context.Context) (page store.RunPage, err error) {
 	}
 }
 
-// learn reads the names of workflows and nodes that the query needs to judge runs.
+// learn reads the names of workflows and nodes that the query needs to select runs.
 func (l *listing) learn(ctx context.Context, rows []dag.RunRow) error {
 	workflows, nodes := l.q.Names()
 	var flows []dag.WorkflowID
@@ -255,7 +255,7 @@ func (l *listing) params(ctx context.Context, page *store.RunPage) error {
 	})
 }
 
-// total counts the runs that the query selects, up to store.CountMax of its list.
+// total counts the runs that the query selects, but at most store.CountMax runs of its list.
 func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, error) {
 	if l.q.Before.IsZero() && page.Next.IsZero() {
 		return store.Total{N: int64(len(page.Runs)), Exact: true}, nil
@@ -264,7 +264,7 @@ func (l *listing) total(ctx context.Context, page *store.RunPage) (store.Total, 
 	if err := l.span(ctx, dag.RunID{}); err != nil {
 		return store.Total{}, err
 	}
-	if l.list.exact { // the list alone can be counted
+	if l.list.exact { // the list can be counted without reading runs
 		t := store.Total{}
 		err := l.query(ctx, l.list.count, l.bounded(store.CountMax+1), func(r *row) error {
 			t.N = r.int()
@@ -300,7 +300,7 @@ func (l *listing) lookTotal(ctx context.Context) (t store.Total, err error) {
 	}
 }
 
-// upTo is the greatest id before a cursor.
+// upTo returns the greatest id before a cursor.
 func upTo(before dag.RunID) dag.RunID {
 	for i := len(before) - 1; i >= 0; i-- {
 		before[i]--
@@ -308,5 +308,5 @@ func upTo(before dag.RunID) dag.RunID {
 			break
 		}
 	}
-	return before // the zero cursor is before the greatest number
+	return before // for the zero cursor, this is the greatest id
 }

@@ -128,9 +128,9 @@ func (d *DB) Fires(ctx context.Context, q store.FireQuery) ([]store.Fire, error)
 // within converts a cursor of the list of all workflows to a cursor of the list of one workflow.
 func within(k store.FireKey, w dag.WorkflowID) store.FireKey {
 	switch {
-	case k.Workflow > w: // all lines of workflow w that were decided at that time come after the cursor
+	case k.Workflow > w: // the cursor is before all lines of workflow w that were decided at that time
 		k.Trigger, k.At, k.Key = textMost, math.MaxInt64, textMost
-	case k.Workflow < w: // no line of workflow w of that time comes after the cursor
+	case k.Workflow < w: // the cursor is after all lines of workflow w of that time
 		k.Trigger, k.At, k.Key = "", math.MinInt64, ""
 	}
 	k.Workflow = w

@@ -52,7 +52,7 @@ func (x *tx) insertTriggers(c *store.ScheduleChanges) {
 	x.push(hear)
 }
 
-// triggerState is the columns of a trigger that any update changes.
+// triggerState appends the columns of a trigger that any update changes.
 func (x *tx) triggerState(rows *rows, t *store.Trigger) {
 	names, err := packed.PackHears(t.On, checkText)
 	if err != nil && x.fail == nil {
@@ -63,8 +63,8 @@ func (x *tx) triggerState(rows *rows, t *store.Trigger) {
 		int8(int64(t.Modified)).blob(t.Data).blob(t.Spec)
 }
 
-// hears stores the names that a trigger listens to. They are also texts in a table of their own, so that the
-// database checks their content. In the trigger's row they are JSON.
+// hears appends the names of the workflows to which a trigger listens. In the trigger's row they are JSON.
+// They are also appended as texts, so that the database checks their content.
 func hears(rows *rows, t *store.Trigger) {
 	if t.State != store.TriggerActive {
 		return
@@ -121,7 +121,7 @@ func (x *tx) fires(c *store.ScheduleChanges) {
 	x.push(rows)
 }
 
-// fireState is the columns of a line that change.
+// fireState appends the columns of a line that can change.
 func fireState(rows *rows, f *store.Fire) {
 	rows.int8(int64(f.Last)).int8(f.Count).text(f.Outcome).text(f.Reason).idOrNull(&f.Run).int8(int64(f.Decided))
 }
@@ -159,14 +159,15 @@ func (x *tx) backfills(c *store.ScheduleChanges) {
 		x.full(rows)
 	}
 	x.push(rows)
-	for i := range c.BackfillUpdates { // there are few updates, and a backfill may occur twice
+	// each update is one statement, because there are few updates and a backfill may occur twice
+	for i := range c.BackfillUpdates {
 		update := x.conn.room("updateBackfill")
 		backfillState(update, &c.BackfillUpdates[i])
 		x.push(update)
 	}
 }
 
-// backfillState writes the state of a backfill.
+// backfillState appends the columns of a backfill that can change.
 func backfillState(rows *rows, f *store.Backfill) {
 	rows.row().int8(f.ID).text(f.State).int8(f.Started).int8(f.Ended).int8(f.Failed).int4(f.Parallel).int8(f.Revision).
 		int8(int64(f.Modified))

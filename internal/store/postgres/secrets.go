@@ -41,7 +41,7 @@ func (e secrets) PutSecret(ctx context.Context, s store.Secret) (store.Secret, e
 
 // RewrapSecret implements store.Secrets.
 func (e secrets) RewrapSecret(ctx context.Context, s store.Secret, from string) error {
-	// A step of a change of keys has no audit row of its own.
+	// Re-encrypting a secret for a new key has no separate audit row.
 	return e.one(store.WithAudit(ctx, nil), store.ErrFenced, "rewrapSecret", args{}.text(s.Namespace).text(s.Name).int8(s.Version).text(from).text(s.Key).blob(s.Wrapped))
 }
 
@@ -85,7 +85,7 @@ func (e secrets) SetSecretKey(ctx context.Context, id, instead string) error {
 	return nil
 }
 
-// one makes a change. It returns an error of kind if no row has changed.
+// one makes a change. If no row has changed, it returns an error of the given kind.
 func (e secrets) one(ctx context.Context, kind error, name string, a args) error {
 	found, err := e.change(ctx, name, a)
 	if err == nil && len(found) == 0 {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// A statement for many rows has a second form for one row. The text of this form is derived from the text of
-// the statement: single values replace the arrays, and no array is unnested. In a small transaction, the
-// database spends most of its time at the beginning and the end of statements. The form for one row costs
-// half of that.
+// A statement for many rows has a second form for one row, whose text is made from the text of the statement.
+// In it, single values replace the arrays, and no array is unnested. In a small transaction, the database
+// spends most of its time on beginning and ending statements, and the form for one row costs half of that.
 
 // single returns the name of a statement's form for one row.
 func single(name string) string { return name + " of one" }
@@ -22,8 +21,8 @@ var (
 )
 
 // singular returns the form for one row of a statement that takes arrays of columns, as write.sql has them.
-// It returns "" if the statement takes none. Column i is parameter i of the form. The other parameters of the
-// statement follow.
+// It returns "" if the statement takes none. In the form, column i is parameter i, and the other parameters
+// of the statement follow.
 func singular(text string) string {
 	arrays := unnested.FindStringSubmatch(text)
 	if arrays == nil {

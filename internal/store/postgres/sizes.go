@@ -7,11 +7,11 @@ import (
 
 // Connections counts the connections of a DB.
 type Connections struct {
-	Waiting int64 // calls that wait for one now
-	Failed  int64 // connections that failed; each is replaced when the next call needs it
+	Waiting int64 // calls that are waiting for a connection now
+	Failed  int64 // connections that failed; the next call replaces each of them
 }
 
-// load counts the waiting and the failed calls of a pool.
+// load counts the calls that wait for a pool, and the connections that failed.
 type load struct{ waiting, failed atomic.Int64 }
 
 // ConnectionsOf returns the counts of a DB.

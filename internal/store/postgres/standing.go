@@ -48,7 +48,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	return all, nil
 }
 
-// scanStanding records damage in the row: it concerns that run only.
+// scanStanding records a damaged row in r, because the damage concerns only that run.
 func scanStanding(c *row, r *store.Standing) {
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())
 	r.State, r.Intent, r.Created = word(c, dag.ParseRunState), word(c, dag.ParseIntent), c.micros()

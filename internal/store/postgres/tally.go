@@ -28,7 +28,7 @@ func (e tallies) TallyMarks(ctx context.Context, shard dag.ShardID) ([]store.Tal
 	})
 }
 
-// PutTally implements store.Tallies. It uses the connection of logs: writers need the others.
+// PutTally implements store.Tallies. It uses the connection for logs, because writers need the others.
 func (e tallies) PutTally(ctx context.Context, owner dag.HandlerID, s store.TallyStep) error {
 	if err := ended(ctx, "tally"); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (e traces) TraceMark(ctx context.Context, shard dag.ShardID) (store.TraceMa
 	return all[0], nil
 }
 
-// PutTraceMark implements store.Traces. It uses the connection of logs: writers need the others.
+// PutTraceMark implements store.Traces. It uses the connection for logs, because writers need the others.
 func (e traces) PutTraceMark(ctx context.Context, owner dag.HandlerID, m store.TraceMark) error {
 	if err := ended(ctx, "trace mark"); err != nil {
 		return err

@@ -46,7 +46,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) error {
 	})
 }
 
-// snapshot gives f a connection that sees one moment of everything, for as long as it takes.
+// snapshot gives f a connection that sees the database as of one instant, however long f takes.
 func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[string]string) error) error {
 	if err := ended(ctx, doing); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[strin
 	if err != nil {
 		return err
 	}
-	defer d.readers.give(c) // a transaction that was left open closes the connection
+	defer d.readers.give(c) // give closes the connection if the transaction is still open
 	sql := statements(transferSQL)
 	if _, err := c.Exec(ctx, sql["readAll"]).ReadAll(); err != nil {
 		return translate(doing, err)
@@ -72,7 +72,7 @@ func each(ctx context.Context, c *conn, name, sql string, see func(*row) error) 
 	result := c.ExecParams(ctx, sql, nil, nil, nil, binaryForm)
 	for result.NextRow() {
 		if err := see(&row{values: result.Values(), result: result}); err != nil {
-			hangUp(c) // the rest of a large table need not be read
+			hangUp(c) // this avoids reading the rest of a large table
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func readHead(ctx context.Context, c *conn, sql map[string]string) (h store.Head
 	return h, err
 }
 
-// readValue reads the next column. The columns of the database have the declared types.
+// readValue reads the next column. The columns of the database have the types that c declares.
 func readValue(r *row, c *store.Column, v *store.Value) error {
 	b := r.values[r.col]
 	v.Null, v.Bytes = b == nil, b
@@ -149,9 +149,9 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 	if err != nil {
 		return err
 	}
-	defer d.writers.give(c) // a transaction that was left open closes the connection, and nothing stays
+	defer d.writers.give(c) // give closes the connection if the transaction is still open, so nothing of it is written
 
-	first, err := c.line(ctx) // this is read before the transaction, because an error would end the transaction
+	first, err := c.line(ctx) // this is read before the transaction, because an error in a transaction would abort it
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
@@ -195,7 +195,7 @@ type importer struct {
 	sql     map[string]string
 	shards  int
 	cluster string
-	copy    *copying // the copy of the table at work
+	copy    *copying // the COPY of the table in progress
 	scratch []byte
 }
 
@@ -248,10 +248,10 @@ func (in *importer) Row(t *store.Table, values []store.Value) error {
 	return in.copy.write(b)
 }
 
-// Bad implements store.Rows: nothing is written.
+// Bad implements store.Rows. It writes nothing.
 func (in *importer) Bad(*store.Table, string, string) error { return nil }
 
-// finish ends the table at work.
+// finish ends the COPY of the present table.
 func (in *importer) finish() error {
 	if in.copy == nil {
 		return nil
@@ -267,7 +267,7 @@ func (in *importer) abandon(why error) {
 	}
 }
 
-// Inspect describes a database without making or migrating anything.
+// Inspect describes a database. It creates and migrates nothing.
 func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 	seen := store.Seen{Known: format}
 	o, err := o.complete()
@@ -289,7 +289,7 @@ func Inspect(ctx context.Context, o Options) (store.Seen, error) {
 		return nil
 	})
 	if err == nil && there {
-		// The name was checked: it needs no quotes.
+		// The name was checked, so it needs no quotes.
 		err = each(ctx, c, "format", "SELECT format, coalesce((to_jsonb(meta) ->> 'applied')::int, format) FROM "+o.Schema+".meta", func(r *row) error {
 			seen.Format, applied = int(r.int()), int(r.int())
 			return r.damaged("meta")

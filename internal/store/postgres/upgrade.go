@@ -14,12 +14,11 @@ import (
 var upgradeSQL string
 
 const (
-	// statesStep is the number of runs that one step of Upgrade looks at.
+	// statesStep is the number of runs that one step of Upgrade examines.
 	statesStep = 5000
-	// formatStock is the format from which every node counts what namespaces keep.
+	// formatStock is the format from which on every node counts what namespaces store.
 	formatStock = 36
-	// buildMax bounds the time in which an index is built. If a build takes longer, it is repeated from its
-	// beginning.
+	// buildMax bounds the time for building an index. If that takes longer, the build begins again.
 	buildMax = time.Hour
 )
 
@@ -82,8 +81,8 @@ func statesKnown(ctx context.Context, d *DB) (begins bool, err error) {
 	return begins, err
 }
 
-// tuneTables lets autovacuum work on the large tables before a fifth of their rows is dead. It does not
-// change a table that has settings of its own.
+// tuneTables sets autovacuum for the large tables so that it runs before a fifth of their rows is dead. It
+// does not change a table that already has its own settings.
 func tuneTables(ctx context.Context, d *DB) error {
 	tables, err := list(ctx, d, query{name: "untuned"}, func(r *row, table *string) error {
 		*table = r.text()
@@ -107,15 +106,15 @@ func tuneTables(ctx context.Context, d *DB) error {
 // IndexState is the state of an index that nodes build while they run.
 type IndexState int64
 
-// The states of an index, as indexState answers them.
+// The states of an index that indexState returns.
 const (
 	IndexMissing IndexState = iota
 	IndexInvalid            // the build of the index has failed or is in progress
 	IndexValid
 )
 
-// The indexes that Upgrade builds, because a table of an earlier version may be large: requests and audit
-// rows by their time, and the versions with alert rules.
+// The indexes that Upgrade builds, because their tables may be large in a database of an earlier version:
+// requests and audit rows by time, and the versions with alert rules.
 const (
 	requestIndex = "request_created"
 	auditIndex   = "audit_at"
@@ -132,8 +131,8 @@ func indexState(ctx context.Context, d *DB, name string) (state IndexState, err 
 	})
 }
 
-// restock counts what namespaces keep, once, when no node is left that does not count. It reports whether
-// this is done.
+// restock counts what namespaces store. It does so once, when no node is left that does not count. It reports
+// whether this is done.
 func restock(ctx context.Context, d *DB) (done bool, err error) {
 	if d.stands.Load() < formatStock {
 		return false, nil
@@ -150,15 +149,16 @@ func restock(ctx context.Context, d *DB) (done bool, err error) {
 		return false, err
 	}
 	defer hangUp(c)
-	if err := c.query(ctx, "stocked", nil, see); err != nil || done { // another node may have counted before the lock was free
+	// another node may have counted before this node got the lock
+	if err := c.query(ctx, "stocked", nil, see); err != nil || done {
 		return done, err
 	}
 	_, err = c.Exec(ctx, statements(upgradeSQL)["restock"]).ReadAll()
 	return err == nil, translate("count what namespaces keep", err)
 }
 
-// onlyHere opens a connection for work that takes long and that only one node does at a time. It returns nil
-// while another one does such work. The end of the connection releases the lock.
+// onlyHere opens a connection for long work that only one node may do at a time. It returns nil while another
+// node does such work. When the connection ends, the lock is released.
 func onlyHere(ctx context.Context, d *DB, doing string) (c *conn, err error) {
 	if c, err = d.logs.open(ctx); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func onlyHere(ctx context.Context, d *DB, doing string) (c *conn, err error) {
 }
 
 // buildIndex builds an index without blocking writers, and reports whether the index is valid. It uses a
-// connection of its own, because it can take long. While another node builds the index, it does nothing.
+// separate connection, because it can take long. While another node builds the index, it does nothing.
 func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error) {
 	if state, err := indexState(ctx, d, name); err != nil || state == IndexValid {
 		return err == nil, err
@@ -190,7 +190,8 @@ func buildIndex(ctx context.Context, d *DB, name string) (built bool, err error)
 	}
 	defer hangUp(c)
 	sql, state := statements(upgradeSQL), IndexMissing
-	err = c.query(ctx, "indexState", args{}.text(name), func(r *row) error { // another node may have built it before the lock was free
+	// another node may have built the index before this node got the lock
+	err = c.query(ctx, "indexState", args{}.text(name), func(r *row) error {
 		state = IndexState(r.int())
 		return r.damaged("the state of an index")
 	})

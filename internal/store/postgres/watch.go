@@ -51,7 +51,7 @@ func (e alerts) Watched(ctx context.Context, shards []dag.ShardID) ([]store.Watc
 	})
 }
 
-// anyBeat lets the statement depose remove a member whatever its counter is.
+// anyBeat makes the statement depose remove a member with any counter.
 const anyBeat = -1
 
 // Lose implements store.Workers.

@@ -8,27 +8,28 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The list of unfinished runs is the table active, with an insert and a delete for each run: a ninth of
-// the work of the database for a run of one task. Most runs that a large transaction starts end within a
-// few transactions. So they share one row of another table, a wave. The row is deleted when the last of
-// them has ended. If only a few are left, these are listed in active, and the row is deleted. The view
-// unfinished has both.
+// The table active lists the unfinished runs, with an insert and a delete for each run. For a run of one task
+// this would be a ninth of the database's work. Most runs that a large transaction starts end within a few
+// transactions. So they share one row of another table, a wave. The row is deleted when the last of them has
+// ended. If only a few runs of a wave are left, they are listed in active, and the row is deleted. The view
+// unfinished contains both.
 
 const (
 	// waveMax bounds the waves of a shard: every reader of the list unpacks all of them.
 	waveMax = 16
-	// waveFew decides when a wave ends: it is kept while at least 1/waveFew of its runs is left.
+	// waveFew decides when a wave ends: it ends when less than 1/waveFew of its runs is left.
 	waveFew = 4
 )
 
 // waveMin is the least number of runs of a wave.
 var waveMin = 16
 
-// waves is the writers' knowledge of the waves of their shards. A new owner of a shard unpacks its waves
-// before it reads its runs. The first transaction after one with an unknown outcome does the same.
+// waves is what the writers know of the waves of their shards. A new owner of a shard unpacks its waves
+// before it reads its runs. The same is done in the first transaction after a transaction with an unknown
+// outcome.
 type waves struct {
 	mu sync.Mutex
-	of map[dag.ShardID]*shardWaves // the waves that are known
+	of map[dag.ShardID]*shardWaves // the known waves, by shard
 }
 
 type shardWaves struct {
@@ -45,8 +46,8 @@ type wave struct {
 // wavePlan says how a transaction changes waves.
 type wavePlan struct {
 	unpack []int32               // shards
-	starts map[dag.ShardID]*wave // the wave of each shard
-	ended  []bool                // for each update of a run that has ended: whether the run was in a wave, so that it is not on the list
+	starts map[dag.ShardID]*wave // by shard, the wave that the transaction begins
+	ended  []bool                // for each update of a run that has ended: whether the run was in a wave, and so is not in active
 	gone   []waveKey
 	listed []listedRun // the unfinished runs of the unpacked waves
 }
@@ -64,13 +65,14 @@ type listedRun struct {
 // none reports whether the transaction changes no wave.
 func (p *wavePlan) none() bool { return p.unpack == nil && p.starts == nil && p.gone == nil }
 
-// rides reports whether a new run joins a wave.
+// rides reports whether a new run is put into a wave.
 func (p *wavePlan) rides(r *dag.RunRow) bool { return p.starts[r.Shard] != nil && begins(r) }
 
-// begins reports whether a new run begins at once. A waiting run may wait for a long time.
+// begins reports whether a new run begins at once. A run that waits is not put into a wave, because it may
+// wait for a long time.
 func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State == dag.RunSplitting }
 
-// leaves reports whether the run of an update ends in a wave.
+// leaves reports whether the update ends a run that is in a wave.
 func (p *wavePlan) leaves(update int) bool { return p.ended != nil && p.ended[update] }
 
 // known reports whether no shard of a batch has waves that must be unpacked.
@@ -80,8 +82,8 @@ func (w *waves) known(b *store.Batch) bool {
 	return !slices.ContainsFunc(b.Fences, func(f store.Fence) bool { return w.of[f.Shard] == nil })
 }
 
-// plan records the effect of a batch on waves. If the outcome of the batch is unknown, the caller must
-// call forget.
+// plan records how a batch changes waves. If the outcome of the batch is unknown, the caller must call
+// forget.
 func (w *waves) plan(b *store.Batch) (p wavePlan) {
 	if len(b.RunInserts)+len(b.RunUpdates) == 0 {
 		return p
@@ -118,7 +120,7 @@ func (w *waves) plan(b *store.Batch) (p wavePlan) {
 func (w *waves) end(r *dag.RunUpdate) bool {
 	of := w.of[r.Shard]
 	if of == nil {
-		return false // the commit is refused
+		return false // this process does not write for the shard, so the commit will be refused
 	}
 	seq, in := of.seq[r.ID]
 	if in {
@@ -179,7 +181,7 @@ func (w *waves) start(p *wavePlan, b *store.Batch) {
 	}
 }
 
-// forget drops the knowledge of some shards.
+// forget drops what is known about the waves of some shards.
 func (w *waves) forget(shards []dag.ShardID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,20 +197,20 @@ func (w *waves) failed(b *store.Batch) {
 	}
 }
 
-// unpackOwned lists the runs of waves of shards that a new owner has just taken: the statement that takes
-// shards unpacks none.
+// unpackOwned lists in active the runs of the waves of shards that a new owner has just taken, because the
+// statement that takes shards does not do so.
 func unpackOwned(owner dag.HandlerID, shards []dag.ShardID) query {
 	return query{"unpackOwned", args{}.shards(numbers(shards)).int8(int64(owner)), nil}
 }
 
-// unpackWaves lists the runs of waves that this process does not know.
+// unpackWaves lists in active the runs of waves that this process does not know.
 func (x *tx) unpackWaves() {
 	if x.waves.unpack != nil {
 		x.send("unpackWaves", args{}.shards(x.waves.unpack))
 	}
 }
 
-// changeWaves begins and ends waves.
+// changeWaves adds and deletes the rows of waves.
 func (x *tx) changeWaves(*store.Batch) {
 	for _, f := range x.batch.Fences {
 		if is := x.waves.starts[f.Shard]; is != nil {

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// check returns ErrRefused for errors that are visible without the database.
+// check returns ErrRefused for faults that can be found without the database.
 func (d *DB) check(b *store.Batch) error {
 	for i := 1; i < len(b.Fences); i++ {
 		if b.Fences[i-1].Shard >= b.Fences[i].Shard {
@@ -77,7 +77,8 @@ func (x *tx) fence() {
 	x.push(r, args{}.int8(int64(b.Watermark))...)
 }
 
-// seq is the number of this transaction in a shard. fenced is false if this writer does not own the shard.
+// seq returns the number of this transaction in a shard. fenced is false if this writer does not own the
+// shard.
 func (x *tx) seq(shard dag.ShardID) (seq int64, fenced bool) {
 	for i := range x.batch.Fences {
 		if f := &x.batch.Fences[i]; f.Shard == shard {
@@ -128,7 +129,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 	x.pushAll(rows, list, wait, line, states, tags)
 }
 
-// fireOf returns the origin of a new run, without tags if not all programs know them yet.
+// fireOf returns the origin of a new run. It leaves out the tags if not all programs know tags yet.
 func (x *tx) fireOf(r *dag.RunRow) *dag.Fire {
 	if x.tags || r.Tags() == "" {
 		return r.Fire
@@ -144,7 +145,7 @@ func (x *tx) pushAll(all ...*rows) {
 	}
 }
 
-// inLine returns the position of a run in its line.
+// inLine appends the position of a run in its line.
 func inLine(rows *rows, r *dag.RunRow) {
 	kept := int32(0)
 	if r.Claim.Kept {
@@ -153,7 +154,7 @@ func inLine(rows *rows, r *dag.RunRow) {
 	rows.row().id(&r.ID).text(r.Claim.Line()).int4(int32(r.Claim.Level)).int8(int64(r.Claim.Asked)).int4(kept)
 }
 
-// runState adds the columns of a run that can change.
+// runState appends the columns of a run that can change.
 func runState(rows *rows, r *dag.RunRow) {
 	rows.text(r.State.String()).text(r.Intent.String()).int4(r.Generation).text(string(r.Cause)).text(r.Message).
 		blob(r.Graph).blob(r.Base).blob(r.Final).int8(int64(r.SplitAt)).int8(int64(r.StartedAt)).int8(int64(r.FinishedAt)).
@@ -235,13 +236,13 @@ func (x *tx) insertAttempts(b *store.Batch) {
 	x.push(rows)
 }
 
-// newAttempt adds the row of a new attempt.
+// newAttempt appends the row of a new attempt.
 func newAttempt(rows *rows, a *dag.AttemptRow) {
 	rows.row().id(&a.Run).int4(int32(a.Task)).int4(int32(a.Token)).int4(a.Generation).int8(int64(a.Handler)).int8(int64(a.Assigned))
 	attemptState(rows, a)
 }
 
-// attemptState is the columns of an attempt that change after its assignment.
+// attemptState appends the columns of an attempt that change after its assignment.
 func attemptState(rows *rows, a *dag.AttemptRow) {
 	rows.text(a.State.String()).text(string(a.Cause)).text(a.Message).int4OrNull(a.ExitCode, a.Exited).text(a.Signal).
 		blob(a.Outputs).int8(int64(a.Started)).int8(int64(a.Finished)).int8(int64(a.RetryAt)).int8(a.RetryWait.Microseconds())
@@ -254,7 +255,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 		token dag.Token
 	}
 	first := x.conn.room("firstAttempt")
-	for i := range b.AttemptUpdates { // further updates of the same attempt may follow
+	for i := range b.AttemptUpdates { // the batch may contain further updates of the same attempt
 		if w := &x.hands.Changes[i]; w.Form == packed.FormFirst {
 			a := b.AttemptUpdates[i].AttemptRow
 			a.Generation, a.Assigned = w.Generation, w.Assigned
@@ -283,7 +284,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 	x.push(rows)
 }
 
-// events writes the history that no run's row has taken.
+// events writes the history of runs that was not packed into the run's row.
 func (x *tx) events(b *store.Batch) {
 	rows, by := x.conn.room("insertEvent"), args{}.shards(x.owned)
 	if x.ahead {

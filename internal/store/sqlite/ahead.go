@@ -8,10 +8,10 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// A staged transaction is written ahead: as soon as the previous transaction is in the log, and while the log
-// is being synced to the disk, SQLite executes all of the staged one except its COMMIT, which waits for
-// Commit. So the thread that writes waits neither for the disk nor for the engine. Any other write comes
-// first: then the transaction that was written ahead is rolled back and written again.
+// A staged transaction is written ahead: as soon as the previous transaction is in the log, SQLite executes
+// all of the staged one except its COMMIT, which waits for Commit. Meanwhile the log is being synced to the
+// disk. So the thread that writes waits neither for the disk nor for the engine. Any other write has
+// priority: then the transaction that was written ahead is rolled back and is written again later.
 
 // ahead is a staged transaction.
 type ahead struct {
@@ -26,7 +26,7 @@ func (a *ahead) is(b *store.Batch) bool {
 	return a != nil && a.batch == b && a.rows == b.Rows() && slices.Equal(a.fences, b.Fences)
 }
 
-// stages holds the staged transactions that are not in the log, in their order.
+// stages holds, in order, the staged transactions that are not in the log yet.
 type stages struct {
 	mu  sync.Mutex
 	all []*ahead
@@ -51,8 +51,8 @@ func (s *stages) first() *ahead {
 	return s.all[0]
 }
 
-// over removes a batch that is in the log, or that will never be in it, together with the batches before it.
-// None of these can be committed any more.
+// over removes a batch that is in the log, or that will never be in it, and all batches before it. None of
+// these batches can be committed any more.
 func (s *stages) over(b *store.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,8 @@ func (d *DB) Unstage() {
 	d.handed.Forget()
 }
 
-// writeAhead runs the staged transaction if it is the next one. Commit reports an error that occurs here.
+// writeAhead executes the staged transaction if it is the next one. Commit reports the errors that occur
+// here.
 func (d *DB) writeAhead(a *ahead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

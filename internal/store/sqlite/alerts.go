@@ -148,7 +148,7 @@ func (e alerts) DueNotices(ctx context.Context, q store.NoticeQuery) ([]store.No
 
 // jsonArray is a parameter of json_each.
 func jsonArray[T any](all []T) string {
-	text, _ := json.Marshal(all) // numbers and texts have a form
+	text, _ := json.Marshal(all) // numbers and texts can always be encoded
 	return string(text)
 }
 

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Backup writes the content of a database at one moment into a new file and syncs it. The database may be
-// in use: readers and writers do not wait.
+// Backup writes the content of a database, as of one instant, into a new file and syncs the file. The
+// database may be in use: readers and writers do not wait for Backup.
 func Backup(ctx context.Context, path, to string) error {
 	// The file is made here and not by SQLite, so that only its owner can read it.
 	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -48,8 +48,8 @@ func vacuumInto(ctx context.Context, path, to string) error {
 // ErrInUse says that another process has the database open.
 var ErrInUse = fmt.Errorf("another process has the database open: %w", store.ErrUnavailable)
 
-// Alone returns ErrInUse if another process has a database open at this moment, whatever the lock of its
-// folder says.
+// Alone returns ErrInUse if another process has the database open at this moment. It does not rely on the
+// lock of the folder.
 func Alone(path string) error {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenURI)
 	if err != nil {

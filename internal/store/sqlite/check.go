@@ -18,9 +18,9 @@ import (
 // checkMax bounds the faults that one check reports.
 const checkMax = 100
 
-// Check compares derived lists with the rows, in one snapshot: each run is on exactly the lists that it
-// belongs to, and so is its key. Each active trigger is listed under the workflows that it listens to, and
-// no other row is.
+// Check compares derived lists with the rows, in one snapshot. Each run must be on exactly the lists to which
+// it belongs, and so must its key. Each active trigger must be listed under the workflows to which it
+// listens, and no other row may be listed.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	return bad, err
 }
 
-// checkLines compares the lines with the claims of runs: each run is at the position of its claim, and
-// once.
+// checkLines compares the lines with the claims of runs. Each run must be at the position of its claim,
+// exactly once.
 func (d *DB) checkLines(conn *sqlite.Conn, bad []string) ([]string, error) {
 	err := d.on(conn, "allLines", nil, func(s *sqlite.Stmt) error {
 		first := s.ColumnInt64(3)

@@ -13,21 +13,21 @@ import (
 const (
 	// checkpointRows is the number of written rows after which the log is copied into the database.
 	checkpointRows = 40_000
-	// walPagesMax is the length of the log at which the writer stops to start it over: 256 MiB of 4 KiB
-	// pages.
+	// walPagesMax is the length of the log at which the writer waits until the log can be started over: 256
+	// MiB of 4 KiB pages.
 	walPagesMax = 65_536
-	// restartWait bounds the writer's wait for readers when it starts the log over.
+	// restartWait bounds how long the writer waits for readers when it starts the log over.
 	restartWait = 100 * time.Millisecond
-	// busyWait bounds the wait of a connection for another one of this file.
+	// busyWait bounds how long a connection waits for another connection to the same file.
 	busyWait = 10 * time.Second
 )
 
-// checkpointer copies the log into the database on a connection and a core of its own, so that the writer's
-// transactions do not wait for the copy. SQLite starts the log over by itself when a transaction begins and
-// all of the log has been copied. If the writer never pauses long enough for that, the writer waits for the
-// copy once the log has walPagesMax pages.
+// checkpointer copies the log into the database, on its own connection and its own core. So the writer's
+// transactions do not wait for the copy. When all of the log has been copied and a transaction begins, SQLite
+// starts the log over. If the writer never pauses long enough for that, it waits for the copy once the log
+// has walPagesMax pages.
 type checkpointer struct {
-	wake chan struct{} // cap 1: many wake-ups mean one checkpoint
+	wake chan struct{} // capacity 1, so that many wake-ups cause one checkpoint
 	quit chan struct{}
 	wg   sync.WaitGroup
 	conn *sqlite.Conn
@@ -60,8 +60,8 @@ func (c *checkpointer) run() {
 		if c.off.Load() {
 			continue
 		}
-		// After an error here, for example because of a full disk, the log grows. If there is no space for the log
-		// either, the writer returns the error.
+		// Errors are ignored. After one, for example because of a full disk, the log grows. If there is no
+		// space for the log either, the writer returns an error.
 		_ = sqlitex.ExecuteTransient(c.conn, "PRAGMA wal_checkpoint(PASSIVE)", &sqlitex.ExecOptions{
 			ResultFunc: func(s *sqlite.Stmt) error {
 				if s.ColumnInt64(1) > walPagesMax {
@@ -98,8 +98,8 @@ func totalChanges(conn *sqlite.Conn) (n int) {
 	return n
 }
 
-// restart starts a long log over, on the writer's connection and between its transactions. It fails if a
-// reader is in the middle of a page, and is tried again later.
+// restart starts a long log over. It runs on the writer's connection, between transactions. It fails while a
+// reader is reading, and is then tried again later.
 func (c *checkpointer) restart(writer *sqlite.Conn) {
 	if c.long.Swap(false) {
 		writer.SetBusyTimeout(restartWait)

@@ -93,8 +93,8 @@ func (d *DB) Queues(ctx context.Context, after string, limit int) ([]store.Queue
 	return list(d, ctx, "queuesOf", []any{after, limitOf(limit)}, scanQueue)
 }
 
-// Holding implements store.Claims. It returns the unfinished runs that are in no line and hold queue slots or
-// locks.
+// Holding implements store.Claims. It reads the unfinished runs that hold queue slots or locks and are not in
+// a line.
 func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store.Claimant, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -109,14 +109,14 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	}
 	limit = int(limitOf(limit))
 	var found []store.Claimant
-	var page []byte // numbers, as a list in JSON
+	var page []byte // numbers of runs, as a JSON list
 	pages := 0
 	look := func() error {
 		some, err := listOn(d, conn, "claimsByNumber", []any{string(append(page, ']'))}, func(s *sqlite.Stmt, c *store.Claimant) error {
 			if err := scanClaimant(s, c); !errors.Is(err, store.ErrCorrupt) {
 				return err
 			}
-			*c = store.Claimant{} // the run's owner quarantines the run
+			*c = store.Claimant{} // the owner of the run will quarantine it
 			return nil
 		})
 		found = append(found, slices.DeleteFunc(some, func(c store.Claimant) bool { return !c.Holds() })...)
@@ -137,8 +137,8 @@ func (d *DB) Holding(ctx context.Context, after dag.RunID, limit int) (_ []store
 	return found, err
 }
 
-// Holders implements store.Claims. If a run also holds other queue slots or locks, it reads only the part
-// that was asked for.
+// Holders implements store.Claims. If a run also holds other queue slots or locks, Holders reads only the
+// part that the query is about.
 func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claimant, _ int, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -146,13 +146,14 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 	}
 	defer d.give(ctx, conn, &err)
 	found, about := store.FirstHolders[int64]{Most: q.First}, q.About()
-	var page []byte // numbers, as a list in JSON
+	var page []byte // numbers of runs, as a JSON list
 	numbers := 0
 	look := func() error {
 		err := d.on(conn, "claimsAbout", []any{string(append(page, ']')), about}, func(s *sqlite.Stmt) error {
 			c := row{s: s}
 			n := c.int()
-			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) { // a damaged claim counts as no claim: the owner quarantines the run
+			// a damaged claim counts as no claim: the owner will quarantine the run
+			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) {
 				found.Add(claim.Grant, n)
 			}
 			return nil
@@ -181,7 +182,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 	return first, found.Count, err
 }
 
-// holdersPage is the number of runs that one statement looks at.
+// holdersPage is the number of runs that one statement examines.
 const holdersPage = 2000
 
 // Lines implements store.Claims.
@@ -222,7 +223,7 @@ func (d *DB) Places(ctx context.Context, q *store.SeatQuery) (_ []store.Place, e
 			args := []any{s.Line, int64(s.From.Level), int64(s.From.Asked), numbers[s.From.Run],
 				int64(s.To.Level), int64(s.To.Asked), numbers[s.To.Run], s.Most}
 			err := d.on(conn, "countSpan", args, func(s *sqlite.Stmt) error {
-				counts[i] = min(s.ColumnInt(0), spans[i].Most) // the last row may exceed the bound
+				counts[i] = min(s.ColumnInt(0), spans[i].Most) // the count may end with a whole row, and so exceed the bound
 				return nil
 			})
 			if err != nil {

@@ -29,7 +29,7 @@ func checkText(s string) error {
 	return nil
 }
 
-// checkShard returns ErrRefused for a shard that no owner would find.
+// checkShard returns ErrRefused for a shard that does not exist, because no owner would ever find its rows.
 func checkShard(id dag.ShardID) error {
 	if id != theShard {
 		return fmt.Errorf("there is no shard %d: %w", id, store.ErrRefused)
@@ -50,7 +50,7 @@ func (d *DB) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
 	return wall(), nil
 }
 
-// write commits a batch to the log.
+// write writes a batch into the log and commits it there.
 func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *DB) write(ctx context.Context, b *store.Batch) (w written, err error) {
 }
 
 // transact runs f in a transaction, and returns when the transaction is on the disk. It counts the changed
-// rows for the checkpointer: deleted rows are far apart, and each changes at least one page.
+// rows for the checkpointer, because deleted rows are far apart, and each of them changes at least one page.
 func (d *DB) transact(f func() error) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -118,18 +118,18 @@ func (d *DB) begin() error {
 	return err
 }
 
-// end ends a transaction: if err is nil, it commits the transaction to the log. After an error before the
-// COMMIT nothing was written. An error of the COMMIT itself, except of a full disk, means an unknown
-// outcome, and the connection is opened again.
+// end ends a transaction: if err is nil, it commits the transaction to the log. If an error occurs before the
+// COMMIT, nothing was written. If the COMMIT itself fails, the outcome is unknown and the connection is
+// opened again, unless the disk is full.
 func (d *DB) end(err error) (written, error) {
 	if err == nil {
 		w := written{d.syncs.write(), d.log}
 		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
 			return w, nil
 		}
-		_ = d.sync(w) // no caller waits for it, but earlier commits must be on the disk
-		// A full disk is noticed when the log is written, and the mark of the commit is written last. So without
-		// room for it there is no commit. After any other error the outcome is unknown.
+		_ = d.sync(w) // no caller waits for this sync, but earlier commits must be on the disk
+		// SQLite notices a full disk when it writes the log, and it writes the mark of the commit last. So if
+		// the disk is full, there is no commit. After any other error the outcome is unknown.
 		if !errors.Is(err, store.ErrFull) {
 			d.broken.Store(true)
 			d.forget()
@@ -142,7 +142,7 @@ func (d *DB) end(err error) (written, error) {
 
 // rollback rolls back the transaction under way.
 func (d *DB) rollback() {
-	if !d.conn.AutocommitEnabled() { // some errors have rolled back already
+	if !d.conn.AutocommitEnabled() { // after some errors SQLite has already rolled back
 		if _, err := d.stmts.rollback.row().exec(d.conn); err != nil {
 			d.broken.Store(true)
 		}
@@ -150,7 +150,7 @@ func (d *DB) rollback() {
 	d.forget()
 }
 
-// forget drops the memory of rows that a failed transaction has written.
+// forget drops what memory knows about rows that a failed transaction has written.
 func (d *DB) forget() {
 	for _, s := range d.stmts.all {
 		_ = s.Reset()
@@ -218,7 +218,7 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	return err
 }
 
-// look reads inside the transaction which attempts have rows, and the packed attempts of their runs.
+// look reads, inside of the transaction, which attempts have rows, and the packed attempts of their runs.
 func (d *DB) look(runs []dag.RunID, has func(dag.RunID, dag.TaskID, dag.Token), hands func(dag.RunID, []byte) error) error {
 	for _, id := range runs {
 		n, err := d.number(id)
@@ -270,7 +270,7 @@ func (d *DB) runs(b *store.Batch) error {
 	return d.moveLines()
 }
 
-// key lists a run by its idempotency key, if it has one. A key belongs to one run of a workflow.
+// key adds a run to the list of idempotency keys, if it has a key. In a workflow, a key belongs to one run.
 func (d *DB) key(w dag.WorkflowID, key string, n int64) error {
 	if key == "" {
 		return nil
@@ -284,7 +284,7 @@ func (d *DB) updateRun(r *dag.RunUpdate) error {
 		return err
 	}
 	s := d.rowOf(r)
-	own := s != d.stmts.updateRun // the row can hold the history of this transaction
+	own := s != d.stmts.updateRun // whether the run's row can contain the history of this transaction
 	runState(s.row().int(n).int(int64(r.Shard)).text(r.Was.String()), &r.RunRow).blob(d.claims(&r.RunRow))
 	if own {
 		e := d.past.Of(r.ID)
@@ -327,8 +327,8 @@ func (d *DB) relist(was, is dag.RunState, n int64) error {
 	return nil
 }
 
-// rowOf returns the statement for a change of a run. The histories of the begin after a wait and of the first
-// end have columns in the run's row, because each occurs only once in the first generation.
+// rowOf returns the statement for a change of a run. Two histories have columns in the run's row: the begin
+// after a wait, and the first end. Each occurs only once in the first generation.
 func (d *DB) rowOf(r *dag.RunUpdate) *stmt {
 	waits := func(s dag.RunState) bool { return s == dag.RunSubmitted || s == dag.RunWaiting }
 	switch {
@@ -372,7 +372,7 @@ func runState(s *stmt, r *dag.RunRow) *stmt {
 		int(int64(r.Leader)).int(int64(r.LeaderAt))
 }
 
-// events writes the history of runs whose rows do not change in the transaction.
+// events writes the history of those runs whose rows do not change in the transaction.
 func (d *DB) events(b *store.Batch) error {
 	for i := range b.Events {
 		id := b.Events[i].Run
@@ -390,8 +390,8 @@ func (d *DB) events(b *store.Batch) error {
 	return nil
 }
 
-// event writes a row for the history of a run in the transaction, if there are events that no row has
-// taken.
+// event writes a row with the history of a run in the transaction, if there are events that are not packed
+// into another row.
 func (d *DB) event(id dag.RunID, n int64) error {
 	e := d.past.Take(id)
 	if e == nil {
@@ -437,7 +437,7 @@ func (d *DB) changeAttempt(a *dag.AttemptUpdate) error {
 	return ended(s, &a.AttemptRow).one(d.conn)
 }
 
-// newAttempt writes the first row of an attempt and reports whether it has written one.
+// newAttempt writes the first row of an attempt. It returns the number of rows that it has written: 0 or 1.
 func (d *DB) newAttempt(s *stmt, a *dag.AttemptRow, generation int32, assigned dag.Micros) (int, error) {
 	n, err := d.number(a.Run)
 	if err != nil {
@@ -497,7 +497,7 @@ func (d *DB) versions(b *store.Batch) error {
 	return nil
 }
 
-// some replaces a nil blob by an empty one, for columns that are never NULL.
+// some returns an empty blob for nil. It is for columns that do not allow NULL.
 func some(b []byte) []byte {
 	if b == nil {
 		return []byte{}

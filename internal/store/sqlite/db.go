@@ -49,9 +49,9 @@ const (
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
-	// pages and reorders them by number, SQLite looks at every page of the cache at the commit. (The number
-	// of a page passes through that of the lock page at 1 GiB, and SQLite then assumes that all pages beyond
-	// the end of the file are left over.)
+	// pages and reorders them by number, SQLite examines every page of the cache at the commit. (While it
+	// reorders, it uses the number of the lock page at 1 GiB for a page, and then assumes that all pages
+	// beyond the end of the file are left over.)
 	cacheKiB = 16 << 10
 	// textMax bounds one text or blob, in bytes.
 	textMax = 64 << 20
@@ -80,7 +80,7 @@ type DB struct {
 	read    map[string]string // statements by name
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
-	broken  atomic.Bool // a COMMIT failed: the connection must be opened again
+	broken  atomic.Bool // a COMMIT failed, so the connection must be opened again
 	syncs   syncs
 	stages  stages
 	// syncFile is syncData. Tests replace it.
@@ -89,15 +89,15 @@ type DB struct {
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
 	log     *walFile
-	ahead   *ahead // the transaction that is written and not committed, or nil
+	ahead   *ahead // the transaction that was written ahead and is not committed; nil: none
 	stmts   writeStmts
 	numbers numbers
 	rolls   rolls
 	moves   lineMoves
-	packed  []byte // space for a packed claim
+	packed  []byte // a buffer for a packed claim
 	lists   lastLists
 	past    packed.Past
-	seq     int64 // the seq of the present transaction in its shard
+	seq     int64 // the number of the present transaction in its shard
 	handed  packed.Handed
 	hands   *packed.HandPlan // the plan of the present transaction
 
@@ -109,10 +109,10 @@ var (
 	_ store.Mortal = (*DB)(nil)
 )
 
-// Open opens or creates a database for writing. It makes a database of an empty file. If the file is no
-// database or has a newer format, Open returns an error and does not change it.
+// Open opens a database for writing, or creates it. It makes an empty file into a database. If the file is
+// not a database or has a newer format, Open returns an error and does not change the file.
 func Open(path string) (*DB, error) {
-	// The file is made here and not by SQLite, so that only its owner can read it. Its log gets the same
+	// The program, and not SQLite, makes the file, so that only its owner can read it. The log gets the same
 	// mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -186,7 +186,8 @@ func (d *DB) openWriter() error {
 
 // reopenWriter opens the writer's connection again.
 func (d *DB) reopenWriter() error {
-	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil { // after this sync, no waiting commit needs the log
+	// after this sync, the log contains no commit that still waits for a sync
+	if err := d.sync(written{d.syncs.written.Load(), d.log}); err != nil {
 		return err
 	}
 	d.stmts.finalize()
@@ -213,7 +214,8 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
-	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil { // afterwards this process syncs the log itself
+	// from here on, this process syncs the log itself
+	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil {
 		return opening(d.path, err)
 	}
 	return d.stmts.prepare(conn, statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL))
@@ -293,8 +295,8 @@ func checkReadable(conn *sqlite.Conn) error {
 	return nil
 }
 
-// migrate brings the database to the newest format, in one transaction for each step, so that after a
-// crash it has a valid format.
+// migrate brings the database to the newest format, in one transaction for each step. So after a crash the
+// database has a valid format.
 func migrate(conn *sqlite.Conn) error {
 	version, err := pragmaInt(conn, "user_version")
 	if err != nil {
@@ -363,7 +365,7 @@ func (d *DB) Close() error {
 	if d.conn != nil {
 		d.dropAhead()
 		d.stmts.finalize()
-		if d.alive() == nil { // otherwise it stays open, because closing the last connection copies the log into the database
+		if d.alive() == nil { // otherwise the connection stays open, because closing the last one copies the log into the database
 			err = errors.Join(err, d.conn.Close())
 		}
 		err = errors.Join(err, d.log.close())

@@ -49,7 +49,7 @@ func (e eras) Raise(ctx context.Context, from, to dag.Era, letter []byte) (is da
 			return nil
 		}
 		epoch := int64(to) * store.EpochsOfEra
-		if to == from { // the file was copied from a PostgreSQL server
+		if to == from { // this happens only if the data was copied from a PostgreSQL database
 			epoch = store.EpochOf(to, to)
 		}
 		is = to

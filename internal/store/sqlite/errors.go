@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// translate returns a driver's error with a kind, chosen by its code, and with the operation that failed.
-// An error that has a kind keeps it.
+// translate adds to an error of the driver a kind, chosen by its code, and the operation that failed. An
+// error that already has a kind keeps it.
 func translate(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -26,7 +26,7 @@ func translate(doing string, err error) error {
 	}
 	kind := store.ErrUnavailable
 	code := sqlite.ErrCode(err)
-	if code == sqlite.ResultIOErrSHMSize { // a reader needs a file of 32 KiB next to the database
+	if code == sqlite.ResultIOErrSHMSize { // a reader needs the file with the suffix -shm, of 32 KiB, next to the database
 		kind = store.ErrFull
 	}
 	switch code.ToPrimary() {
@@ -48,8 +48,8 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w; restore a backup: skein db restore FILE --force", store.ErrDamaged, err)
 }
 
-// opening translates an error of opening a file. A file that SQLite does not accept as a database may be a
-// damaged one of ours.
+// opening translates an error that occurred when a file was opened. A file that SQLite does not accept as a
+// database may be a damaged database of Skein.
 func opening(path string, err error) error {
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultNotADB && wasDatabase(path) {
 		err = damaged(err)
@@ -57,7 +57,7 @@ func opening(path string, err error) error {
 	return translate("open "+path, err)
 }
 
-// These are the parts of SQLite's file format by which a file with a damaged beginning can be recognised.
+// The parts of SQLite's file format by which a file with a damaged beginning is recognised.
 const (
 	pageBytes   = 4096 // the page size of every database that Skein makes
 	magic       = "SQLite format 3\x00"
@@ -65,8 +65,8 @@ const (
 	pagesLooked = 16
 )
 
-// wasDatabase reports whether a file looks like a database whose first page is damaged: a part of its
-// header is intact, or the pages after the first are pages of tables.
+// wasDatabase reports whether a file looks like a database with a damaged first page. It does if a part of
+// its header is intact, or if most of the pages after the first are pages of tables.
 func wasDatabase(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func wasDatabase(path string) bool {
 	return pages > 0 && 2*tables > pages // the other pages hold long values, or are free
 }
 
-// isTree reports whether a page can be a page of a table or an index, by its head.
+// isTree reports whether a page can be a page of a table or an index, judged by its first bytes.
 func isTree(page []byte) bool {
 	head := 8
 	switch page[0] {

@@ -2,10 +2,10 @@ package sqlite
 
 import "skein.dev/skein/internal/store"
 
-// newKeys reports whether no run has any of the keys. It asks on the writer's connection, which has the pages
-// of the newest keys in its cache, and needs no goroutine for an interrupt. Most keys are new, so most starts
-// need no other connection. It also returns false if it cannot decide: the connection is in use or has
-// failed.
+// newKeys reports whether no run has any of the keys. It reads over the writer's connection, whose cache
+// contains the pages of the newest keys, and needs no goroutine for an interrupt. Most keys are new, so most
+// starts need no other connection. newKeys also returns false if it cannot decide, because the connection is
+// in use or has failed.
 func (d *DB) newKeys(keys []store.RunKey) bool {
 	if !d.mu.TryLock() {
 		return false
@@ -14,7 +14,7 @@ func (d *DB) newKeys(keys []store.RunKey) bool {
 	if d.conn == nil || d.ahead != nil || d.closed.Load() || d.broken.Load() {
 		return false
 	}
-	if len(keys) > 1 { // a transaction, so that the locks of the file are taken only once
+	if len(keys) > 1 { // in a transaction, the locks of the file are taken only once
 		if _, err := d.stmts.beginRead.row().exec(d.conn); err != nil {
 			return false
 		}

@@ -14,10 +14,11 @@ import (
 // lineList is the list of the runs that wait in a line.
 const lineList = "line"
 
-// lineRowMax bounds the runs in a row of a line: when a run leaves, the rest of its row is written again.
+// lineRowMax bounds the runs in one row of a line. The bound is low because the rest of a row is written
+// again when a run leaves it.
 const lineRowMax = 500
 
-// stander is a run in a line, as its claim and its number describe it.
+// stander is a run in a line, given by its claim and its number.
 type stander struct {
 	line  string
 	level dag.Priority
@@ -27,12 +28,12 @@ type stander struct {
 	id    dag.RunID // the id of a run that leaves
 }
 
-// standing returns the position in a line of a run with this claim.
+// standing returns the position in a line of a run with a claim and a number.
 func standing(c *dag.Claim, n int64) stander {
 	return stander{c.Line(), c.Level, c.Asked, c.Kept, n, dag.RunID{}}
 }
 
-// besides orders the runs in lines, and finds runs that one row can hold.
+// besides compares runs so that runs that one row can contain are equal.
 func (s *stander) besides(o *stander) int {
 	return cmp.Or(cmp.Compare(s.line, o.line), cmp.Compare(s.level, o.level), cmp.Compare(s.asked, o.asked), cmp.Compare(s.keeps(), o.keeps()))
 }
@@ -44,8 +45,8 @@ func (s *stander) keeps() int64 {
 	return 0
 }
 
-// lineMoves holds the runs that join or leave lines in the transaction under way. Most runs join at the end
-// of a line and leave at its head. So many moves in a line change only a few rows.
+// lineMoves holds the runs that join or leave lines in the present transaction. Most runs join at the end of
+// a line and leave at its head. So many moves in one line change only a few rows.
 type lineMoves struct {
 	come, leave []stander
 	packed      []byte
@@ -58,7 +59,7 @@ func (m *lineMoves) reset() {
 	m.come, m.leave = m.come[:0], m.leave[:0]
 }
 
-// line puts a run into the line that its claim names, or removes it from its line; see moveLines.
+// line notes that a run joins the line that its claim names, or leaves its line. moveLines writes the moves.
 func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 	in, now := was.InLine(), is.InLine()
 	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {
@@ -84,7 +85,7 @@ func (d *DB) claims(r *dag.RunRow) (packed []byte) {
 	return packed
 }
 
-// moveLines writes the runs that leave lines, then those that join.
+// moveLines writes first the runs that leave lines, then the runs that join.
 func (d *DB) moveLines() error {
 	defer d.moves.reset()
 	if err := eachRow(d.moves.leave, d.leaveLine); err != nil {
@@ -93,7 +94,7 @@ func (d *DB) moveLines() error {
 	return eachRow(d.moves.come, d.comeToLine)
 }
 
-// comeToLine writes a row of joining runs.
+// comeToLine writes a row of runs that join a line.
 func (d *DB) comeToLine(come []stander) error {
 	numbers := func(yield func(int64) bool) {
 		for i := range come {
@@ -107,7 +108,7 @@ func (d *DB) comeToLine(come []stander) error {
 		int(int64(len(come))).blob(d.moves.pack(numbers)).one(d.conn)
 }
 
-// eachRow shows the runs that one row can hold, in the order of their numbers.
+// eachRow calls see for the runs that one row can contain, in the order of their numbers.
 func eachRow(all []stander, see func([]stander) error) error {
 	slices.SortFunc(all, func(a, b stander) int { return cmp.Or(a.besides(&b), cmp.Compare(a.run, b.run)) })
 	for len(all) > 0 {
@@ -123,14 +124,14 @@ func eachRow(all []stander, see func([]stander) error) error {
 	return nil
 }
 
-// lineRow is a row of a line: the rising numbers of its runs.
+// lineRow is a row of a line, with the rising numbers of its runs.
 type lineRow struct {
-	first int64 // the value in the row
+	first int64 // the first number, as the row has it
 	runs  []int64
 }
 
-// leaveLine removes runs from the rows in which they joined. It refuses the transaction if a run is in no
-// row, which means that a row is damaged.
+// leaveLine removes runs from the rows of their lines. If a run is in no row, the row is damaged, and
+// leaveLine refuses the transaction.
 func (d *DB) leaveLine(leave []stander) error {
 	s := &leave[0]
 	var rows []lineRow
@@ -165,7 +166,7 @@ func (d *DB) leaveLine(leave []stander) error {
 	return err
 }
 
-// rewriteLine writes the remaining runs of a row.
+// rewriteLine writes the runs that remain in a row.
 func (d *DB) rewriteLine(s *stander, r *lineRow) error {
 	if len(r.runs) == 0 {
 		return d.stmts.dropLine.row().text(s.line).int(int64(s.level)).int(int64(s.asked)).int(r.first).one(d.conn)

@@ -34,7 +34,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	return n, nil
 }
 
-// namespaceRefused says why the settings of a namespace were not written.
+// namespaceRefused returns the reason why the settings of a namespace were not written.
 func namespaceRefused(ctx context.Context, e namespaces, n *store.Namespace, err error) error {
 	if all, failed := e.NamespaceList(ctx); failed == nil && n.Revision == 1 && len(all) >= store.NamespacesMax {
 		return fmt.Errorf("there are already %d namespaces, the limit: %w", store.NamespacesMax, store.ErrRefused)
@@ -83,7 +83,7 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (all
 		return nil, err
 	}
 	defer e.d.give(ctx, conn, &err)
-	defer sqlitex.Transaction(conn)(&err) // one instant for all pages
+	defer sqlitex.Transaction(conn)(&err) // all pages are read as of one instant
 	at := map[dag.WorkflowID]int{0: 0}
 	all = []store.WorkflowRuns{{Shard: theShard}}
 	err = e.d.on(conn, "seqOfShard", nil, func(s *sqlite.Stmt) error {
@@ -135,7 +135,8 @@ func writeUses(d *DB, b *store.Batch) error {
 	return writeStocks(d, b)
 }
 
-// writeStocks adds the parameters of new runs to what namespaces keep, and compares that with their quotas.
+// writeStocks adds the parameters of new runs to what namespaces store, and compares the sum with their
+// quotas.
 func writeStocks(d *DB, b *store.Batch) error {
 	for i := range b.Stocks {
 		u := &b.Stocks[i]

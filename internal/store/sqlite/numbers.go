@@ -11,16 +11,17 @@ import (
 // numbersMax bounds the remembered numbers: 6 MiB, of which only used parts are touched.
 const numbersMax = 1 << 18
 
-// numbers remembers the numbers of runs that were written lately, so that their next rows need no look-up.
-// A number never changes. Numbers of a transaction that was rolled back are dropped.
+// numbers remembers the numbers of runs that were written recently, so that writing their next rows needs no
+// look-up. The number of a run never changes. Numbers from a transaction that was rolled back are dropped.
 //
-// The end of its id, which is random, determines the position of a run. The run keeps the position until
-// another run takes it. A transaction asks for thousands of numbers, and a map takes three times as long.
+// The position of a run is determined by the end of its id, which is random. The run stays there until
+// another run takes the position. A transaction looks up thousands of numbers, and a map takes three times as
+// long.
 type numbers struct{ known []knownRun }
 
 type knownRun struct {
 	id dag.RunID
-	n  int64 // 0: the entry is free
+	n  int64 // 0: the position is free
 }
 
 func (m *numbers) place(id dag.RunID) *knownRun {

@@ -30,8 +30,8 @@ func expireAs(ctx context.Context, d *DB, shard dag.ShardID, owner dag.HandlerID
 	return nil
 }
 
-// owns runs a statement that returns the owner of a shard and whether there may be rows to delete. It
-// returns ErrFenced if the owner is another one.
+// owns runs a statement that returns the owner of a shard, and whether there may be rows to delete. It
+// returns ErrFenced if the shard has another owner.
 func owns(ctx context.Context, d *DB, name string, args []any, owner dag.HandlerID) (may bool, err error) {
 	err = d.query(ctx, name, args, func(s *sqlite.Stmt) error {
 		if is := dag.HandlerID(s.ColumnInt64(0)); is != owner {
@@ -43,7 +43,7 @@ func owns(ctx context.Context, d *DB, name string, args []any, owner dag.Handler
 	return may, err
 }
 
-// drop runs a statement that deletes, and returns the number of changed rows.
+// drop runs a statement that deletes, and returns the number of deleted rows.
 func drop(d *DB, name string, args ...any) (int, error) {
 	if err := sqlitex.Execute(d.conn, d.read[name], &sqlitex.ExecOptions{Args: args}); err != nil {
 		return 0, translate(name, err)
@@ -85,7 +85,7 @@ func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireE
 				return err
 			}
 			if n == 0 {
-				continue // the row has changed in the meantime
+				continue // the line has changed meanwhile
 			}
 			did.Gone++
 			day := store.FireDay{}
@@ -109,7 +109,7 @@ func (d *DB) ExpireFires(ctx context.Context, owner dag.HandlerID, x store.FireE
 	return did, nil
 }
 
-// oldFires finds the lines of a page that may be deleted, and the beginning of the next page.
+// oldFires finds the lines of a page that may be deleted, and the cursor of the next page.
 func oldFires(ctx context.Context, d *DB, x *store.FireExpiry) (old []store.Fire, next store.FireKey, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func oldFires(ctx context.Context, d *DB, x *store.FireExpiry) (old []store.Fire
 		var f store.Fire
 		looked++
 		if err := scanFire(s, &f); err != nil {
-			return nil // a damaged line stays; verify names it
+			return nil // a damaged line stays, and verify reports it
 		}
 		last = store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
 		bound := x.Exceptions

@@ -28,8 +28,8 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// give takes a connection back. It returns when all that the connection may have read is on the disk. If
-// that fails or takes longer than ctx, the reading has failed.
+// give takes a connection back. It returns when everything that the connection may have read is on the disk.
+// If that fails or takes longer than ctx, give reports an error for the read.
 func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	d.pool.Put(conn)
 	if failed := d.syncs.wait(ctx); *err == nil {
@@ -37,7 +37,7 @@ func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	}
 }
 
-// query runs a named statement on a connection of its own.
+// query runs a named statement on a connection for reading.
 func (d *DB) query(ctx context.Context, name string, args []any, see func(*sqlite.Stmt) error) (err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func listOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan func(
 type numbered struct {
 	dag.RunRow
 	n      int64
-	packed [][]byte // the packed attempts of the transactions whose history the row has
+	packed [][]byte // the packed attempts of the transactions whose history is in the run's row
 	bad    error    // the row could not be read
 }
 
@@ -165,8 +165,8 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 	return records, nil
 }
 
-// numberOf returns the number of a run. If the run has been deleted, it returns false, and n is the number of
-// the newest run before its id, or 0.
+// numberOf returns the number of a run. If the run was deleted, the result there is false, and n is the number of the
+// newest run with a smaller id, or 0.
 func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, there bool, err error) {
 	err = d.on(conn, "numberBefore", []any{id[:]}, func(s *sqlite.Stmt) error {
 		n, there = s.ColumnInt64(0), s.ColumnInt64(1) != 0
@@ -214,7 +214,7 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.Ru
 	return rows, nil
 }
 
-// limitDefault is the number of rows of a list without a limit, and the most runs of a list.
+// limitDefault is the number of rows of a list without a limit, and the greatest number of runs of a list.
 const limitDefault = 1000
 
 func limitOf(limit int) int {
@@ -231,7 +231,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 		scan = scanAttempt
 	}
 	give := d.give
-	if q.Sparing { // the owner asks for rows that it knows to be on the disk
+	if q.Sparing { // the owner asks only for rows that it knows to be on the disk
 		give = func(_ context.Context, conn *sqlite.Conn, _ *error) { d.pool.Put(conn) }
 	}
 	return ofRun(d, ctx, q.Run, give, func(conn *sqlite.Conn, r *numbered) ([]dag.AttemptRow, error) {
@@ -254,8 +254,8 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. It reads the packed ones first. If an attempt gets its row in
-// between, the row counts.
+// attemptsOn reads the attempts of a run. It reads the packed attempts first. If an attempt gets its row in
+// between, the row is used.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	parts, err := d.packedOn(conn, r)
 	if err != nil {
@@ -277,9 +277,9 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	return append(between, r.packed...), err
 }
 
-// packedOf is packedOn for the task of a query. It leaves out most packed transactions without the task,
-// because a run of 100,000 tasks has thousands of them. It stops at the end of the attempt that the query
-// names.
+// packedOf is like packedOn, for the task of a query. A run of 100,000 tasks has thousands of packed
+// transactions, so packedOf leaves out most of those without the task. It stops at the end of the attempt
+// that the query names.
 func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][]byte, error) {
 	ends := func(b []byte) bool { return q.Token != 0 && packed.HasEnd(b, q.Task, q.Token) }
 	if slices.ContainsFunc(r.packed, ends) {
@@ -312,7 +312,7 @@ func (d *DB) Events(ctx context.Context, run dag.RunID, after int64, limit int) 
 	})
 }
 
-// ofRun reads rows that refer to the number of a run. A missing run has none.
+// ofRun reads rows that refer to the number of a run. If the run does not exist, it returns none.
 func ofRun[T any](d *DB, ctx context.Context, id dag.RunID, give func(context.Context, *sqlite.Conn, *error), read func(*sqlite.Conn, *numbered) ([]T, error)) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

@@ -23,11 +23,11 @@ type expired struct {
 	key, user string
 	state     string
 	day       int32 // the day of the run's end
-	again     bool  // the run may have ended more than once
+	again     bool  // the run may have ended several times
 	tags      dag.Tags
 }
 
-// posOf is the position of the run with a number.
+// posOf returns the position of the run with a number.
 func posOf(n int64) (p store.RunPos) {
 	if n > 0 {
 		binary.BigEndian.PutUint64(p[8:], uint64(n))
@@ -35,7 +35,7 @@ func posOf(n int64) (p store.RunPos) {
 	return p
 }
 
-// numberAt is the number of the run at a position; 0 means before all runs.
+// numberAt returns the number of the run at a position; 0 means before all runs.
 func numberAt(p store.RunPos) int64 { return int64(binary.BigEndian.Uint64(p[8:]) & math.MaxInt64) }
 
 // FinishedBut implements store.Retention.
@@ -49,8 +49,8 @@ func (d *DB) FinishedBut(ctx context.Context, w dag.WorkflowID, keep int) (_ sto
 	return posOf(n), err
 }
 
-// Expire implements store.Retention. A read-only connection finds the runs that may be deleted; the deletion
-// checks them again.
+// Expire implements store.Retention. A read-only connection finds the runs that may be deleted, and the
+// transaction that deletes them checks them again.
 func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (store.Expired, error) {
 	if _, err := owns(ctx, d, "holderOfShard", []any{int64(x.Shard)}, owner); err != nil {
 		return store.Expired{}, err
@@ -82,7 +82,7 @@ func (d *DB) Expire(ctx context.Context, owner dag.HandlerID, x store.Expiry) (s
 
 func (d *DB) expire(r *expired, x *store.Expiry) error {
 	w := x.Workflow
-	// If a run has begun again in between, the transaction fails. The next call leaves that run out.
+	// If a run has begun again in between, the transaction fails. The next call then leaves out that run.
 	if err := d.stmts.expireRun.row().int(r.n).text(r.state).one(d.conn); err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ func (d *DB) expire(r *expired, x *store.Expiry) error {
 	return err
 }
 
-// oldRuns finds runs that may be deleted, the oldest first. did is the position up to which it has searched.
+// oldRuns finds runs that may be deleted, the oldest first. did.Next is the position up to which it has
+// searched.
 func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did store.Expired, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -165,8 +166,8 @@ func oldRuns(ctx context.Context, d *DB, x *store.Expiry) (all []expired, did st
 	return all, did, err
 }
 
-// newestBut returns the number of the newest finished run of a workflow that is not among the newest keep.
-// It returns 0 if there is no such run. It reads only lists, which hold 2,048 runs on a page.
+// newestBut returns the number of the newest finished run of a workflow that is not among the newest keep. It
+// returns 0 if there is no such run. It reads only pages of lists, with 2,048 runs each.
 func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int64, err error) {
 	err = d.on(conn, "rollFinished", []any{workflowList(w), activeList}, func(s *sqlite.Stmt) error {
 		words, err := finishedBits(s)
@@ -197,7 +198,7 @@ func newestBut(d *DB, conn *sqlite.Conn, w dag.WorkflowID, keep int) (found int6
 	return found, err
 }
 
-// finishedBits reads a page of a list without the runs that have not ended.
+// finishedBits reads a page of a list and removes the runs that have not ended.
 func finishedBits(s *sqlite.Stmt) (words packed.Page, err error) {
 	if words, err = readBits(s, 1); err != nil || s.ColumnType(2) == sqlite.TypeNull {
 		return words, err
@@ -209,8 +210,8 @@ func finishedBits(s *sqlite.Stmt) (words packed.Page, err error) {
 	return words, err
 }
 
-// ExpireVersions implements store.Retention. A reader looks at the runs. A run that begins in between has a
-// newer version than the deleted ones.
+// ExpireVersions implements store.Retention. A reader finds the oldest version that runs use. A run that
+// begins in between uses a newer version than the deleted ones.
 func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.VersionExpiry) (int, error) {
 	keep := int64(max(x.Keep, 1))
 	may, err := owns(ctx, d, "versionsMayGo", []any{int64(x.Shard), int64(x.Workflow), keep}, owner)
@@ -228,7 +229,7 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 		if err := d.stmts.holdShard.row().int(int64(x.Shard)).int(int64(owner)).one(d.conn); err != nil {
 			return err
 		}
-		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both statements see the same versions
+		for _, s := range []*stmt{d.stmts.expireFiles, d.stmts.expireVersions} { // both statements select the same versions
 			if n, err = s.row().int(int64(x.Workflow)).int(least).int(int64(x.Superseded)).int(int64(x.Limit)).int(keep).exec(d.conn); err != nil {
 				return err
 			}

@@ -26,7 +26,8 @@ func userList(user string) string          { return "u/" + user }
 // tagList is the list of the runs that have a tag, KEY=VALUE.
 func tagList(tag string) string { return "t/" + tag }
 
-// tagsIn returns the tags in the packed origin of a run. A damaged one has none; verify names it.
+// tagsIn returns the tags in the packed origin of a run. It returns none for a damaged origin, and verify
+// reports the damage.
 func tagsIn(fire []byte) dag.Tags {
 	f, err := dag.UnpackFire(fire)
 	if err != nil || f == nil {
@@ -35,8 +36,8 @@ func tagsIn(fire []byte) dag.Tags {
 	return f.Tags
 }
 
-// lastLists holds the lists of the run that was inserted last: most runs of a transaction have the same
-// workflow and user.
+// lastLists holds the names of the lists of the last inserted run, because most runs of a transaction have
+// the same workflow and user.
 type lastLists struct {
 	workflow, user string
 	w              dag.WorkflowID
@@ -57,7 +58,7 @@ type rollKey struct {
 	page int64
 }
 
-// rollPage is a page in the form that it has when the transaction commits.
+// rollPage is a page as it will be when the transaction commits.
 type rollPage struct {
 	bits  packed.Page
 	dirty bool
@@ -71,7 +72,7 @@ type rolls struct {
 
 func (m *rolls) reset() { m.pages, m.dirty = nil, m.dirty[:0] }
 
-// enlist puts a run on a list or removes it, inside the transaction.
+// enlist puts a run on a list or removes it, inside of the transaction.
 func (d *DB) enlist(list string, n int64, on bool) error {
 	key := rollKey{list, n / packed.PageRuns}
 	p := d.rolls.pages[key]
@@ -128,8 +129,8 @@ func (d *DB) loadRoll(key rollKey) (*rollPage, error) {
 	return p, nil
 }
 
-// writeRolls writes the pages that the transaction has changed. It deletes empty pages, so the work of a
-// reader of the unfinished runs does not grow with history.
+// writeRolls writes the pages that the transaction has changed. It deletes empty pages, so that the work of a
+// reader of the unfinished runs does not grow with the history.
 func (d *DB) writeRolls() error {
 	for _, key := range d.rolls.dirty {
 		p := d.rolls.pages[key]
@@ -159,7 +160,7 @@ func readBits(s *sqlite.Stmt, col int) (words packed.Page, err error) {
 	return packed.UnpackPage(&raw), nil
 }
 
-// walkUp shows the runs of a list in rising order, from a number on, until see returns false.
+// walkUp calls see for the runs of a list in rising order, from a number on, until see returns false.
 func (d *DB) walkUp(conn *sqlite.Conn, list string, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", list, from, func(page int64, words *packed.Page) (bool, error) {
 		return upwards(page, words, from, see)
@@ -170,8 +171,8 @@ func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	return d.walkUp(conn, activeList, from, see)
 }
 
-// walkMoving is walkActive without the runs that wait in a line. Leaving them out costs the reading of two
-// bitmaps.
+// walkMoving is like walkActive, without the runs that wait in a line. Leaving them out costs reading a
+// second bitmap.
 func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *packed.Page) (bool, error) {
 		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {
@@ -188,8 +189,8 @@ func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	})
 }
 
-// upwards shows the runs of a page in rising order, from a number on. more is false if see has returned
-// false.
+// upwards calls see for the runs of a page in rising order, from a number on. more is false if see has
+// returned false.
 func upwards(page int64, words *packed.Page, from int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := range words {
 		for left := words[w]; left != 0; left &= left - 1 {
@@ -205,8 +206,8 @@ func upwards(page int64, words *packed.Page, from int64, see func(n int64) (bool
 	return true, nil
 }
 
-// downwards shows the runs of a page in falling order, below a number. more is false if see has returned
-// false.
+// downwards calls see for the runs of a page in falling order, below a number. more is false if see has
+// returned false.
 func downwards(page int64, words *packed.Page, below int64, see func(n int64) (bool, error)) (more bool, err error) {
 	for w := len(words) - 1; w >= 0; w-- {
 		for left := words[w]; left != 0; {

@@ -60,7 +60,8 @@ func (e rotations) JoinToken(ctx context.Context, j store.Joining) (t store.Toke
 		}
 		i := slices.IndexFunc(all, func(o store.Token) bool { return bytes.Equal(o.Hash, j.Hash) })
 		switch {
-		case i >= 0 && all[i].Invite == j.Invite && all[i].Name == j.Name && all[i].Revoked == 0: // the answer was lost
+		// an earlier call has joined, and its answer was lost
+		case i >= 0 && all[i].Invite == j.Invite && all[i].Name == j.Name && all[i].Revoked == 0:
 			_, err = d.stmts.renewToken.row().int(all[i].ID).int(-1).int(int64(now + j.Life)).exec(d.conn)
 		case i >= 0 || store.Joinable(all, &j, now) != nil:
 			return store.NotJoined(all, &j, now)

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// lookMax bounds the number of rows that one page of runs looks at.
+	// lookMax bounds the number of rows that are read for one page of runs.
 	lookMax = 10_000
-	// rollLookMax bounds the number of pages of lists that one page of runs reads. These pages cover 8,000,000
-	// runs.
+	// rollLookMax bounds the number of pages of lists that are read for one page of runs. These pages cover
+	// 8,000,000 runs.
 	rollLookMax = 4096
 )
 
-// choice names the lists of the selected runs. A selected run is on each list of all, on one of some
-// unless some is empty, and on none of not.
+// choice names the lists that select runs. A selected run is on each list of all. It is on at least one list
+// of some, unless some is empty. It is on no list of not.
 type choice struct {
 	all, some, not []string
-	exact          bool // the lists alone answer the query
+	exact          bool // the lists alone answer the query, without reading runs
 }
 
 // choiceOf chooses the lists for a query.
@@ -75,8 +75,8 @@ func choiceOf(q *store.RunQuery, states []string) (c choice) {
 // free reports whether no list limits the choice.
 func (c *choice) free() bool { return len(c.all)+len(c.some) == 0 }
 
-// pageBelow returns the greatest page, up to the given one, on which the choice can have runs. It returns -1
-// if there is no such page.
+// pageBelow returns the greatest page, up to the given one, on which the choice may have runs. It returns -1
+// if there is none.
 func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) {
 	below := func(list string, page int64) (at int64, err error) {
 		at = -1
@@ -86,7 +86,7 @@ func (d *DB) pageBelow(conn *sqlite.Conn, c *choice, page int64) (int64, error) 
 		})
 		return at, err
 	}
-	for { // the limit falls in each round
+	for { // each round lowers the limit
 		at := page
 		for _, list := range c.all {
 			var err error
@@ -157,13 +157,13 @@ func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words packed.Page
 	return words, nil
 }
 
-// end is the reason for which a walk over runs has ended.
+// end is the reason why a walk over runs has ended.
 type end struct {
 	enough bool  // see said stop
-	page   int64 // the last page that was read, if there may be further pages below it; else 0
+	page   int64 // the last page that was read, if there may be further pages below it; otherwise 0
 }
 
-// pages shows the pages of a choice that can have runs, in falling order.
+// pages calls see for the pages on which the choice may have runs, in falling order.
 func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64, words *packed.Page) (bool, error)) (e end, err error) {
 	for looked := 0; from >= 0; looked++ {
 		page, err := d.pageBelow(conn, c, from)
@@ -185,8 +185,8 @@ func (d *DB) pages(conn *sqlite.Conn, c *choice, from int64, see func(page int64
 	return end{}, nil
 }
 
-// newest shows rows of runs in falling order of their numbers, from below the number below down to floor,
-// until see returns false.
+// newest calls see for rows of runs in falling order of their numbers, from just below the number below down
+// to floor, until see returns false.
 func (d *DB) newest(conn *sqlite.Conn, c *choice, below, floor int64, see func(*sqlite.Stmt) (bool, error)) (end, error) {
 	enough := false
 	row := func(s *sqlite.Stmt) error {
@@ -267,8 +267,8 @@ func (l *listing) bounds() (floor, below int64, err error) {
 	return floor, below, err
 }
 
-// numberSince returns the least number of a run that was created at or after an instant, or a number
-// beyond all runs. Numbers rise with time, as far as the clock does.
+// numberSince returns the least number of a run that was created at or after an instant, or a number beyond
+// all runs. Numbers rise with time, as long as the clock rises.
 func (l *listing) numberSince(at dag.Micros) (n int64, err error) {
 	var low, high int64
 	err = l.on(l.conn, "numbersOfRuns", nil, func(s *sqlite.Stmt) error {
@@ -347,8 +347,8 @@ func (l *listing) page() (page store.RunPage, err error) {
 	return page, err
 }
 
-// row reads a row into r and reports whether the query selects it. A damaged row does not hide the others;
-// verify names it.
+// row reads a row into r, and reports whether the query selects it. It skips a damaged row, so that the row
+// does not hide others; verify reports the damage.
 func (l *listing) row(s *sqlite.Stmt, r *dag.RunRow) (fits bool, err error) {
 	if len(l.states) > 0 && !slices.Contains(l.states, s.ColumnText(colState)) {
 		return false, nil
@@ -366,7 +366,7 @@ func (l *listing) row(s *sqlite.Stmt, r *dag.RunRow) (fits bool, err error) {
 	return err == nil && l.q.Fits(r, l.states, &l.names), err
 }
 
-// learn reads the names that the query needs of a run.
+// learn reads those names of a run that the query needs.
 func (l *listing) learn(r *dag.RunRow) (err error) {
 	workflows, nodes := l.q.Names()
 	if _, known := l.names.Workflows[r.Workflow]; workflows && !known {

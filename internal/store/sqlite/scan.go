@@ -10,15 +10,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The columns of table run that queries look at before they scan a row.
+// The columns of table run that queries read before they scan a row.
 const (
 	colNumber  = 0
 	colID      = 1
 	colParams  = 10
 	colCreated = 11
 	colState   = 15
-	colFire    = 31 // and claim behind it
-	colHands   = 33 // ends and hands_begun behind it
+	colFire    = 31 // followed by claim
+	colHands   = 33 // followed by hands_begun
 )
 
 // row reads columns in order.
@@ -61,7 +61,7 @@ func (r *row) id() dag.RunID {
 	return id
 }
 
-// word reads a text of a closed set.
+// word reads a text of a closed set, such as a state.
 func word[T any](r *row, parse func(string) (T, bool)) T {
 	text := r.text()
 	v, ok := parse(text)

@@ -71,8 +71,8 @@ func (d *DB) insertTrigger(t *store.Trigger) error {
 	return d.hear(t)
 }
 
-// updateTrigger first tries the form of nearly all updates: a fire, which changes no column that other
-// tables depend on.
+// updateTrigger first tries the form of nearly all updates: a fire changes no column on which other tables
+// depend.
 func (d *DB) updateTrigger(t *store.Trigger) error {
 	hears, err := packed.PackHears(t.On, checkText)
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *DB) fires(c *store.ScheduleChanges) error {
 	return nil
 }
 
-// fireState binds a line.
+// fireState binds the columns of a line that can change.
 func fireState(s *stmt, f *store.Fire) *stmt {
 	s.row().int(int64(f.Workflow)).text(f.Trigger).int(int64(f.At)).text(f.Key).int(int64(f.Last)).int(f.Count).
 		text(f.Outcome).text(f.Reason)

@@ -21,8 +21,8 @@ var scheduleKinds = []string{"cron", "every", "at", "daily", "weekly", "monthly"
 // pageOf bounds lists for which the contract has a bound.
 func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
-// legible reads those rows of a statement that are not damaged. A damaged row must neither hide the other
-// rows nor prevent their fires; verify names it.
+// legible reads the rows of a statement, and leaves out damaged ones. A damaged row must not hide the other
+// rows or prevent their fires. verify reports the damage.
 func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func legibleOn[T any](d *DB, conn *sqlite.Conn, name string, args []any, scan fu
 	return all, err
 }
 
-// Clock implements store.Schedules. It is the clock of the machine.
+// Clock implements store.Schedules. It returns the clock of the machine.
 func (d *DB) Clock(ctx context.Context) (dag.Micros, error) {
 	if err := ctx.Err(); err != nil || d.closed.Load() {
 		return 0, fmt.Errorf("clock: %w: %w", store.ErrUnavailable, cmp.Or(err, errClosed))
@@ -146,7 +146,7 @@ func (d *DB) FireByKey(ctx context.Context, k store.TriggerKey, at dag.Micros, k
 	return f, err
 }
 
-// newestFireKey is greater than the key of every line. A list without a cursor begins there.
+// newestFireKey is greater than the key of any line. A list without a cursor begins there.
 var newestFireKey = store.FireKey{Decided: math.MaxInt64, Workflow: math.MaxInt64, Trigger: "\U0010ffff", At: math.MaxInt64, Key: "\U0010ffff"}
 
 // Fires implements store.Schedules.
@@ -199,7 +199,7 @@ func (d *DB) RunsAt(ctx context.Context, w dag.WorkflowID, instant dag.Micros) (
 	})
 }
 
-// corrupt is an error that a scan has found.
+// corrupt returns the error that a scan has found.
 func (r *row) corrupt(what string) error {
 	if r.bad == nil {
 		return nil

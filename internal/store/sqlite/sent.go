@@ -48,7 +48,7 @@ func (e sentEvents) AddEvents(ctx context.Context, events []store.SentEvent) (ad
 	return added, err
 }
 
-// sentOf finds an event over the connection that writes.
+// sentOf finds an event over the connection of the writer.
 func sentOf(d *DB, ev *store.SentEvent) (is store.EventAdded, err error) {
 	err = sqlitex.Execute(d.conn, d.read["sentOf"], &sqlitex.ExecOptions{Args: []any{ev.Namespace, ev.Source, ev.ID}, ResultFunc: func(s *sqlite.Stmt) error {
 		is = store.EventAdded{Seq: s.ColumnInt64(0), Received: dag.Micros(s.ColumnInt64(1)), Existing: true}
@@ -101,7 +101,7 @@ func (e sentEvents) EventsUntil(ctx context.Context, at dag.Micros) (int64, erro
 	return ends[0], err
 }
 
-// one reads up to two numbers.
+// one runs a statement that returns up to two numbers.
 func one(d *DB, ctx context.Context, name string, args []any) ([2]int64, error) {
 	return first(d, ctx, name, args, func(s *sqlite.Stmt, n *[2]int64) error {
 		for i := range s.ColumnCount() {

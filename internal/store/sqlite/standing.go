@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// Standing implements store.Sweeps: two statements for a page.
+// Standing implements store.Sweeps. It runs two statements for a page.
 func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, limit int) (_ []store.Standing, err error) {
 	if shard != theShard {
 		return nil, nil
@@ -71,7 +71,7 @@ func (d *DB) Standing(ctx context.Context, shard dag.ShardID, after dag.RunID, l
 	return all, err
 }
 
-// scanStanding records damage in the row: it concerns that run only.
+// scanStanding records a damaged row in r, because the damage concerns only that run.
 func scanStanding(s *sqlite.Stmt, r *store.Standing) {
 	c := row{s: s, col: 1}
 	r.Run, r.Shard, r.Workflow = c.id(), dag.ShardID(c.int()), dag.WorkflowID(c.int())

@@ -13,7 +13,7 @@ import (
 const (
 	// formatStates is the first format with lists of the unsuccessful runs.
 	formatStates = 10
-	// statesStep is the number of run numbers that one transaction of listStates looks at.
+	// statesStep is the number of run numbers that one transaction of listStates covers.
 	statesStep = 64 * packed.PageRuns
 )
 

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// stmt is a prepared statement of the writer that binds by position. Values that repeat from row to row
-// (states, users, handlers, zeroes) are bound once: SQLite keeps a binding until it is replaced, and each
+// stmt is a prepared statement of the writer that binds by position. It binds values that repeat from row to
+// row (states, users, handlers, zeroes) only once. SQLite keeps a binding until it is replaced, and each
 // binding of a text allocates memory in SQLite.
 type stmt struct {
 	*sqlite.Stmt
@@ -36,10 +36,10 @@ const (
 	boundText
 )
 
-// prepare prepares a statement that SQLite knows to be kept. Its program then does not occupy the few
-// blocks of memory that a connection has for the work of a step. Otherwise each step would take its
-// cursors from the heap, which may map and unmap a page every time. The name makes the text unique,
-// because the connection returns the same statement for the same text.
+// prepare prepares a statement with the hint that it will be kept. Without the hint, the program of the
+// statement would occupy the few blocks of memory that a connection has for the work of a step, and each step
+// would take its cursors from the heap, which may map and unmap a page every time. The name makes the text
+// unique, because the connection returns the same statement for the same text.
 func prepare(conn *sqlite.Conn, name string, from map[string]string) (*stmt, error) {
 	if from[name] == "" {
 		return nil, fmt.Errorf("there is no statement %s", name)
@@ -57,7 +57,7 @@ func (s *stmt) row() *stmt {
 	return s
 }
 
-// keeps reports whether the next position already has this value, and records the value.
+// keeps reports whether the next position already has this value. It records the value.
 func (s *stmt) keeps(v bound) bool {
 	s.pos++
 	if s.last[s.pos-1] == v {
@@ -85,7 +85,7 @@ func (s *stmt) text(v string) *stmt {
 	return s
 }
 
-// textOrNull binds NULL for "".
+// textOrNull binds a text, or NULL for "".
 func (s *stmt) textOrNull(v string) *stmt {
 	if v == "" {
 		return s.null()
@@ -100,7 +100,7 @@ func (s *stmt) null() *stmt {
 	return s
 }
 
-// blob binds NULL for nil.
+// blob binds bytes, or NULL for nil.
 func (s *stmt) blob(v []byte) *stmt {
 	if v == nil {
 		return s.null()
@@ -129,7 +129,7 @@ func (s *stmt) exec(conn *sqlite.Conn) (int, error) {
 	return conn.Changes(), nil
 }
 
-// each shows the rows of the statement.
+// each calls see for the rows of the statement.
 func (s *stmt) each(see func(row) error) error {
 	for {
 		more, err := s.Step()
@@ -142,7 +142,7 @@ func (s *stmt) each(see func(row) error) error {
 	}
 }
 
-// one runs a guarded statement, which must change one row.
+// one runs a guarded statement. It returns an error unless the statement has changed one row.
 func (s *stmt) one(conn *sqlite.Conn) error {
 	n, err := s.exec(conn)
 	if err == nil && n != 1 {

@@ -12,30 +12,30 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The writer's connection does not sync the log at a COMMIT (synchronous NORMAL). This file syncs it, so
-// that the next transaction can run meanwhile. A commit returns when its sync is done, and so does every
-// reader that may have read its rows.
+// The writer's connection does not sync the log at a COMMIT (synchronous NORMAL). This file syncs it, so that
+// the next transaction can run meanwhile. A commit returns when its sync is done. A reader returns when
+// everything that it may have read is synced.
 //
 // After a failed sync it is unknown which part of the log is on the disk, and the content of the log may
-// still change: the kernel treats pages that it could not write as written, and may read them back in
-// their earlier state. So this DB ends (store.ErrLost). It copies nothing more of its log into the
-// database. The next process that opens the database writes the log again before SQLite determines, by its
+// still change: the kernel treats pages that it could not write as written, and may later read them in their
+// earlier state. So this DB ends (store.ErrLost), and copies nothing more from its log into the database. The
+// next process that opens the database first writes the log again. Only then does SQLite determine, by
 // checksums, which part of the log is intact.
 
 // syncs counts the commits, and the commits that are on the disk.
 type syncs struct {
-	written atomic.Uint64 // the number of commits, including those that are being written into the log
+	written atomic.Uint64 // the number of commits, including one that is being written into the log
 	mu      sync.Mutex    // protects following fields
 	done    uint64
 	lost    error         // a sync has failed
-	gone    chan struct{} // closed when a sync has failed; nil until a caller needs it
-	more    chan struct{} // closed when one of the fields above changes; nil: no call waits
+	gone    chan struct{} // closed when a sync has failed; nil until it is needed
+	more    chan struct{} // closed when one of the fields above changes; nil: no call waits for a change
 }
 
-// write gives a commit its number, before another connection can read it.
+// write gives a commit its number. It must be called before another connection can read the commit.
 func (s *syncs) write() uint64 { return s.written.Add(1) }
 
-// over records that a commit and all commits before it are on the disk.
+// over records that a commit, and all commits before it, are on the disk.
 func (s *syncs) over(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *syncs) over(n uint64) {
 	s.tell()
 }
 
-// lose is called when a sync has failed. It records the error, and wakes all that wait for a sync.
+// lose records that a sync has failed, and wakes all calls that wait for a sync.
 func (s *syncs) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *syncs) tell() {
 }
 
 // state reports whether a commit is on the disk, or returns the reason why it may never be. If neither is
-// known, it returns a channel to wait for.
+// known yet, it returns a channel that is closed at the next change.
 func (s *syncs) state(n uint64) (done bool, lost error, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,12 +113,14 @@ func unsynced(lost error) error {
 
 // walFile is the log, opened to sync it.
 type walFile struct {
-	f  *os.File
-	mu sync.Mutex // one sync at a time, because the kernel reports a lost write only once, to one of several syncs
+	f *os.File
+	// held during a sync, because the kernel reports a lost write only once, to one of several concurrent
+	// syncs
+	mu sync.Mutex
 }
 
-// restoreLog writes and syncs the log of an earlier process again before the log is read. That process may
-// have been killed before it synced the log, or may have ended because a sync failed.
+// restoreLog writes the log of an earlier process again and syncs it, before the log is read. That process
+// may have been killed before it synced the log, or may have ended because a sync failed.
 func (d *DB) restoreLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -153,7 +155,7 @@ func rewrite(f *os.File) error {
 	}
 }
 
-// openLog opens the log. It exists since the first transaction.
+// openLog opens the log, which exists since the first transaction.
 func (d *DB) openLog() error {
 	f, err := os.OpenFile(d.path+"-wal", os.O_RDWR, 0)
 	if err == nil {

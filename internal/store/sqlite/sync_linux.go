@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData syncs the content of a file, and the parts of its inode that are needed to read it, which
-// excludes its times.
+// syncData syncs the content of a file and those parts of its inode that are needed to read it. It does not
+// sync the times of the file.
 func syncData(f *os.File) error {
 	c, err := f.SyscallConn()
 	if err != nil {

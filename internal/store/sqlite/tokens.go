@@ -57,7 +57,7 @@ func (d *DB) RevokeToken(ctx context.Context, id int64, more ...int64) error {
 	})
 }
 
-// changeBeside makes a change that is independent of shards.
+// changeBeside makes a change that belongs to no shard.
 func (d *DB) changeBeside(ctx context.Context, what string, change func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)

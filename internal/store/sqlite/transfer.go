@@ -60,7 +60,7 @@ func readHead(conn *sqlite.Conn, sql map[string]string) (h store.Head, err error
 	return h, err
 }
 
-// each shows the rows of a statement. The errors of see are returned without changes.
+// each calls see for the rows of a statement. It returns the errors of see without changes.
 func each(conn *sqlite.Conn, name, sql string, see func(*sqlite.Stmt) error) error {
 	var own error
 	err := sqlitex.Execute(conn, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
@@ -202,7 +202,7 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 		if err := fill(&in); err != nil {
 			return err
 		}
-		if _, err := in.stmts["importStock"].row().exec(d.conn); err != nil { // the database counts the other rows
+		if _, err := in.stmts["importStock"].row().exec(d.conn); err != nil { // triggers of the database count the other rows
 			return err
 		}
 		return d.writeRolls()
@@ -260,7 +260,8 @@ func (in *importer) Row(t *store.Table, values []store.Value) error {
 	for i := range values {
 		v, c := &values[i], &t.Columns[i]
 		switch {
-		case c.Name == "run" && (t.Name == "attempt" || t.Name == "event" || t.Name == "line"): // refers to a run by its number
+		// the value is the id of a run, and the column has the run's number
+		case c.Name == "run" && (t.Name == "attempt" || t.Name == "event" || t.Name == "line"):
 			n, err := in.number(v.Bytes)
 			if err != nil {
 				return err
@@ -335,5 +336,5 @@ func (in *importer) list(t *store.Table, values []store.Value) error {
 	return nil
 }
 
-// Bad implements store.Rows: nothing is written.
+// Bad implements store.Rows. It writes nothing.
 func (in *importer) Bad(*store.Table, string, string) error { return nil }

@@ -34,17 +34,17 @@ const (
 // PatroniOptions describe a cluster under Patroni.
 type PatroniOptions struct {
 	Synchronous bool          // a commit waits until one standby has it
-	TTL         time.Duration // the leader may be silent for so long; Patroni's default is 30 s
+	TTL         time.Duration // how long the leader may be silent; Patroni's default is 30 s
 	Etcd        Place         // the server of the registry
 	Servers     []Place
 }
 
 // Patroni is a PostgreSQL cluster that elects its primary itself, run by Debian's packages patroni and
-// etcd-server. Its methods are for one goroutine at a time.
+// etcd-server. Only one goroutine may use it at a time.
 type Patroni struct {
 	Servers []*PatroniServer
 	options PatroniOptions
-	home    *Server // only the owner of the folder; no server runs in it
+	home    *Server // owns only the folder; no server runs in it
 	etcd    *exec.Cmd
 }
 
@@ -65,8 +65,8 @@ for f in "$1"/*/data/postmaster.pid; do
 done
 rm -rf -- "$1"`
 
-// StartPatroni makes a cluster and waits until all of its servers stream. It is gone at the end of the test.
-// If Patroni or etcd is not installed, the test is skipped.
+// StartPatroni makes a cluster and waits until all of its servers stream. It removes the cluster at the end
+// of the test. If Patroni or etcd is not installed, the test is skipped.
 func StartPatroni(t testing.TB, o PatroniOptions) *Patroni {
 	t.Helper()
 	for _, program := range []string{"patroni", "etcd"} {
@@ -245,8 +245,8 @@ func (p *Patroni) Leader() *PatroniServer {
 	return nil
 }
 
-// Whole waits until each living server but the primary streams from the primary. If the cluster is
-// synchronous, it waits until one of them is.
+// Whole waits until each living server except the primary streams from the primary. In a synchronous cluster
+// it waits until one of them is the synchronous standby.
 func (p *Patroni) Whole() error {
 	standbys := -1
 	for _, s := range p.Servers {
@@ -266,7 +266,7 @@ func (p *Patroni) Whole() error {
 	})
 }
 
-// until asks until the answer is yes.
+// until polls until is returns true.
 func (p *Patroni) until(what string, is func() bool) error {
 	for began := time.Now(); !is(); time.Sleep(poll) {
 		if time.Since(began) > untilMax {
@@ -276,7 +276,7 @@ func (p *Patroni) until(what string, is func() bool) error {
 	return nil
 }
 
-// SetSynchronous changes whether commits wait for a standby, and waits until they do, or do not.
+// SetSynchronous changes whether commits wait for a standby. It waits until the change has taken effect.
 func (p *Patroni) SetSynchronous(on bool) error {
 	leader := p.Leader()
 	if leader == nil {

@@ -1,15 +1,15 @@
 //go:build linux
 
-// Package pgtest gives tests and benchmarks a PostgreSQL server of their own. The server is made in a
-// temporary folder, and listens on a Unix socket and a loopback port. Tests of faults can kill it and start
-// it again. It ends with the process that started it, however that process ends.
+// Package pgtest starts a PostgreSQL server for tests and benchmarks. The server is made in a temporary
+// folder, and listens on a Unix socket and a loopback port. Tests of faults can kill it and start it again.
+// It ends with the process that started it, however that process ends.
 //
 //	var server *pgtest.Server // of this test binary
 //
 //	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server, pgtest.Options{})) }
 //
-// It needs the programs of PostgreSQL 14 or newer (on Debian: apt-get install postgresql)
-// and does not touch a server that may run already.
+// It needs the programs of PostgreSQL 14 or newer (on Debian: apt-get install postgresql) and does not touch
+// a server that may run already.
 package pgtest
 
 import (
@@ -40,9 +40,9 @@ const (
 	poll = 5 * time.Millisecond
 	// Superuser is the user that the server was made for. It needs no password.
 	Superuser = "skein"
-	// loopback is the address of a server that has no machine of its own.
+	// loopback is the address of a server on this machine.
 	loopback = "127.0.0.1"
-	// Locked is a user with the password "right". The server asks for it on the loopback port only.
+	// Locked is a user with the password "right". The server asks for the password only on the loopback port.
 	Locked = "locked"
 )
 
@@ -74,7 +74,7 @@ func (p *Place) within(do func() error) error {
 
 func (p *Place) host() string { return cmp.Or(p.Address, loopback) }
 
-// Server is a PostgreSQL server. Its methods are for one goroutine at a time.
+// Server is a PostgreSQL server. Only one goroutine may use it at a time.
 type Server struct {
 	bin     string // folder of the programs
 	dir     string // folder of everything
@@ -101,7 +101,7 @@ func Start(o Options) (*Server, error) {
 	return s, s.guarded(func() error { return s.make(o) })
 }
 
-// guarded fills the server's folder. If that fails, the server leaves nothing.
+// guarded fills the server's folder. If that fails, it ends the server and removes the folder.
 func (s *Server) guarded(fill func() error) error {
 	if err := s.guard(janitor); err != nil {
 		return errors.Join(err, os.RemoveAll(s.dir))

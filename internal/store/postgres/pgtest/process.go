@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// janitor waits until every other end of its input is closed, which happens also when the test was killed.
-// Then it ends the server and removes its folder.
+// janitor is a script. It waits until the other end of its input is closed, which also happens when the test
+// is killed. Then it ends the server and removes its folder.
 const janitor = `read -r _
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
 while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
@@ -25,7 +25,7 @@ rm -rf -- "$1"`
 // guard starts the janitor with its script.
 func (s *Server) guard(script string) error {
 	s.janitor = exec.Command("sh", "-c", script, "janitor", s.dir)
-	// A group of its own: a Ctrl-C for the test must not end it first.
+	// The janitor gets its own process group, so that a Ctrl-C for the test does not end it first.
 	s.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	leash, err := s.janitor.StdinPipe()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Server) guard(script string) error {
 	return s.janitor.Start()
 }
 
-// account is the user that PostgreSQL runs as, because it refuses to run as root. It is nil if that is the
+// account is the user as which PostgreSQL runs, because it refuses to run as root. It is nil if that is the
 // present user.
 type account struct{ uid, gid int }
 
@@ -94,7 +94,7 @@ func (s *Server) start(deadline time.Time) error {
 	}
 	defer log.Close()
 	before := len(s.Log())
-	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // the file that a killed server left
+	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // the file that a killed server has left
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data())
 	s.user.run(cmd, s.dir)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -128,7 +128,8 @@ func (s *Server) accepts() bool {
 		lines[0] == strconv.Itoa(s.process.Process.Pid)
 }
 
-// Stop ends the server in the fast way: it rolls back transactions under way, and flushes committed ones.
+// Stop ends the server in the fast mode: it rolls back open transactions, and writes committed ones to the
+// disk.
 func (s *Server) Stop() error {
 	return s.end(func() error { return s.process.Process.Signal(os.Interrupt) })
 }
@@ -158,10 +159,10 @@ func (s *Server) end(signal func() error) error {
 	return nil
 }
 
-// Freeze stops the processes of the server where they are. Thaw lets them continue.
+// Freeze stops the processes of the server without ending them. Thaw lets them continue.
 func (s *Server) Freeze() error { return s.signalAll(syscall.SIGSTOP) }
 
-// Thaw ends a Freeze.
+// Thaw lets the processes continue after Freeze.
 func (s *Server) Thaw() error { return s.signalAll(syscall.SIGCONT) }
 
 func (s *Server) signalAll(sig syscall.Signal) error {
@@ -183,8 +184,8 @@ func children(pid int) (all []int) {
 	return all
 }
 
-// CPU is the processor time that the living processes of the server have used. On a machine with other work
-// it says more than the clock.
+// CPU returns the processor time that the living processes of the server have used. On a busy machine this is
+// a better measure than elapsed time.
 func (s *Server) CPU() time.Duration {
 	const ticksPerSecond = 100 // Linux, everywhere
 	pid := s.process.Process.Pid

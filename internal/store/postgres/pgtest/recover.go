@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// BackUp makes a base backup for Recover. The server keeps its log from then on.
+// BackUp makes a base backup for Recover. Afterwards the server keeps its log.
 func (s *Server) BackUp() error {
 	for _, sql := range []string{"ALTER SYSTEM SET wal_keep_size = '1GB'", "SELECT pg_reload_conf()"} {
 		if err := s.SQL("postgres", sql); err != nil {

@@ -70,8 +70,8 @@ func (s *Server) backupOptions() []string {
 	return []string{"--host=" + s.dir, "--port=" + strconv.Itoa(s.port), "--username=" + Superuser, "--checkpoint=fast", "--wal-method=stream", "--no-sync"}
 }
 
-// Hold ends the stream to a standby, so that further commits of its primary do not reach it. It returns when
-// the earlier commits have arrived and nothing more is received.
+// Hold ends the stream to a standby, so that later commits of its primary do not reach it. It returns when
+// the earlier commits have arrived and the standby receives nothing more.
 func (s *Server) Hold(primary *Server) error {
 	at, err := primary.Ask("postgres", "SELECT pg_current_wal_flush_lsn()")
 	if err == nil {
@@ -106,7 +106,7 @@ func (s *Server) Promote() error {
 	return s.await("the standby takes writes", "SELECT NOT pg_is_in_recovery()")
 }
 
-// await asks until the answer is yes.
+// await polls until the query returns true.
 func (s *Server) await(what, query string) error {
 	for began := time.Now(); ; time.Sleep(poll) {
 		switch got, err := s.Ask("postgres", query); {
