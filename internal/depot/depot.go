@@ -46,7 +46,7 @@ type Depot struct {
 	log      *slog.Logger
 
 	logObjects blob.Store        // nil: no log is an object
-	segments   *segments.Store   // nil: likewise, or Logs was not called
+	segments   *segments.Store   // nil: there is no such source, or Logs was not called
 	sweeper    *segments.Sweeper // of segments
 }
 

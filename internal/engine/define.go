@@ -118,7 +118,7 @@ func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.
 	return d.workflow(wf.ID)
 }
 
-// fresh prepares a new workflow. The workflow joins the shard beside. If beside is nil, it joins the shard
+// fresh prepares a new workflow. The workflow joins the given shard. If no shard is given, it joins the shard
 // with the fewest workflows, so that workflows are spread evenly. fresh returns Elsewhere if another node
 // owns the shard.
 func (d *definitions) fresh(namespace, name string, beside *dag.ShardID) (store.Workflow, error) {

@@ -165,7 +165,7 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 	return true, nil
 }
 
-// shareNow returns the present state of a share, or nil if the run no longer has it.
+// shareNow returns the present state of a share. It returns nil if the run has no such share now.
 func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	var all []dag.Share
 	if r := l.inMemory()[id]; r != nil {

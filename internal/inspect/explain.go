@@ -15,7 +15,9 @@ import (
 
 // Reason is one answer to "why does it not move?". Zero times do not apply.
 type Reason struct {
-	Kind     string // ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry, operator, running, wait, approval, call, circle, start_deadline, nobody
+	// Kind is one of ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry,
+	// operator, running, wait, approval, call, circle, start_deadline, nobody.
+	Kind     string
 	What     string // a sentence
 	Holder   string // the run, worker or person that it waits for
 	Since    dag.Micros

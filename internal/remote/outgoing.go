@@ -121,8 +121,8 @@ func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) erro
 	in := &workerv1.PutArtifactRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID, Attempt: a.Wire}
 	var file pieces
 	defer file.close()
-	// Each call makes progress, unless the home has restarted. After a restart, at most all pieces are sent once
-	// more.
+	// Each call makes progress, unless the home has restarted. After a restart, at most all pieces are sent
+	// again.
 	calls := 2
 	for i := range list {
 		calls += 2 * int(list[i].Size/pieceMax+1)

@@ -58,7 +58,7 @@ func (s *Statement) Params() []string {
 	return names
 }
 
-// Render makes the text of the statement. put returns what stands in the place of a parameter.
+// Render makes the text of the statement. put returns the text for a parameter.
 func (s *Statement) Render(put func(name string) string) string {
 	var b strings.Builder
 	for _, p := range s.Parts {

@@ -301,7 +301,7 @@ type Upgrader interface {
 
 // Writer is the part of a store with which an owner works on its shards.
 type Writer interface {
-	// Acquire takes shards for a handler, whoever owns them: each gets epoch + 1. It waits for the open
+	// Acquire takes shards for a handler, even if they have an owner: each gets epoch + 1. It waits for the open
 	// transaction of a previous owner.
 	Acquire(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Commit writes a batch durably, as a whole or not at all, and returns the store's clock. It returns

@@ -336,8 +336,8 @@ func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 	return g.Len() > 0 && g.Len() <= GraphMax, nil
 }
 
-// UnlessForever returns nil for an error of a version that nobody can read: it is damaged or gone, or does
-// not compile. After any other error of Graphs, a later step counts.
+// UnlessForever returns nil for an error about a version that can never be read, because it is damaged or
+// gone, or does not compile. It returns any other error of Graphs, after which a later step can count.
 func UnlessForever(err error) error {
 	if errors.Is(err, store.ErrDamaged) { // the whole database
 		return err

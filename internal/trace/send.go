@@ -86,8 +86,9 @@ func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err e
 	return x.deliverIn(ctx, spans, brokenMax)
 }
 
-// deliverIn is deliver. If the collector answers so many calls with errBroken, the spans are sent in halves,
-// and a single one is dropped: spans that a collector cannot take must not hold up all later ones.
+// deliverIn is deliver with a number of tries. If the collector answers all of them with errBroken, deliverIn
+// sends the spans in halves, and drops a single span. So spans that a collector cannot take do not hold up
+// all later ones.
 func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (taken bool, err error) {
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
 		refused, err := x.post(ctx, spans)

@@ -30,7 +30,7 @@ const (
 	drainMax = 1 << 20
 )
 
-// attempt is one execution of a job in a slot. Everything except want belongs to its goroutine.
+// attempt is one execution of a job in a slot. Only its own goroutine uses its fields, except want.
 type attempt struct {
 	want atomic.Int32 // the highest Mode requested so far
 
@@ -42,27 +42,27 @@ type attempt struct {
 	// leaves is the folder of its artifacts. It is nil if the attempt has no artifacts or has not begun.
 	leaves *artifact.WorkDir
 
-	pid, pidfd, pipe int // pipe is -1 after its end
+	pid, pidfd, pipe int // pipe is -1 after the end of the output
 	status           syscall.WaitStatus
-	got, began       time.Time // the times at which it got the slot and forked, on the monotonic clock
+	got, began       time.Time // the times at which the attempt got its slot and at which it forked, on the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
 	cause            string    // the reason why the worker ends the attempt; "": the worker does not end it
-	killAt           time.Time // set while TERM was sent and KILL was not sent
-	cancel           func()    // cancels a request, which has no process
+	killAt           time.Time // the time for KILL; set after TERM was sent and before KILL is
+	cancel           func()    // cancels an HTTP request, for which there is no process
 	result           Result
 	capped           bool        // its memory is limited
-	starved          bool        // failed after the kernel had ended one of its processes because of its memory
+	starved          bool        // the attempt failed after the kernel had killed one of its processes because of memory
 	kills            int64       // the number of memory kills in the tree before this attempt
-	outside          handleOf    // of work outside of its process
+	outside          handleOf    // the handle of work outside of its process
 	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
 	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
-	boxed            bool        // its process is in a box
-	room             *box.Box    // that box; nil: it has not started, or it is none
+	boxed            bool        // its process runs in a box
+	room             *box.Box    // that box; nil: it has not started, or the process has none
 	closed           bool        // the box has no network
 	uid              uint32      // the user of the namespace; 0: the attempt has the worker's user
-	away             away        // of the process of a kind
-	failed           error       // the reason why it was not started again
+	away             away        // whether the process of a kind cannot reach its system
+	failed           error       // why the process of a kind was not started again
 }
 
 // demand raises the mode and wakes the attempt. Any goroutine may call it.
@@ -127,8 +127,8 @@ func (a *attempt) run() Result {
 	return a.result
 }
 
-// hideSecrets removes secrets from the message, and fails an attempt whose outputs hold one, because every
-// reader of the run sees the outputs.
+// hideSecrets removes secrets from the message. If the outputs contain a secret, it fails the attempt,
+// because every reader of the run sees the outputs.
 func (a *attempt) hideSecrets() {
 	r := &a.result
 	r.Message = a.masks.String(r.Message)
@@ -203,7 +203,7 @@ func (a *attempt) launch() error {
 		err = a.fork()
 	}
 	if errors.As(err, new(*fence.EnterError)) {
-		if why := a.barred(a.cmd.dir, 0o1); why != nil { // the change of the directory comes before the fence
+		if why := a.barred(a.cmd.dir, 0o1); why != nil { // the kernel changes the directory before it applies the fence
 			return why
 		}
 		return err
@@ -233,8 +233,8 @@ func startCause(err error) string {
 	return CauseStart
 }
 
-// watch follows the attempt until its main process has ended. If several events happen at one instant, an end
-// takes precedence over a stop, and a stop over a timeout.
+// watch follows the attempt until its main process has ended. If several events have happened when it checks,
+// an end takes precedence over a stop, and a stop over a timeout.
 func (a *attempt) watch() {
 	fds := [3]unix.PollFd{
 		{Fd: int32(a.pidfd), Events: unix.POLLIN},
@@ -262,7 +262,8 @@ func (a *attempt) watch() {
 	}
 }
 
-// patience returns the time until the next deadline in milliseconds, for poll. -1 means that there is none.
+// patience returns the time until the next deadline in milliseconds, for poll. -1 means that there is no
+// deadline.
 func (a *attempt) patience() int {
 	next := time.Duration(-1)
 	consider := func(d time.Duration) {
@@ -322,8 +323,8 @@ func (a *attempt) terminate() {
 	a.killAt = time.Now().Add(grace)
 }
 
-// force kills the attempt, once for each cause. After a timeout the cause stays, even if a kill is requested
-// during the grace period.
+// force kills the attempt, once for each cause. A later cause replaces an earlier one. But after a timeout
+// the cause stays the timeout, even if a kill is requested during the grace period.
 func (a *attempt) force(cause string) {
 	if a.cause == cause {
 		return
@@ -377,8 +378,9 @@ func (b *buffers) get() *[chunk]byte {
 
 func (b *buffers) put(buf *[chunk]byte) { b.pool.Put(buf) }
 
-// pump moves one chunk from the pipe to the log. poll has just found the pipe readable or ended. No other
-// goroutine reads this pipe, so the read does not block. pump returns the number of bytes; 0 is the end.
+// pump moves one chunk from the pipe to the log. poll has just reported that the pipe is readable or has
+// ended. No other goroutine reads this pipe, so the read does not block. pump returns the number of bytes; 0
+// means the end.
 func (a *attempt) pump(events int16) int {
 	n := 0
 	if events&unix.POLLIN != 0 {
@@ -400,7 +402,7 @@ func (a *attempt) pump(events int16) int {
 	return 0
 }
 
-// end removes everything of the attempt: its tree, the remaining output in the pipe, the zombie, the
+// end removes what is left of the attempt: its tree, the remaining output in the pipe, the zombie, the
 // descriptors.
 func (a *attempt) end() {
 	a.result.Finished = time.Now()
@@ -418,7 +420,8 @@ func (a *attempt) end() {
 	a.w.firsts.Delete(a.pid)
 	_ = unix.Close(a.pidfd)
 	a.seeHandle(a.result.Finished, true)
-	// Normally the pipe ends with its last writer. Otherwise a process outside of the tree holds it.
+	// Normally the pipe ends when its last writer ends. If it does not, a process outside of the tree holds
+	// the pipe open.
 	for read := 0; a.pipe >= 0 && read < drainMax; {
 		fds := []unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}}
 		n, err := unix.Poll(fds, 0)
@@ -437,10 +440,11 @@ func (a *attempt) end() {
 	if !gone {
 		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
 	}
-	// A SIGKILL from outside may have killed the whole cgroup. Then the tree cannot be used again.
+	// A SIGKILL from outside may have killed the whole cgroup. The tree is then not usable for another
+	// attempt.
 	foreign := a.cause == "" && a.status.Signaled() && a.status.Signal() == syscall.SIGKILL
 	a.starved = a.capped && (a.status.Signaled() || a.status.ExitStatus() != 0) &&
-		a.slot.tree.starved() > a.kills // this must be read before the tree is removed
+		a.slot.tree.starved() > a.kills // starved must be read before the tree is removed
 	if !gone || foreign || a.slot.tree.spent() {
 		a.slot.dropTree()
 	}
@@ -463,7 +467,7 @@ func (a *attempt) judge() {
 	}
 	r.TimedOut = a.timedOut && (a.job.WarnOnTimeout || a.cause == CauseTimeout)
 	switch {
-	case a.kept(): // a retry would repeat the effect
+	case a.kept(): // the effect is durable, and a retry would repeat it
 		r.TimedOut = false
 		a.succeed()
 	case a.cause == CauseTimeout:
@@ -491,7 +495,7 @@ func (a *attempt) judge() {
 func (a *attempt) succeed() {
 	path := a.cmd.output
 	if a.slot.still = a.slot.settled(a.got); a.slot.still {
-		path = "" // there is no file
+		path = "" // there is no file with outputs
 	}
 	outputs, err := takeOutputs(path, a.job.OutputsMax, a.job.OutputTypes, a.masks)
 	if errors.Is(err, errHoldsSecret) {

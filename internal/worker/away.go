@@ -51,15 +51,15 @@ const (
 	awayParts = 8
 )
 
-// away is the state of an attempt that cannot reach the system it works on. The zero value is the state of
-// every other attempt.
+// away is the state of an attempt whose process cannot reach its system. The zero value is the state of every
+// other attempt.
 type away struct {
 	since time.Time // the first end with ExitAway; zero: there was none
 	pause time.Duration
 }
 
-// patient reports whether the process of a kind has ended because the system it works on cannot be reached,
-// and was started again after a pause. The pauses count against the timeout of the attempt.
+// patient handles the process of a kind that has ended because it cannot reach its system. After a pause it
+// starts the process again, and returns true. The pauses count against the timeout of the attempt.
 func (a *attempt) patient() bool {
 	k := a.job.Kind
 	if k == nil || a.cause != "" || !a.status.Exited() || a.status.ExitStatus() != ExitAway {
@@ -87,14 +87,14 @@ func (a *attempt) patient() bool {
 	if !a.rest(now.Add(pause)) {
 		return false
 	}
-	_ = os.Remove(a.cmd.output) // the outputs of one try are no outputs of the next
+	_ = os.Remove(a.cmd.output) // outputs of an earlier try must not count for the next
 	_ = os.Remove(endFile(a.cmd.output))
 	began := a.result.Started
 	if err := a.launch(); err != nil {
 		a.failed = err
 		return false
 	}
-	a.began, a.result.Started = began, began // the timeout is for all tries together
+	a.began, a.result.Started = began, began // the timeout applies to all tries together
 	return true
 }
 
@@ -145,8 +145,8 @@ func (a *attempt) rest(until time.Time) bool {
 	}
 }
 
-// kept reports whether the process of a kind says that its effect is durable although it was told to
-// end.
+// kept reports whether the process of a kind says that its effect is durable, although the process was told
+// to end.
 func (a *attempt) kept() bool {
 	return a.job.Kind != nil && !a.job.boxed() && a.status.Exited() && a.status.ExitStatus() == ExitKept
 }
@@ -182,8 +182,9 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	return cause, how + a.refused()
 }
 
-// ownEnd reports whether the exit code of the process of a kind is its own, and why it ended, if it says so.
-// Only the exit code of a boxed kind can be that of the command of the task.
+// ownEnd reports whether the exit code of a kind's process comes from the process itself, and returns the
+// reason that the process gave. Only for a boxed kind can the exit code come from the command of the task
+// instead.
 func (a *attempt) ownEnd() (why string, own bool) {
 	if !a.job.boxed() {
 		return "", true

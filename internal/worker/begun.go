@@ -3,7 +3,7 @@ package worker
 import "hash/maphash"
 
 // begunMax bounds the started attempts that a keeper remembers. They ensure that no token runs twice, even
-// if another worker process is connected now.
+// after another worker process has connected.
 const begunMax = 8192
 
 // begun remembers hashes of the most recently started attempts. If two attempts have the same hash, the

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownsDir returns an error if the folder belongs to another user than the attempt: the worker writes inputs
-// into it, and may have more rights than the attempt.
+// ownsDir returns an error if the folder belongs to another user than the attempt's. The worker writes inputs
+// into the folder, and may have more rights than the attempt.
 func (a *attempt) ownsDir(dir *os.Root) error {
 	if a.uid == 0 || a.job.Dir == "" {
 		return nil
@@ -91,8 +91,8 @@ func (in *Input) folders(root *os.Root, dir string) error {
 	return giveFolder(root, dir, in.owner)
 }
 
-// giveFolder gives a folder that this process has just made to a user. Another task of the user may have put
-// something else in its place, which stays as it is.
+// giveFolder gives a folder that this process has just made to a user. If another task of the user has
+// meanwhile replaced the folder by something else, that stays as it is.
 func giveFolder(root *os.Root, dir string, uid uint32) error {
 	above, err := root.Open(filepath.Dir(dir))
 	if err != nil {
@@ -154,8 +154,9 @@ func (a *attempt) bring(dir string) error {
 			return err
 		}
 	}
-	// A child of another attempt that is between fork and exec may hold a written file open, so the task
-	// could not execute the file. ForkLock is held from fork to exec, so taking it once is enough.
+	// A child of another attempt that is between its fork and its exec may still have the written file open.
+	// Then the task could not execute the file. ForkLock is held from fork to exec, so taking it once is
+	// enough to wait for such a child.
 	syscall.ForkLock.RLock()
 	syscall.ForkLock.RUnlock()
 	if job.Fetched {

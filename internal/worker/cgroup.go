@@ -21,8 +21,8 @@ import (
 	"skein.dev/skein/internal/mounts"
 )
 
-// cgroupMount is the mount point of the hierarchy if the machine has no mount that may be divided. It stays
-// mounted, and all instances share it. Every mount of cgroup2 shows the same hierarchy.
+// cgroupMount is the mount point of the cgroup hierarchy if no existing mount may be divided. The mount
+// stays, and all instances of Skein share it. Every mount of cgroup2 shows the same hierarchy.
 const cgroupMount = "/run/skein/cgroup"
 
 // cgroups holds each tree in a cgroup <parent>/skein/<data folder>/<life>/<tree>. No controller is needed.
@@ -32,10 +32,10 @@ type cgroups struct {
 	// bumps is the number of times that this process's own cgroup was killed before this process entered it.
 	// New cgroups must get the same number.
 	//
-	// Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. At the end of a fork they compare the
-	// count of the child's cgroup with the count that the parent's cgroup had at the beginning, to find
-	// forks that a kill has crossed. With CLONE_INTO_CGROUP these are two cgroups. So a child dies at once
-	// if the counts differ. For the same reason a tree cannot be used again after a kill.
+	// Kernels from 6.14 (seen on 6.18) count the kills of a cgroup. To find forks during which a kill came,
+	// they compare two counts: that of the parent's cgroup at the beginning of the fork, and that of the
+	// child's cgroup at its end. With CLONE_INTO_CGROUP these are two different cgroups. If their counts
+	// differ, the child dies at once. For the same reason a tree cannot be used again after a kill.
 	bumps int
 	// unlimited is the reason why cpu and memory of the trees cannot be limited; nil: they can.
 	unlimited error
@@ -93,8 +93,8 @@ func mountCgroups() error {
 	return nil
 }
 
-// cgroupParents returns the folders to try, best first. The first is this process's own cgroup, so that a
-// service manager that stops the node's cgroup also stops its tasks. For root, the top of a mount follows.
+// cgroupParents returns the folders to try, best first. The first is this process's own cgroup. If a service
+// manager stops that cgroup, it also stops the tasks. For root, the top of each mount follows.
 func cgroupParents() ([]string, error) {
 	own, err := ownCgroup()
 	if err != nil {
@@ -147,8 +147,8 @@ func (c *cgroups) probe() error {
 	return fmt.Errorf("start a process in %s: the kernel kills it at once", c.life)
 }
 
-// probeBirth forks into a new cgroup without a program to execute. ENOENT comes from the exec, so the fork
-// was allowed and the child lived. Without an error, the child was killed before the exec.
+// probeBirth forks into a new cgroup, with no program to execute. If the error is ENOENT, it comes from the
+// exec: the fork was allowed and the child lived. If there is no error, the child was killed before the exec.
 func (c *cgroups) probeBirth() error {
 	t, err := c.tree("probe")
 	if err != nil {
@@ -166,8 +166,8 @@ func (c *cgroups) probeBirth() error {
 	return nil
 }
 
-// divide makes the kernel count cpu and memory of the trees of this process, if that is possible: by version
-// 2, else by version 1.
+// divide makes the kernel count cpu and memory of the trees of this process, if that is possible. It tries
+// version 2 and then version 1.
 func (c *cgroups) divide(parent, dataDir, life string) {
 	if c.unlimited = c.divideDown(parent); c.unlimited == nil {
 		return
@@ -225,7 +225,7 @@ func (c *cgroups) tree(name string) (tree, error) {
 	t := &cgroupTree{dir: filepath.Join(c.life, name), fd: -1, events: -1}
 	err := os.MkdirAll(t.dir, 0o755)
 	for try := 0; try < 3 && errors.Is(err, fs.ErrNotExist); try++ {
-		err = os.MkdirAll(t.dir, 0o755) // another process that closes may just have removed a parent folder
+		err = os.MkdirAll(t.dir, 0o755) // another process that is closing may just have removed a parent folder
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containment keeps track of the trees: with cgroups or, without them, with process groups.
+// containment keeps track of process trees: with cgroups or, if there are none, with process groups.
 type containment interface {
 	// describe returns one sentence for skein doctor.
 	describe() string
 	// tree returns a new, empty tree. name is unique in the life of the worker.
 	tree(name string) (tree, error)
-	// location returns the text by which Reap of a later process finds the trees of this process; "": there
-	// are no trees.
+	// location returns the text with which Reap of a later process finds the trees of this process; "": Reap
+	// needs no such text.
 	location() string
 	// close removes the remaining files after all trees are closed.
 	close()
@@ -37,8 +37,8 @@ type tree interface {
 	signal(sig unix.Signal)
 	// kill sends SIGKILL to every process of the tree and does not wait.
 	kill()
-	// end kills the remaining processes, and waits at most limit until none runs. The first process has
-	// ended but is not reaped. So its pid, which is also the id of its group, cannot belong to another
+	// end kills the remaining processes, and waits for at most limit until none runs. The first process has
+	// ended but is not reaped yet. So its pid, which is also the id of its group, cannot belong to another
 	// process.
 	end(limit time.Duration) bool
 	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
@@ -85,7 +85,7 @@ type groupTree struct {
 	mark string
 	scan procScan
 	// signalled holds the processes outside of the group that got a signal. A process that is ending no
-	// longer has the mark in its environment, but its files are still open.
+	// longer shows the mark in its environment, but its files are still open.
 	signalled map[int]bool
 }
 
@@ -136,8 +136,7 @@ func (t *groupTree) end(limit time.Duration) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		// There is no notification of the end of a process that is not a child of this one, so the loop
-		// checks again.
+		// A process that is not a child of this process gives no notice of its end, so the loop checks again.
 		time.Sleep(pause)
 	}
 }
@@ -161,8 +160,8 @@ func (t *groupTree) signalMarked(pid int, sig unix.Signal) {
 func (t *groupTree) spent() bool { return false }
 func (t *groupTree) close()      {}
 
-// signalIf signals a process. It first pins the pid, and then checks with still that the pid is the intended
-// process.
+// signalIf signals a process. It first pins the pid, and then calls still to check that the pid still belongs
+// to the intended process.
 func signalIf(pid int, sig unix.Signal, still func() bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 func crowded(data string, trial bool) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(data, &st); err != nil {
-		return "" // unknown; attempts will notice it
+		return "" // the space is unknown; if there is none, the attempts will fail because of it
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {
-		blocks = st.Bfree // root may use the reserved blocks
+		blocks = st.Bfree // root may also use the reserved blocks
 	}
 	switch free := blocks * uint64(st.Bsize); {
 	case st.Blocks > 0 && free < roomMin:

@@ -35,9 +35,9 @@ func baseEnv(pass []string) []string {
 	return env
 }
 
-// taskEnv returns the environment of an attempt. Each name occurs once: Skein's own variables take
-// precedence over those of the job, and the job's over those of the node. It also returns the PATH in which
-// programs are searched.
+// taskEnv returns the environment of an attempt. Each name occurs once: Skein's own variables take precedence
+// over the job's variables, and the job's over the node's. taskEnv also returns the PATH in which programs
+// are searched.
 func taskEnv(job *Job, base []string, output string, own ...string) (env []string, path string) {
 	k := &job.Key
 	idempotency := k.IdempotencyKey

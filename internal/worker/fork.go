@@ -32,7 +32,7 @@ func (a *attempt) fork() error {
 	}
 	if a.uid != 0 {
 		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.uid}
-		if err := unix.Fchown(ends[1], int(a.uid), int(a.uid)); err != nil { // so that the task can open /dev/stdout
+		if err := unix.Fchown(ends[1], int(a.uid), int(a.uid)); err != nil { // so that the task can open /dev/stdout itself
 			return errors.Join(err, unix.Close(ends[0]), unix.Close(ends[1]))
 		}
 	}
@@ -55,14 +55,14 @@ func (a *attempt) fork() error {
 // bear starts the process on this thread, within the limits of its tree.
 func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	back, err := a.slot.tree.enter()
-	if err != nil { // the limits are not enforced, but the resources stay booked
+	if err != nil { // the kernel does not enforce the limits, but the resources are still booked
 		a.capped = false
 		a.w.cfg.Log.Warn("the cpu and memory of an attempt cannot be limited", a.attrs("code", "resources_not_enforced", "err", err)...)
 	}
 	pid, err := a.exec(with)
-	if err := back(); err != nil { // the thread waits for the child, and then ends
+	if err := back(); err != nil { // if the thread cannot be moved back, it waits for the child and then ends
 		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
-		runtime.LockOSThread() // there is one lock more than unlocks, so the thread ends with its goroutine
+		runtime.LockOSThread() // this extra lock is never undone, so the thread ends with its goroutine
 	}
 	return pid, err
 }
@@ -95,7 +95,8 @@ func (a *attempt) exec(with *syscall.ProcAttr) (pid int, err error) {
 // marks are the variables by which a later worker recognizes the init of a box, see reaper.read.
 var marks = []string{outputVar, "SKEIN_NAMESPACE", "SKEIN_WORKFLOW", "SKEIN_RUN_ID", "SKEIN_TASK", "SKEIN_TOKEN", "SKEIN_IDEMPOTENCY_KEY", "TRACEPARENT"}
 
-// enterBox starts the box of the attempt. Its init is root, so it gets no variable that the workflow sets.
+// enterBox starts the box of the attempt. The init of the box is root, so it gets no variable that the
+// workflow sets.
 func (a *attempt) enterBox(with *syscall.ProcAttr) (int, error) {
 	s := box.Spec{Fence: *a.spec, Tmp: a.slot.tmp(), Net: !a.closed, UID: a.uid, Path: a.cmd.path, Argv: a.cmd.argv, Env: a.cmd.env, Dir: a.cmd.dir}
 	with.Env, with.Sys.Credential = []string{"GOMAXPROCS=1"}, nil

@@ -14,20 +14,21 @@ import (
 )
 
 // The variables of an attempt that may start work outside of its process. SKEIN_HANDLE names the file into
-// which it writes one line, the handle of that work. SKEIN_EARLIER names a file about the attempts before it,
-// and SKEIN_INPUT one with the input of an errand. The last two are only set if there is such a file.
+// which the attempt writes one line, the handle of that work. SKEIN_EARLIER names a file about the earlier
+// attempts of the task. SKEIN_INPUT names a file with the input of an errand. The last two variables are only
+// set if their file exists.
 const (
 	handleVar  = "SKEIN_HANDLE"
 	earlierVar = "SKEIN_EARLIER"
 	givenVar   = "SKEIN_INPUT"
 )
 
-// handleEvery is the interval at which the file of a handle is looked at, until it has a line.
+// handleEvery is the interval at which the file of a handle is read until it contains a line.
 const handleEvery = 200 * time.Millisecond
 
-// handleOf is what an attempt with a handle needs to know. Its zero value is an attempt without one.
+// handleOf is the state of the handle of an attempt. The zero value is that of an attempt that may have none.
 type handleOf struct {
-	path string    // "": the attempt may have none, or it is known
+	path string    // the file of the handle; "": the attempt may have none, or its handle is already known
 	next time.Time // the next look
 }
 
@@ -57,8 +58,8 @@ func (s *slot) outsideFiles(job *Job, stem string) (env []string, err error) {
 	return env, nil
 }
 
-// seeHandle looks whether the attempt has named its handle. At the end of the attempt its line need not be
-// complete. Later lines do not count.
+// seeHandle reads whether the attempt has named its handle. The line must be complete, except at the end of
+// the attempt. Only the first line counts.
 func (a *attempt) seeHandle(now time.Time, ended bool) {
 	h := &a.outside
 	if h.path == "" || !ended && now.Before(h.next) {
@@ -72,7 +73,7 @@ func (a *attempt) seeHandle(now time.Time, ended bool) {
 	}
 	text := strings.TrimSpace(string(line))
 	if err == nil && text == "" && !whole {
-		return // there is no file, or it is empty
+		return // there is no file yet, or it is empty
 	}
 	path := h.path
 	h.path = ""
@@ -92,7 +93,7 @@ func (a *attempt) seeHandle(now time.Time, ended bool) {
 	}
 }
 
-// badHandle returns the reason for which a text is no handle, or "".
+// badHandle returns the reason why a text cannot be a handle, or "".
 func badHandle(text string) string {
 	switch {
 	case text == "":

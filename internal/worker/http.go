@@ -28,13 +28,13 @@ import (
 // Bounds of requests.
 const (
 	requestTimeout = 30 * time.Second
-	searchMax      = 1 << 20   // bytes of a body that are searched for Contains
+	searchMax      = 1 << 20   // bytes of a body in which Contains is searched
 	headersMax     = 256 << 10 // bytes of the headers of an answer
 	excerptMax     = 4 << 10   // bytes of an unexpected body in the log
 )
 
-// send executes an attempt that is a request. Another goroutine sends it and writes the log into a pipe, as
-// a process would. So the attempt is watched, stopped and timed out like any other.
+// send executes an attempt that is a request. Another goroutine sends the request and writes the log into a
+// pipe, as a process would. So the attempt is watched, stopped and timed out like any other.
 func (a *attempt) send() {
 	if err := a.job.Key.check(); err != nil {
 		a.result.Finished = time.Now()
@@ -61,7 +61,7 @@ func (a *attempt) send() {
 	go func() {
 		defer close(done)
 		out := os.NewFile(uintptr(ends[1]), "log")
-		defer out.Close() // this ends the poll
+		defer out.Close() // closing the pipe ends the poll
 		got = a.job.HTTP.do(ctx, a.job, a.masks, out)
 	}()
 	fds := [2]unix.PollFd{{Fd: int32(a.pipe), Events: unix.POLLIN}, {Fd: int32(a.slot.wake), Events: unix.POLLIN}}
@@ -135,7 +135,7 @@ func (q *Request) do(ctx context.Context, job *Job, masks *mask.Set, log io.Writ
 	if err != nil {
 		return fault(CauseStart, "the request cannot be made: %w", err)
 	}
-	// Use a new connection. An idle one may be dead, and the request would then be sent twice.
+	// Use a new connection. An idle connection may be dead, and then the request would be sent twice.
 	rt.DisableKeepAlives, rt.MaxResponseHeaderBytes = true, headersMax
 	client := &http.Client{Transport: rt, CheckRedirect: q.redirect}
 	began := time.Now()
@@ -173,7 +173,7 @@ func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("the address must begin with http:// or https:// and a host")
 	}
-	env, _ := taskEnv(job, nil, "") // the same names as for a process of the same attempt
+	env, _ := taskEnv(job, nil, "") // the same variables as those of a process
 	for _, kv := range env {
 		if trace, ok := strings.CutPrefix(kv, "TRACEPARENT="); ok {
 			req.Header.Set("Traceparent", trace)
@@ -205,8 +205,8 @@ func (q *Request) redirect(req *http.Request, via []*http.Request) error {
 	return egress.Redirect(req, via, named)
 }
 
-// read reads an answer. The part of the body for the log is masked before it is cut, because a mask does not
-// find a part of a secret.
+// read reads an answer. It masks the part of the body for the log before it cuts that part, because a mask
+// cannot find a part of a secret.
 func (q *Request) read(res *http.Response, masks *mask.Set, log io.Writer, began time.Time) answer {
 	sizeMax := searchMax
 	if q.Answer != "" {

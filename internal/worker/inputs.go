@@ -17,14 +17,14 @@ import (
 
 // Input is a file that is put into the working folder of an attempt before it starts.
 type Input struct {
-	artifact.Info        // of the expected file
-	Index         int    // only for the source
-	At            string // folder of the file on this machine; "": it must be fetched
+	artifact.Info        // the expected file
+	Index         int    // the index of the file; only the source uses it
+	At            string // the folder of the file on this machine; "": the file must be fetched
 	File          string // the name of the file in that folder
-	owner         uint32 // the user who gets the file; 0: the worker's
+	owner         uint32 // the user to whom the file is given; 0: the worker's user
 }
 
-// InputSource provides the inputs of an attempt. It is called from a goroutine of the attempt.
+// InputSource provides the inputs of an attempt. The goroutine of the attempt calls it.
 type InputSource interface {
 	// List returns the files. The caller owns the list. Files that are not on this machine are read with
 	// Read.
@@ -37,7 +37,8 @@ type InputSource interface {
 // incomingName is the folder in the data folder for fetched files that wait for the start.
 const incomingName = "incoming"
 
-// incoming stores fetched files. The bounds of an attempt are checked elsewhere.
+// incoming returns a store for fetched files. It does not check the bounds of an attempt, which are checked
+// elsewhere.
 func incoming(data string) *artifact.Keeper {
 	l := artifact.LimitsDefault
 	l.RunBytes, l.RunFiles = math.MaxInt64, math.MaxInt
@@ -52,7 +53,7 @@ func artifactsOf(k *Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// sweepIncoming removes files that an earlier process fetched for attempts that are no longer here.
+// sweepIncoming removes the files that an earlier process fetched for attempts that are not here any more.
 func (l *Link) sweepIncoming(here []Held) {
 	runs := map[string]bool{}
 	for i := range here {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Key names an attempt. RunID, Task and Attempt identify it. The other fields are for the task's environment
-// and the path of its log.
+// Key names an attempt. RunID, Task and Attempt identify it. The other fields are for the environment of the
+// task and the path of its log.
 type Key struct {
 	Namespace, Workflow string
 	RunID               string
-	Task                string // [A-Za-z0-9_-]{1,100}, for foreach instances followed by .0, .0.3, …
+	Task                string // matches [A-Za-z0-9_-]{1,100}; instances of a foreach have .0, .0.3, … after it
 	Attempt             int    // the fencing token of the attempt (dag.Token)
 	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
 	Traceparent         string // the W3C trace context; "" = derived from the run
-	Ref                 int64  // a number of the caller, which every report about the attempt contains
+	Ref                 int64  // a number that the caller chooses, and that every report about the attempt contains
 }
 
 // Access lists the files that a task may reach, in addition to the files of every task. Paths are absolute.
@@ -30,10 +30,12 @@ type Access struct {
 
 // Script is code for an interpreter: exactly one of Code and File is set.
 type Script struct {
-	Interpreter string // "python3", "node", "bash", "sh", …; "": chosen by the #! line, else by the extension
-	Code        string // inline; becomes a file in the attempt's folder, never an argument
-	File        string // relative to the working directory, or absolute
-	Args        []string
+	Interpreter string // "python3", "node", "bash", "sh", …; "": the #! line decides, otherwise the extension of the file
+	// the code itself; the worker writes it into a file in the attempt's folder, and never passes it as an
+	// argument
+	Code string
+	File string // relative to the working directory, or absolute
+	Args []string
 }
 
 // File is one file of a workflow version. Name is a relative path with slashes that stays inside of the
@@ -54,8 +56,8 @@ type Job struct {
 	Key    Key
 	Argv   []string // program and arguments; no shell is added
 	Script *Script  // nil when Argv is set
-	HTTP   *Request // instead of a program: neither Argv nor Script is set
-	Kind   *Kind    // nil: the program is no process of a kind
+	HTTP   *Request // a request instead of a program; Argv and Script are not set
+	Kind   *Kind    // the kind whose process this is; nil: an ordinary program
 
 	// Access lists files that the attempt may reach at the level fence, in addition to the files of every
 	// attempt. It is nil if there are none.
@@ -66,7 +68,7 @@ type Job struct {
 	Isolation string
 
 	Env   []string   // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
-	Dir   string     // working directory; "" = a fresh one, with Files in it, removed after the attempt
+	Dir   string     // working directory; "" = a fresh directory with Files in it, which is removed after the attempt
 	Files FileSource // nil = none
 
 	Timeout       time.Duration // the longest time from the start; 0: no limit
@@ -88,7 +90,7 @@ type Job struct {
 	// the contents of the files that $SKEIN_EARLIER and $SKEIN_INPUT name; nil: there is no such file.
 	Handle         bool
 	Earlier, Input []byte
-	// Adopts: if the attempt is lost, the next one goes on with the work that its handle names.
+	// Adopts: if the attempt is lost, the next attempt continues the work that its handle names.
 	Adopts bool
 
 	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn ("" =
@@ -98,14 +100,14 @@ type Job struct {
 
 	// Inputs provides the files that the attempt gets in its working folder; nil: none. If they cannot be
 	// read, the attempt fails with CauseInputs. The time for reading them does not count against Timeout. A
-	// Link converts them to Given. A Worker reads only Given.
+	// Link reads Inputs and sets Given, and a Worker reads only Given.
 	Inputs  InputSource
 	Given   []Input
-	Fetched bool // some inputs were fetched for this attempt only
+	Fetched bool // some of Given were fetched for this attempt only
 }
 
-// SizeMax bounds the Size of a job that a node makes. The messages that carry jobs are bounded, and a larger
-// one would end the connection for every attempt.
+// SizeMax bounds the Size of a job that a node makes. The messages that contain jobs are bounded, and a
+// larger message would end the connection of all attempts.
 const SizeMax = 2 << 20
 
 // Size returns the size of the texts of a job in a message, in bytes. Files and inputs are sent separately.
@@ -133,7 +135,7 @@ func (j *Job) Size() int {
 	return n
 }
 
-// sizeOf returns the bytes of texts, with a few for the frame of each.
+// sizeOf returns the bytes of texts, and adds a few for the frame of each text.
 func sizeOf(list []string) int {
 	n := 8 * len(list)
 	for _, text := range list {
@@ -162,11 +164,11 @@ const (
 	CauseInputs    = "inputs"        // failed: never ran, because its inputs could not be read
 	CauseStopped   = "stopped"       // stopped: Stop with ModeTerm
 	CauseKilled    = "killed"        // stopped: Stop with ModeKill
-	CauseClosed    = "worker_closed" // stopped: the worker closed, and the task itself may be right
+	CauseClosed    = "worker_closed" // stopped: the worker closed; nothing says that the task is faulty
 	CauseLease     = "lease"         // stopped: the lease ended; the attempt is lost
 	CauseLost      = "lost"          // stopped: its keeper and its processes are gone; the attempt is lost
 	CauseRoom      = "no_room"       // stopped: never ran, because the disk of the data folder is full; the attempt is lost
-	CauseFull      = "worker_full"   // failed: more attempts than Slots, which is a bug of the caller
+	CauseFull      = "worker_full"   // failed: more attempts than Slots were started, which is a bug of the caller
 )
 
 // Result is the end of an attempt.
@@ -179,19 +181,20 @@ type Result struct {
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
 	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
-	Handle   string          `json:",omitempty"` // of work outside of the process
-	Adopts   bool            `json:",omitempty"` // with Handle, that of the job
+	Handle   string          `json:",omitempty"` // the handle of work outside of the process; "": none
+	Adopts   bool            `json:",omitempty"` // with Handle: Adopts of the job
 	Outputs  json.RawMessage `json:",omitempty"` // if there are no outputs, it is empty and not the text null
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // number of bytes in the log file
-	LogLost  int64           // number of bytes that are missing in the log: they were beyond LogMax, or could not be written
+	LogLost  int64           // number of bytes that are missing in the log, because they exceeded LogMax or could not be written
 }
 
 // messageMax bounds Result.Message in bytes.
 const messageMax = 1 << 10
 
-// oneLine returns a sentence that is safe to store and to show. It may contain text from tasks.
+// oneLine returns a sentence in a form that is safe to store and to show. The sentence may contain text from
+// tasks.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -214,7 +217,7 @@ const (
 	indexMax = 40  // the suffix
 )
 
-// check refuses a key whose names could lead out of their folders.
+// check returns an error for a key whose names could lead out of their folders.
 func (k Key) check() error {
 	switch {
 	case !plainName(k.Namespace, nameMax):
@@ -231,8 +234,8 @@ func (k Key) check() error {
 	return nil
 }
 
-// plainName reports whether a name has only letters, digits, _ - and inner dots. So it is never "." or
-// "..".
+// plainName reports whether a name consists of letters, digits, _, - and inner dots. So a plain name is never
+// "." or "..".
 func plainName(s string, lenMax int) bool {
 	if s == "" || len(s) > lenMax || s[0] == '.' {
 		return false

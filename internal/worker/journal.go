@@ -12,19 +12,20 @@ import (
 	"slices"
 )
 
-// The journal keeps the ends of attempts until the worker has acknowledged them, and the worker's tag. It
-// protects against deaths of processes: a write that has returned survives both keeper and worker. It is not
-// synced to the disk. If the machine dies, all attempts die with it. An attempt whose end is unknown is lost
-// and runs again, as if the machine had died a moment earlier.
+// The journal keeps the ends of attempts until the worker has acknowledged them, and the worker's tag. The
+// journal protects against deaths of processes: a record survives both keeper and worker once its write has
+// returned. It does not protect against the death of the machine, because it is not synced to the disk. All
+// attempts die with the machine anyway. An attempt whose end is unknown afterwards is lost and runs again, as
+// if the machine had died a moment earlier.
 //
 // A record is four bytes of length, four bytes of CRC-32C and one JSON object. Reading stops at the first
-// incomplete record. The ends after it are lost, like those that were never written.
+// incomplete record. The ends after that record are lost, as if they had never been written.
 type journal struct {
 	path    string
 	file    *os.File
 	size    int64
 	tag     string
-	untaken map[ID]untaken // Invariant: an end stays until the worker has acknowledged it, or release drops all
+	untaken map[ID]untaken // Invariant: an end stays until the worker has acknowledged it, or until release drops all ends
 	bytes   int            // the size of the written records of unacknowledged ends
 }
 
@@ -44,7 +45,8 @@ type entry struct {
 const (
 	// journalSlack is the number of bytes of acknowledged ends above which the file is rewritten.
 	journalSlack = 4 << 20
-	// journalMax bounds the bytes of a journal that is read: twice the largest valid content.
+	// journalMax bounds the bytes of a journal that are read. It is twice the size of the largest valid
+	// content.
 	journalMax = 2 * untakenMax
 	// untakenMax bounds the bytes of ends that the worker has not acknowledged. Above it no attempt starts.
 	untakenMax = 256 << 20
@@ -133,7 +135,7 @@ func (j *journal) learn(e *entry, n int) {
 	}
 }
 
-// add applies a record to the memory and writes it. After an error, only the memory has the record.
+// add applies a record to the memory and writes it. If it returns an error, only the memory has the record.
 func (j *journal) add(e *entry) error {
 	record, err := encodeEntry(nil, e)
 	if err != nil {
@@ -150,9 +152,9 @@ func (j *journal) add(e *entry) error {
 	return nil
 }
 
-// compact writes a file without the acknowledged ends, which replaces the old one. It does not use package
-// atomicfile, which syncs a file before its rename and then closes it: the journal is not synced, and later
-// records are appended to the renamed file.
+// compact replaces the file by one without the acknowledged ends. It does not use package atomicfile, because
+// that syncs a file before its rename and closes it afterwards. The journal is not synced, and later records
+// are appended to the renamed file.
 func (j *journal) compact() error {
 	data, err := encodeEntry(nil, &entry{Tag: &j.tag})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// keepers holds the artifact keepers of a Worker by their folders: a node has one, and perhaps an earlier
-// one.
+// keepers holds the artifact keepers of a Worker by their folders. There is one, and perhaps another one for
+// an earlier folder.
 type keepers map[string]*artifact.Keeper
 
 // keeperOf returns the artifact keeper of a folder. "" is the data folder.
@@ -34,17 +34,17 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 	return k
 }
 
-// systemFolders hold system files, which a task cannot keep as artifacts. /dev is not listed, because its
-// only regular files belong to users, as in /dev/shm.
+// systemFolders are folders whose files a task cannot keep as artifacts. /dev is not listed, because the only
+// regular files below it belong to users, such as those in /dev/shm.
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
 // dataNames are the names of Skein's files in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", uidsName, "work"}
 
-// openDir opens the working folder of an attempt with artifacts before the attempt starts. Its artifacts are
-// the files of that folder, even if the attempt replaces the folder. The reader of the files may have more
-// permissions than the task. So if the task names the folder, system files and Skein's own files are
-// excluded.
+// openDir opens the working folder of an attempt with artifacts before the attempt starts. Artifacts are read
+// from that open folder, even if the attempt replaces it. The worker that reads the files may have more
+// permissions than the task. So if the task chooses the folder, openDir excludes system files and Skein's own
+// files.
 func (a *attempt) openDir() error {
 	if len(a.job.Artifacts) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func (a *attempt) openDir() error {
 	return nil
 }
 
-// keep stores the artifacts. It returns false if the attempt must fail or stop because of an error. The time
-// counts against the timeout, and a stop of the attempt ends it.
+// keep stores the artifacts. It returns false if the attempt must fail or stop. The time for storing counts
+// against the timeout, and a stop of the attempt ends the storing.
 func (a *attempt) keep() bool {
 	if len(a.job.Artifacts) == 0 {
 		return true
@@ -100,7 +100,7 @@ func (a *attempt) keep() bool {
 	return false
 }
 
-// closeLog closes the log. It writes a log line of the node if output is missing.
+// closeLog closes the log. If output is missing, it writes a line into the node's own log.
 func (a *attempt) closeLog() {
 	r, note := &a.result, a.log.close()
 	r.LogBytes, r.LogLost = a.log.size, a.log.lost

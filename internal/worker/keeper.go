@@ -28,21 +28,21 @@ import (
 const keeperVar = "SKEIN_KEEPER"
 
 const (
-	// tendEvery is the interval at which a keeper with attempts checks the lease and orphans. Go's timers do
-	// not count the sleep of a machine, so only a check notices that a lease has ended during it.
+	// tendEvery is the interval at which a keeper with attempts checks the lease and the orphans. Go's timers
+	// do not count the sleep of a machine, so without this check a lease could end unnoticed during a sleep.
 	tendEvery = 250 * time.Millisecond
 	// linesMax bounds the lines that wait for the worker.
 	linesMax = 1000
-	// predecessorMax bounds the time in which an earlier keeper may end by itself.
+	// predecessorMax bounds how long an earlier keeper may take to end by itself.
 	predecessorMax = 2 * time.Second
-	// keeperGC allows a few MiB of garbage. A keeper has so little live memory that the default would make
-	// the collector run all the time: at 700 tasks a second it took a fifth of the processor time of a
-	// keeper.
+	// keeperGC is the percentage of garbage that triggers a collection, and allows a few MiB of garbage. A
+	// keeper has so little live memory that the default would make the collector run all the time: at 700
+	// tasks a second it took a fifth of a keeper's processor time.
 	keeperGC = 400
 )
 
 // keeper holds the attempts of a data folder. The lock ensures that each folder has only one keeper. Its
-// worker may end and another one may connect. The worker is the process with the newest connection that has
+// worker may end and another one may connect. Its worker is the process with the newest connection that has
 // proven that it holds the data folder.
 type keeper struct {
 	data  string
@@ -52,8 +52,8 @@ type keeper struct {
 	w     *Worker
 	over  chan struct{} // closed when the keeper ends
 	once  sync.Once
-	// holds is the lock of the data folder, as shown by the process that started the keeper before the keeper
-	// accepts any connection.
+	// holds identifies the lock file of the data folder. The process that started the keeper shows it before
+	// the keeper accepts any connection.
 	holds    deed
 	greeters greeters
 
@@ -61,18 +61,18 @@ type keeper struct {
 	journal *journal
 	// until is the end of the lease, on the boot clock. Invariant: at until every attempt is killed (expire).
 	until   time.Duration
-	renewed bool // until was set by a renewal; the first renewal applies even if it ends before the initial lease
+	renewed bool // a renewal has set until; the first renewal applies even if it ends before the initial lease
 	lapsed  bool // the lease has ended, and the running attempts were killed
 	running map[ID]*Held
 	begun   begun    // Invariant: an attempt in begun is not started again
-	parked  []parcel // jobs that must wait for a renewal
+	parked  []parcel // jobs that wait for a renewal before they start
 	conn    *stream  // the worker's connection; nil: none
 	met     bool     // a worker has connected before
-	behind  bool     // an end is missing in the journal
+	behind  bool     // an end could not be written into the journal
 	out     news     // messages to be sent
 	wake    chan struct{}
-	// gathering is true while tell delays ends in order to send several together. Waking tell for each end
-	// would wake a thread.
+	// gathering is true while tell delays ends in order to send several together. During that time no end
+	// wakes tell, because waking it costs waking a thread.
 	gathering bool
 }
 
@@ -136,8 +136,8 @@ func (k *keeper) run(groups bool) error {
 		return err
 	}
 	k.w.until.Store(int64(k.until))
-	// No process of an earlier keeper may run when the worker gets the list of attempts, because the worker
-	// starts attempts again that are not in the list.
+	// When the worker gets the list of attempts, no process of an earlier keeper may run, because the worker
+	// starts those attempts again that are not in the list.
 	for {
 		killed, err := k.w.Reap(context.Background(), nil)
 		if killed > 0 {
@@ -184,17 +184,18 @@ func abandoned() bool {
 	return err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
 }
 
-// takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end.
-// This is safe: the process that starts a keeper holds the data folder, and has found no keeper that answers.
-// If the process that started this keeper has ended, takeLock returns errAbandoned. In this case another
-// process may hold the data folder now, and the keeper of that process must not be killed.
+// takeLock makes this process the keeper of the data folder. It kills an earlier keeper that does not end by
+// itself. This is safe, because the process that starts a keeper holds the data folder, and has found no
+// keeper that answers. If the process that started this keeper has ended, takeLock returns errAbandoned. In
+// this case another process may hold the data folder now, and the keeper of that process must not be killed.
 func (k *keeper) takeLock() (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(k.work, keeperLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the keeper's place: %w", err)
 	}
 	var scan procScan
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // there is no notification when a lock is released
+	// the release of a lock cannot be awaited, so the loop tries again
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if abandoned() {
 			err = errAbandoned
 			break
@@ -209,7 +210,7 @@ func (k *keeper) takeLock() (*os.File, error) {
 		text := make([]byte, 100)
 		n, _ := lock.ReadAt(text, 0)
 		var holder lockHolder
-		_ = json.Unmarshal(text[:n], &holder) // an incomplete text has no pid
+		_ = json.Unmarshal(text[:n], &holder) // if the text is incomplete, there is no pid
 		pid := holder.PID
 		if pid > 1 && pid != os.Getpid() && signalIf(pid, unix.SIGKILL, func() bool { return scan.has(pid, keeperVar+"="+k.data) }) {
 			k.log.Warn("an earlier keeper did not answer and was killed", "code", "keeper_silent", "pid", pid)
@@ -233,10 +234,10 @@ func (k *keeper) takeLock() (*os.File, error) {
 	return lock, nil
 }
 
-// listenIn listens on the socket in a folder. The path of a socket is limited to 108 bytes and that of a
-// data folder may be longer, so it uses the folder's descriptor.
+// listenIn listens on the socket in a folder. It uses the folder's descriptor, because the path of a socket
+// is limited to 108 bytes, and the path of a data folder may be longer.
 func listenIn(folder string) (*net.UnixListener, error) {
-	_ = os.Remove(filepath.Join(folder, keeperSocket)) // it belongs to an earlier keeper, because this one has the lock
+	_ = os.Remove(filepath.Join(folder, keeperSocket)) // the socket is that of an earlier keeper, because this keeper has the lock
 	l, err := viaFolder(folder, func(path string) (*net.UnixListener, error) {
 		return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	})
@@ -257,7 +258,7 @@ func viaFolder[T any](folder string, use func(path string) (T, error)) (T, error
 	return use(fmt.Sprintf("/proc/self/fd/%d/%s", fd, keeperSocket))
 }
 
-// tend ends the lease in time, and ends the keeper when it has no work left.
+// tend kills the attempts when the lease ends, and ends the keeper when it has no work left.
 func (k *keeper) tend(terminate <-chan os.Signal) {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -276,14 +277,14 @@ func (k *keeper) tend(terminate <-chan os.Signal) {
 		k.mu.Unlock()
 		k.w.bury()
 		if idle {
-			k.finish() // the journal has the remaining ends
+			k.finish() // the remaining ends are in the journal
 			return
 		}
 	}
 }
 
-// expire kills all attempts if the lease has ended. It is called before any other event is handled, so that
-// a late renewal has no effect.
+// expire kills all attempts if the lease has ended. It must be called before any other event is handled, so
+// that a late renewal has no effect.
 func (k *keeper) expire() {
 	if k.lapsed || Boot() < k.until {
 		return
@@ -297,7 +298,7 @@ func (k *keeper) expire() {
 
 func (k *keeper) finish() { k.once.Do(func() { close(k.over) }) }
 
-// told receives ends of attempts, from the attempts' goroutines.
+// told receives the ends of attempts. The goroutines of the attempts call it.
 func (k *keeper) told(rs ...Result) {
 	for i := range rs {
 		k.ended(rs[i])
@@ -328,15 +329,15 @@ func (k *keeper) started(key Key, at time.Time, handle string, adopts bool) {
 	}
 }
 
-// rouse wakes tell, which sends the news. Without a worker it drops the news, because the next worker gets
-// everything.
+// rouse wakes tell, which sends the news. If no worker is connected, it drops the news, because the next
+// worker gets all of it in the welcome.
 func (k *keeper) rouse() {
 	if k.conn == nil {
 		k.out = news{Lines: k.out.Lines}
 		return
 	}
 	if k.gathering && k.gathers() {
-		return // tell checks k.gathering again when it is due
+		return // tell will check k.gathering itself
 	}
 	select {
 	case k.wake <- struct{}{}:
@@ -360,7 +361,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 	}
 	k.expire()
 	k.w.resize(said)
-	k.conn, k.met, k.parked = s, true, nil // jobs that have not started are lost with the worker that sent them
+	k.conn, k.met, k.parked = s, true, nil // a job that has not started is lost with the worker that sent it
 	k.out = news{Welcome: k.welcome(), Lines: k.out.Lines}
 	k.rouse()
 	k.mu.Unlock()
@@ -400,7 +401,7 @@ func (k *keeper) welcome() *welcome {
 	return w
 }
 
-// obey executes an order of the worker. It returns false if another worker has connected since.
+// obey executes an order of the worker. It returns false if another worker has connected meanwhile.
 func (k *keeper) obey(from *stream, o *order) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -447,7 +448,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	return true
 }
 
-// unpark drops jobs that have not started, and reports them.
+// unpark drops the waiting jobs that which selects, and reports them with the cause.
 func (k *keeper) unpark(which func(ID) bool, cause string) {
 	k.parked = slices.DeleteFunc(k.parked, func(p parcel) bool {
 		gone := which(p.Job.Key.ID())
@@ -470,13 +471,13 @@ func (k *keeper) begin(p *parcel) {
 	if k.running[id] != nil {
 		return
 	}
-	if k.begun.has(id) { // the end was acknowledged, but the worker was killed since then and does not know that
+	if k.begun.has(id) { // the end was acknowledged, but the worker was killed before it knew that
 		k.out.Results = append(k.out.Results, Result{Key: p.Job.Key, State: Stopped, Cause: CauseLost, ExitCode: -1,
 			Message: "it was run, and its end was taken before", Finished: time.Now()})
 		k.rouse()
 		return
 	}
-	if k.lapsed || k.journal.full() { // a refused job would be sent again at once
+	if k.lapsed || k.journal.full() { // a refused job would be sent again at once, so it waits
 		k.parked = append(k.parked, *p)
 		return
 	}
@@ -502,7 +503,7 @@ func (k *keeper) release() {
 	k.w.demand(modeClose)
 }
 
-// lineHandler sends log lines to the worker, or to stderr if there is none.
+// lineHandler sends log lines to the worker, or to stderr if no worker is connected.
 type lineHandler struct {
 	k     *keeper
 	attrs []slog.Attr
@@ -513,8 +514,8 @@ func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
-// Handle implements slog.Handler. It may be called with the keeper locked, so it sends on a goroutine of its
-// own.
+// Handle implements slog.Handler. It may be called while the keeper is locked, so it sends on a separate
+// goroutine.
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	l := line{Level: int(r.Level), Text: r.Message}
 	add := func(a slog.Attr) bool {

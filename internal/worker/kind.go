@@ -2,33 +2,34 @@ package worker
 
 import "time"
 
-// Kind makes an attempt the process of a kind. The process gets its input in a file, which is in the folder
-// of the attempt and removed with it. Its exit code says more than that of a command: see ExitAway and
-// ExitPermanent.
+// Kind makes an attempt the process of a kind. The process gets its input in a file in the folder of the
+// attempt, which is removed with the folder. Some of its exit codes have a meaning that those of a command do
+// not have: see ExitAway and ExitPermanent.
 type Kind struct {
 	Name string // for people
 	// Label is the first line of the log, which records the version of an extension; "": there is no such line.
 	Label string
-	// House reports whether this program runs the kind, as `kind NAME` of Argv. Then Job.Argv has only the
-	// arguments.
+	// House says that the kind is a part of this program, which runs it as `kind NAME`. Job.Argv then
+	// contains only the arguments after that.
 	House bool
-	// Release: the process releases the handle that its input holds, in place of the work of a task.
+	// Release says that the process does not do the work of a task, but releases the handle that its input
+	// contains.
 	Release bool
 	Folder  string // the folder of the extension, which the process may read and execute; "": none
-	Input   []byte // the content of the file that SKEIN_INPUT names; it may hold secrets
-	// Patience is how long the process is started again after ExitAway; 0: PatienceDefault.
+	Input   []byte // the content of the file that SKEIN_INPUT names; it may contain secrets
+	// Patience is for how long the process is started again after ExitAway; 0: PatienceDefault.
 	Patience time.Duration
-	// Boxed means that the process isolates the command of the task itself, such as in a container. The process
-	// gets no fence, which would keep it from making the container. Its exit code is that of the command, unless
-	// the process has written why it ended itself: see endFile.
+	// Boxed says that the process itself isolates the command of the task, for example in a container. The
+	// process gets no fence, because a fence would prevent it from making the container. Its exit code is
+	// that of the command, unless the process has written why it ended itself: see endFile.
 	Boxed bool
 }
 
 // Exit codes of the process of a kind, in addition to 0 for success. Every other code is a failure.
 const (
-	ExitAway      = 75 // the other side cannot be reached
+	ExitAway      = 75 // the system that the process works on cannot be reached
 	ExitPermanent = 78 // failed, and a retry cannot help
-	ExitKept      = 79 // done although the attempt was told to end: its effect is durable
+	ExitKept      = 79 // the work was done, although the attempt was told to end: its effect is durable
 )
 
 // PatienceDefault is the default of Kind.Patience.
@@ -36,7 +37,7 @@ const PatienceDefault = 10 * time.Minute
 
 // Causes of the ends of such attempts.
 const (
-	CauseAway      = "away"      // failed: the other side was away for the whole patience
+	CauseAway      = "away"      // failed: the system could not be reached during the whole patience
 	CausePermanent = "permanent" // failed: exit code ExitPermanent
 )
 

@@ -10,9 +10,9 @@ import (
 // lineMax bounds the last line of a log that is remembered, in bytes.
 const lineMax = 1000
 
-// lastLine remembers the last line of a text that is not empty. A nil one remembers nothing.
+// lastLine remembers the last line of a text that is not empty. A nil *lastLine remembers nothing.
 type lastLine struct {
-	whole []byte // ended by a newline
+	whole []byte // the last line that a newline has ended
 	open  []byte
 }
 

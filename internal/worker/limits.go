@@ -19,7 +19,8 @@ import (
 func Cores() int64 {
 	most := int64(runtime.NumCPU()) * 1000
 	for _, dir := range aboveV1("cpu") {
-		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64) // -1 means no limit
+		// -1 means that there is no quota
+		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64)
 		period, err2 := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_period_us"))), 10, 64)
 		if err == nil && err2 == nil && quota > 0 && period > 0 {
 			most = min(most, max(quota*1000/period, 1))
@@ -39,17 +40,17 @@ func Cores() int64 {
 	return most
 }
 
-// Memory returns the memory that this process may use, in bytes: that of the machine, or less if a parent
-// cgroup limits it.
+// Memory returns the memory that this process may use, in bytes: the memory of the machine, or less if a
+// parent cgroup limits it.
 func Memory() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		panic("worker: no sysinfo: " + err.Error()) // Linux has always had it
+		panic("worker: no sysinfo: " + err.Error()) // every Linux has this call
 	}
 	most := int64(info.Totalram) * int64(info.Unit)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			most = min(most, n) // "no limit" is a number that no machine has
+			most = min(most, n) // if there is no limit, the number is larger than the memory of any machine
 		}
 	}
 	for _, dir := range above() {
@@ -93,15 +94,15 @@ func readText(path string) string {
 	return string(text)
 }
 
-// controllers are the cgroup controllers that limits need. The tasks of containers also limit the number of
-// their processes, if the kernel counts them.
+// controllers are the cgroup controllers that limits need. The controller of processes is optional: it limits
+// the number of processes of tasks in containers.
 const (
 	controllers = "+cpu +memory"
 	counter     = " +pids"
 )
 
 // divide makes the kernel count cpu and memory in the cgroups below dir. This is impossible if dir itself
-// has processes, or if the controllers belong to cgroups of version 1.
+// contains processes, or if the controllers belong to cgroups of version 1.
 func divide(dir string) error {
 	path := filepath.Join(dir, "cgroup.subtree_control")
 	if os.WriteFile(path, []byte(controllers+counter), 0) == nil {
@@ -121,7 +122,7 @@ func (t *cgroupTree) limit(cpu, memory int64) bool {
 	const period = 100_000 // microseconds; the kernel's default
 	quota, bytes := "max", "max"
 	if cpu > 0 {
-		quota = strconv.FormatInt(max(cpu*period/1000, 1000), 10) // the kernel refuses smaller values
+		quota = strconv.FormatInt(max(cpu*period/1000, 1000), 10) // the kernel refuses smaller quotas
 	}
 	if memory > 0 {
 		bytes = strconv.FormatInt(memory, 10)
@@ -198,8 +199,8 @@ func oomKills(path string) int64 {
 	return 0
 }
 
-// cap limits the processes of the attempt to its declared resources. If the machine cannot enforce this, the
-// resources are only booked, and doctor says so.
+// cap limits the processes of the attempt to its declared resources. If the machine cannot enforce the
+// limits, the resources are only booked, and skein doctor says so.
 func (a *attempt) cap() {
 	if a.slot.tree.limit(a.job.CPU, a.job.Memory) && a.job.Memory > 0 {
 		a.kills = a.slot.tree.starved()

@@ -14,10 +14,11 @@ import (
 	"skein.dev/skein/internal/mounts"
 )
 
-// If the controllers of cpu and memory belong to hierarchies of version 1, cgroup2 still tracks the trees,
-// which needs no controller. A folder in each of these hierarchies limits them. The fork has no flag that
-// starts a process in such a folder. But a single thread can be moved there, and a child starts in the
-// cgroups of the thread that forks. So the thread moves there for the fork, and back.
+// This file is for machines on which the controllers of cpu and memory belong to hierarchies of version 1.
+// There, cgroup2 still tracks the trees, because that needs no controller. A folder in each hierarchy of
+// version 1 limits a tree. A fork cannot place a child in such a folder directly. But a single thread can be
+// moved there, and a child starts in the cgroups of the thread that forks. So the thread moves there for the
+// fork, and back.
 
 // legacy holds the folders for the limits of the trees of this process.
 type legacy struct {
@@ -117,8 +118,8 @@ func (t *legacyTree) dir(controller string) string {
 	return filepath.Join(t.of.at[controller], t.name)
 }
 
-// limit makes new folders when a limit changes, while no process is in them. So memory that is still charged
-// to an earlier attempt does not prevent a lower limit.
+// limit makes new folders when a limit changes. At that time no process is in the folders. The new folders
+// are needed because memory that is still charged to an earlier attempt could prevent a lower limit.
 func (t *legacyTree) limit(cpu, memory int64) bool {
 	if t.cpu == cpu && t.memory == memory {
 		return true

@@ -14,11 +14,12 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Link is a worker's side of its keeper. It does the work of a Worker in another process, which outlives
-// this one. Any goroutine may call its methods, and so may Report.
+// Link is a worker's side of its keeper. It does the work of a Worker in another process, which outlives this
+// one. Any goroutine may call its methods, and so may Report.
 //
-// This Link reports every job that was given to Start once, even if the keeper dies. In that case it starts
-// another keeper, which first kills the attempts of the dead one. They are then reported with CauseLost.
+// A Link reports the end of every job that was passed to Start exactly once, even if the keeper dies. In that
+// case it starts another keeper, which first kills the attempts of the dead keeper. The Link then reports
+// these attempts with CauseLost.
 type Link struct {
 	cfg   Config
 	lease time.Duration
@@ -27,21 +28,21 @@ type Link struct {
 	log   *slog.Logger
 	stop  chan struct{} // closed by End
 	life  context.Context
-	die   context.CancelFunc // ends life; called together with closing stop
+	die   context.CancelFunc // ends the context life; called when stop is closed
 	wg    sync.WaitGroup
 
 	incoming *artifact.Keeper
-	traced   bool // a collector receives the spans of tasks
+	traced   bool // a collector receives the traces of tasks
 
 	mu      sync.Mutex // protects following fields
 	peer    *peer      // the keeper; nil: none
 	out     order
-	outSize int // size of the jobs in out
+	outSize int // total size of the jobs in out
 	wake    chan struct{}
 	live    map[ID]*parcelState
-	said    string   // the last description of the containment
+	said    string   // the last description of the containment that a keeper gave
 	pass    []string // names of further variables of this process that tasks get
-	rebases bool     // the keeper accepts another environment while it runs
+	rebases bool     // the keeper can change the environment for tasks while it runs
 	masks   bool     // the keeper masks secrets
 	kinds   bool     // the keeper starts the processes of kinds
 	handles bool     // the keeper reads handles
@@ -60,7 +61,7 @@ type Link struct {
 
 // parcelState is a job from Start or adoption to its Result.
 type parcelState struct {
-	parcel *parcel // nil: the keeper already had it
+	parcel *parcel // nil: the keeper had the job when this Link connected
 	key    Key
 	sent   *peer  // the keeper to which the job was sent; nil: not sent yet
 	stop   Mode   // the mode of a stop that was requested before the job was sent
@@ -68,23 +69,23 @@ type parcelState struct {
 	halt   func() // cancels the reading of the job's files
 }
 
-// LinkConfig holds the settings of a Link in addition to those of a Worker.
+// LinkConfig holds the settings of a Link: those of a Worker, and the following.
 type LinkConfig struct {
 	Config
-	Lease time.Duration // the time for which attempts may run after the last renewal; 0: LeaseDefault
+	Lease time.Duration // how long attempts may run after the last renewal; 0: LeaseDefault
 	// Lock is the open file with which the caller holds the data folder. It proves to the keeper that the
 	// caller may give orders. It stays open until the Link has ended. If it is nil, no later Link can adopt the
 	// keeper.
 	Lock *os.File
 }
 
-// Adopted holds the attempts that an earlier worker of the data folder left with the keeper.
+// Adopted holds the attempts that an earlier worker of the data folder has left at the keeper.
 type Adopted struct {
-	Tag     string // the newest text that Link.Brand has set
+	Tag     string // the newest text that was stored with Link.Brand
 	Running []Held
 	Ended   []Result // the ends that no worker has acknowledged
-	// Anew reports whether the keeper that held the attempts has ended. Of its attempts, only those in Ended
-	// are known.
+	// Anew says that the keeper that held the attempts has ended. Only those of its attempts are known that
+	// are in Ended.
 	Anew bool
 }
 
@@ -158,8 +159,8 @@ func (w *welcome) walled(c *Config) error {
 	return nil
 }
 
-// PassEnv changes the variables of this process that tasks get, for attempts that begin later. It returns
-// false, and changes nothing, if the keeper is of an earlier version.
+// PassEnv changes which variables of this process tasks get, for attempts that begin later. It returns false,
+// and changes nothing, if the keeper is of an earlier version.
 func (l *Link) PassEnv(names []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +173,8 @@ func (l *Link) PassEnv(names []string) bool {
 	return true
 }
 
-// Begin starts the reports, also of running adopted attempts. The caller itself reports the results that
-// Connect returned as Ended.
+// Begin starts the reports, also for adopted attempts that are still running. The caller itself must report
+// the results that Connect has returned as Ended.
 func (l *Link) Begin() {
 	l.mu.Lock()
 	l.begun = true
@@ -182,8 +183,8 @@ func (l *Link) Begin() {
 	l.wg.Go(l.watchRoom)
 }
 
-// Forsake makes the keeper kill its attempts and forget its results, and returns when no attempt is left. It
-// is called instead of adoption, before Begin.
+// Forsake makes the keeper kill its attempts and forget its results. It returns when no attempt is left. A
+// caller that does not want to adopt the attempts calls it before Begin.
 func (l *Link) Forsake() error {
 	l.mu.Lock()
 	p, left := l.peer, len(l.live)
@@ -231,7 +232,7 @@ func (l *Link) Renew(until time.Duration) {
 	}
 }
 
-// Taken tells the keeper that the ends of these attempts are durable elsewhere.
+// Taken tells the keeper that the ends of these attempts are stored elsewhere durably.
 func (l *Link) Taken(ids []ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,8 +240,8 @@ func (l *Link) Taken(ids []ID) {
 	l.rouse()
 }
 
-// Start runs a job and returns at once. It may call job.Files on a goroutine of its own. It ignores a known
-// attempt.
+// Start runs a job and returns at once. It may call job.Files on a separate goroutine. It ignores an attempt
+// that it already has.
 func (l *Link) Start(job Job) {
 	id := job.Key.ID()
 	if l.traced {
@@ -258,7 +259,7 @@ func (l *Link) Start(job Job) {
 		l.settleBeside(st, Stopped, CauseClosed, "the worker is closing")
 		return
 	case job.Dir != "":
-		dir, err := filepath.Abs(job.Dir) // relative to this process, not to the keeper
+		dir, err := filepath.Abs(job.Dir) // relative paths are relative to this process, not to the keeper
 		if err != nil {
 			l.settleBeside(st, Failed, CauseStart, "find the working directory: "+err.Error())
 			return
@@ -308,7 +309,7 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.live[st.key.ID()] != st: // the job was settled meanwhile
+	case l.live[st.key.ID()] != st: // the job has been settled meanwhile
 		if fetched {
 			l.forget(&st.key)
 		}
@@ -324,14 +325,13 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	}
 }
 
-// settleBeside reports from a goroutine of its own, because the receiver may need locks that the caller
-// holds.
+// settleBeside reports on a separate goroutine, because the receiver may need locks that the caller holds.
 func (l *Link) settleBeside(st *parcelState, state, cause, message string) {
 	r := Result{Key: st.key, State: state, Cause: cause, ExitCode: -1, Message: oneLine(message), Finished: time.Now()}
 	l.wg.Go(func() { l.settle(r) })
 }
 
-// queue puts a job into the next message, if there is a keeper. The caller holds the lock.
+// queue puts a job into the next message, if there is a keeper. The caller must hold the lock.
 func (l *Link) queue(st *parcelState) {
 	if l.live[st.key.ID()] != st || l.peer == nil || st.sent != nil {
 		return // the next keeper gets the job
@@ -343,11 +343,11 @@ func (l *Link) queue(st *parcelState) {
 	st.sent = l.peer
 	l.out.Jobs = append(l.out.Jobs, *st.parcel)
 	l.outSize += st.parcel.size()
-	st.parcel.Files = nil // if this keeper dies, the attempt is lost and not sent again
+	st.parcel.Files = nil // if this keeper dies, the attempt is lost and not sent again, so the files are not needed any more
 	l.rouse()
 }
 
-// Stop stops an attempt. Its Result tells when it has ended.
+// Stop stops an attempt. The Link reports its Result when it has ended.
 func (l *Link) Stop(key Key, mode Mode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -359,7 +359,7 @@ func (l *Link) Stop(key Key, mode Mode) {
 		if st.halt != nil {
 			st.halt()
 		}
-		if l.peer == nil || st.ready { // the job waits for a keeper, which is no longer needed
+		if l.peer == nil || st.ready { // the job only waits for a keeper, so it can be settled here
 			l.settleBeside(st, Stopped, map[Mode]string{ModeTerm: CauseStopped, ModeKill: CauseKilled}[st.stop], "stopped before it began")
 		}
 	default:
@@ -408,7 +408,7 @@ func (l *Link) settle(rs ...Result) {
 	l.quiet()
 }
 
-// quiet closes idle when no job is left. The caller holds the lock.
+// quiet closes idle if no job is left. The caller must hold the lock.
 func (l *Link) quiet() {
 	if !l.closing || len(l.live) > 0 {
 		return
@@ -421,12 +421,12 @@ func (l *Link) quiet() {
 }
 
 // Close refuses new attempts and waits for the running ones. If ctx ends first, it kills the remaining
-// attempts and reports them as stopped with CauseClosed. The keeper stays until End, so that Taken can
-// still be sent.
+// attempts and reports them as stopped with CauseClosed. The keeper runs until End, so that Taken can still
+// be sent.
 func (l *Link) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
-	if !l.begun { // the results of these attempts are not reported
+	if !l.begun { // without Begin, the results of these attempts are not reported
 		clear(l.live)
 	}
 	l.quiet()

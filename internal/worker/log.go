@@ -15,16 +15,16 @@ import (
 )
 
 // logFile receives the raw bytes of one attempt. It never fails and never blocks the task. It counts the
-// bytes that it cannot keep, and close reports them.
+// bytes that it cannot store, and close reports their number.
 type logFile struct {
 	path    string
 	sizeMax int64
 	file    *os.File // nil until the first byte
 	size    int64
 	lost    int64
-	last    byte         // the last byte kept
-	err     error        // the first failure; no bytes are written after it
-	lines   *lastLine    // the last line; nil: it is not wanted
+	last    byte         // the last byte stored
+	err     error        // the first failure; nothing is written after it
+	lines   *lastLine    // the last line of the log; nil: no reader wants it
 	mask    *mask.Writer // nil: the attempt has no secrets
 	index   logIndex
 }
@@ -74,7 +74,7 @@ func (l *logFile) close() string {
 		if l.last != '\n' {
 			newline = "\n"
 		}
-		// On a full disk the mark is lost, too. The Result still reports it.
+		// On a full disk this mark is lost, too. The Result still reports the missing bytes.
 		_, _ = fmt.Fprintf(l.file, "%s[skein: the log ends here, %d bytes dropped]\n", newline, l.lost)
 	}
 	l.index.close()

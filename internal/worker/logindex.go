@@ -11,20 +11,20 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// recordsMax is the number of blocks of a log that are described in memory only. If the keeper dies, a reader
-// describes them again.
+// recordsMax is the number of blocks whose description is only in memory. If the keeper dies, a reader
+// describes these blocks again.
 const recordsMax = 16
 
-// logIndex writes the index of a log next to it. A log below logindex.From has none. The index may end before
-// the log at any time, because a reader continues it. So an error only ends the index.
+// logIndex writes the index of a log next to it. A log below logindex.From has none. The index may end
+// anywhere before the end of the log, because a reader continues it. So after an error the index just ends.
 type logIndex struct {
-	times [logindex.From / logindex.Block]int64 // when the first blocks began, in µs, until there is an index
+	times [logindex.From / logindex.Block]int64 // while there is no index: when each of the first blocks began, in µs
 	x     *logindex.Index
 	file  *os.File
-	over  bool // the index has ended early; nothing more is added
+	over  bool // the index has ended early: nothing more is added to it
 }
 
-// wrote takes bytes that were written to a log. l.size does not count them yet.
+// wrote describes bytes that were just written to a log. They are not part of l.size yet.
 func (i *logIndex) wrote(l *logFile, p []byte) {
 	if i.over || len(p) == 0 {
 		return
@@ -52,7 +52,7 @@ func (i *logIndex) wrote(l *logFile, p []byte) {
 	}
 }
 
-// begin makes the index, and describes what was written before. It returns false if it cannot.
+// begin makes the index and describes what was written before. It returns false if the index cannot be made.
 func (i *logIndex) begin(l *logFile, size int64) bool {
 	log, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func (i *logIndex) begin(l *logFile, size int64) bool {
 	return true
 }
 
-// put appends the records of the blocks that are done.
+// put appends the records of the completed blocks.
 func (i *logIndex) put() {
 	_, records := i.x.Take()
 	if len(records) == 0 {
@@ -100,5 +100,5 @@ func (i *logIndex) close() {
 
 func (i *logIndex) end() {
 	i.over = true
-	_ = i.file.Close() // a reader checks each record
+	_ = i.file.Close() // a reader checks each record, so an error does no harm
 }

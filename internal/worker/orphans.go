@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes this process the parent of all processes that attempts leave without a parent. So init
-// does not get these processes, and no zombie stays.
+// adoptOrphans makes this process the parent of all processes of attempts that have lost their parent. So
+// they do not become children of init, and leave no zombies.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // bury reaps orphans that have ended. It leaves the first process of an attempt to the goroutine of the
 // attempt.
 func (w *Worker) bury() {
 	const atOnceMax = 10_000
-	w.births.Lock() // without the lock, a first process between fork and firsts would look like an orphan
+	w.births.Lock() // without the lock, a first process that is not in firsts yet would look like an orphan
 	defer w.births.Unlock()
 	for range atOnceMax {
 		pid := endedChild()
@@ -24,7 +24,7 @@ func (w *Worker) bury() {
 			return
 		}
 		if _, first := w.firsts.Load(pid); first {
-			return // the attempt reaps this process; other orphans are reaped by a later call
+			return // the goroutine of the attempt reaps this process; a later call reaps other orphans
 		}
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}

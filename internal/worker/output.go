@@ -22,9 +22,9 @@ const outputsMaxDefault = output.BytesMax
 // outputs.
 var errHoldsSecret = errors.New("its outputs hold a secret: write no secret to $SKEIN_OUTPUT, and keep no answer that holds one")
 
-// takeOutputs reads the file that a successful attempt wrote to path. The task may have made a link, a
-// socket or a device there. So takeOutputs reads only a regular file, without following links and without
-// waiting. If there is no file, there are no outputs. It checks for secrets first, so that no part of a
+// takeOutputs reads the file that a successful attempt wrote to path. The task may have made a link, a socket
+// or a device there. So takeOutputs reads only a regular file, without following links and without waiting.
+// If there is no file, the attempt has no outputs. takeOutputs checks for secrets first, so that no part of a
 // secret gets into another error.
 func takeOutputs(path string, sizeMax int, types map[string]string, masks *mask.Set) (json.RawMessage, error) {
 	if sizeMax <= 0 {
@@ -50,7 +50,7 @@ func readRegular(path string, sizeMax int) ([]byte, error) {
 		return nil, nil
 	case errors.Is(err, unix.ELOOP):
 		return nil, errors.New("$SKEIN_OUTPUT was replaced by a symbolic link: append to it, do not replace it")
-	case errors.Is(err, unix.ENXIO): // it is a socket
+	case errors.Is(err, unix.ENXIO): // the file is a socket
 		return nil, errors.New("$SKEIN_OUTPUT is not a regular file")
 	case err != nil:
 		return nil, fmt.Errorf("$SKEIN_OUTPUT cannot be read: %w", err)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environMax bounds the bytes that are read of a process's environment. The kernel limits arguments and
-// environment to a quarter of the stack limit, 2 MiB by default.
+// environMax bounds how many bytes of a process's environment are read. The kernel limits arguments and
+// environment together to a quarter of the stack limit, which is 2 MiB by default.
 const environMax = 4 << 20
 
 // pids returns the processes of this pid namespace except this one.
@@ -36,11 +36,11 @@ func pids() []int {
 	return found
 }
 
-// procScan reads environments into one buffer, by system calls: a scan reads every process, and an os.File
+// procScan reads environments with system calls, into one buffer. A scan reads every process, and an os.File
 // for each would be slow.
 type procScan struct{ buf []byte }
 
-// sight describes how reliable a scan is that found no process.
+// sight says how much a scan that found no process can be trusted.
 type sight struct {
 	// execs: a process was in the middle of an exec, during which it has no environment.
 	execs bool
@@ -48,7 +48,7 @@ type sight struct {
 	vanished bool
 }
 
-// emptyLooks is the number of reads after which an empty environment counts as empty.
+// emptyLooks is how often an environment must read as empty before it counts as empty.
 const emptyLooks = 2
 
 // each calls visit for every process with its group and environment. Kernel threads have no group.
@@ -68,7 +68,7 @@ func (s *procScan) each(visit func(pid, group int, env []byte)) (seen sight) {
 				seen.execs = true
 				break
 			}
-			env, readable = s.environ(pid) // after an exec, files of /proc that were opened before it are empty
+			env, readable = s.environ(pid) // files of /proc that were opened before an exec read as empty after it
 		}
 		visit(pid, group, env)
 	}
@@ -96,7 +96,7 @@ func (s *procScan) environ(pid int) (env []byte, readable bool) {
 		if err == unix.EINTR {
 			continue
 		}
-		if n <= 0 { // the end, or an error because the process has just ended
+		if n <= 0 { // the end of the file, or an error because the process has just ended
 			break
 		}
 		read += n
@@ -139,8 +139,8 @@ func zombie(pid int) bool {
 	return len(fields) == 0 || fields[0] == "Z" || fields[0] == "X"
 }
 
-// midExec reports whether pid has memory, but no environment yet. Its environment then reads as empty, as a
-// really empty one does.
+// midExec reports whether pid has memory, but no environment yet because it is in an exec. Its environment
+// then reads as empty, like one that is really empty.
 func midExec(pid int) bool {
 	const envEnd = 51 - 3 // number of proc_pid_stat(5), from the state on
 	fields := stat(pid)
@@ -148,8 +148,8 @@ func midExec(pid int) bool {
 }
 
 // ending reports whether pid has released its memory and is not a zombie yet. Such a process no longer runs
-// code of its program, but its files and sockets may still be open. A kernel thread has no memory either. It
-// is recognized by its process group, which is 0.
+// code of its program, but its files and sockets may still be open. A kernel thread has no memory either; its
+// process group is 0.
 func ending(pid int) bool {
 	if group, err := unix.Getpgid(pid); err != nil || group == 0 {
 		return false
@@ -177,6 +177,6 @@ func stat(pid int) []string {
 	if err != nil {
 		return nil
 	}
-	// "pid (comm) state …": comm may contain anything, also parentheses.
+	// The form is "pid (comm) state …", and comm may contain any character, even parentheses.
 	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }

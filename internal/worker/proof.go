@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keeper obeys only the process that holds its data folder. The proof is the open file of the folder's
-// lock. A worker sends it with its first message (SCM_RIGHTS). While the lock is held, it can be taken again
-// only on that open file. A process of the same user that reads every file of the folder has only other open
-// files. A worker that is started again takes the lock anyway, so adoption needs no other secret. Record 027
-// names the attacks that remain: see docs/decisions/027-a-keeper-holds-the-attempts.md.
+// A keeper obeys only the process that holds its data folder. The proof is the open file with the folder's
+// lock, which a worker sends with its first message (SCM_RIGHTS). While the lock is held, it can be taken
+// again only on that open file. A process of the same user may be able to read every file of the folder, but
+// gets other open files. A worker that is started again takes the lock anyway, so adoption needs no other
+// secret. The attacks that remain are in docs/decisions/027-a-keeper-holds-the-attempts.md.
 
 const (
 	// helloMax bounds the first message of a process that has shown no proof yet, in bytes.
@@ -36,8 +36,8 @@ var errStranger = errors.New("the caller does not hold the data folder")
 // wire is a connection that can carry an open file with its first bytes.
 type wire struct {
 	*net.UnixConn
-	show   *os.File // sent with the next write
-	listen bool     // the connection expects an open file
+	show   *os.File // the open file to send with the next write
+	listen bool     // the connection still expects an open file
 	shown  *os.File // the first received file
 }
 
@@ -57,12 +57,12 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read implements io.Reader. While it listens for an open file, it reads one message with its control data.
+// Read implements io.Reader. While it expects an open file, it reads one message with its control data.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.listen {
 		return w.UnixConn.Read(p)
 	}
-	oob := make([]byte, unix.CmsgSpace(4)) // large enough for one descriptor, so that the kernel closes all others
+	oob := make([]byte, unix.CmsgSpace(4)) // the buffer has room for one descriptor, so the kernel closes all others
 	n, oobn, _, _, err := w.ReadMsgUnix(p, oob)
 	if oobn > 0 {
 		w.take(oob[:oobn])
@@ -93,8 +93,8 @@ func (w *wire) take(oob []byte) {
 	}
 }
 
-// proof returns the open file that came with the first message. It returns nil if none came. The caller
-// closes it. The connection accepts no other open file afterwards.
+// proof returns the open file that came with the first message, or nil. The caller must close it. Afterwards
+// the connection accepts no other open file.
 func (w *wire) proof() *os.File {
 	file := w.shown
 	w.listen, w.shown = false, nil
@@ -113,9 +113,9 @@ func deedOf(file *os.File) (d deed) {
 	return d
 }
 
-// proves returns errStranger unless an open file holds the lock with which the keeper was started. The lock
-// can be taken again on the open file that holds it. On any other open file that fails as long as a process
-// holds the lock.
+// proves returns errStranger unless the open file holds the lock with which the keeper was started. It tests
+// this by taking the lock again. That works on the open file that holds the lock. On any other open file it
+// fails while a process holds the lock.
 func (d deed) proves(file *os.File) error {
 	switch {
 	case file == nil:
@@ -129,7 +129,7 @@ func (d deed) proves(file *os.File) error {
 	return nil
 }
 
-// greeters are the connections without a proof.
+// greeters are the connections that have shown no proof yet.
 type greeters struct {
 	mu   sync.Mutex // protects following fields
 	all  []*net.UnixConn
@@ -170,9 +170,9 @@ func (g *greeters) tells() bool {
 	return true
 }
 
-// first serves the worker that has started this process. The connection was inherited, so it needs no further
-// proof. first closes met when the keeper knows the lock of the data folder, or when the connection ended
-// before.
+// first serves the worker that has started this process. That worker's connection was inherited, so it needs
+// no further proof. first closes met when the keeper knows the lock of the data folder, or when the
+// connection has ended before that.
 func (k *keeper) first(met chan struct{}) {
 	file := os.NewFile(firstFile, "worker")
 	conn, err := net.FileConn(file)
@@ -200,7 +200,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // usually no descriptor is free
+		if err != nil { // the most likely reason is that no descriptor is free
 			time.Sleep(tendEvery)
 			continue
 		}
@@ -219,7 +219,7 @@ func (k *keeper) accept(l *net.UnixListener) {
 	}
 }
 
-// peerOf returns the process at the other end of a connection, or nil if the kernel does not report it.
+// peerOf returns the process at the other end of a connection, or nil if the kernel does not tell.
 func peerOf(conn *net.UnixConn) (cred *unix.Ucred) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -245,7 +245,7 @@ func (k *keeper) meet(s *stream, proves func(shown *os.File) error) *hello {
 	}
 	shown := s.wire.proof()
 	if shown != nil {
-		defer shown.Close() // otherwise the lock would outlive its holder
+		defer shown.Close() // if shown stayed open, the lock would outlive its holder
 	}
 	if err != nil || first.Hello == nil {
 		return nil

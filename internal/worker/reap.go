@@ -23,13 +23,13 @@ const cgroupSuffix = ".cgroup"
 // reapLimit bounds Reap when its context does not.
 const reapLimit = 10 * time.Second
 
-// Orphan is a group of running processes of an attempt of an earlier process.
+// Orphan stands for the running processes of one attempt of an earlier worker process.
 type Orphan struct {
-	Key  Key // the key in the environment of its processes; without a RunID if they have deleted it
+	Key  Key // the key from the environment of the processes; it has no RunID if they have deleted it
 	PIDs []int
 }
 
-// orphan is an Orphan and where it was found.
+// orphan is an Orphan with the place where it was found.
 type orphan struct {
 	Orphan
 	life   string
@@ -39,8 +39,9 @@ type orphan struct {
 
 // Reap kills the attempts of earlier processes of this data folder that match accepts (nil: all of them). It
 // waits until they are gone, and removes their cgroups and folders. It returns the number of killed
-// processes. It spares attempts of this process, and all attempts of an earlier process if match refuses one
-// of them. It returns an error if ctx ends, or 10 s pass, before all are gone.
+// processes. It spares the attempts of this process. If match refuses one attempt of an earlier process, it
+// spares all attempts of that process. It returns an error if the attempts are not gone when ctx ends or 10 s
+// have passed.
 func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reapLimit)
 	defer cancel()
@@ -56,7 +57,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 		for _, o := range doomed {
 			r.kill(o)
 		}
-		timer := time.NewTimer(pause) // a process can wait only for its own children, so the loop checks again
+		timer := time.NewTimer(pause) // a process can wait only for its own children, so the loop looks again after a pause
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -74,7 +75,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 type reaper struct {
 	w        *Worker
 	match    func(Orphan) bool
-	verdicts map[string]bool // by cgroup or mark: match is called once for each orphan
+	verdicts map[string]bool // by cgroup or mark, the result of match, which is called once for each orphan
 	killed   map[int]bool
 	scan     procScan
 }
@@ -93,8 +94,8 @@ func (r *reaper) look() (doomed []*orphan, spared map[string]bool, seen sight) {
 	return doomed, spared, seen
 }
 
-// verdict calls match once for each orphan. An orphan may be found in its cgroup, by its mark, or by both
-// at different times.
+// verdict calls match once for each orphan. An orphan may be found in its cgroup, by its mark, or first in
+// one way and later in the other.
 func (r *reaper) verdict(o *orphan) bool {
 	for _, name := range []string{o.cgroup, o.mark} {
 		if verdict, known := r.verdicts[name]; known && name != "" {
@@ -190,8 +191,8 @@ func (r *reaper) cgroupDirs() []string {
 	for _, life := range r.lives() {
 		text, err := os.ReadFile(filepath.Join(r.w.data, "work", life+cgroupSuffix))
 		dir := string(text)
-		// The file may be damaged, and the processes that it names will be killed. So only paths are used
-		// that this program could have written.
+		// The file may be damaged, and the processes of the cgroup that it names will be killed. So only a
+		// path is used that this program could have written.
 		if err != nil || filepath.Base(dir) != life || filepath.Base(filepath.Dir(dir)) != dataID(r.w.data) || !isCgroup(dir) {
 			continue
 		}
@@ -242,7 +243,7 @@ func (r *reaper) clean(spared map[string]bool) error {
 	for _, dir := range r.cgroupDirs() {
 		if !spared[filepath.Base(dir)] {
 			removeCgroup(dir)
-			_ = unix.Rmdir(filepath.Dir(dir)) // fails if another process uses the folder
+			_ = unix.Rmdir(filepath.Dir(dir)) // this fails if another process uses the folder
 		}
 	}
 	var errs []error

@@ -9,10 +9,10 @@ import (
 const (
 	// roomEvery is the time between two checks whether the data folder has space for attempts.
 	roomEvery = time.Second
-	// roomMin is the smallest sufficient free space in bytes: an attempt needs some for its folder, its
+	// roomMin is the least free space for attempts, in bytes. An attempt needs some space for its folder, its
 	// code, its log and the journal.
 	roomMin = 512 << 10
-	// inodesMin is the smallest sufficient number of further files, if the file system counts them.
+	// inodesMin is the least number of further files for attempts, if the file system counts them.
 	inodesMin = 16
 	// roomTrial is the size of a trial write that finds out whether there is space again. A quota cannot be
 	// detected in another way.
@@ -47,8 +47,8 @@ func (l *Link) watchRoom() {
 	}
 }
 
-// crowdedBy records that an attempt found no space, before its end is reported, so that no attempt is sent
-// until there is space.
+// crowdedBy records that an attempt ended because it found no space. It is called before the end is reported,
+// so that no attempt is sent until there is space.
 func (l *Link) crowdedBy(r *Result) {
 	l.roomMu.Lock()
 	defer l.roomMu.Unlock()

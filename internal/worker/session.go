@@ -12,9 +12,9 @@ import (
 // respawnMax bounds the pause between two tries to start a keeper.
 const respawnMax = 5 * time.Second
 
-// silencesMax is the number of consecutive pings that a keeper may leave unanswered. pingsPerLease is the
-// number of pings in a lease. The pings are counted and not timed, because a frozen process would count time
-// in which it sent none.
+// silencesMax is the number of consecutive pings to which a keeper may send no answer. pingsPerLease is the
+// number of pings in a lease. The link counts pings and does not measure time, because a process that was
+// frozen would count time in which it sent no ping.
 const (
 	pingsPerLease = 4
 	silencesMax   = 4
@@ -70,8 +70,8 @@ func (l *Link) replace() bool {
 	}
 }
 
-// meet settles the attempts of the previous keeper with a new one. The new keeper knows the ends in the
-// journal; the other attempts are lost. Then meet sends it the jobs that no keeper has had.
+// meet settles the attempts of the previous keeper with a new keeper. The new keeper knows the ends in the
+// journal; all other attempts are lost. Afterwards meet sends the new keeper the jobs that no keeper has had.
 func (l *Link) meet(p *peer, w *welcome) {
 	known := map[ID]bool{}
 	for _, h := range w.Running {
@@ -132,21 +132,22 @@ func (l *Link) send(p *peer, over <-chan struct{}) {
 			return
 		case <-l.wake:
 		}
-		runtime.Gosched() // orders that other goroutines are adding join the same message
+		runtime.Gosched() // orders that other goroutines are about to add are sent in the same message
 		for {
 			o := l.next(p)
 			if o == nil {
 				break
 			}
 			if err := p.write(o); err != nil {
-				_ = p.stream.conn.Close() // this wakes the reader
+				_ = p.stream.conn.Close() // closing the connection wakes the reader
 				return
 			}
 		}
 	}
 }
 
-// next returns the next message, in parts, or nil if there is none.
+// next returns the next message, or nil if there is none. If the jobs are too large for one message, it
+// returns a part of them.
 func (l *Link) next(p *peer) *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +162,7 @@ func (l *Link) next(p *peer) *order {
 			size += o.Jobs[n].size()
 			n++
 		}
-		// Orders about jobs follow the jobs.
+		// Orders about jobs must follow the jobs.
 		l.out = order{Jobs: o.Jobs[n:], Stops: o.Stops, Kill: o.Kill, End: o.End}
 		o.Jobs, o.Stops, o.Kill, o.End = o.Jobs[:n:n], nil, false, false
 		if len(l.out.Jobs) == 0 && l.out.Jobs != nil {

@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slot holds a folder and a cgroup for one attempt after another. Making both for each attempt would cost
-// more than all its other work: mkdir and rmdir take 60 µs on ext4 and 17 µs for a cgroup. Checking that
-// both are unchanged takes 5 µs, so a slot keeps them as long as they are unchanged.
+// slot holds a folder and a cgroup, which one attempt after another uses. Making both for each attempt would
+// cost more than all other work for it: mkdir and rmdir take 60 µs on ext4, and 17 µs for a cgroup. Checking
+// that both are unchanged takes 5 µs, so a slot keeps them while they are unchanged.
 type slot struct {
 	index   int
 	trees   int       // number of trees dropped so far; part of the next tree's name
 	folders int       // number of folders dropped so far; part of the next folder's name
-	tree    tree      // nil: none. Invariant: it is empty before the end of its attempt is reported
-	folder  string    // "": none; otherwise the folder exists and is clean
+	tree    tree      // nil: there is none. Invariant: before the end of an attempt is reported, its tree is empty
+	folder  string    // "": there is none; otherwise the folder exists and is clean
 	wake    int       // eventfd, written by Stop; -1: none
-	looks   looks     // the state of the folders when they were last clean
+	looks   looks     // the state of the folders when they were last cleaned
 	since   time.Time // the time at which their state was read; zero: not yet
-	still   bool      // the attempt has not changed the folders: see settled
-	fences  fences    // the fences of its latest attempts
-	owner   uint32    // the user of the folder; 0: the worker's
+	still   bool      // whether the attempt has left the folders unchanged: see settled
+	fences  fences    // the fences of the last attempts
+	owner   uint32    // the user to whom the folder belongs; 0: the worker's user
 }
 
 // face identifies a folder and its last change. Creating, removing or renaming an entry changes ctime, which
@@ -47,8 +47,9 @@ func faceOf(dir string) (f face, ok bool) {
 	return face{uint64(st.Dev), st.Ino, st.Mode, st.Mtim, st.Ctim}, true
 }
 
-// The longest time between two changes of a folder that have the same ctime, for file systems whose ctime
-// has whole seconds, and for those with parts of a second, which are ticks of the kernel.
+// The longest time between two changes of a folder that can have the same ctime. There are two values: for
+// file systems whose ctime has whole seconds, and for those whose ctime has parts of a second, which are
+// ticks of the kernel.
 const (
 	clockGrain     = 2 * time.Second
 	clockGrainFine = 50 * time.Millisecond
@@ -77,9 +78,9 @@ func (s *slot) look() (l looks, ok bool) {
 }
 
 // settled reports whether the attempt that got the slot at the time got has left the slot's folders
-// unchanged. It compares the results of stat. A change is visible in the times only if the folders had been
-// clean for long enough before the attempt. Most attempts leave no files, and then this check takes two
-// system calls instead of a dozen.
+// unchanged. It compares the results of stat. It can be sure only if the folders had been clean for long
+// enough before the attempt, because otherwise a change may not alter the times. Most attempts leave no
+// files, and then this check takes two system calls instead of a dozen.
 func (s *slot) settled(got time.Time) bool {
 	if s.since.IsZero() || got.Sub(s.since) <= s.grain() {
 		return false
@@ -98,8 +99,8 @@ func (s *slot) remember() {
 	}
 }
 
-// The folders in a slot's folder that are empty at the start of each attempt: its working directory, if it
-// names none, and the temporary folder of an isolated attempt.
+// The folders in a slot's folder that are empty when an attempt starts: the working directory of an attempt
+// that names none, and the temporary folder of an isolated attempt.
 const (
 	freshDir = "dir"
 	tmpDir   = "tmp"
@@ -200,8 +201,8 @@ func (s *slot) own(uid uint32) error {
 	})
 }
 
-// sweep removes all entries of the folder except the fresh directory. If the folder was replaced, sweep
-// removes the whole folder.
+// sweep removes all entries of the folder except the fresh directory. If another folder is in its place,
+// sweep removes that folder as a whole.
 func (s *slot) sweep(ours bool) error {
 	if !ours {
 		if err := removeAll(s.folder); err != nil {
@@ -252,7 +253,7 @@ func peek(dir string) (names []string, ok bool) {
 	return names, true
 }
 
-// removeAll is os.RemoveAll that also removes folders without write permission, as programs make for module
+// removeAll is like os.RemoveAll, but also removes folders without write permission, such as those of module
 // caches. It never follows links.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)
@@ -261,7 +262,7 @@ func removeAll(path string) error {
 	}
 	_ = filepath.WalkDir(path, func(p string, entry fs.DirEntry, err error) error {
 		if entry != nil && entry.IsDir() && err == nil {
-			_ = os.Chmod(p, 0o700) // called before the folder is read
+			_ = os.Chmod(p, 0o700) // WalkDir calls this before it reads the folder
 		}
 		return nil
 	})
@@ -303,8 +304,8 @@ func unpack(dir string, source FileSource) error {
 }
 
 // writeNew writes a file that may be executed soon. No fork may happen while the file is open for writing.
-// Otherwise the child would hold the descriptor until its exec, and executing the file would fail with
-// ETXTBSY (golang/go#22315).
+// Otherwise the child would keep the file open until its exec, and executing the file would fail with ETXTBSY
+// (golang/go#22315).
 func writeNew(root *os.Root, name string, mode fs.FileMode, content []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -332,8 +333,8 @@ func (s *slot) arm() error {
 	return nil
 }
 
-// awaken ends the poll of the slot's attempt. If that attempt has ended meanwhile, the next one wakes up
-// without a reason.
+// awaken ends the poll of the slot's attempt. If that attempt has ended meanwhile, the next attempt wakes up
+// without a reason, which does no harm.
 func (s *slot) awaken() {
 	one := [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // any number except 0, in any byte order
 	_, _ = unix.Write(s.wake, one[:])

@@ -22,14 +22,14 @@ import (
 	"skein.dev/skein/internal/threads"
 )
 
-// bornMax bounds the time until the first message of a new keeper, which first kills the processes of an
-// earlier one.
+// bornMax bounds the time until the first message of a new keeper. Before that message, the keeper kills the
+// processes of an earlier keeper.
 const bornMax = time.Minute
 
-// bornTries is the number of new keepers that may be killed in succession before this counts as a failure.
+// bornTries is the number of new keepers in a row that may be killed before spawn fails.
 const bornTries = 3
 
-// farewellMax bounds the time from the close of a keeper's connection to the end of the keeper.
+// farewellMax bounds the time between the end of a keeper's connection and the end of the keeper.
 const farewellMax = time.Second
 
 // keeperLogMax bounds the size of keeper.log in bytes when a keeper is started; a larger file is emptied.
@@ -41,9 +41,9 @@ type peer struct {
 	pid   int
 	pidfd int              // -1: none
 	gone  chan struct{}    // closed when the keeper ends, if it is a child of this process
-	state *os.ProcessState // set after the end of a child
+	state *os.ProcessState // the status of a child that has ended
 
-	mu sync.Mutex // held while a goroutine waits for its end
+	mu sync.Mutex // held while a goroutine waits for the end of the keeper
 }
 
 // find returns the running keeper, or a new one.
@@ -68,7 +68,7 @@ func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
 		return nil, nil, errNobody
 	}
 	p := &peer{stream: newStream(conn, newsMax), pidfd: -1}
-	if cred := peerOf(conn); cred != nil { // the process that listens
+	if cred := peerOf(conn); cred != nil { // this is the process that listens
 		p.pid = int(cred.Pid)
 		p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
 	}
@@ -78,7 +78,7 @@ func (l *Link) call(ctx context.Context) (*peer, *welcome, error) {
 	}
 	if errors.Is(err, errVersion) || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.kill()
-	} else { // the found keeper was about to end
+	} else { // the keeper that was found was about to end
 		err = errNobody
 	}
 	_ = conn.Close()
@@ -95,7 +95,7 @@ func (l *Link) greet(ctx context.Context, p *peer, limit time.Duration) (*welcom
 	if err := p.stream.greet(deadline); err != nil {
 		return nil, err
 	}
-	p.wire.show = l.lock // a frozen keeper sends no greeting, so it does not get the lock
+	p.wire.show = l.lock // a frozen keeper has sent no greeting, so it does not get the lock
 	if err := p.write(l.hello()); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (l *Link) bear(ctx context.Context) (*peer, *welcome, error) {
 	p := &peer{pid: cmd.Process.Pid, gone: make(chan struct{})}
 	p.pidfd, _ = unix.PidfdOpen(p.pid, 0)
 	go func() {
-		_ = cmd.Wait() // so that no zombie is left
+		_ = cmd.Wait() // Wait leaves no zombie
 		p.state = cmd.ProcessState
 		close(p.gone)
 	}()
@@ -197,7 +197,7 @@ func (l *Link) stillborn(p *peer, err error, said string) error {
 		p.kill()
 		return fmt.Errorf("it does not answer: %w%s", err, said)
 	}
-	p.farewell(farewellMax) // the end has begun: wait for its status
+	p.farewell(farewellMax) // the keeper is about to end: wait for its status
 	if status, ok := p.state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Errorf("%w: %s: %w%s", errKilled, p.state, err, said)
 	}
@@ -210,8 +210,8 @@ func (l *Link) stillborn(p *peer, err error, said string) error {
 var keeperVars = []string{"PATH", "HOME", "TMPDIR", "GOMAXPROCS", "GODEBUG", "GOCOVERDIR",
 	"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
 
-// keeperEnv returns the environment of a keeper. Tasks do not inherit it: their variables are in the
-// greeting.
+// keeperEnv returns the environment of a keeper. Tasks do not inherit this environment: their variables come
+// in the greeting.
 func keeperEnv(data string) []string {
 	env := []string{keeperVar + "=" + data}
 	for _, name := range keeperVars {
@@ -223,7 +223,7 @@ func keeperEnv(data string) []string {
 }
 
 // lastWords returns the last output of a keeper on its stderr. It leaves out the first from bytes, which were
-// there before the start.
+// there before the keeper started.
 func lastWords(f *os.File, from int64) string {
 	info, err := f.Stat()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// command is an attempt ready for fork and exec.
+// command is what the fork and exec of an attempt need.
 type command struct {
 	path   string // of the program
 	argv   []string
@@ -25,12 +25,12 @@ type command struct {
 	search string // $PATH of the task
 }
 
-// byExtension names the interpreters of script files that are not executable by themselves.
+// byExtension names the interpreters of script files that cannot be executed directly.
 var byExtension = map[string]string{
 	".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".cjs": "node", ".rb": "ruby", ".pl": "perl",
 }
 
-// codeExtension is the reverse, because some interpreters check the extension.
+// codeExtension is the reverse of byExtension. It is needed because some interpreters check the extension.
 var codeExtension = map[string]string{
 	"python3": ".py", "python": ".py", "sh": ".sh", "bash": ".bash", "node": ".js", "ruby": ".rb", "perl": ".pl",
 }
@@ -94,7 +94,7 @@ func (a *attempt) prepare(wall *wall) (*command, error) {
 	}
 	cmd.path = path
 	if job.Kind != nil && job.Kind.House {
-		cmd.argv[0] = "skein" // for whoever lists processes
+		cmd.argv[0] = "skein" // this name appears in lists of processes
 	}
 	return cmd, nil
 }
@@ -127,8 +127,8 @@ func (s *Script) argv(folder, stem, dir string) ([]string, error) {
 	return append(append(interpreter, folder+"/"+name), s.Args...), nil
 }
 
-// fileArgv returns the command of a script file: the named interpreter; else the file itself, if it can be
-// executed; else the interpreter for its extension.
+// fileArgv returns the command for a script file. It uses the named interpreter if there is one. Otherwise it
+// executes the file itself, if that is possible. Otherwise it uses the interpreter for the extension.
 func (s *Script) fileArgv(dir string) ([]string, error) {
 	path := s.File
 	if !filepath.IsAbs(path) {
@@ -188,7 +188,7 @@ func shebang(code []byte) []string {
 // shellAt is the path of sh in a PATH; "": not searched yet.
 type shellAt struct{ search, path string }
 
-// equip changes the variables of the node's environment that tasks get.
+// equip changes which variables of the node's environment tasks get.
 func (w *Worker) equip(base []string) {
 	w.base.Store(&base)
 	at := slices.IndexFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
@@ -199,8 +199,8 @@ func (w *Worker) equip(base []string) {
 	w.shell.Store(&shellAt{search: strings.TrimPrefix(base[at], "PATH=")})
 }
 
-// look finds a program. It searches the shell, with which most tasks begin, only once in the node's own
-// PATH, because reading every folder of PATH costs more than all other preparations.
+// look finds a program. Most tasks begin with the shell. So look searches the shell in the node's own PATH
+// only once: reading every folder of PATH costs more than all other preparations.
 func (w *Worker) look(name, search, dir string) (string, error) {
 	known := w.shell.Load()
 	if name != "sh" || search != known.search {
@@ -227,7 +227,7 @@ func (w *Worker) lookAgain() {
 // directory, and any other name is searched in its PATH.
 func lookPath(name, search, dir string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // the exec reports a missing file, after the change of directory
+		return name, nil // after the change of directory, the exec reports whether the file is missing
 	}
 	found := ""
 	for entry := range strings.SplitSeq(search, ":") {
@@ -264,7 +264,7 @@ func (a *attempt) explain(err error) error {
 			return why
 		}
 	}
-	absent := a.boxed && errors.Is(err, unix.ENOENT) && badDir(a.cmd.dir) == nil // not in the box
+	absent := a.boxed && errors.Is(err, unix.ENOENT) && badDir(a.cmd.dir) == nil // the path is missing only in the box
 	if a.spec != nil && (errors.Is(err, unix.EACCES) || absent) && unix.Access(path, unix.X_OK) == nil {
 		return fmt.Errorf("isolation does not let the task read program %s, or the interpreter that the program names: add access: {read: [%s]} to the task", path, filepath.Dir(path))
 	}
@@ -279,8 +279,8 @@ func (a *attempt) barred(path string, want uint32) error {
 	return fmt.Errorf("user %d of namespace %s may not reach %s: change the permissions of the path, or put it elsewhere", a.uid, a.job.Key.Namespace, path)
 }
 
-// explain turns the error of fork and exec into a sentence with a remedy. The kernel returns the same number
-// for a folder, a program and an interpreter, so explain checks which of them is at fault.
+// explain turns the error of fork and exec into a sentence with a remedy. The kernel returns the same error
+// number if a folder, the program or its interpreter is at fault, so explain checks which one it is.
 func (c *command) explain(err error) error {
 	if why := badDir(c.dir); why != nil {
 		return why

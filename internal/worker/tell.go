@@ -4,7 +4,7 @@ package worker
 
 import "time"
 
-// tell sends the news as long as a connection is the worker's.
+// tell sends the news as long as a connection is the worker's connection.
 func (k *keeper) tell(s *stream) {
 	var last time.Time // the time of the last message
 	gather := false
@@ -42,17 +42,17 @@ func (k *keeper) tell(s *stream) {
 	}
 }
 
-// gatherMax bounds the time that an end waits after the last message, so that further ends share its
-// message. An end waits only if it came within denseMax of the last message, because then further ends
-// probably follow at once. The ends of a chain of tasks, or of long tasks, are further apart.
+// gatherMax bounds how long an end waits after the last message, so that further ends can share its message.
+// An end waits only if it came within denseMax of the last message, because then further ends are likely to
+// follow at once. The ends of a chain of tasks, or of long tasks, are further apart.
 const (
 	gatherMax = 5 * time.Millisecond
 	denseMax  = 2 * time.Millisecond
 )
 
-// gathers reports whether news may wait for more news. Each message leads to a transaction of the worker,
-// which costs about as much as a short attempt. Only ends may wait, and only while at least the same number
-// of attempts still runs, which keep the machine busy.
+// gathers reports whether news may wait for more news. Each message causes a transaction of the worker, which
+// costs about as much as a short attempt. Only ends may wait, and only while at least as many attempts are
+// still running, which keep the machine busy.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
 	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0

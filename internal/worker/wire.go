@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// greeting is the first line that both sides of a connection send. A side that reads a different line stops
-// reading, because the following bytes have another meaning. Every incompatible change raises the number.
+// greeting is the first line that both sides of a connection send. A side that reads another line stops
+// reading, because it would not understand the rest. Every incompatible change raises the number.
 const greeting = "skein keeper 4\n"
 
-// errVersion says that the other side speaks another version of the protocol.
+// errVersion says that the other side uses another version of the protocol.
 var errVersion = errors.New("the keeper has another version of the protocol")
 
-// The limits of one message, in bytes. The largest part of a message of the worker is the files of a
-// workflow version. The largest message of the keeper has all unacknowledged ends: a worker that connects
-// gets them in one message.
+// The limits of one message, in bytes. Of a worker's messages, those with the files of a workflow version are
+// the largest. Of a keeper's messages, the welcome is the largest: it contains all ends that were not
+// acknowledged.
 const (
 	orderMax = 64 << 20
 	newsMax  = journalMax
 )
 
-// wireBatch is the size of jobs in one message, in bytes, unless a single one is larger.
+// wireBatch bounds the size of the jobs in one message, in bytes. A single job may be larger.
 const wireBatch = 1 << 20
 
 // ID identifies an attempt in a data folder.
@@ -37,33 +37,33 @@ type ID struct {
 // ID is the part of a Key that identifies an attempt.
 func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 
-// order is a message of a worker to its keeper. Zero fields have no meaning.
+// order is a message of a worker to its keeper. A field that is zero orders nothing.
 type order struct {
 	Hello   *hello
-	Renew   time.Duration // the instant of the boot clock until which the lease lasts at least
+	Renew   time.Duration // the lease lasts at least until this instant of the boot clock
 	Ping    int64         // the keeper answers with the same number
 	Tag     *string
 	Jobs    []parcel
 	Stops   []halt
-	Taken   []ID // the ends that are acknowledged and need no longer be kept
+	Taken   []ID // the ends that the worker has acknowledged, so that the keeper can forget them
 	Kill    bool // kill everything, because the worker closes
 	End     bool // end the keeper, because no work is left
-	Release bool // the worker wants none of the attempts that the keeper holds
-	// Base replaces that of the greeting for attempts that start from now on. A keeper whose welcome has no
-	// Rebases ignores it.
+	Release bool // kill and forget all attempts of the keeper: the worker does not want them
+	// Base replaces Base of the hello for attempts that start later. A keeper whose welcome has no Rebases
+	// ignores it.
 	Base []string
 }
 
-// hello holds the worker's settings for attempts. The open file of its folder's lock comes with it: see
-// proof.go.
+// hello holds the worker's settings for attempts. The open file of the lock of the worker's folder comes with
+// it: see proof.go.
 type hello struct {
 	Slots  int
 	LogMax int64
 	Base   []string // the part of the worker's environment that tasks get
-	// Isolation and Protected are those of Config. A keeper whose welcome has no Isolates ignores them.
+	// Isolation and Protected are the fields of Config. A keeper whose welcome has no Isolates ignores them.
 	Isolation string
 	Protected []string
-	// UIDs and ClosedBoxes are those of Config. A keeper whose welcome has no Levels ignores them.
+	// UIDs and ClosedBoxes are the fields of Config. A keeper whose welcome has no Levels ignores them.
 	UIDs        UIDRange
 	ClosedBoxes bool
 	// Levels are those of Config. A keeper whose welcome has no Chooses ignores them.
@@ -72,7 +72,7 @@ type hello struct {
 
 // parcel is a job in a message.
 type parcel struct {
-	Job   Job // the files of the job are in the field Files
+	Job   Job // the field Files of the parcel has the files of the job
 	Fresh bool
 	Files []File
 }
@@ -121,8 +121,8 @@ type Held struct {
 	Key         Key
 	Started     time.Time // zero: unknown yet
 	Handle      string    // "": none yet
-	Adopts      bool      // with Handle, that of the Job
-	CPU, Memory int64     // the amounts of its Job
+	Adopts      bool      // with Handle: Adopts of the job
+	CPU, Memory int64     // the limits of the job
 }
 
 // line is a line for the log of the worker.
@@ -202,7 +202,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte makes it an io.ByteReader, so that gob does not read beyond a message.
+// ReadByte implements io.ByteReader, so that gob does not read beyond a message.
 func (l *limited) ReadByte() (byte, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("a message is larger than %d bytes", l.most)

@@ -32,7 +32,7 @@ type Worker struct {
 	life    string                   // identifies this process
 	keepers keepers                  // by folder
 	lifeDir string                   // <data>/work/<life>
-	base    atomic.Pointer[[]string] // environment from the node
+	base    atomic.Pointer[[]string] // the node's variables for tasks, as entries of an environment
 	shell   atomic.Pointer[shellAt]
 	walls   atomic.Pointer[[]wall] // one for each level that the worker offers, the weakest first
 	uids    uids
@@ -43,11 +43,11 @@ type Worker struct {
 	buffers buffers
 
 	births sync.RWMutex // held for reading from a fork until its process is in firsts
-	firsts sync.Map     // pids of the first processes of attempts that are not reaped yet
+	firsts sync.Map     // pids of the first processes of attempts, until they are reaped
 
 	mu      sync.Mutex // protects following fields
-	slots   int        // the number of slots made so far, ≤ cfg.Slots
-	free    []*slot    // the most recently used slot is at the end: its folder and cgroup are in the caches
+	slots   int        // the number of slots that were made, ≤ cfg.Slots
+	free    []*slot    // the last element was used last: its folder and cgroup are in the caches
 	live    map[ID]*attempt
 	busy    int // the number of running goroutines
 	closing bool
@@ -55,8 +55,8 @@ type Worker struct {
 	closed  sync.Once
 }
 
-// New makes a worker over cfg.DataDir and finds out how processes can be contained here. Reap finds and kills
-// processes that an earlier process of the worker left running; New does not.
+// New makes a worker for cfg.DataDir and finds out how processes can be contained here. It does not kill
+// processes that an earlier process of the worker has left; Reap does that.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Descriptors that the node has inherited from its parent end here. An error is harmless: the call
-	// exists since Linux 5.11, and Go's own descriptors are closed on exec anyway.
+	// Descriptors that the node has inherited from its parent must not reach tasks. An error does no harm:
+	// the call exists since Linux 5.11, and Go's own descriptors are closed on exec anyway.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -115,7 +115,7 @@ func (cfg *Config) complete() error {
 	return nil
 }
 
-// needPidfd refuses kernels on which the end of a process cannot be polled.
+// needPidfd returns an error on kernels that cannot poll the end of a process.
 func needPidfd() error {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -134,7 +134,7 @@ func newLife() string {
 func (w *Worker) Containment() string { return w.contain.describe() }
 
 // Start executes job and returns at once. If the attempt already runs, Start does nothing, so an assignment
-// may be sent twice. After Close has returned, nothing is started or reported.
+// may be sent twice. After Close has returned, Start starts nothing and reports nothing.
 func (w *Worker) Start(job Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,8 +174,8 @@ func (w *Worker) Start(job Job) {
 	}()
 }
 
-// refuseLocked reports an attempt that gets no slot. The report has a goroutine of its own, because Report
-// may need locks that the caller of Start holds.
+// refuseLocked reports an attempt that gets no slot. It reports on a separate goroutine, because Report may
+// need locks that the caller of Start holds.
 func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 	now := time.Now()
 	w.busy++
@@ -185,7 +185,7 @@ func (w *Worker) refuseLocked(key Key, state, cause, message string) {
 	}()
 }
 
-// release frees the slot before the report, because the receiver may use it again.
+// release frees the slot before the report, because the receiver of the report may use the slot at once.
 func (w *Worker) release(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +193,7 @@ func (w *Worker) release(a *attempt) {
 	w.free = append(w.free, a.slot)
 }
 
-// leave is the last action of a goroutine.
+// leave is called last by each goroutine.
 func (w *Worker) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +203,8 @@ func (w *Worker) leave() {
 	}
 }
 
-// Stop ends an attempt. The attempt's Result tells when it has ended. Stop ignores unknown and ended
-// attempts. A repeated call changes nothing, except that ModeKill after ModeTerm ends the grace period.
+// Stop ends an attempt. When it has ended, its Result is reported. Stop ignores unknown and ended attempts. A
+// repeated call changes nothing, except that ModeKill after ModeTerm ends the grace period.
 func (w *Worker) Stop(key Key, mode Mode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,8 +213,8 @@ func (w *Worker) Stop(key Key, mode Mode) {
 	}
 }
 
-// holds returns an error after the end of the lease, even if Lapse was not called yet, for example after the
-// machine was frozen.
+// holds returns an error if the lease has ended. It does so even if Lapse was not called yet, for example
+// because the machine was frozen.
 func (w *Worker) holds() error {
 	if until := w.until.Load(); until > 0 && Boot() >= time.Duration(until) {
 		return errors.New("the lease of the worker has ended")
@@ -222,7 +222,7 @@ func (w *Worker) holds() error {
 	return nil
 }
 
-// Lapse kills all attempts, because the lease was not renewed. Later attempts may run.
+// Lapse kills all attempts, because the lease was not renewed. Attempts that start later may run.
 func (w *Worker) Lapse() { w.demand(modeLease) }
 
 func (w *Worker) demand(mode Mode) {
@@ -234,7 +234,7 @@ func (w *Worker) demand(mode Mode) {
 }
 
 // resize applies the settings of a hello: the number of concurrent attempts, their part of the node's
-// environment, and their isolation. Running attempts keep theirs.
+// environment, and their isolation. Running attempts keep their settings.
 func (w *Worker) resize(said *hello) {
 	w.equip(said.Base)
 	w.wallIn(said)
@@ -255,9 +255,9 @@ func (w *Worker) Running() []Key {
 	return keys
 }
 
-// Close takes no new attempts and waits for the running ones. If ctx ends first, it kills the remaining ones
-// and reports them as stopped with CauseClosed. It returns when all goroutines have ended. An error means
-// that a process hangs in the kernel.
+// Close takes no new attempts and waits for the running ones. If ctx ends first, it kills the remaining
+// attempts and reports them as stopped with CauseClosed. It returns when all goroutines have ended. An error
+// means that a process hangs in the kernel.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.closing {
@@ -285,8 +285,8 @@ func (w *Worker) Close(ctx context.Context) error {
 	return nil
 }
 
-// dispose releases the resources of a process. Reap of the next process finds the parts that cannot be
-// removed now.
+// dispose releases the resources of the worker. If something cannot be removed now, Reap of the next process
+// removes it.
 func (w *Worker) dispose() {
 	for _, s := range w.free {
 		s.close()

@@ -126,7 +126,7 @@ func eachRow(all []stander, see func([]stander) error) error {
 
 // lineRow is a row of a line, with the rising numbers of its runs.
 type lineRow struct {
-	first int64 // the first number, as the row has it
+	first int64 // the first number in the row
 	runs  []int64
 }
 

@@ -165,8 +165,8 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 	return records, nil
 }
 
-// numberOf returns the number of a run. If the run was deleted, the result there is false, and n is the number of the
-// newest run with a smaller id, or 0.
+// numberOf returns the number of a run. If the run was deleted, the result there is false, and n is the
+// number of the newest run with a smaller id, or 0.
 func (d *DB) numberOf(conn *sqlite.Conn, id dag.RunID) (n int64, there bool, err error) {
 	err = d.on(conn, "numberBefore", []any{id[:]}, func(s *sqlite.Stmt) error {
 		n, there = s.ColumnInt64(0), s.ColumnInt64(1) != 0
