@@ -16,6 +16,7 @@ export function LogHead({
   partial,
   find,
   setFind,
+  searchNow,
   search,
   set,
   follow,
@@ -31,6 +32,7 @@ export function LogHead({
   partial: boolean
   find: string
   setFind: (text: string) => void
+  searchNow: () => void
   search: LogSearch
   set: (change: LogSearch) => void
   follow: boolean
@@ -64,6 +66,7 @@ export function LogHead({
         value={find}
         onChange={(e) => setFind(e.target.value)}
         onBlur={() => set({ q: find || (undefined as never) })}
+        onKeyDown={(e) => e.key === 'Enter' && searchNow()}
       />
       <button
         type="button"

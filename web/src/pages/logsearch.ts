@@ -24,14 +24,14 @@ export type Found = {
   error?: Error
 }
 
-const pause = 300
+const pause = 200
 const hitsMax = 1000
 /** The number of hits that are kept. */
 const allMax = 20_000
 
 /**
  * Gives what a search finds, and reads on after its end; nothing if nothing is wanted, or if the server is not to
- * search. It waits for the end of typing. A text of the address and a level are searched for at once.
+ * search. It waits for the end of typing, or for now to be called. A text of the address and a level are searched for at once.
  */
 export function useLogSearch(
   run: string,
@@ -43,6 +43,7 @@ export function useLogSearch(
   const [found, setFound] = useState<Found>()
   const going = useRef<{ abort: AbortController; is: Found } | undefined>(undefined)
   const searched = useRef(text)
+  const pending = useRef<() => void>(undefined)
   const read = useCallback(
     (abort: AbortController, is: Found, after: number | string) => {
       const show = () => !abort.signal.aborted && setFound({ ...is, hits: [...is.hits] })
@@ -70,17 +71,19 @@ export function useLogSearch(
     const abort = new AbortController()
     const typed = searched.current !== text
     searched.current = text
-    const timer = setTimeout(
-      () => {
-        const is: Found = { hits: [] }
-        going.current = { abort, is }
-        read(abort, is, 0)
-      },
-      typed ? pause : 0,
-    )
+    const begin = () => {
+      clearTimeout(timer)
+      pending.current = undefined
+      const is: Found = { hits: [] }
+      going.current = { abort, is }
+      read(abort, is, 0)
+    }
+    const timer = setTimeout(begin, typed ? pause : 0)
+    pending.current = begin
     return () => {
       abort.abort()
       clearTimeout(timer)
+      pending.current = undefined
     }
   }, [read, text, level, served])
   const more = () => {
@@ -91,7 +94,7 @@ export function useLogSearch(
     delete now.is.error
     read(now.abort, now.is, next)
   }
-  return { found, more }
+  return { found, more, now: () => pending.current?.() }
 }
 
 async function search(

@@ -54,7 +54,13 @@ export function Log({
   // The server searches the parts that are not loaded, and all logs for expressions. A chosen hit is shown within the log.
   const all = search.all !== undefined
   const served = partial || all || (re && find.trim() !== '')
-  const { found, more } = useLogSearch(run, task, attempt, { text: find.trim(), re, level: lv, all }, served)
+  const { found, more, now } = useLogSearch(
+    run,
+    task,
+    attempt,
+    { text: find.trim(), re, level: lv, all },
+    served,
+  )
   const index = useLogIndex(run, task, attempt, ended, partial && !loading)
   const [chosen, setChosen] = useState<number>()
   const [target, setTarget] = useState<{ place: number }>()
@@ -167,6 +173,7 @@ export function Log({
           setFind(text)
           setChosen(undefined)
         }}
+        searchNow={now}
         go={(to) => {
           setFollow(false)
           setFind('')

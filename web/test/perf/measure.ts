@@ -31,28 +31,25 @@ export async function calibrate(page: Page): Promise<number> {
   return took / quiet
 }
 
-/** Notes the work of the main thread for each frame, from its first callback to its end. Runs first. */
-export function watchFrames() {
-  const frames: number[] = []
-  const plain = window.requestAnimationFrame.bind(window)
-  let last = -1
-  window.requestAnimationFrame = (callback) =>
-    plain((at) => {
-      if (at !== last) {
-        last = at
-        const from = performance.now()
-        const channel = new MessageChannel()
-        channel.port1.onmessage = () => frames.push(performance.now() - from)
-        channel.port2.postMessage(0)
-      }
-      callback(at)
-    })
-  Object.assign(window, { frames })
+/**
+ * The processor time of the main thread, in milliseconds, from an input to the end of the frame that shows its effect.
+ * Waiting does not count, neither for the display nor for other work on the machine.
+ */
+export async function work(page: Page, cdp: CDPSession, input: () => Promise<unknown>): Promise<number> {
+  const before = await metric(cdp, 'ThreadTime')
+  await input()
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  return ((await metric(cdp, 'ThreadTime')) - before) * 1000
 }
 
-/** Takes the work of the frames that were painted since the last call, in milliseconds. */
-export const takeFrames = (page: Page): Promise<number[]> =>
-  page.evaluate(() => (window as unknown as { frames: number[] }).frames.splice(0))
+/** Waits until the main thread has had nothing to do for a moment. */
+export async function rest(page: Page, cdp: CDPSession) {
+  for (let calm = 0; calm < 3; ) {
+    const before = await metric(cdp, 'ThreadTime')
+    await page.waitForTimeout(200)
+    calm = (await metric(cdp, 'ThreadTime')) - before < 0.01 ? calm + 1 : 0
+  }
+}
 
 /** The smallest sample that at least 95 of 100 do not exceed. */
 export function p95(samples: number[]): number {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apply, ask, call, contextOf, ended, idle, launch, open, type Server, serve } from '../e2e/harness'
-import { calibrate, heap, metric, p95, type Row, table, takeFrames, watchFrames } from './measure'
+import { calibrate, heap, p95, type Row, rest, table, work } from './measure'
 import { bigLog, layered, layeredRuns, manyRuns, short, whole } from './seed'
 
 const isShort = Boolean(process.env.SKEIN_PERF_SHORT)
@@ -12,6 +12,8 @@ const only = process.env.SKEIN_PERF_ONLY ?? ''
 const sizes = isShort ? short : whole
 const report = join(process.cwd(), '../docs/performance.md')
 const rows: Row[] = []
+/** How often the work of a key or of a frame is measured. */
+const inputs = 40
 const thousands = (n: number) => n.toLocaleString('en')
 
 let server: Server
@@ -38,12 +40,11 @@ afterAll(async () => {
 
 type Opened = { context: BrowserContext; page: Page; cdp: CDPSession; load: number }
 
-/** Opens an empty page that watches its frames, and calibrates on it. */
+/** Opens an empty page, and calibrates on it. */
 async function blank(): Promise<Opened> {
   const { context } = await contextOf(browser, server.base)
   const page = await context.newPage()
   const load = await calibrate(page)
-  await page.addInitScript(watchFrames)
   const cdp = await context.newCDPSession(page)
   await cdp.send('Performance.enable')
   return { context, page, cdp, load }
@@ -74,6 +75,37 @@ async function usable(what: string, scale: string, budget: number, path: string,
   }
   add(what, scale, budget, samples, loads)
 }
+
+type Way = { from: string; act: (page: Page) => Promise<unknown>; to: [string, string] }
+
+/** Measures from an input on an open page to the element that shows its effect, each time in a new context. */
+async function shown(what: string, scale: string, budget: number, { from, act, to: [selector, text] }: Way) {
+  const [samples, loads]: [number[], number[]] = [[], []]
+  for (let i = 0; i < sizes.samples; i++) {
+    const { context, page, cdp, load } = await blank()
+    await page.goto(server.base + from)
+    await idle(page)
+    await rest(page, cdp)
+    const begun = await page.evaluate(() => performance.now())
+    await act(page)
+    const found = await page.waitForFunction(
+      ({ selector, text }) => {
+        const all = [...document.querySelectorAll(selector)]
+        return all.some((el) => el.textContent?.includes(text)) ? performance.now() : false
+      },
+      { selector, text },
+      { polling: 'raf' },
+    )
+    samples.push((Number(await found.jsonValue()) - begun) / load)
+    loads.push(load)
+    await context.close()
+  }
+  add(what, scale, budget, samples, loads)
+}
+
+/** Processor time of the main thread is not calibrated. */
+const addWork = (what: string, scale: string, budget: number, samples: number[]) =>
+  rows.push({ what, scale, unit: 'ms', is: p95(samples), budget })
 
 /** Samples are calibrated already; the table shows what was measured, too. */
 function add(what: string, scale: string, budget: number, samples: number[], loads: number[]) {
@@ -157,8 +189,16 @@ tasks('runs, grids and graphs of many tasks', async () => {
     [sizes.graph, 2500],
   ] as const) {
     const id = await layeredRuns(server.base, n, 1)
-    const at: [string, string] = ['.log-lines .line', failed.text]
-    await usable('a failed run, to the error in its log', `${thousands(n)} tasks`, budget, `/r/${id}`, at)
+    await shown(
+      'a failed run, from the press on it to the error in its log',
+      `${thousands(n)} tasks`,
+      budget,
+      {
+        from: `/runs?workflow=d${n}`,
+        act: (page) => page.locator(`a[href*="/r/${id}"]`).first().click(),
+        to: ['.log-lines .line', failed.text],
+      },
+    )
   }
   for (const n of sizes.grids) await grid(n)
   await graph(sizes.graph)
@@ -169,22 +209,20 @@ async function grid(n: number) {
   const scale = `${thousands(n)} tasks × 25 runs`
   const path = `/w/default/d${n}?tab=grid`
   await usable('grid', scale, n > 5000 ? 1500 : 800, path, ['[role=gridcell]'])
-  const { context, page, load } = await blank()
+  const { context, page, cdp } = await blank()
   await since(page, path, '[role=gridcell]')
   await idle(page)
-  await takeFrames(page)
-  await page.evaluate(async () => {
-    let el = document.querySelector('[role=gridcell]')
-    while (el && !(el.scrollHeight > el.clientHeight + 400 && getComputedStyle(el).overflowY !== 'visible'))
-      el = el.parentElement
-    if (!el) throw new Error('the grid does not scroll')
-    for (let i = 0; i < 60; i++) {
+  const scroll = () =>
+    page.evaluate(() => {
+      let el = document.querySelector('[role=gridcell]')
+      while (el && !(el.scrollHeight > el.clientHeight + 400 && getComputedStyle(el).overflowY !== 'visible'))
+        el = el.parentElement
+      if (!el) throw new Error('the grid does not scroll')
       el.scrollTop += 400
-      await new Promise(requestAnimationFrame)
-    }
-  })
-  const frames = await takeFrames(page)
-  add('… work of a frame while it scrolls', scale, 16, [p95(frames) / load], [load])
+    })
+  const frames: number[] = []
+  for (let i = 0; i < inputs; i++) frames.push(await work(page, cdp, scroll))
+  addWork('… work of a frame while it scrolls', scale, 16, frames)
   await context.close()
 }
 
@@ -196,13 +234,15 @@ async function graph(n: number) {
   await idle(page)
   const box = page.locator('[role=application]')
   await box.hover()
-  await takeFrames(page)
-  for (let i = 0; i < 40; i++) await page.mouse.wheel(0, i < 20 ? 120 : -120)
-  add('graph: work of a frame of zooming', scale, 16, [p95(await takeFrames(page)) / load], [load])
+  const [zooms, pans]: [number[], number[]] = [[], []]
+  for (let i = 0; i < inputs; i++)
+    zooms.push(await work(page, cdp, () => page.mouse.wheel(0, i < inputs / 2 ? 120 : -120)))
+  addWork('graph: work of a frame of zooming', scale, 16, zooms)
   await page.mouse.down()
-  for (let i = 0; i < 60; i++) await page.mouse.move(600 + 6 * i, 400 + (i % 20) * 4)
+  for (let i = 0; i < inputs; i++)
+    pans.push(await work(page, cdp, () => page.mouse.move(600 + 6 * i, 400 + (i % 20) * 4)))
   await page.mouse.up()
-  add('… of panning', scale, 16, [p95(await takeFrames(page)) / load], [load])
+  addWork('… of panning', scale, 16, pans)
   const found: number[] = []
   for (let i = 0; i < sizes.samples; i++) found.push((await find(page, `t${i}7`)) / load)
   add('graph: from a key in Find to its count', scale, 50, found, [load])
@@ -250,22 +290,35 @@ logs('a large log', async () => {
   const id = await bigLog(server.base, sizes.log)
   const log = `/r/${id}/log/talk`
   const error = ['.log-lines .line', 'ERROR: no such relation'] as [string, string]
-  await usable('log: open at its end', scale, 300, log, ['.log-lines .line', 'row 4711'])
+  await shown('log: from its key to its end', scale, 300, {
+    from: `/r/${id}?task=talk`,
+    act: (page) => page.keyboard.press('l'),
+    to: ['.log-page .log-lines .line', 'row 4711'],
+  })
   const index = await ask(`${server.base}/api/v1/runs/${id}/tasks/talk/logs/index`)
   const { first } = (await index.json()) as { first: { line: number }[] }
-  await usable('log: open at a line in its middle', scale, 200, `${log}?l=${first[0]?.line}`, error)
-  await usable(
-    'log: from its address to the first hit of a text',
-    scale,
-    500,
-    `${log}?q=such+relation`,
-    error,
-  )
-  await usable('log: from its address to the first error', scale, 500, `${log}?lv=error`, error)
-  await usable('log: … to the end of a search through all of it', scale, 3000, `${log}?q=never+printed`, [
-    '.log-found',
-    'No hit in',
-  ])
+  const enter = (label: string, text: string) => async (page: Page) => {
+    await page.getByLabel(label, { exact: true }).fill(text)
+    await page.keyboard.press('Enter')
+  }
+  const line = { from: log, act: enter('Go to a line or a time', String(first[0]?.line)), to: error }
+  await shown('log: to a line in its middle', scale, 200, line)
+  const search = 'Search in the log'
+  await shown('log: to the first hit of a text', scale, 500, {
+    from: log,
+    act: enter(search, 'such relation'),
+    to: error,
+  })
+  await shown('log: to its errors', scale, 500, {
+    from: log,
+    act: (page) => page.getByLabel('Lines', { exact: true }).selectOption('error'),
+    to: error,
+  })
+  await shown('log: to the end of a search through all of it', scale, 3000, {
+    from: log,
+    act: enter(search, 'never printed'),
+    to: ['.log-found', 'No hit in'],
+  })
 })
 
 editor('the editor: keys and problems', async () => {
@@ -281,16 +334,10 @@ editor('the editor: keys and problems', async () => {
     const source = page.getByRole('textbox', { name: /^Source of/ })
     await source.click()
     await page.keyboard.press('Control+End')
+    await rest(page, cdp)
     const [keys, faults]: [number[], number[]] = [[], []]
-    for (let i = 0; i < sizes.samples; i++) {
-      const before = await metric(cdp, 'ThreadTime')
-      await page.keyboard.press('#')
-      await page.evaluate(
-        () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
-      )
-      keys.push(((await metric(cdp, 'ThreadTime')) - before) * 1000)
-    }
-    for (let i = 0; i < sizes.samples; i++) await page.keyboard.press('Backspace')
+    for (let i = 0; i < inputs; i++) keys.push(await work(page, cdp, () => page.keyboard.press('#')))
+    for (let i = 0; i < inputs; i++) await page.keyboard.press('Backspace')
     await page.keyboard.type('  wrong: {run: "true", needs: nothing}')
     await page.keyboard.press('ArrowLeft')
     let missing = 'nothing'
@@ -302,8 +349,7 @@ editor('the editor: keys and problems', async () => {
       faults.push((Date.now() - from) / load)
     }
     const scale = `${thousands(n)} tasks`
-    // Processor time of the main thread: other work on the machine does not count, so it is not calibrated.
-    rows.push({ what: 'editor: work of a key, to its frame', scale, unit: 'ms', is: p95(keys), budget: key })
+    addWork('editor: work of a key, to its frame', scale, key, keys)
     add('editor: from a key to the problem', scale, problems, faults, [load])
     await context.close()
   }
