@@ -29,6 +29,7 @@ type House struct {
 	// nothing.
 	Settings json.RawMessage
 	Boxed    bool // see worker.Kind
+	Prepares bool // see worker.Kind
 }
 
 // Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
@@ -104,6 +105,7 @@ type Command struct {
 	Argv     []string
 	House    bool // true: this program runs the kind itself; see worker.Kind
 	Boxed    bool // true: see worker.Kind
+	Prepares bool // see worker.Kind
 	Name     string
 	Version  string
 	Digest   string
@@ -124,7 +126,7 @@ func (b *Book) Command(kind string, with json.RawMessage, release bool) (*Comman
 		if release {
 			return nil, fmt.Errorf("kind %s releases nothing", name)
 		}
-		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed}, nil
+		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed, Prepares: house.Prepares}, nil
 	case k == nil:
 		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
 	}

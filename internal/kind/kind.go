@@ -41,7 +41,17 @@ type Boxed interface {
 	Boxed()
 }
 
-// EndFile returns the path of the file for the reason why the process of a boxed kind ended itself. output is
+// Preparer is a kind that keeps files of a namespace on the machine, such as packages. An attempt then has
+// two processes. The first one is Prepare. If it returns Done, Main follows in a process of its own. Only
+// Prepare may write the files that are kept. It may read the files of the task, and it gets none of its
+// variables. The exit code of Main is that of the command, as for a boxed kind.
+type Preparer interface {
+	Kind
+	Prepare(ctx context.Context, env *Env) int
+}
+
+// EndFile returns the path of the file for the reason why the process of a boxed kind, or the
+// second process of a Preparer, ended itself. output is
 // the value of OutputVar.
 func EndFile(output string) string { return output + ".end" }
 
@@ -62,6 +72,10 @@ type Env struct {
 	Output         io.Writer
 	Stdout, Stderr io.Writer // the log of the attempt
 	Dir            string    // the working folder of the attempt
+	// Kept is the folder for the files that a Preparer keeps for the namespace.
+	Kept string
+	// Files begins the paths of files that this process leaves to the next one of the attempt.
+	Files string
 }
 
 // Input is the content of the file that the variable SKEIN_INPUT names.

@@ -14,6 +14,7 @@ import (
 const (
 	InputVar  = "SKEIN_INPUT"
 	OutputVar = "SKEIN_OUTPUT"
+	keptVar   = "SKEIN_KIND_FOLDER"
 )
 
 const (
@@ -41,6 +42,16 @@ func Run(ctx context.Context, k Kind) int {
 	return code
 }
 
+// RunPrepare runs the first process of an attempt of a kind that keeps files, and returns its exit code.
+func RunPrepare(ctx context.Context, k Preparer) int {
+	env, err := open(os.Getenv)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "skein kind %s: %v\n", k.Name(), err)
+		return Permanent
+	}
+	return k.Prepare(ctx, env)
+}
+
 // open reads the files of the attempt.
 func open(get func(string) string) (*Env, error) {
 	env := &Env{Stdout: os.Stdout, Stderr: os.Stderr}
@@ -51,6 +62,7 @@ func open(get func(string) string) (*Env, error) {
 	if err := readJSON(path, &env.Input); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
+	env.Kept, env.Files = get(keptVar), get(OutputVar)
 	var err error
 	env.Dir, err = os.Getwd()
 	return env, err

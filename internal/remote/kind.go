@@ -38,6 +38,6 @@ func Furnish(job *worker.Job, book *extension.Book, rules egress.Rules) error {
 		job.Kind.Label = fmt.Sprintf("kind %s, version %s, digest %.12s", cmd.Name, cmd.Version, cmd.Digest)
 	}
 	job.Argv, job.Kind.Name, job.Kind.House, job.Kind.Folder = cmd.Argv, cmd.Name, cmd.House, cmd.Folder
-	job.Kind.Boxed = cmd.Boxed
+	job.Kind.Boxed, job.Kind.Prepares = cmd.Boxed, cmd.Prepares
 	return nil
 }

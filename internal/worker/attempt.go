@@ -62,7 +62,8 @@ type attempt struct {
 	closed           bool        // the box has no network
 	uid              uint32      // the user of the namespace; 0: the attempt has the worker's user
 	away             away        // whether the process of a kind cannot reach its system
-	failed           error       // why the process of a kind was not started again
+	second           second      // the process that follows the first one of the attempt
+	failed           error       // why a process of the attempt was not started again
 }
 
 // demand raises the mode and wakes the attempt. Any goroutine may call it.
@@ -107,7 +108,7 @@ func (a *attempt) run() Result {
 		}
 		a.watch()
 		a.end()
-		for a.patient() {
+		for a.patient() || a.advances() {
 			a.watch()
 			a.end()
 		}
@@ -158,7 +159,7 @@ func (a *attempt) start() error {
 		}
 		a.uid, a.boxed, a.closed = uid, wall.boxed, wall.closed
 	}
-	if k := a.job.Kind; a.boxed && a.closed && k != nil && k.House {
+	if k := a.job.Kind; a.boxed && a.closed && k != nil && k.House && !k.Prepares {
 		return fmt.Errorf("a task of kind %s needs the network, and the setting box_network of this worker is none: let another worker run it", k.Name)
 	}
 	cmd, err := a.prepare(wall)
@@ -185,6 +186,7 @@ func (a *attempt) start() error {
 	if err := a.openDir(); err != nil {
 		return err
 	}
+	a.divide()
 	return a.launch()
 }
 

@@ -87,15 +87,7 @@ func (a *attempt) patient() bool {
 	if !a.rest(now.Add(pause)) {
 		return false
 	}
-	_ = os.Remove(a.cmd.output) // outputs of an earlier try must not count for the next
-	_ = os.Remove(endFile(a.cmd.output))
-	began := a.result.Started
-	if err := a.launch(); err != nil {
-		a.failed = err
-		return false
-	}
-	a.began, a.result.Started = began, began // the timeout applies to all tries together
-	return true
+	return a.startAgain()
 }
 
 // note writes a line of the worker into the log of the attempt.
@@ -148,11 +140,11 @@ func (a *attempt) rest(until time.Time) bool {
 // kept reports whether the process of a kind says that its effect is durable, although the process was told
 // to end.
 func (a *attempt) kept() bool {
-	return a.job.Kind != nil && !a.job.boxed() && a.status.Exited() && a.status.ExitStatus() == ExitKept
+	return a.job.Kind != nil && !a.isCommand() && a.status.Exited() && a.status.ExitStatus() == ExitKept
 }
 
 // exitCause is the cause of an attempt whose process ended with another exit code than 0, and the
-// sentence about it. Unless the process of a kind is boxed, its last line is the reason.
+// sentence about it. Unless the process of a kind is the command of the task, its last line is the reason.
 func (a *attempt) exitCause(how string) (cause, message string) {
 	k := a.job.Kind
 	if k == nil {
@@ -164,11 +156,11 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	if own {
 		cause = cmp.Or(map[int]string{ExitPermanent: CausePermanent, ExitAway: CauseAway}[code], CauseExit)
 	}
-	if why == "" {
+	if why == "" && !a.isCommand() {
 		why = a.log.lastLine()
 	}
 	switch {
-	case cause == CauseAway && !a.job.boxed():
+	case cause == CauseAway && !a.isCommand():
 		message = fmt.Sprintf("%s: what the kind %s needs could not be reached for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
 		if why != "" {
 			message += ": " + why
@@ -182,11 +174,9 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	return cause, how + a.refused()
 }
 
-// ownEnd reports whether the exit code of a kind's process comes from the process itself, and returns the
-// reason that the process gave. Only for a boxed kind can the exit code come from the command of the task
-// instead.
+// ownEnd reports whether the exit code of the process of a kind is its own, and why it ended, if it says so.
 func (a *attempt) ownEnd() (why string, own bool) {
-	if !a.job.boxed() {
+	if !a.isCommand() {
 		return "", true
 	}
 	text, err := readRegular(endFile(a.cmd.output), messageMax)

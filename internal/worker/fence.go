@@ -243,7 +243,7 @@ type keptFence struct {
 // of returns a fence for the files that an attempt may reach. The key of a fence leaves out the files that
 // all attempts of the slot may reach.
 func (fs *fences) of(spec *fence.Spec) (*fence.Fence, error) {
-	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write, []string{""}, spec.Given, []string{""}, spec.Shut), "\x00")
+	key := strings.Join(slices.Concat(spec.System[len(systemRead):], []string{""}, spec.Read, []string{""}, spec.Write, []string{""}, spec.Own, []string{""}, spec.Given, []string{""}, spec.Shut), "\x00")
 	if i := slices.IndexFunc(*fs, func(f keptFence) bool { return f.key == key }); i >= 0 {
 		kept := (*fs)[i]
 		*fs = slices.Delete(*fs, i, i+1)

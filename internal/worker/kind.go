@@ -23,6 +23,10 @@ type Kind struct {
 	// process gets no fence, because a fence would prevent it from making the container. Its exit code is
 	// that of the command, unless the process has written why it ended itself: see endFile.
 	Boxed bool
+	// Prepares means that the kind keeps files of the namespace, and that the attempt has two processes. The
+	// first one, with the last argument `prepare`, may write these files and nothing of the task. The second one
+	// may only read them. It is the command of the task, as that of a boxed kind, and runs behind the fence.
+	Prepares bool
 }
 
 // Exit codes of the process of a kind, in addition to 0 for success. Every other code is a failure.

@@ -23,6 +23,9 @@ type command struct {
 	output string // $SKEIN_OUTPUT
 	handle string // $SKEIN_HANDLE; "": there is none
 	search string // $PATH of the task
+
+	first *command // the process that prepares the files in kept before this one; nil: none
+	kept  string
 }
 
 // byExtension names the interpreters of script files that cannot be executed directly.
@@ -80,10 +83,8 @@ func (a *attempt) prepare(wall *wall) (*command, error) {
 		}
 		cmd.argv = argv
 	}
-	if job.Kind != nil {
-		if err := job.Kind.furnish(s.folder, cmd, wall != nil); err != nil {
-			return nil, err
-		}
+	if err := a.furnishKind(cmd, wall, base, own); err != nil {
+		return nil, err
 	}
 	if len(cmd.argv) == 0 || cmd.argv[0] == "" {
 		return nil, errors.New("there is no program to run")
@@ -95,6 +96,9 @@ func (a *attempt) prepare(wall *wall) (*command, error) {
 	cmd.path = path
 	if job.Kind != nil && job.Kind.House {
 		cmd.argv[0] = "skein" // this name appears in lists of processes
+	}
+	if cmd.first != nil {
+		cmd.first.path, cmd.first.argv[0] = cmd.path, cmd.argv[0]
 	}
 	return cmd, nil
 }

@@ -28,6 +28,7 @@ func Extensions(settings map[string]json.RawMessage) (all []extension.House, mis
 	for _, k := range Kinds {
 		h := extension.House{Kind: dag.HousePrefix + k.Name(), Settings: settings[k.Name()]}
 		_, h.Boxed = k.(kind.Boxed)
+		_, h.Prepares = k.(kind.Preparer)
 		if c, ok := k.(kind.Connector); ok {
 			h.Connection = strings.Join(c.Connections(), ",")
 		}
@@ -54,7 +55,8 @@ func Of(name string) kind.Kind {
 
 // Main runs `skein kind NAME`, which is no command for people: attempts start it.
 func Main(args []string) int {
-	if len(args) != 1 {
+	prepares := len(args) == 2 && args[1] == "prepare"
+	if len(args) != 1 && !prepares {
 		fmt.Fprintln(os.Stderr, "skein kind: the command is started by the attempt of a task, with the name of a kind")
 		return kind.Permanent
 	}
@@ -65,5 +67,8 @@ func Main(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	if p, ok := k.(kind.Preparer); prepares && ok {
+		return kind.RunPrepare(ctx, p)
+	}
 	return kind.Run(ctx, k)
 }
