@@ -119,6 +119,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	case "$$missing" in *chromium*) missing="$$missing fonts-dejavu-core fonts-noto-core";; esac; \
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
+	python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
 	[ -x /usr/sbin/sshd ] || missing="$$missing openssh-server"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core"; \

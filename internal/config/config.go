@@ -56,6 +56,8 @@ type Config struct {
 	Dispatch        string            // the rule by which one of several workers is chosen
 	// Containers holds the settings of tasks in containers.
 	Containers container.Settings
+	// Environments bounds the environments of Python of a namespace on this machine, in bytes.
+	Environments int64
 	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // the node runs no task itself

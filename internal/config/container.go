@@ -7,9 +7,10 @@ import (
 
 	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/protect"
+	"skein.dev/skein/internal/workflow"
 )
 
-// containerSettings are the settings of tasks in containers.
+// containerSettings are the settings of tasks in containers, and of those with environments of Python.
 func containerSettings() []setting {
 	return []setting{
 		{name: "container_engine", def: text(container.EngineAuto), set: func(c *Config, v string) error {
@@ -17,6 +18,10 @@ func containerSettings() []setting {
 			return oneOf(v, container.Engines()...)
 		}},
 		{name: "container_mounts", def: text(""), set: setContainerMounts},
+		{name: "python_environments", def: text("4Gi"), set: func(c *Config, v string) (err error) {
+			c.Environments, err = workflow.ParseSize(v)
+			return err
+		}},
 	}
 }
 

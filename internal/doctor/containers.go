@@ -3,7 +3,18 @@ package doctor
 import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/kind/python"
 )
+
+// checkPython says whether tasks with python run on this machine.
+func checkPython() Check {
+	c := Check{Name: "python", State: Good}
+	found, err := python.Found()
+	if c.Found = found; err != nil {
+		c.Found = "none: tasks with python run on other machines; " + err.Error()
+	}
+	return c
+}
 
 // checkContainers says whether tasks in containers run on this machine.
 func checkContainers(cfg *config.Config) Check {

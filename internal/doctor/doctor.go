@@ -191,7 +191,7 @@ func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 	}
 	defer os.RemoveAll(dir)
 	containment, keeper := checkKeeper(ctx, dir)
-	return []Check{containment, keeper, checkIsolation(cfg), checkContainers(cfg)}
+	return []Check{containment, keeper, checkIsolation(cfg), checkContainers(cfg), checkPython()}
 }
 
 func checkPort(ctx context.Context, cfg *config.Config) Check {

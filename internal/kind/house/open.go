@@ -7,6 +7,7 @@ import (
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/kind/python"
 	"skein.dev/skein/internal/kind/sql"
 )
 
@@ -15,7 +16,8 @@ import (
 func Book(cfg *config.Config, version string) (b *extension.Book, missing map[string]error) {
 	containers, _ := json.Marshal(cfg.Containers) // texts cannot fail
 	databases, _ := json.Marshal(sql.Settings{Protected: cfg.Unwatched()})
-	own, missing := Extensions(map[string]json.RawMessage{container.Name: containers, sql.Name: databases})
+	environments, _ := json.Marshal(python.Settings{Most: cfg.Environments})
+	own, missing := Extensions(map[string]json.RawMessage{container.Name: containers, python.Name: environments, sql.Name: databases})
 	return extension.Open(cfg.ExtensionFolders(), version, own), missing
 }
 

@@ -17,6 +17,7 @@ const kinds: Record<string, string> = {
   builtin: 'a part of the program itself',
   http: 'a request',
   sql: 'a statement of SQL',
+  python: 'a program of Python',
   container: 'a command in a container',
   ssh: 'a command on another machine',
   foreach: 'a list: it makes a task for each element',
