@@ -13,17 +13,19 @@ import (
 )
 
 const (
-	// affirmMax is the time for which one read of the rows counts for calls about an attempt. So a transfer of
-	// many pieces reads the rows once in that time. For at most that time after the end of its attempt, a
-	// worker may still get data of the attempt. It could have got the same data before the end. Its stored
-	// artifacts are final (artifact.ErrFinal), so it cannot change them.
+	// affirmMax is how long the result of one read of the rows is used for calls about an attempt. So a
+	// transfer of many pieces reads the rows once in that time. A worker may still get data of the attempt
+	// for at most that time after the attempt's end, but it could have got the same data before the end. It
+	// cannot change the artifacts then, because stored artifacts are final (artifact.ErrFinal).
 	affirmMax = 2 * time.Second
-	// affirmAgain is the time for which one read counts for the log of an ended attempt: see engine.LateMax.
+	// affirmAgain is how long the result of one read is used for the log of an ended attempt: see
+	// engine.LateMax.
 	affirmAgain = time.Minute
 )
 
-// affirm checks by the rows that a worker has an attempt. Statements of the worker do not count. A delivery
-// by the owner counts like a row, because it follows the commit. A cancel ends this confirmation.
+// affirm checks in the rows that a worker has an attempt, and does not rely on statements of the worker. A
+// delivery by the owner is as good as a row, because it follows the commit. After a cancel, it is no longer
+// used.
 func (h *Home) affirm(ctx context.Context, w *worker, k key) (*holding, error) {
 	h.mu.Lock()
 	x := w.running[k]
@@ -50,19 +52,19 @@ func (h *Home) affirm(ctx context.Context, w *worker, k key) (*holding, error) {
 	return x, nil
 }
 
-// missing reports whether an error says that the run or its workflow was deleted.
+// missing reports whether an error means that the run or its workflow was deleted.
 func missing(err error) bool {
 	return errors.Is(err, errkind.ErrNotFound) || errors.Is(err, store.ErrNotFound)
 }
 
-// stale refuses a call about an attempt that a worker does not have.
+// stale returns the error for a call about an attempt that the worker does not have.
 func (h *Home) stale(k key) error {
 	return h.no(connect.CodeFailedPrecondition, Stale, "run %s, task %d, token %d: the worker does not have that attempt", k.run, k.task, k.token)
 }
 
-// named returns the names of an attempt that a worker has or had lately. It returns false for other
-// attempts. It reads the rows of a running attempt once in engine.LateMax. So if an attempt has ended and
-// this home does not know it, the worker can continue for at most that time.
+// named returns the names of an attempt that a worker has or had lately. It returns false for other attempts.
+// It reads the rows of a running attempt once per engine.LateMax. So if an attempt has ended and this home
+// has not noticed it, the worker can continue its calls for at most that time.
 func (h *Home) named(ctx context.Context, w *worker, k key) (Names, bool, error) {
 	now := time.Now()
 	h.mu.Lock()

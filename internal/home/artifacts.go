@@ -22,15 +22,15 @@ const (
 	filesMax = 10_000
 )
 
-// upload holds the state of the transfer of an attempt's files to this node. It is in memory only. After a
-// restart, the node asks for the files again.
+// upload is the transfer of an attempt's files to this node. Its state is only in memory. After a restart,
+// the node asks for the files again.
 type upload struct {
 	mu   sync.Mutex // held while a piece is written; protects following fields
 	in   *artifact.Intake
 	over bool
 }
 
-// end deletes all files of an upload that were not kept.
+// end deletes all files of an upload that were not stored.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -48,7 +48,7 @@ func (u *upload) endLocked() {
 func (w *worker) endUpload(k key) {
 	if u := w.uploads[k]; u != nil {
 		delete(w.uploads, k)
-		go u.end() // a piece may still be written to the disk
+		go u.end() // a piece may still be being written to the disk
 	}
 }
 
@@ -115,7 +115,7 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.over { // an earlier call, whose caller did not wait for its end
+	if u.over { // an earlier call has ended the upload, although its caller did not wait
 		_, err := h.keptBefore(ctx, ref, list)
 		return &workerv1.KeepArtifactsResponse{}, err
 	}
@@ -130,8 +130,8 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 	return &workerv1.KeepArtifactsResponse{}, nil
 }
 
-// keptBefore reports whether an earlier call, whose answer was lost, has kept the files. Its error is for
-// the worker: other files are kept, or none are.
+// keptBefore reports whether an earlier call, whose answer was lost, has stored the files. Its error is the
+// answer to the worker: other files were stored, or none were.
 func (h *Home) keptBefore(ctx context.Context, ref artifact.Ref, list []artifact.Info) (bool, error) {
 	kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
 	list = slices.SortedFunc(slices.Values(list), func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
@@ -146,8 +146,8 @@ func (h *Home) keptBefore(ctx context.Context, ref artifact.Ref, list []artifact
 	return false, h.notKept(artifact.ErrIncomplete)
 }
 
-// depositor finds the calling worker, and where the artifacts of one of its attempts belong. It uses the
-// attempt as this home knows it, and ignores the worker's statements.
+// depositor finds the calling worker, and the place where the artifacts of one of its attempts are stored. It
+// uses the attempt as this home knows it, and ignores what the worker says about it.
 func (h *Home) depositor(ctx context.Context, in caller, a *workerv1.Attempt) (*worker, key, artifact.Ref, error) {
 	var ref artifact.Ref
 	w, err := h.find(in)
@@ -192,7 +192,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	case w.out == nil || w.running[k] == nil: // the worker is no longer attached, or the attempt has ended
 		go fresh.end()
 		return nil, h.stale(k)
-	case u != nil: // another goroutine was faster
+	case u != nil: // another goroutine has made it meanwhile
 		go fresh.end()
 		return u, nil
 	}
@@ -200,7 +200,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	return fresh, nil
 }
 
-// notKept returns the reason why files were not kept.
+// notKept returns the reason why files were not stored.
 func (h *Home) notKept(err error) error {
 	var bound *artifact.BoundError
 	switch {

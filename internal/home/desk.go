@@ -21,50 +21,53 @@ type key struct {
 
 func keyOf(a *engine.Assignment) key { return key{a.Run, a.Task, a.Token} }
 
-// worker is a worker that is attached to this node, or this process. The type desk in rpc.go implements the
-// protocol.
+// worker is a worker that is attached to this node, or stands for this process. The type desk in rpc.go
+// implements the protocol.
 type worker struct {
-	seat   seat[*worker] // the worker's element in the list of lenders
-	turn   int           // value of Home.turn when it lent last
+	seat   seat[*worker] // the position of the worker in the list of lenders
+	turn   int           // the value of Home.turn when the worker lent its last slot
 	member store.Member
 	local  bool
 	since  time.Time // the time of its attachment
-	// sure is the time of the last renewal of its row that the store has confirmed, on the boot clock.
+	// sure is the time, on the boot clock, of the last renewal of the worker's row that the store has
+	// confirmed.
 	sure  time.Duration
-	heard bool // true: the worker has called since the last renewal
+	heard bool // the worker has called since the last renewal
 
-	used     int              // the number of slots that are lent or have an attempt
-	room     dag.Need         // resources that these take
-	running  map[key]*holding // attempts that have a slot
-	waiting  []*holding       // delivered attempts for which no slot is free
+	used     int              // the number of slots that are lent or used by an attempt
+	room     dag.Need         // the resources that these slots use
+	running  map[key]*holding // attempts that use a slot
+	waiting  []*holding       // delivered attempts that wait for a free slot
 	accounts map[loan]*account
-	ended    ring // attempts whose end was reported
-	// echoes are attempts that were delivered after their end was reported, and before the report was taken. If
-	// the rows still show such an attempt as running after that, it is lost.
-	echoes   map[key]*delivery
-	settled  ring     // the part of ended whose reports were taken: the rows have these ends, unless the database has lost them
+	ended    ring // the last attempts whose end was reported
+	// echoes are attempts that were delivered after the worker reported their end, but before the owner took
+	// the report. If the rows still show such an attempt as running after that, it is lost.
+	echoes map[key]*delivery
+	// those of ended whose reports the owners have taken: the rows have these ends, unless the database has
+	// lost them
+	settled  ring
 	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
 	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
 	deposits bool                      // the worker sends artifacts
 	fetches  bool                      // the worker fetches inputs
-	proven   bool                      // true: the worker has registered with a certificate
+	proven   bool                      // the worker registered with a certificate
 	masks    bool                      // the worker masks secrets
 	handles  bool                      // the worker reports handles
-	reader   bool                      // true: the worker can send pieces of logs
+	reader   bool                      // the worker can send pieces of logs
 	reads    map[string]*reading       // requested pieces, by ticket
 	turns    chan struct{}             // cap readsMax
-	doubts   map[key]bool              // attempts that the worker claims to have, while the owners are asked about them
-	said     map[key]*workerv1.Attempt // attempts that the worker has, according to its newest poll; nil: it has not polled yet
+	doubts   map[key]bool              // attempts that the worker says it has, while this home asks their owners
+	said     map[key]*workerv1.Attempt // attempts that the worker has, according to its newest poll; nil: there was no poll yet
 
-	fresh     []*holding      // attempts whose jobs must be made
-	preparing int             // the goroutines that make jobs for fresh attempts
-	out       map[key]*errand // attempts to start that the worker has not confirmed; nil: the worker is detached
+	fresh     []*holding      // attempts for which jobs must be made
+	preparing int             // the number of goroutines that make jobs for fresh attempts
+	out       map[key]*errand // jobs for which the worker has not confirmed the attempt; nil: the worker is detached
 	ready     []key           // the attempts of out that were not sent to the worker yet
-	takers    int             // number of reports whose answers take fresh or ready attempts now
+	takers    int             // the number of calls of Report that are now taking fresh or ready attempts for their answers
 	stops     []stop
 	seq       int64 // number of the newest answer
-	polls     int64 // number of polls: only the newest waits
+	polls     int64 // number of polls: only the newest one waits
 	draining  bool
 	full      bool          // the worker's disk is full
 	wake      chan struct{} // cap 1
@@ -73,43 +76,45 @@ type worker struct {
 // holding is an attempt that a worker has, as its home knows it.
 type holding struct {
 	engine.Assignment
-	known bool // Assignment is complete, not only a name
+	known bool // Assignment is complete, and not only a name
 	asked bool // the job was requested
 	// affirmed is the time at which the rows confirmed that the worker holds the attempt: see affirm. It is
-	// zero if they have not confirmed it, or if the attempt was cancelled afterwards.
-	// Invariant: a worker gets files and inputs only if the rows have confirmed it in the last affirmMax.
+	// zero if they have not confirmed it, or if the attempt was cancelled afterwards. Invariant: a worker
+	// gets files and inputs only if this time is at most affirmMax ago.
 	affirmed time.Time
 
-	confirmed bool      // the worker has confirmed that it holds the attempt
-	sent      int64     // the number of the first answer after the worker got the attempt
-	missing   bool      // the worker no longer holds the attempt
-	over      bool      // the end was reported and accepted before the attempt was delivered again, so this delivery counts as lost
-	at        time.Time // latest start
+	confirmed bool  // the worker has confirmed that it holds the attempt
+	sent      int64 // the number of the first answer after the job was sent to the worker
+	missing   bool  // the worker no longer holds the attempt
+	// the worker's report of the end was accepted before the attempt was delivered again, so this delivery
+	// counts as lost
+	over bool
+	at   time.Time // latest start
 
-	// unwant cancels the making of the job, while a separate goroutine makes it. unwanted says that the job is
-	// no longer needed.
+	// unwant cancels the making of the job by a separate goroutine. unwanted says that the job is no longer
+	// needed.
 	unwant   context.CancelFunc
 	unwanted bool
 }
 
-// unneeded ends the making of the attempt's job. The caller holds the lock of the home.
+// unneeded cancels the making of the attempt's job. The caller must hold the lock of the home.
 func (x *holding) unneeded() {
 	if x.unwanted = true; x.unwant != nil {
 		x.unwant()
 	}
 }
 
-// stop is an attempt that must end. seq is the number of the answer that told the worker so; 0: no answer has
-// told it yet.
+// stop is an attempt that the worker must end. seq is the number of the answer that ordered it; 0: no answer
+// has ordered it yet.
 type stop struct {
 	key   key
 	kill  bool
 	seq   int64
-	early bool // the attempt may not have arrived when the worker got the order
+	early bool // the worker may have got the order before the attempt
 }
 
-// heeded drops the stops that have arrived. If the attempt of a stop has not arrived yet, the stop is sent
-// again after it. early reports whether there is such a stop.
+// heeded drops the stops that have reached the worker. If the attempt of a stop may reach the worker later,
+// the stop stays and is sent again. early reports whether there is such a stop.
 func (w *worker) heeded(ack int64) (early bool) {
 	w.stops = slices.DeleteFunc(w.stops, func(s stop) bool {
 		x := w.running[s.key]
@@ -127,7 +132,7 @@ func (w *worker) heeded(ack int64) (early bool) {
 	return early
 }
 
-// loan is the slots of a worker that an owner gets with equal resources.
+// loan identifies those slots of a worker that one owner borrows with equal resources.
 type loan struct {
 	owner dag.HandlerID
 	need  dag.Need
@@ -147,7 +152,7 @@ func newWorker(m store.Member) *worker {
 		ended: newRing(endedMax), settled: newRing(endedMax), echoes: map[key]*delivery{}, names: newRegister(endedMax), uploads: map[key]*upload{}, inputs: map[key][]artifact.Input{}, doubts: map[key]bool{}, reads: map[string]*reading{}, turns: make(chan struct{}, readsMax), out: map[key]*errand{}, wake: make(chan struct{}, 1)}
 }
 
-// epoch distinguishes the totals of one attachment from those of another: a node may come back under its
+// epoch identifies one attachment in totals. It is needed because a node may come back under the same
 // handler, and each of its processes counts from 0.
 func (w *worker) epoch() int64 {
 	if w.local {
@@ -176,7 +181,7 @@ func (w *worker) poke() {
 	}
 }
 
-// taken returns the resources that the attempts of a worker take.
+// taken returns the resources that the attempts of a worker use.
 func (w *worker) taken() (all dag.Need) {
 	for _, x := range w.running {
 		all = all.Plus(x.Place.Need())
@@ -184,7 +189,7 @@ func (w *worker) taken() (all dag.Need) {
 	return all
 }
 
-// account returns the account of an owner.
+// account returns the account for the slots of an owner with these resources.
 func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
 	at := loan{owner, n}
 	a := w.accounts[at]
@@ -195,7 +200,7 @@ func (w *worker) account(owner dag.HandlerID, n dag.Need) *account {
 	return a
 }
 
-// claim takes a free slot of a worker, and the resources of a task. release gives both back.
+// claim books a free slot of a worker, and the resources of a task. release returns both.
 func (h *Home) claim(w *worker, n dag.Need) bool {
 	switch {
 	case w.local:
@@ -215,7 +220,7 @@ func (w *worker) fits(n dag.Need) bool {
 	return n.IsZero() || n.Within(w.member.Traits.Room.Minus(w.room))
 }
 
-// hold counts a slot in use, with its resources.
+// hold books a slot, with its resources, whether it is free or not.
 func (h *Home) hold(w *worker, n dag.Need) {
 	w.used++
 	w.room = w.room.Plus(n)
@@ -250,11 +255,11 @@ func (h *Home) admitSelf(m store.Member) {
 	h.relist(h.local)
 }
 
-// thisProcess separates this process from all workers in the order of lenders, because its slots are never
-// lent to its own shards.
+// thisProcess is a class of its own in the order of lenders. It keeps this process apart from all workers,
+// because its slots are never lent to this node's own shards.
 const thisProcess = "this process"
 
-// detach drops a worker that is gone or attached to another node. Owners notice this by the worker's row.
+// detach drops a worker that is gone or attached to another node. Owners notice that in the worker's row.
 func (h *Home) detach(w *worker) {
 	if h.workers[w.member.Handler] == w {
 		delete(h.workers, w.member.Handler)
@@ -270,7 +275,7 @@ func (h *Home) detach(w *worker) {
 			w.endUpload(k)
 		}
 		w.hushed()
-		w.out = nil // a waiting poll then ends
+		w.out = nil // this ends a waiting poll
 		w.poke()
 		h.log.Info("a worker has detached", "code", "worker_detached", "worker", w.member.Name)
 	}
@@ -284,8 +289,8 @@ type delivery struct {
 	Items   []engine.Assignment
 }
 
-// Deliver takes attempts for a worker of this home, or for this process. The home ensures that they arrive
-// while the worker is attached here.
+// Deliver accepts attempts for a worker of this home, or for this process. The home ensures that they reach
+// the worker while it is attached here.
 func (h *Home) Deliver(d *delivery) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -300,7 +305,7 @@ func (h *Home) Deliver(d *delivery) error {
 	return nil
 }
 
-// accept takes attempts for a worker that is attached here. The caller holds h.mu.
+// accept adds attempts for a worker that is attached here. The caller must hold h.mu.
 func (h *Home) accept(w *worker, d *delivery) {
 	for i := range d.Items {
 		k := keyOf(&d.Items[i])
@@ -320,7 +325,7 @@ func (h *Home) accept(w *worker, d *delivery) {
 			h.begin(w, x)
 		case h.claim(w, n):
 			h.begin(w, x)
-		default: // another home lent the slot of the attempt, or its owner is gone
+		default: // another home has lent the slot of the attempt, or the owner is gone
 			h.Stats.Held.Add(1)
 			w.waiting = append(w.waiting, x)
 			h.relist(w)
@@ -344,8 +349,8 @@ func (w *worker) holds(k key) bool {
 	return false
 }
 
-// Cancel ends attempts of this process or of workers that are attached here. An order to a listed worker that
-// is attached nowhere now waits for its next attachment here.
+// Cancel ends attempts of this process or of workers that are attached here. If a listed worker is not
+// attached to any node now, the order waits until the worker attaches here.
 func (h *Home) Cancel(cs []dag.Cancel) {
 	var mine []dag.Cancel
 	h.mu.Lock()
@@ -365,7 +370,7 @@ func (h *Home) Cancel(cs []dag.Cancel) {
 	}
 }
 
-// order tells a worker to end an attempt.
+// order makes a worker end an attempt, with its next answer.
 func (w *worker) order(c dag.Cancel) {
 	k := key{c.Run, c.Task, c.Token}
 	if x := w.running[k]; x != nil {
@@ -384,7 +389,8 @@ func (h *Home) listedWorker(id dag.HandlerID) bool {
 // orders are cancels for workers that are not attached here, by their handlers.
 type orders map[dag.HandlerID]map[key]bool
 
-// add keeps an order. A kill replaces a stop. More orders than a worker can have attempts are left out.
+// add stores an order. A kill replaces a stop. Orders beyond the number of attempts that a worker can have
+// are dropped.
 func (o orders) add(c dag.Cancel) {
 	of := o[c.Handler]
 	if of == nil {
@@ -396,7 +402,7 @@ func (o orders) add(c dag.Cancel) {
 	}
 }
 
-// give repeats the pending stops to a worker that has attached.
+// give passes the waiting orders to a worker that has just attached.
 func (o orders) give(w *worker) {
 	for k, kill := range o[w.member.Handler] {
 		w.order(dag.Cancel{Run: k.run, Task: k.task, Token: k.token, Handler: w.member.Handler, Kill: kill})
@@ -448,8 +454,8 @@ type register struct {
 	names map[key]called
 }
 
-// called holds the names of an attempt. affirmed is the time at which the rows of the database confirmed that
-// the worker has the attempt; zero: they have not. over is the time at which the attempt ended.
+// called holds the names of an attempt. affirmed is the time at which the rows confirmed that the worker has
+// the attempt; zero: they have not confirmed it. over is the time at which the attempt ended.
 type called struct {
 	Names
 	affirmed, over time.Time
@@ -474,7 +480,8 @@ func (r *register) ended(k key, now time.Time) {
 	}
 }
 
-// add notes the names of an attempt. affirmed is the time at which the rows named its worker as the holder.
+// add stores the names of an attempt. affirmed is the time at which the rows named the worker as the holder
+// of the attempt.
 func (r *register) add(k key, n Names, affirmed time.Time) {
 	if len(r.order.keys) == r.order.max && !r.order.has(k) {
 		delete(r.names, r.order.keys[r.order.next])

@@ -1,12 +1,12 @@
-// Package home moves slots: between this node and the workers that are attached to it, and between the nodes
-// of a cluster.
+// Package home lends slots. Workers lend slots to the node to which they are attached, and the nodes of a
+// cluster lend slots to each other.
 //
-// A slot is room for one attempt. A worker is attached to one node, its home node. The home counts the
-// worker's slots in memory, from what the worker said when it registered. No other node counts them. The
-// owner of a shard has ready tasks and no slots of workers, so it borrows slots from the homes. What a node's
-// own process can run is lent in the same way, if its own shards have no use for it.
+// A slot is room for one attempt. A worker is attached to one node, its home node. The home node counts the
+// worker's slots in memory. It starts with the number that the worker gave when it registered. No other node
+// counts them. The owner of a shard has ready tasks and no slots of workers, so it borrows slots from the
+// homes. The slots of a node's own process are lent in the same way, if its own shards do not need them.
 //
-// Do not confuse it with the type home in package engine, which books the slots of this process.
+// The type slots in package engine is something else: it books the slots of this process.
 //
 // # The life of a slot
 //
@@ -33,27 +33,27 @@
 //
 // # Why messages may be lost
 //
-// All that two nodes say to each other about slots are running totals, by worker, lease, owner and room (type
-// total): "granted so far", "returned so far". They only rise. A message that is lost, doubled or late
-// changes nothing that the next one does not set right. A delivery is repeated until the home has taken it,
-// and names attempts by their tokens, so a repeated delivery is recognised (worker.has).
+// About slots, two nodes send each other only running totals, by worker, lease, owner and resources (type
+// total): "granted so far" and "returned so far". Totals only rise. So if a message is lost, doubled or late,
+// the next message corrects the effect. A delivery is repeated until the home has accepted it. It names
+// attempts by their tokens, so the home recognises a repeated delivery (worker.has).
 //
 // The lease of a worker (store.Member.Lease) numbers its attachments: each Register raises it by one. Totals
-// and deliveries of an older lease do not count. It is another thing than the lease of a keeper, which is the
-// time that attempts outlive the last renewal; internal/cluster has the formula.
+// and deliveries of an older lease are ignored. The lease of a keeper is something else: the time for which
+// attempts outlive the last renewal. Package cluster has its formula.
 //
 // # What the home believes
 //
-// The rows decide which attempts a worker has. The home asks them (affirm.go) before it gives a worker
-// anything of an attempt, and takes nothing that a worker says of itself for granted. It compares each poll
-// with what it knows (compare in doubt.go):
+// The rows decide which attempts a worker has. The home reads them (affirm.go) before it gives a worker any
+// data of an attempt, and does not rely on what a worker says about itself. It compares each poll with its
+// own knowledge (compare in doubt.go):
 //
 //	the worker names an attempt that the home does not know   look it up; if it is not the worker's: stop it
 //	the worker had confirmed an attempt and does not name it   report it as lost
 //	the worker does not name an attempt that it was given      give it again (arrived)
 //
-// Invariant: a slot is used by at most one attempt at a time. Free slots are counted in one place (claim); an
-// attempt takes one when it is delivered (accept), and gives it back when its end is reported (over).
+// Invariant: a slot is used by at most one attempt at a time. Free slots are counted in one place (claim). An
+// attempt takes a slot when it is delivered (accept), and returns it when its end is reported (over).
 //
 // Invariant: a slot may be lent and not used. It is free again when its owner returns it or is gone.
 //

@@ -10,17 +10,17 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// lookMax bounds the reads of the rows for one attempt.
+// lookMax bounds the time for reading the rows of one attempt.
 const lookMax = time.Minute
 
-// doubtsMax bounds the concurrent lookups of a worker's attempts.
+// doubtsMax bounds how many attempts of a worker are looked up at the same time.
 const doubtsMax = 64
 
-// compare compares the attempts that a worker lists with those that its home knows. The caller holds h.mu.
-// It looks up unknown attempts in the rows, which decide. If the worker had confirmed an attempt and does
-// not list it any more, the attempt is lost.
+// compare compares the attempts that a worker lists with those that its home knows. The caller holds h.mu. It
+// looks up unknown attempts in the rows, which decide. If the worker had confirmed an attempt and does not
+// list it any more, the attempt is lost.
 //
-// A poll that arrives after a newer one proves nothing, because it acknowledges less.
+// A poll that arrives after a newer one proves nothing, because it acknowledges fewer answers.
 func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	for k, a := range has { // nil: the attempt has ended at the worker
 		if a != nil && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
@@ -30,7 +30,7 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 	for k, x := range w.running {
 		switch _, listed := has[k]; {
-		case listed && !x.confirmed: // only a poll that is sent after the arrival of this answer can prove more
+		case listed && !x.confirmed: // the worker sent this poll before that answer arrived, so only a later poll proves anything
 			x.confirmed, x.sent = true, w.seq+1
 		case listed:
 		case x.confirmed && ack >= x.sent && !x.missing:
@@ -42,7 +42,8 @@ func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
 	}
 }
 
-// doubt looks up whether a worker has an attempt. If not, the answer asks the worker to end it.
+// doubt looks up whether a worker has an attempt. If it does not, the next answer orders the worker to end
+// the attempt.
 func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookMax)
 	defer cancel()
@@ -52,7 +53,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	defer h.mu.Unlock()
 	delete(w.doubts, k)
 	if err != nil || w.out == nil || w.has(k) {
-		return // the next poll asks again
+		return // the next poll starts another lookup
 	}
 	if holds {
 		w.running[k] = &holding{Assignment: engine.Assignment{Place: p}, affirmed: asked, confirmed: true, sent: w.seq}
@@ -68,7 +69,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 	w.poke()
 }
 
-// answerFor reports a result on behalf of a worker until the owner accepts it, and returns the verdict.
+// answerFor reports a result in place of a worker, until the owner accepts it, and returns the verdict.
 func (h *Home) answerFor(w *worker, r engine.Report) workerv1.Verdict {
 	k := key{r.Run, r.Task, r.Token}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

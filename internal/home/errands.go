@@ -14,12 +14,11 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// errand is the job of an attempt while it is on its way to its worker. It ends when the worker has
-// confirmed the attempt.
+// errand is a job of an attempt on its way to the worker. It ends when the worker has confirmed the attempt.
 type errand struct {
 	job *workerv1.Job
-	// beside says that the errand was given in an answer to a report. The next poll may have been sent before
-	// that answer arrived. So a poll that does not name the attempt proves nothing.
+	// beside says that the job was sent in an answer to a report. The worker may have sent its next poll
+	// before that answer arrived. So a poll without the attempt proves nothing.
 	beside bool
 	ready  bool // the errand is in the list worker.ready
 }
@@ -28,10 +27,10 @@ const (
 	// preparersMax bounds the goroutines that make jobs of one worker.
 	preparersMax = 8
 	// prepareBatch bounds the jobs that are made before the worker gets them. prepareLeast is the number of
-	// jobs from which two goroutines are better than one.
+	// jobs from which on two goroutines are better than one.
 	prepareBatch = 32
 	prepareLeast = 8
-	// takeMax bounds how long an answer to a report waits for the jobs that follow from it.
+	// takeMax bounds how long the answer to a report waits for the jobs of the attempts that follow.
 	takeMax = 2 * time.Millisecond
 )
 
@@ -57,15 +56,15 @@ func (h *Home) begin(w *worker, x *holding) {
 	}
 }
 
-// refute tells the owner of an attempt that ended here long ago that the attempt is lost. This happens if
-// the owner's rows have gone back to a time before the end. The caller holds h.mu.
+// refute reports to the owner that an attempt is lost which ended here long ago. This happens if the owner's
+// rows have gone back to a time before the end. The caller must hold h.mu.
 func (h *Home) refute(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	x.missing = true
 	go func() {
 		v := h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "it has ended before, and its end is not known any more"})
 		if v != workerv1.Verdict_VERDICT_ACCEPTED {
-			return // the attempt was delivered twice
+			return // the attempt was only delivered twice
 		}
 		h.Stats.Lost.Add(1)
 		h.log.Warn("an attempt was assigned although its end was reported; it is lost", "code", "attempt_over", "worker", w.member.Name,
@@ -73,21 +72,21 @@ func (h *Home) refute(w *worker, x *holding) {
 	}()
 }
 
-// Settled implements engine.Market. The worker whose reports were settled takes the attempts that were
-// assigned in the same transaction. If they are few, the worker's answer goes before the remaining work of
-// the writer, because a network hop takes longer.
+// Settled implements engine.Market. The workers whose reports were settled take the attempts that were
+// assigned in the same transaction. If a worker has only few of them, its answer is sent before the writer
+// does its remaining work, because a network hop takes longer.
 func (h *Home) Settled() {
 	if h.handOn() {
 		runtime.Gosched()
 	}
 }
 
-// hasteMax is the largest number of attempts for which a worker's answer goes before the remaining work of
-// the writer.
+// hasteMax is the largest number of attempts for which the answer to a worker is sent before the writer's
+// remaining work.
 const hasteMax = 8
 
-// handOn begins to make jobs that no other goroutine is going to make. haste reports whether another
-// goroutine makes them and they are few.
+// handOn begins to make the jobs that no other goroutine will make. haste reports whether other goroutines
+// make the jobs, and the jobs are few.
 func (h *Home) handOn() (haste bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +102,7 @@ func (h *Home) handOn() (haste bool) {
 	return haste
 }
 
-// prepare starts goroutines that make the pending jobs. The caller holds h.mu.
+// prepare starts goroutines that make the pending jobs. The caller must hold h.mu.
 func (h *Home) prepare(w *worker) {
 	for most := min((len(w.fresh)+prepareLeast-1)/prepareLeast, preparersMax); w.preparing < most; w.preparing++ {
 		go func() {
@@ -117,8 +116,8 @@ func (h *Home) prepare(w *worker) {
 	}
 }
 
-// make makes the jobs of some attempts, and stores them for the worker's next answer. The caller holds
-// h.mu. make releases it while it makes them.
+// make makes the jobs of some attempts, and stores them for the worker's next answer. The caller must hold
+// h.mu, which make releases while it makes the jobs.
 func (h *Home) make(w *worker, most int) {
 	batch := slices.Clone(w.fresh[:min(most, len(w.fresh))])
 	w.fresh = slices.Delete(w.fresh, 0, len(batch))
@@ -133,8 +132,8 @@ func (h *Home) make(w *worker, most int) {
 	}
 }
 
-// made stores the job of an attempt for the worker's next answer, if the worker still has the attempt. It
-// returns false if the worker does not.
+// made stores the job of an attempt for the worker's next answer. It returns false if the worker no longer
+// has the attempt.
 func (w *worker) made(x *holding, job *workerv1.Job) bool {
 	k := keyOf(&x.Assignment)
 	if w.out == nil || w.running[k] != x {
@@ -148,8 +147,8 @@ func (w *worker) made(x *holding, job *workerv1.Job) bool {
 	return true
 }
 
-// makeAlone makes a job that may take long in a goroutine of its own, so that it delays no other job. A
-// cancellation of the attempt ends the wait.
+// makeAlone makes a job that may take long. It uses a separate goroutine, so that no other job waits for it.
+// If the attempt is cancelled, makeAlone stops waiting.
 func (h *Home) makeAlone(w *worker, x *holding) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -169,7 +168,7 @@ func (h *Home) makeAlone(w *worker, x *holding) {
 	}
 }
 
-// offer marks an errand for the next answer.
+// offer marks a job for the worker's next answer.
 func (w *worker) offer(k key) {
 	if o := w.out[k]; !o.ready {
 		o.ready = true
@@ -177,7 +176,7 @@ func (w *worker) offer(k key) {
 	}
 }
 
-// errands returns the jobs that a worker was not given yet.
+// errands returns the jobs that were not sent to a worker yet.
 func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	for _, k := range w.ready {
 		if o := w.out[k]; o != nil && o.ready {
@@ -189,9 +188,9 @@ func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	return jobs
 }
 
-// arrived notes the attempts that the worker has, by its poll. If attempts of an earlier answer are
-// missing, they are given again. Attempts of answers to reports are given again only if again is set,
-// because they may be on their way.
+// arrived notes which attempts the worker has, according to its poll. Attempts of earlier answers that are
+// missing in the poll are sent again. Attempts in answers to reports are sent again only if again is set,
+// because they may still be on their way.
 func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	for k, o := range w.out {
 		if _, ok := has[k]; ok {
@@ -202,8 +201,8 @@ func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {
 	}
 }
 
-// take returns to a reporting worker the jobs that follow from its reports, and the waiting jobs. It
-// replaces a poll, because no other goroutine was woken for them.
+// take returns to a worker that reports the jobs that follow from its reports, and the jobs that wait. It
+// does the work of a poll, because no poll was woken for these jobs.
 func (h *Home) take(w *worker) []*workerv1.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,9 +223,9 @@ func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
 	return made
 }
 
-// job makes the job of an attempt. It returns nil if the job cannot be made; then the home reports the end of
-// the attempt, unless this process ends. If quick is true and the job may take long, it returns nil, too, and
-// another goroutine makes the job.
+// job makes the job of an attempt, or returns nil. If the job cannot be made, the home reports the end of the
+// attempt, unless this process is ending. If quick is true and the job may take long, job also returns nil,
+// and another goroutine makes the job.
 func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) *workerv1.Job {
 	k := keyOf(&x.Assignment)
 	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment, &w.member.Traits, quick)
@@ -256,8 +255,8 @@ func (h *Home) still(w *worker, x *holding) bool {
 	return w.made(x, nil)
 }
 
-// cannot returns the reason why the version of a worker cannot run a job. The refusal names the feature, so
-// that the worker does not silently ignore it.
+// cannot returns the reason why the version of a worker cannot run a job. The home then refuses the job and
+// names the feature, because the worker would silently ignore it.
 func (w *worker) cannot(task string, job *workerv1.Job) error {
 	switch {
 	case !w.spaces(cmp.Or(job.WorksFor, job.Namespace)):

@@ -29,8 +29,8 @@ const (
 	LogPath     = PeerPrefix + "log"
 )
 
-// word is a worker's report on its way to the owner of its run. It also carries the number of that home's
-// slots that were lent to the owner, because the next task can be ready in the transaction that settles this
+// word is a worker's report on its way to the owner of its run. It also has the total of that home's slots
+// that were lent to the owner, because the next task may become ready in the transaction that settles this
 // report.
 type word struct {
 	Handler dag.HandlerID
@@ -41,19 +41,19 @@ type word struct {
 // heard is the answer of the owner.
 type heard struct {
 	Verdict dag.Verdict
-	Lent    bool // the slots have been noted
+	Lent    bool // the owner has noted the slots
 }
 
 // spoken is a report of a worker, with its verdict.
 type spoken struct {
-	at      int // index among the reports of the call
+	at      int // its index among the reports of the call
 	key     key
 	report  engine.Report
 	verdict workerv1.Verdict
 }
 
 // hearAll delivers reports to the owners of their runs, and waits until they are durable. takes reports
-// whether the caller must take the attempts that this node has assigned to the worker meanwhile.
+// whether the caller must also take the attempts that this node has meanwhile assigned to the worker.
 func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bool) (takes bool) {
 	mine := h.mine(w, words)
 	if len(mine) == len(words) && len(words) > 0 {
@@ -72,8 +72,8 @@ func (h *Home) hearAll(ctx context.Context, w *worker, words []spoken, starts bo
 	return false
 }
 
-// mine returns the reports that certainly belong to this node: their attempts are known here, and this node
-// owns their shards.
+// mine returns the reports for this node's engine: their attempts are known here, and this node owns their
+// shards.
 func (h *Home) mine(w *worker, words []spoken) []*spoken {
 	self := h.self()
 	own := map[dag.ShardID]bool{}
@@ -98,7 +98,7 @@ func (h *Home) mine(w *worker, words []spoken) []*spoken {
 	return mine
 }
 
-// hearHere gives reports to this node's own engine in one call, with the slots that they free.
+// hearHere passes reports to this node's own engine in one call, together with the slots that they free.
 func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts bool) (takes bool) {
 	reports := make([]engine.Report, len(words))
 	h.mu.Lock()
@@ -116,7 +116,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 		if verdicts[i] = wireVerdict(v); err != nil {
 			verdicts[i] = workerv1.Verdict_VERDICT_UNAVAILABLE
 		}
-	}, func() { // the caller holds h.mu
+	}, func() { // the engine calls this while h.mu is held
 		if takes = starts && !gone; takes {
 			w.takers++
 		}
@@ -124,7 +124,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	})
 	select {
 	case <-done:
-	case <-ctx.Done(): // a repeated call gets the result
+	case <-ctx.Done(): // if the worker repeats the call, it gets the result
 		h.mu.Lock()
 		select {
 		case <-done:
@@ -141,7 +141,7 @@ func (h *Home) hearHere(ctx context.Context, w *worker, words []*spoken, starts 
 	return takes && !gone
 }
 
-// listen gives reports of a worker to this node's engine. For each report the engine calls heard and then
+// listen passes reports of a worker to this node's engine. For each report the engine calls heard and then
 // over, while h.mu is held. Afterwards the engine returns the slots that it does not need.
 func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i int, v dag.Verdict, err error), over func()) {
 	h.mu.Lock()
@@ -165,17 +165,17 @@ func (h *Home) listen(id dag.HandlerID, reports []engine.Report, heard func(i in
 	}
 }
 
-// over notes that an attempt of a worker has ended. The caller holds h.mu. The slot stays with the owner of
-// the run, or is lent to another owner.
+// over records that an attempt of a worker has ended. The caller must hold h.mu. The slot stays with the
+// owner of the run, or is lent to another owner.
 func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
-	if !w.local && r.Lost == dag.LostNoRoom { // the worker counts as full until its next poll says otherwise
+	if !w.local && r.Lost == dag.LostNoRoom { // the worker's disk counts as full until its next poll says otherwise
 		w.full = true
 		h.relist(w)
 	}
 	if r.Started != 0 {
 		return
 	}
-	if len(w.waiting) > 0 { // the attempt was still waiting for a slot or a job
+	if len(w.waiting) > 0 { // the attempt was still waiting, for a slot or for its job
 		w.waiting = slices.DeleteFunc(w.waiting, func(x *holding) bool { return keyOf(&x.Assignment) == k })
 		h.relist(w)
 	}
@@ -196,7 +196,8 @@ func (h *Home) over(w *worker, k key, r *engine.Report, owner dag.HandlerID) {
 	h.freed(w, owner, x.Place.Need())
 }
 
-// took records that a report of an end was taken, whatever its verdict is. Such a report is not sent again.
+// took records that the owner has taken the report of an end, with any verdict. Such a report is not sent
+// again.
 func (h *Home) took(w *worker, x *spoken) {
 	if x.report.Started != 0 || x.verdict == workerv1.Verdict_VERDICT_UNAVAILABLE {
 		return
@@ -210,8 +211,8 @@ func (h *Home) took(w *worker, x *spoken) {
 	}
 }
 
-// due returns the grant of a worker's slots about which their owner was not told yet. It returns nil if there
-// are no such slots. The caller holds h.mu.
+// due returns the grants of a worker's slots that their owner does not know yet. It returns nil if there are
+// none. The caller must hold h.mu.
 func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	for at, a := range w.accounts {
 		if at.owner != owner || a.granted == a.told {
@@ -225,7 +226,7 @@ func (h *Home) due(w *worker, owner dag.HandlerID) (l *lent) {
 	return l
 }
 
-// told records that an owner knows about its slots. The caller holds h.mu.
+// told records that an owner knows about slots that it was granted. The caller must hold h.mu.
 func (w *worker) told(l *lent) {
 	for i := range l.Granted {
 		if a := w.accounts[loan{l.Owner, l.Granted[i].Need}]; a != nil {
@@ -249,7 +250,7 @@ func (h *Home) hear(ctx context.Context, w *worker, k key, r engine.Report) work
 	h.mu.Unlock()
 	out, err := h.bring(ctx, owner, word{w.member.Handler, r, l})
 	if err != nil {
-		h.poke() // the owner is informed about its slots nevertheless
+		h.poke() // another message informs the owner about its slots
 		return workerv1.Verdict_VERDICT_UNAVAILABLE
 	}
 	if out.Lent {
@@ -289,8 +290,8 @@ func (h *Home) bring(ctx context.Context, owner store.Member, x word) (out heard
 	return out, err
 }
 
-// Heard handles a word at the owner. It notes the slot first, so that the transaction finds it, and then the
-// report.
+// Heard processes a word at the owner. It notes the slot before the report, so that the transaction of the
+// report can use the slot.
 func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	h.mu.Lock()
 	out.Lent = x.Lent != nil && x.Lent.Owner == h.self() && h.granted(x.Lent)
@@ -304,7 +305,7 @@ func (h *Home) Heard(ctx context.Context, x *word) (out heard, err error) {
 	select {
 	case is := <-told:
 		out.Verdict, err = is.v, is.err
-	case <-ctx.Done(): // the report may still be written; a repeated call gets the result
+	case <-ctx.Done(): // the report may still be written; if the call is repeated, it gets the result
 		err = fmt.Errorf("%w: no answer yet: %w", errkind.ErrUnavailable, ctx.Err())
 	}
 	return out, err
@@ -352,7 +353,7 @@ func take[T any](mux Mux, path string, do func(context.Context, *T) (any, error)
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		case out != nil:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(out) // an error means that the caller has gone
+			_ = json.NewEncoder(w).Encode(out) // an error means that the caller is gone
 		}
 	})
 }
@@ -402,5 +403,5 @@ func wireVerdict(v dag.Verdict) workerv1.Verdict {
 	case dag.RunEnded:
 		return workerv1.Verdict_VERDICT_RUN_ENDED
 	}
-	return workerv1.Verdict_VERDICT_STALE // this verdict is also right if the run does not have the task
+	return workerv1.Verdict_VERDICT_STALE // this verdict is right even if the run does not have the task
 }

@@ -28,7 +28,8 @@ type Directory interface {
 	View() ([]store.Member, []store.ShardRow)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
-	// Vouched is the last instant, on the boot clock, at which no known node could read the store.
+	// Vouched is the last instant, on the boot clock, for which it is known that no listed node could read
+	// the store.
 	Vouched() time.Duration
 }
 
@@ -52,23 +53,23 @@ type Caller interface {
 
 // Jobs makes the jobs of assignments for workers.
 type Jobs interface {
-	// Job makes the job of an assignment to a worker with traits t. It waits while the store does not answer. It
-	// returns ErrEnding if this process ends meanwhile. If quick is true and the job needs what may be far away,
-	// such as a secret of a provider, it returns ErrSlow.
+	// Job makes the job of an assignment to a worker with traits t. It waits while the store does not answer.
+	// It returns ErrEnding if this process ends meanwhile. If quick is true and the job needs data that may
+	// take long to get, such as a secret of a provider, it returns ErrSlow.
 	Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error)
 	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	// Files returns the files that an attempt of a run gets; w and version are those of the run.
 	Files(ctx context.Context, run dag.RunID, w dag.WorkflowID, version int32) ([]*workerv1.File, error)
-	// Names returns where the logs and files of an attempt belong.
+	// Names returns the names under which the logs and files of an attempt are stored.
 	Names(ctx context.Context, run dag.RunID, t dag.TaskID) (Names, error)
 	// Inputs returns the files that an attempt of a task gets from other tasks, always in the same order. It
-	// returns artifact.NoInputError if the attempt cannot have one of them, and artifact.ErrAway if no node
-	// has one now. Any other error is temporary.
+	// returns artifact.NoInputError if the attempt can never get one of them, and artifact.ErrAway if no
+	// present node has one. Any other error is temporary.
 	Inputs(ctx context.Context, run dag.RunID, t dag.TaskID) ([]artifact.Input, error)
 	// ReadInput returns a piece of an input. The piece is empty only at the end.
 	ReadInput(ctx context.Context, in *artifact.Input, offset int64) ([]byte, error)
-	// Left is called when an attempt whose job was asked for has ended.
+	// Left is called when an attempt has ended whose job was requested.
 	Left(run dag.RunID)
 }
 
@@ -78,16 +79,17 @@ type Names struct {
 	Artifacts                 bool
 }
 
-// Members is the register of the members: of a cluster, or of a node that is alone with its workers.
+// Members is the register of the members. The members are those of a cluster, or the workers of a node that
+// is alone.
 type Members interface {
 	store.Workers
-	// Renew moves the counter of a member and notes State, Busy and Traits. It returns false if no row has
+	// Renew raises the counter of a member, and stores State, Busy and Traits. It returns false if no row has
 	// that Home and Lease.
 	Renew(ctx context.Context, m store.Member) (bool, error)
 }
 
-// Config holds the parts that a home needs. Engine may be made after the home: it must be ready before the
-// first call of another method. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are
+// Config holds the parts that a home needs. Engine may be made after New has returned, but must be ready
+// before any other method is called. All but Unclaimed, WorkersMax, SlotsMax, ReadMax, Strategy and Log are
 // required.
 type Config struct {
 	Directory Directory
@@ -96,26 +98,26 @@ type Config struct {
 	Register  func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller    Caller
 	Jobs      Jobs
-	Logs      logs.Sink // stores the output of attempts; nil: the output stays on their machines
+	Logs      logs.Sink // stores the output of attempts; nil: the output stays on the machines of the workers
 	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
-	Executor  engine.Executor // the executor of this process, whose slots are lent, too
+	Executor  engine.Executor // the executor of this process, whose slots are lent as well
 	Slots     int             // the slots of this process
 	// Boot is the time since the machine started, including sleep.
 	Boot   func() time.Duration
 	Traits store.Traits  // the traits of this process
 	Beat   time.Duration // interval between two renewals of a worker
 	Lag    time.Duration // silence after which a worker counts as dead
-	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0 means
+	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0:
 	// unclaimedDefault.
 	Unclaimed time.Duration
-	// WorkersMax bounds the workers of the cluster, SlotsMax the slots of each. 0 means WorkersDefault and
+	// WorkersMax bounds the workers of the cluster, and SlotsMax the slots of each. 0: WorkersDefault and
 	// slotsMax.
 	WorkersMax, SlotsMax int
-	// ReadMax bounds the wait for a piece of a log: for its turn, for the worker, and for the home of a worker
-	// that moves. 0 means readDefault.
+	// ReadMax bounds how long a reader waits for a piece of a log: for its turn, for the worker, and for the
+	// new home of a worker that moves. 0: readDefault.
 	ReadMax  time.Duration
-	Proofs   Proofs // the proofs of callers
+	Proofs   Proofs // what callers have proven with their certificates
 	Version  string
 	Format   int
 	Strategy string // least-loaded (default), round-robin, random
@@ -129,37 +131,37 @@ type Home struct {
 	dir Directory
 	eng Engine
 
-	kick  chan struct{} // cap 1: a message is due
-	lines *line.Lines   // the lines of workers; closed when Run ends
+	kick  chan struct{} // capacity 1: a message is to be sent
+	lines *line.Lines   // the connections over which workers send calls; closed when Run ends
 	Stats Stats
 
 	registering chan struct{} // cap registersMax
 	listing     listing
 	seen        atomic.Pointer[view]
-	waking      atomic.Bool  // the directory will be woken
+	waking      atomic.Bool  // the directory was asked to read the members soon
 	began       time.Time    // the start of this home
-	turned      atomic.Int64 // when Run last completed a round, as time since the start; 0: not begun
+	turned      atomic.Int64 // when Run last completed a round, as time since began; 0: it has not begun
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
-	local   *worker // the lender for this process
+	local   *worker // the entry of this process among the lenders
 	lenders roster[*worker]
-	owed    map[*worker]struct{} // workers with grants of which the owners of shards do not know yet
+	owed    map[*worker]struct{} // workers with grants that the owners of shards do not know yet
 	wants   map[dag.HandlerID]*want
 	spare   int // the number of slots of this process that its own shards do not need
 	turn    int // the number of loans so far
 	purse   purse
 	mail    mail
 	orders  orders
-	// settling is true between Handed and Settled. The next field holds the workers whose jobs must be made
-	// then.
+	// settling is true between Handed and Settled. The next field holds the workers for which jobs must be
+	// made then.
 	settling bool
 	unmade   []*worker
 }
 
 var _ engine.Market = (*Home)(nil)
 
-// New returns a home. It calls only Self of the directory, and no method of the engine.
+// New returns a home. Of the directory, it calls only Self. It calls no method of the engine.
 func New(cfg Config) *Home {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -200,8 +202,8 @@ const (
 	callMax = 5 * time.Second
 )
 
-// Run sends messages to other nodes, renews the workers of this home, and notices members that are gone,
-// until ctx ends.
+// Run sends messages to other nodes, renews the workers of this home, and drops members that are gone, until
+// ctx ends.
 func (h *Home) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -229,8 +231,8 @@ func (h *Home) Run(ctx context.Context) {
 	}
 }
 
-// StuckFor returns how long the loop of Run has been late with a round, which is due twice a second. It
-// takes no lock, so it works while the home waits for one.
+// StuckFor returns by how much the loop of Run is late with a round. A round is due twice a second. StuckFor
+// takes no lock, so it works while the home waits for a lock.
 func (h *Home) StuckFor() time.Duration {
 	at := h.turned.Load()
 	if at == 0 {
@@ -239,19 +241,20 @@ func (h *Home) StuckFor() time.Duration {
 	return max(0, time.Since(h.began)-time.Duration(at)-lookEvery)
 }
 
-// look drops the data of members that are gone.
+// look drops what this home knows about members that are gone.
 func (h *Home) look() {
 	v := h.there()
 	there := v.by
 	if there[h.self()] == nil {
-		return // the node has not joined, or will join under a new handler
+		return // this node has not joined, or is about to join under a new handler
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, w := range h.workers {
 		m := there[id]
 		switch {
-		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat, // a younger worker may be too new to be in the list
+		// a worker that attached more recently may be too new to be in the list
+		case m == nil && time.Since(w.since) > 2*lookEvery+h.cfg.Beat,
 			m != nil && (m.Lease > w.member.Lease || m.Lease == w.member.Lease && m.Home != h.self()):
 			h.detach(w)
 		case m != nil:
@@ -286,19 +289,19 @@ func (h *Home) look() {
 		h.eng.Resend(id)
 	}
 	if gone {
-		// Bury follows only now, when no slot of these members can be used any more. So it also finds attempts
-		// that they got after the engine had learnt of their end.
+		// Bury is called only now, when no slot of these members can be used any more. So it also finds the
+		// attempts that they got after the engine had learnt of their end.
 		h.eng.Bury(func(id dag.HandlerID) bool { _, alive := h.dir.Member(id); return !alive })
 	}
 	h.serve()
 }
 
 // misplaced finds ready tasks that no member may run, and logs them once. Only the loop of Run calls it,
-// because it takes long to look at all members.
+// because comparing with all members takes long.
 func (h *Home) misplaced() {
 	members := h.there().members
 	h.mu.Lock()
-	demands := h.purse.demands // the slice is replaced as a whole, never changed
+	demands := h.purse.demands // the slice is replaced as a whole and never changed
 	h.mu.Unlock()
 	said := make(map[dag.Place]bool, len(h.purse.unserved))
 	for i := range demands {
@@ -325,7 +328,7 @@ func (h *Home) all() []*worker {
 	return all
 }
 
-// renewals renews the rows of the workers that have called since the last renewals.
+// renewals renews the rows of the workers that have called since the last round of renewals.
 func (h *Home) renewals(ctx context.Context) {
 	for {
 		select {
@@ -356,7 +359,7 @@ func (h *Home) renewals(ctx context.Context) {
 }
 
 // renewersMax bounds the concurrent renewals. They are concurrent so that a slow store does not delay the
-// last of many workers.
+// last workers of a long list.
 const renewersMax = 8
 
 // renew renews the row of a worker. It drops a worker that is no longer listed here.
@@ -388,20 +391,20 @@ func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	}
 }
 
-// usual is the usual age of a worker's last renewal when the worker is heard: one heartbeat, which is at
-// most this part of the lag.
+// usual is the usual age of a worker's last renewal at the time at which the worker calls. It is one
+// heartbeat, which is at most this part of the lag.
 func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
 
-// behind returns by how much the lease of a worker's attempts is shorter at an instant, because the store's
+// behind returns by how much a worker's attempts must have a shorter lease at an instant, because the store's
 // last confirmation is older than usual. If only this home cannot reach the store, other nodes may have
-// deposed its workers, so their leases are not extended. While no node can reach the store, no node can
-// depose them. The caller holds h.mu.
+// deposed its workers, so the leases of their attempts are not extended. While no node can reach the store,
+// no node can depose them. The caller must hold h.mu.
 func (h *Home) behind(w *worker, at time.Duration) time.Duration {
 	return max(0, at-max(w.sure, h.dir.Vouched())-h.usual())
 }
 
-// Reset implements engine.Market. This node continues under a new handler: the workers attach again, and lent
-// slots are void.
+// Reset implements engine.Market. This node continues under a new handler, so its workers attach again, and
+// slots that were lent are void.
 func (h *Home) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -423,17 +426,17 @@ func (h *Home) Reset() {
 	h.mail.open = map[dag.HandlerID]*parcel{}
 }
 
-// ErrEnding means that this process ends and makes no more jobs. The attempt has not ended. The next home of
-// its worker makes the job.
+// ErrEnding says that this process is ending and makes no more jobs. The attempt has not ended: the next home
+// of its worker makes the job.
 var ErrEnding = errors.New("this process ends")
 
 // ErrSlow means that a job needs a call that may take long.
 var ErrSlow = errors.New("the job may take long to make")
 
-// errAway means that the worker is not attached here, or not under that lease any more.
+// errAway says that the worker is not attached here any more, or has another lease.
 var errAway = errors.New("the worker is not attached to this node")
 
-// ErrAway reports whether an error says that a worker is attached elsewhere.
+// ErrAway reports whether an error says that a worker is not attached to this node.
 func ErrAway(err error) bool { return errors.Is(err, errAway) }
 
 func away(id dag.HandlerID) error { return fmt.Errorf("%w: handler %d", errAway, id) }

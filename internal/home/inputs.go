@@ -10,8 +10,8 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// ListInputs implements the protocol. The inputs of an attempt follow from the run and are equal on every
-// node, so another home can continue a transfer.
+// ListInputs implements the protocol. The inputs of an attempt are computed from the run, and are equal on
+// every node. So another home can continue a transfer.
 func (d *desk) ListInputs(ctx context.Context, in *workerv1.ListInputsRequest) (*workerv1.ListInputsResponse, error) {
 	h := d.h
 	list, err := h.inputs(ctx, in, in.Attempt)

@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/sdk/shared/line"
 )
 
-// LinePath is the path at which workers open a line. Report calls over a line need no requests of their own.
+// LinePath is the path at which workers open a line: a connection on which they send calls of Report without
+// separate requests.
 const LinePath = Prefix + line.Path
 
 // overLine answers a Report that came over a line.

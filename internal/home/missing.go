@@ -14,7 +14,7 @@ import (
 const unclaimedDefault = 5 * time.Minute
 
 // EndOld makes the workers that are attached here end their attempts of older eras. The database has gone
-// back to an earlier state, and does not know some of them.
+// back to an earlier state, and may not know these attempts.
 func (h *Home) EndOld(era dag.Era) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,15 +38,15 @@ func (h *Home) EndOld(era dag.Era) {
 	}
 }
 
-// question asks a worker's home which of these attempts the worker does not have.
+// question asks the home of a worker which of these attempts the worker does not have.
 type question struct {
 	Handler dag.HandlerID
 	List    []engine.Held
 }
 
-// Missing returns those of the attempts that a worker does not have. Its home, which may be another node,
-// knows them. An attempt counts as held while its report is on its way. An error means that the answer is
-// unknown now.
+// Missing returns those of the given attempts that a worker does not have. The worker's home answers this,
+// and may be another node. An attempt whose report is on its way is not missing. An error means that the
+// answer is not known now.
 func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held) (missing []engine.Held, err error) {
 	q := &question{id, list}
 	m, ok := h.dir.Member(id)
@@ -65,8 +65,8 @@ func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held
 	return missing, h.cfg.Caller.Call(ctx, to, MissingPath, q, &missing)
 }
 
-// missing is Missing for a worker that is attached here. If the worker was given an attempt and has not
-// started it for long, the attempt counts as missing and is lost.
+// missing is like Missing, for a worker that is attached here. An attempt that was sent to the worker long
+// ago and has not started is missing, too, and is lost.
 func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,11 +87,11 @@ func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 			if !x.missing {
 				x.missing = true
 				h.Stats.Lost.Add(1)
-				w.stops = append(w.stops, stop{key: k, kill: true}) // the attempt may arrive late
+				w.stops = append(w.stops, stop{key: k, kill: true}) // the attempt may still reach the worker
 				go h.answerFor(w, engine.Report{Run: k.run, Task: k.task, Token: k.token, Lost: "its worker has not taken it up"})
 			}
 			missing = append(missing, is)
-		case w.has(k) && !w.settled.has(k): // the attempt waits for a slot, or its report is in delivery
+		case w.has(k) && !w.settled.has(k): // the attempt waits for a slot, or its report is being delivered
 		default:
 			missing = append(missing, is)
 		}

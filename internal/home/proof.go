@@ -19,11 +19,11 @@ type Proof struct {
 	Slots              int32    // 0: no bound
 }
 
-// Proofs returns what the callers have proven. A nil func means that no caller shows a certificate.
+// Proofs says what callers have proven. If its functions are nil, no caller shows a certificate.
 type Proofs struct {
-	// Of returns the proof of a call. ok is false if the call has shown a token.
+	// Of returns the proof of a call. ok is false if the caller has shown a token instead.
 	Of func(ctx context.Context) (is Proof, ok bool)
-	// Needed reports whether a worker has a certificate. Then a token does not speak for it.
+	// Needed reports whether a worker has a certificate. If it has, a token is not enough to call for it.
 	Needed func(ctx context.Context, worker string) (bool, error)
 }
 
@@ -34,8 +34,8 @@ func proofOf(ctx context.Context, h *Home) (is Proof, ok bool) {
 	return h.cfg.Proofs.Of(ctx)
 }
 
-// within refuses a registration that goes beyond the certificate of its caller. Otherwise it gives the worker
-// the namespaces of the certificate.
+// within returns an error for a registration that goes beyond the certificate of its caller. Otherwise it
+// sets the namespaces of the worker to those of the certificate.
 func within(ctx context.Context, h *Home, m *store.Member) (proven bool, err error) {
 	is, proven := proofOf(ctx, h)
 	if !proven {
@@ -60,7 +60,7 @@ func within(ctx context.Context, h *Home, m *store.Member) (proven bool, err err
 	return true, nil
 }
 
-// tokenFits refuses a registration by token under the name of a worker that has a certificate.
+// tokenFits returns an error for a registration by token under the name of a worker that has a certificate.
 func tokenFits(ctx context.Context, h *Home, name string) error {
 	if h.cfg.Proofs.Needed == nil {
 		return nil
@@ -75,8 +75,8 @@ func tokenFits(ctx context.Context, h *Home, name string) error {
 	return nil
 }
 
-// speaks refuses a call about a worker by a caller with another certificate, or with a token if the worker
-// has registered with a certificate.
+// speaks returns an error for a call about a worker if the caller has another certificate. It also does if
+// the caller has only a token and the worker has registered with a certificate.
 func (h *Home) speaks(ctx context.Context, in caller) error {
 	is, proven := proofOf(ctx, h)
 	h.mu.Lock()
@@ -99,7 +99,7 @@ func (w *worker) spaces(namespace string) bool {
 	return len(only) == 0 || slices.Contains(only, namespace)
 }
 
-// asCaller returns the part of a message that identifies its caller. A registration has none.
+// asCaller returns the part of a message that identifies its caller. A registration has no such part.
 func asCaller(message any) (caller, bool) {
 	if _, registers := message.(*workerv1.RegisterRequest); registers {
 		return nil, false

@@ -14,21 +14,21 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// purse holds the unused slots that were lent to the owner of this node's shards, and the owner's demand.
-// Home.mu protects it, except for total, which shows without the lock whether there are slots.
+// purse holds the unused slots that this node has borrowed for its shards, and its demand. Home.mu protects
+// it, except total, which can be read without the lock to see whether there are slots.
 type purse struct {
 	total   atomic.Int64
 	credits map[lot]*credit
-	atHand  roster[*credit] // lots with unused slots
-	back    map[lot]*credit // returned slots that their homes do not know of
+	atHand  roster[*credit] // the lots with unused slots, in the order in which they are used
+	back    map[lot]*credit // returned slots of which their homes do not know yet
 	demands []engine.Demand
 	changed bool
 	said    time.Time
-	turn    int // the number of slots used so far
-	// expected is the number of a worker's reports that the engine has. The transaction that settles them may use
-	// the slots that they free.
+	turn    int // the number of slots that were used so far
+	// expected is the number of reports of a worker that the engine has not settled yet. The transaction that
+	// settles them may use the slots that they free.
 	expected map[dag.HandlerID]int
-	// unserved holds the wanted placements that no member has.
+	// unserved holds the placements of ready tasks that no member may run.
 	unserved map[dag.Place]bool
 }
 
@@ -46,16 +46,16 @@ func (a lot) compare(b lot) int {
 type credit struct {
 	lot
 	seat     seat[*credit]
-	turn     int // value of purse.turn when one of its slots was used last
+	turn     int // the value of purse.turn when one of these slots was last used
 	home     dag.HandlerID
 	lease    int64
-	granted  int64 // the total that the home has reported last
+	granted  int64 // the last total that the home has sent
 	returned int64
 	told     int64 // the number of returned slots that the home knows
 	avail    int64
 }
 
-// open removes all slots.
+// open removes all slots and sets the strategy.
 func (p *purse) open(strategy string) {
 	p.credits, p.back = map[lot]*credit{}, map[lot]*credit{}
 	if p.expected == nil {
@@ -73,14 +73,14 @@ func (p *purse) open(strategy string) {
 	p.total.Store(0)
 }
 
-// add counts slots that come or go.
+// add changes the number of unused slots of a lot by n.
 func (p *purse) add(c *credit, n int64) {
 	c.avail += n
 	p.total.Add(n)
 	p.atHand.update(c, c.avail > 0)
 }
 
-// enter notes the first slots of a lot.
+// enter adds a lot, with its first slots.
 func (p *purse) enter(c *credit, name string, t *store.Traits) {
 	p.credits[c.lot] = c
 	p.atHand.enter(c, name, "", t, c.need)
@@ -95,21 +95,21 @@ func (p *purse) forget(c *credit) {
 	delete(p.back, c.lot)
 }
 
-// giveBack returns slots that no run needs here.
+// giveBack returns slots that no run of this node needs.
 func (p *purse) giveBack(c *credit, n int64) {
 	c.returned += n
 	p.add(c, -n)
 	p.back[c.lot] = c
 }
 
-// expect counts reports of a worker that go to the engine or have been settled.
+// expect adds n to the number of reports of a worker that the engine has not settled yet.
 func (p *purse) expect(id dag.HandlerID, n int) {
 	if p.expected[id] += n; p.expected[id] <= 0 {
 		delete(p.expected, id)
 	}
 }
 
-// grant is like granted, and also wakes the engine, which would otherwise not notice the new slots.
+// grant is like granted, and also wakes the engine, which does not notice new slots by itself.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	before := h.purse.total.Load()
@@ -122,9 +122,9 @@ func (h *Home) grant(l *lent) (all bool) {
 	return all
 }
 
-// granted notes the slots that a home has lent. It returns false if it cannot note all of them. It notes no
-// slots of a worker that is not listed here yet, because such a worker would count as gone. The caller holds
-// h.mu.
+// granted adds the slots that a home has lent. It returns false if it could not add all of them. It adds no
+// slots of a worker that is not listed here yet, because such a worker would count as gone. The caller must
+// hold h.mu.
 func (h *Home) granted(l *lent) (all bool) {
 	all = true
 	for _, g := range l.Granted {
@@ -136,7 +136,7 @@ func (h *Home) granted(l *lent) (all bool) {
 		c := h.purse.credits[lot{g.Worker, g.Need}]
 		if c == nil || c.lease < g.Lease || c.home != l.Home {
 			if w := h.workers[g.Worker]; w != nil {
-				m = w.member // newer than the last read
+				m = w.member // this is newer than the last read of the members
 			}
 			if c != nil {
 				h.purse.forget(c)
@@ -154,7 +154,7 @@ func (h *Home) granted(l *lent) (all bool) {
 
 var errUnlisted = errors.New("this node has not read the row of the worker yet")
 
-// Granted notes the slots that another home has lent to this node. Slots that were lent to an earlier handler
+// Granted adds the slots that another home has lent to this node. Slots that were lent to an earlier handler
 // of this node are void.
 func (h *Home) Granted(l *lent) error {
 	if l.Owner == h.self() && !h.grant(l) {
@@ -207,7 +207,7 @@ func (h *Home) Worker(id dag.HandlerID) bool {
 	return ok && m.Worker
 }
 
-// Back implements engine.Market. It does not return a slot that came under another lease.
+// Back implements engine.Market. It does not return a slot that was lent under another lease.
 func (h *Home) Back(id dag.HandlerID, p dag.Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,8 +233,8 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	if more {
 		h.offer(h.local)
 	}
-	// A node without workers and other nodes would only tell itself. The next round after a worker has attached,
-	// or after the next look, tells the changes.
+	// Without workers and other nodes, there is no other home to tell. When a worker attaches, or after the
+	// next look, the next round sends the changes.
 	tell := back || p.changed && (len(h.workers) > 0 || len(h.there().nodes) > 1)
 	h.mu.Unlock()
 	if tell {
@@ -242,7 +242,7 @@ func (h *Home) Want(ds []engine.Demand, spare int) {
 	}
 }
 
-// unwanted returns the slots that this owner does not need. back is false if there are none.
+// unwanted returns the slots that this owner does not need. back reports whether there were any.
 func (p *purse) unwanted(ds []engine.Demand) (back bool) {
 	if p.total.Load() == 0 {
 		return false
@@ -372,8 +372,8 @@ func (h *Home) tellHomes(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// call sends a message to a node in a new goroutine. The content of a failed message stays marked as not
-// sent, so the next round sends it again.
+// call sends a message to a node on a new goroutine. If that fails, the content stays marked as not sent, so
+// the next round sends it again.
 func (h *Home) call(ctx context.Context, wg *sync.WaitGroup, to store.Member, path string, in any, done func()) {
 	wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, callMax)

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// readsMax bounds the log pieces that a worker is asked for at a time. A reader has at most one of them,
-	// so it also bounds the memory for logs.
+	// readsMax bounds how many pieces of logs are requested from a worker at a time. A reader has at most one
+	// of them, so this also bounds the memory for logs.
 	readsMax = 4
-	// readDefault bounds the wait for a piece. After this time the reader learns which part is missing.
+	// readDefault bounds how long a reader waits for a piece. After this time the reader is told which part
+	// is missing.
 	readDefault = 5 * time.Second
-	// readAgain is the time between two reads of the row of a worker that has moved.
+	// readAgain is the pause between two reads of the row of a worker that is moving.
 	readAgain = 100 * time.Millisecond
 )
 
 // reading is a requested piece of a log.
 type reading struct {
 	want *workerv1.LogRead
-	seq  int64       // the number of the answer that asked for the piece; 0: none yet
-	got  chan []byte // cap 1; closed: the worker is no longer attached here
+	seq  int64       // the number of the answer that has requested the piece; 0: none yet
+	got  chan []byte // capacity 1; it is closed if the worker is no longer attached here
 }
 
 // logPiece is a request for a piece of a log. The home of the worker answers it.
@@ -36,11 +37,11 @@ type logPiece struct {
 	logs.Piece
 }
 
-// pieceGiven is the answer.
+// pieceGiven is the answer to a logPiece.
 type pieceGiven struct{ Data []byte }
 
-// ReadLog asks a worker, through its home, for a piece of the log of an attempt that it ran. It returns no
-// bytes if the worker does not have the piece.
+// ReadLog requests a piece of the log of an attempt from the worker that ran it, through the worker's home.
+// It returns no bytes if the worker does not have the piece.
 func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, p logs.Piece) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax)
 	defer cancel()
@@ -57,7 +58,8 @@ func (h *Home) ReadLog(ctx context.Context, worker dag.HandlerID, ref logs.Ref, 
 	}
 }
 
-// readByHome asks the present home of a worker. It returns no bytes for a worker that is no longer listed.
+// readByHome requests a piece from the present home of a worker. It returns no bytes for a worker that is no
+// longer listed.
 func (h *Home) readByHome(ctx context.Context, p *logPiece) ([]byte, error) {
 	m, listed := h.dir.Member(p.Worker)
 	if !listed {
@@ -76,9 +78,9 @@ func (h *Home) readByHome(ctx context.Context, p *logPiece) ([]byte, error) {
 	return out.Data, err
 }
 
-// readLog asks a worker that is attached here.
+// readLog requests a piece from a worker that is attached here.
 func (h *Home) readLog(ctx context.Context, p *logPiece) (out pieceGiven, err error) {
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax) // bounded also if the asking node freezes
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadMax) // the bound also applies if the requesting node freezes
 	defer cancel()
 	h.mu.Lock()
 	w := h.workers[p.Worker]
@@ -86,7 +88,7 @@ func (h *Home) readLog(ctx context.Context, p *logPiece) (out pieceGiven, err er
 	switch {
 	case w == nil:
 		return out, away(p.Worker)
-	case !w.reader: // an older version, or a program without files
+	case !w.reader: // the worker is of an older version, or a program that has no log files
 		return out, nil
 	}
 	select {
@@ -125,14 +127,14 @@ func (h *Home) asks(w *worker, x *reading) bool {
 	return true
 }
 
-// asksNoMore drops a request: its reader has the piece, or has gone.
+// asksNoMore drops a request, because its reader has the piece or is gone.
 func (h *Home) asksNoMore(w *worker, x *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(w.reads, x.want.Ticket)
 }
 
-// unasked reports whether there is a piece that no answer has asked for. The caller holds h.mu.
+// unasked reports whether there is a requested piece that no answer has named yet. The caller must hold h.mu.
 func (w *worker) unasked() bool {
 	for _, x := range w.reads {
 		if x.seq == 0 {
@@ -142,7 +144,7 @@ func (w *worker) unasked() bool {
 	return false
 }
 
-// reread repeats a request if the answer to the worker was lost. The caller holds h.mu.
+// reread repeats the requests whose answer to the worker was lost. The caller must hold h.mu.
 func (w *worker) reread(ack int64) {
 	for _, x := range w.reads {
 		if x.seq > ack {
@@ -151,8 +153,8 @@ func (w *worker) reread(ack int64) {
 	}
 }
 
-// wanted returns the pieces for which no answer has asked yet. The present answer asks for them. The caller
-// holds h.mu.
+// wanted returns the requested pieces that no answer has named yet. The answer that is being made names them.
+// The caller must hold h.mu.
 func (w *worker) wanted() (all []*workerv1.LogRead) {
 	for _, x := range w.reads {
 		if x.seq == 0 {
@@ -163,7 +165,7 @@ func (w *worker) wanted() (all []*workerv1.LogRead) {
 	return all
 }
 
-// hushed ends the requests to a worker that is no longer attached here. The caller holds h.mu.
+// hushed ends the requests to a worker that is no longer attached here. The caller must hold h.mu.
 func (w *worker) hushed() {
 	for _, x := range w.reads {
 		close(x.got)
@@ -171,8 +173,8 @@ func (w *worker) hushed() {
 	clear(w.reads)
 }
 
-// GiveLog implements the protocol. It takes only a requested piece, and takes it once. Only the asked
-// worker knows the ticket.
+// GiveLog implements the protocol. It accepts only a piece that was requested, and only once. The ticket is
+// known only to the worker that was asked.
 func (d *desk) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
 	h := d.h
 	if len(in.Data) > logs.PieceMax {

@@ -73,19 +73,19 @@ func extensionsOf(in []*workerv1.Extension) (all []dag.Extension) {
 }
 
 const (
-	// registersMax bounds the concurrent registrations. Each writes rows and reads the members. More of them
-	// would only make each one slower, until their callers give up and register again.
+	// registersMax bounds the concurrent registrations. Each one writes rows and reads the members. More at
+	// the same time would only make each one slower, until their callers give up and register again.
 	registersMax = 16
-	// enterMax bounds the time for which a registration waits for its turn. It is shorter than the time for which
-	// the caller waits for the answer.
+	// enterMax bounds how long a registration waits for its turn. It is shorter than the time for which the
+	// caller waits for the answer.
 	enterMax = time.Second
-	// comeAgain is the time for which the answer asks a refused worker to wait. Workers wait half to one and a
-	// half times as long.
+	// comeAgain is how long the answer asks a refused worker to wait. Workers wait half to one and a half
+	// times as long.
 	comeAgain = 2 * time.Second
 )
 
-// enter waits for the turn of a registration. The caller must call leave at its end. A busy node returns an
-// error that says when to register again.
+// enter waits for the turn of a registration. The caller must call leave when the registration has ended. If
+// the node is too busy, enter returns an error that says when to register again.
 func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	over := time.NewTimer(enterMax)
 	defer over.Stop()
@@ -103,18 +103,18 @@ func (h *Home) enter(ctx context.Context) (leave func(), err error) {
 	return nil, err
 }
 
-// welcome adds a worker whose row says that it is attached to this node.
+// welcome adds a worker whose row names this node as its home.
 func (h *Home) welcome(ctx context.Context, w *worker) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := ctx.Err(); err != nil { // the worker registers again, under another lease
+	if err := ctx.Err(); err != nil { // the caller has gone, and the worker will register again under another lease
 		return err
 	}
 	if old := h.workers[w.member.Handler]; old != nil {
 		h.detach(old)
 	}
-	// When the row of this worker was written, the row of an older worker of the same name was removed. The older
-	// worker is informed now, and ends its attempts.
+	// When the row of this worker was written, the row of an older worker with the same name was removed. The
+	// older worker is detached now, so that it learns this and ends its attempts.
 	for _, old := range slices.Clone(h.lenders.named[w.member.Name]) {
 		if !old.local && old.member.Handler < w.member.Handler {
 			h.detach(old)
@@ -126,12 +126,12 @@ func (h *Home) welcome(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// claimed takes the attempts that a worker claims to run. The rows decide: the worker keeps its own
-// attempts, and the others are revoked. If a row cannot be read, the attempt takes a slot, and every call
+// claimed adds the attempts that a worker says it runs. The rows decide: the worker keeps the attempts that
+// are its own, and the others are revoked. If a row cannot be read, the attempt keeps a slot, and every call
 // about it reads the rows again.
 func (h *Home) claimed(ctx context.Context, w *worker, all []*workerv1.Attempt) (revoked []*workerv1.Attempt, err error) {
 	for _, a := range all {
-		k, _ := keyOfWire(a) // the names were checked before
+		k, _ := keyOfWire(a) // the names were already checked
 		x := &holding{Assignment: engine.Assignment{Place: placeOf(a)}, affirmed: time.Now(), confirmed: true}
 		holds, err := h.eng.Holds(ctx, w.member.Handler, k.run, k.task, k.token)
 		switch {
@@ -156,9 +156,9 @@ func placeOf(a *workerv1.Attempt) dag.Place {
 	return dag.Anywhere.With(dag.Need{CPU: a.GetCpuMillis(), Memory: a.GetMemoryBytes()})
 }
 
-// attach writes a new row for a worker, or sets this node as the home in its existing row. A name belongs to
-// the listed worker until the worker leaves or its lease ends (record 046). If the answer to a registration
-// was lost, the worker registers again with the uuid of its row.
+// attach writes a new row for a worker, or makes this node the home in its existing row. A name belongs to
+// the listed worker until that worker leaves or its lease ends (record 046). A worker whose answer was lost
+// registers again with the uuid of its row.
 func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	if int(m.Slots) > h.cfg.SlotsMax {
 		return h.no(connect.CodeResourceExhausted, TooMany, "worker %s has %d slots, and the nodes allow %d (worker_slots_max); start it with --slots %d, or the nodes with a higher --worker-slots-max",
@@ -193,7 +193,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 			workers, h.cfg.WorkersMax)
 	}
 	reg, err := h.cfg.Register(ctx, m.UUID, m.Name)
-	if errors.Is(err, store.ErrRefused) { // an earlier registration wrote this handler, and then failed or was deposed
+	if errors.Is(err, store.ErrRefused) { // an earlier registration wrote this handler and then failed, or the worker was deposed
 		return h.no(connect.CodeFailedPrecondition, Fenced, "the uuid %s was registered before and is not listed; register under a new one", m.UUID)
 	}
 	if err == nil {
@@ -201,7 +201,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 		err = h.cfg.Store.Join(ctx, *m)
 	}
 	switch {
-	case errors.Is(err, store.ErrNameHeld): // another worker was faster
+	case errors.Is(err, store.ErrNameHeld): // another worker has got the name meanwhile
 		return h.held(m.Name)
 	case err != nil:
 		return connect.NewError(connect.CodeUnavailable, err)
@@ -209,7 +209,7 @@ func (h *Home) attach(ctx context.Context, m *store.Member) error {
 	return nil
 }
 
-// attachAgain writes another home into the row of a listed life.
+// attachAgain makes this node the home in the row of a worker that is already listed under its handler.
 func (h *Home) attachAgain(ctx context.Context, m *store.Member) error {
 	lease, err := h.cfg.Store.Attach(ctx, *m)
 	switch {
@@ -231,7 +231,7 @@ func (h *Home) attachAgain(ctx context.Context, m *store.Member) error {
 	return nil
 }
 
-// held refuses the name of a listed worker.
+// held returns the error about the name of a listed worker.
 func (h *Home) held(name string) error {
 	return h.no(connect.CodeAlreadyExists, NameHeld, "a worker with the name %s is listed; the name is free when that one has left, or %v after it was last heard of; if both are to run, give one another name: --name", name, h.cfg.Lag)
 }

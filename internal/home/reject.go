@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
-// The build fails if the wire and the domain disagree on TokensOfEra.
+// The build fails if the protocol and the domain have different values of TokensOfEra.
 var _ [workerv1.TokensOfEra]struct{} = [dag.TokensOfEra]struct{}{}
 
 // Reason is the reason why a worker's call was rejected. The text of a rejection begins with it.
@@ -21,24 +21,24 @@ type Reason int
 
 // Reasons.
 const (
-	Unreadable  Reason = iota // the call cannot be decoded or is too large; the answer is only a code
+	Unreadable  Reason = iota // the call cannot be decoded or is too large; the answer has only a code
 	Malformed                 // the call was parsed, and is invalid
 	NameTaken                 // a node or a younger worker has that name
 	NotAttached               // the worker must register
 	Fenced                    // the cluster has declared this handler of the worker dead
 	Forged                    // another worker holds the attempt
-	Stale                     // the worker does not hold the attempt any more
+	Stale                     // the worker no longer holds the attempt
 	RunEnded
 	NoLogs
-	TooMuch    // artifacts beyond the bounds
+	TooMuch    // the artifacts exceed their bounds
 	Corrupt    // a file differs from its declared size or hash
-	Incomplete // other files were sent than the list names
+	Incomplete // the files that were sent are not those of the list
 	NoInput    // an input of the attempt does not exist
-	Away       // no listed member has the input
-	Final      // another list of files was kept before
+	Away       // no listed member has the input now
+	Final      // another list of files was stored before
 	Busy       // too many workers register at the same time
 	NameHeld   // a listed worker has that name
-	TooMany    // workers, or slots of one
+	TooMany    // there are too many workers, or too many slots of one worker
 	reasons
 )
 
@@ -56,7 +56,7 @@ func Reasons() []Reason {
 
 func (r Reason) String() string { return reasonNames[r] }
 
-// Stats counts refused calls of workers, and their messages.
+// Stats counts messages of workers, and their calls that were refused.
 type Stats struct {
 	Registered, Delivered, Held, Lost atomic.Int64
 	// Unserved is the number of placements of ready tasks that no member may run. It is the only figure that
@@ -69,7 +69,7 @@ type Stats struct {
 // Rejected returns the number of rejections for a reason.
 func (s *Stats) Rejected(r Reason) int64 { return s.rejected[r].Load() }
 
-// no returns a rejection, and counts it.
+// no counts a rejection and returns it.
 func (h *Home) no(code connect.Code, why Reason, format string, args ...any) error {
 	h.Stats.rejected[why].Add(1)
 	text := fmt.Sprintf(format, args...)
@@ -94,30 +94,30 @@ type caller interface {
 	GetUuid() string
 }
 
-// attached finds the calling worker. The caller holds h.mu.
+// attached finds the calling worker. The caller must hold h.mu.
 func (h *Home) attached(in caller) (*worker, error) {
 	w := h.workers[dag.HandlerID(in.GetHandler())]
 	switch {
 	case w == nil || w.member.Lease != in.GetLease():
 		return nil, h.no(connect.CodeFailedPrecondition, NotAttached, "handler %d is not attached here under lease %d; register", in.GetHandler(), in.GetLease())
-	case w.member.UUID != in.GetUuid(): // handlers and leases are small numbers, and easily guessed
+	case w.member.UUID != in.GetUuid(): // handlers and leases are small numbers that are easily guessed, so the uuid must match
 		return nil, h.no(connect.CodePermissionDenied, Forged, "handler %d is another worker's: the uuid is not that of its life", in.GetHandler())
 	}
 	return w, nil
 }
 
-// find is attached for callers that do not hold h.mu.
+// find is like attached, for callers that do not hold h.mu.
 func (h *Home) find(in caller) (*worker, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attached(in)
 }
 
-// reached notes that a request could be parsed.
+// reached is set in the context of a request once the request was parsed.
 type reached struct{}
 
-// compressMin is the size from which an answer is compressed. For most answers to polls, processor time
-// costs more than bandwidth.
+// compressMin is the size from which an answer is compressed. For most answers to polls, the processor time
+// would cost more than the bandwidth.
 const compressMin = 256 << 10
 
 // Handler answers workers.

@@ -10,31 +10,31 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// roster keeps lenders with free slots in the order in which they lend, so that the best one for a place is
-// found without reading all of them. Lenders with equal traits fit the same places. They form one class,
-// which is a heap. The caller of its methods holds the mutex of the roster's owner.
+// roster keeps lenders with free slots in the order in which they lend. It finds the best lender for a
+// placement without reading all of them. Lenders with equal traits fit the same placements, so they form one
+// class, which is a heap. The caller of a method must hold the mutex of the roster's owner.
 type roster[T any] struct {
 	seat func(T) *seat[T]
-	// before is the order. If it is nil, the order is random.
+	// before is the order of the lenders. If it is nil, the order is random.
 	before func(a, b T) bool
-	// exact reports whether a slot comes with exactly the resources that a placement needs. If it does not,
-	// the caller of pick counts the resources.
+	// exact says that a slot has exactly the resources that a placement needs. Otherwise the caller of pick
+	// counts the resources.
 	exact   bool
 	classes map[string]*class[T]
-	named   map[string][]T // by the name of the lender
+	named   map[string][]T // lenders by name
 	sites   map[dag.Place]*site[T]
 }
 
 // seat is the position of a lender in a roster.
 type seat[T any] struct {
-	class *class[T] // nil: it is not listed
+	class *class[T] // nil: the lender is not listed
 	name  string
 	at    int // the index in class.free; none: the lender has no free slot
 }
 
 const none = -1
 
-// class is the lenders with equal traits.
+// class holds the lenders with equal traits.
 type class[T any] struct {
 	of     *roster[T]
 	key    string
@@ -48,7 +48,7 @@ type class[T any] struct {
 // site holds a requested placement and the classes that fit it.
 type site[T any] struct {
 	place   dag.Place
-	node    string // the only lender that fits; "": the lenders of classes fit
+	node    string // the name of the only lender that fits; "": any lender of the classes fits
 	need    dag.Need
 	classes []*class[T] // a heap, by the first lender of each class
 }
@@ -60,7 +60,7 @@ func newRoster[T any](exact bool, seatOf func(T) *seat[T], before func(a, b T) b
 	return roster[T]{seat: seatOf, before: before, exact: exact, classes: map[string]*class[T]{}, named: map[string][]T{}, sites: map[dag.Place]*site[T]{}}
 }
 
-// classKey is a key that is equal for equal traits. It leaves out Room and its used part.
+// classKey returns a key that is equal for equal traits. It ignores Room and the used part of it.
 func classKey(t *dag.Traits, of string, n dag.Need) string {
 	var b strings.Builder
 	part := func(kind byte, text string) {
@@ -100,7 +100,8 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	return b.String()
 }
 
-// enter lists a lender without free slots. Lenders with different values of of are never in one class.
+// enter lists a lender, at first without free slots. Lenders with different values of of are never in the
+// same class.
 func (r *roster[T]) enter(x T, name, of string, t *dag.Traits, n dag.Need) {
 	key := classKey(t, of, n)
 	c := r.classes[key]
@@ -208,8 +209,8 @@ func (c *class[T]) meets(s *site[T]) bool {
 	return fits
 }
 
-// pick returns the lender that lends next for a placement, among those for which suits is true. If suits is
-// nil, all lenders qualify.
+// pick returns the lender that lends next for a placement, among those for which suits returns true. If suits
+// is nil, all lenders qualify.
 func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 	s := r.site(p)
 	if s.node != "" {
@@ -239,7 +240,7 @@ func (r *roster[T]) pick(p dag.Place, suits func(T) bool) (best T, found bool) {
 
 func (r *roster[T]) sooner(a, b T) bool { return r.before != nil && r.before(a, b) }
 
-// first returns the lender of a class that lends next, among those for which suits is true.
+// first returns the lender of a class that lends next, among those for which suits returns true.
 func (c *class[T]) first(suits func(T) bool) (best T, found bool) {
 	if len(c.free) == 0 {
 		return best, false
@@ -255,7 +256,7 @@ func (c *class[T]) first(suits func(T) bool) (best T, found bool) {
 	return best, found
 }
 
-// draw picks one at random, with equal chances.
+// draw picks a lender at random. Each has the same chance.
 func (s *site[T]) draw(suits func(T) bool) (drawn T, found bool) {
 	n := 0
 	for _, c := range s.classes {

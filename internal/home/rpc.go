@@ -33,7 +33,7 @@ const TraitsMax = 100
 // Prefix is the path of the protocol.
 const Prefix = "/" + workerv1connect.WorkersName + "/"
 
-// desk is the protocol of workers over a home. The workers themselves are in desk.go.
+// desk implements the protocol of workers for a home. The workers themselves are in desk.go.
 type desk struct{ h *Home }
 
 // Poll implements the protocol.
@@ -77,8 +77,8 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 }
 
-// arrive notes the attempts of a poll and whether they run. If nothing is certain about a worker for long,
-// the home detaches it, while the worker still has time to find a home that reaches the store.
+// arrive notes the attempts of a poll, and which of them run. If nothing can be confirmed about a worker for
+// long, arrive detaches the worker. It then still has time to find a home that can reach the store.
 func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
@@ -110,11 +110,12 @@ func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key
 	return w, w.polls, early, nil
 }
 
-// earlyAgain is the pause after which a worker must report its attempts again, if an attempt that must end
-// was still on its way.
+// earlyAgain is the pause after which a worker must poll again, if an attempt that it must end was still on
+// its way.
 const earlyAgain = 50 * time.Millisecond
 
-// news returns an answer if there is news. It ends a poll that is not the newest one of its worker.
+// news returns an answer if there is something to send. It ends a poll that is not the newest one of its
+// worker.
 func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*workerv1.PollResponse, error) {
 	h := d.h
 	h.mu.Lock()
@@ -123,7 +124,7 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		return nil, err
 	}
 	if w.polls != mine {
-		w.poke() // the newest poll replaces the earlier one
+		w.poke() // this poll takes the place of the earlier one, which then ends
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
 	if len(w.ready) == 0 && !w.unasked() && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {
@@ -132,13 +133,13 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 	return h.answer(w, at), nil
 }
 
-// last returns the answer when a poll has waited long enough. It includes the attempts of answers to
-// reports that may not have arrived.
+// last returns the answer to a poll that has waited for long enough. The answer includes the attempts of
+// answers to reports that may not have reached the worker.
 func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollResponse {
 	h := d.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w.polls != mine { // a newer poll waits; attempts in the answer to this one would count as delivered
+	if w.polls != mine { // a newer poll is waiting, and attempts in the answer to this one might never be read
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}
 	}
 	for k := range w.out {
@@ -150,7 +151,7 @@ func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollRespo
 // millisUp converts to milliseconds and rounds up.
 func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
-// answer returns the answer to a worker whose poll came at an instant.
+// answer returns the answer to a poll that arrived at an instant.
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
 	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.there().addresses, BehindMillis: millisUp(h.behind(w, at))}
@@ -237,9 +238,9 @@ func (d *desk) Files(ctx context.Context, in *workerv1.FilesRequest) (*workerv1.
 // chunksMax bounds the chunks of one call.
 const chunksMax = 10_000
 
-// PushLogs implements the protocol. A worker may continue to print for an attempt that was taken from it.
-// Each token has a log of its own, so this does no harm. The home decides where the log is stored, and
-// ignores names from the worker.
+// PushLogs implements the protocol. A worker may continue to print for an attempt that it no longer holds.
+// Each token has its own log, so this does no harm. The home decides where the log is stored, and ignores
+// names from the worker.
 func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*workerv1.PushLogsResponse, error) {
 	h := d.h
 	w, err := h.find(in)

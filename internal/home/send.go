@@ -10,11 +10,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// mail holds the attempts that are on their way, by handler. Home.mu protects it.
+// mail holds the attempts on their way, by handler. Home.mu protects it.
 type mail struct {
 	open map[dag.HandlerID]*parcel
-	// seen holds the lease of each member. When a worker attached again, messages to its earlier home may be
-	// lost.
+	// seen holds the lease of each member. When a worker has attached again, messages to its earlier home may
+	// be lost.
 	seen map[dag.HandlerID]int64
 }
 
@@ -38,8 +38,8 @@ func (h *Home) Handed(as []engine.Assignment) {
 	h.send(as)
 }
 
-// send delivers attempts to workers that are attached to this node, and leaves all other attempts to the
-// loop. The caller holds h.mu.
+// send delivers attempts to workers that are attached to this node. It leaves all other attempts to the loop
+// of Run. The caller must hold h.mu.
 func (h *Home) send(as []engine.Assignment) {
 	for len(as) > 0 {
 		id, n := as[0].Handler, 1
@@ -57,7 +57,7 @@ func (h *Home) send(as []engine.Assignment) {
 	}
 }
 
-// post leaves attempts to the loop.
+// post leaves attempts to the loop of Run.
 func (h *Home) post(as []engine.Assignment) {
 	for i := range as {
 		p := h.mail.open[as[i].Handler]
@@ -89,8 +89,8 @@ func (h *Home) putBack(d *delivery) {
 	}
 }
 
-// sent notes the lease under which attempts are sent, if no lease is known: the worker may attach again
-// before the first read of the members.
+// sent notes the lease under which attempts are sent, if none is noted. It does so at once, because the
+// worker may attach again before the first read of the members.
 func (m *mail) sent(d *delivery) {
 	if _, known := m.seen[d.Handler]; !known {
 		if m.seen == nil {
@@ -100,8 +100,8 @@ func (m *mail) sent(d *delivery) {
 	}
 }
 
-// look drops the messages to members that are gone, because their attempts are lost and are assigned again.
-// It reports whether there are such members, and returns the workers that attached again.
+// look drops the attempts on their way to members that are gone: they are lost and are assigned again. It
+// reports whether there are such members, and returns the workers that have attached again.
 func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []dag.HandlerID) {
 	for id := range m.open {
 		if there[id] == nil {
@@ -123,7 +123,7 @@ func (m *mail) look(there map[dag.HandlerID]*store.Member) (gone bool, anew []da
 	return gone, anew
 }
 
-// deliverAll sends mail to the homes of its addressees.
+// deliverAll sends the attempts in mail to the homes of their workers.
 func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 	self := h.self()
 	h.mu.Lock()
@@ -142,7 +142,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 		to := m
 		if m.Worker {
 			if to, ok = h.dir.Member(m.Home); !ok {
-				continue // the worker is detached: wait until it is attached to another node
+				continue // the worker is detached, so wait until it attaches to another node
 			}
 		}
 		h.mu.Lock()
@@ -153,7 +153,7 @@ func (h *Home) deliverAll(ctx context.Context, wg *sync.WaitGroup) {
 		}
 		d := p.pack(self, id, m.Lease)
 		if w := h.workers[id]; w != nil && to.Handler == self {
-			d.Lease = w.member.Lease // newer than the last read
+			d.Lease = w.member.Lease // this is newer than the last read of the members
 		}
 		h.mail.sent(d)
 		p.items, p.sending = map[key]engine.Assignment{}, true
@@ -174,7 +174,7 @@ func (h *Home) deliver(ctx context.Context, to store.Member, d *delivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.mail.open[d.Handler]
-	if p == nil { // the member has left in the meantime, or this node has begun to join under a new handler
+	if p == nil { // the member has left meanwhile, or this node is joining under a new handler
 		return
 	}
 	p.sending = false

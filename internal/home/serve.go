@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// want is the newest demand of an owner.
+// want is the last demand that an owner has sent.
 type want struct {
 	demands []engine.Demand
 	needs   []dag.Need // of each
-	served  []int      // by demand: the number of slots that the owner has got since the demand was sent
+	served  []int      // by demand: the number of slots that the owner got after it sent the demand
 	at      time.Time
 }
 
@@ -28,7 +28,7 @@ func newWant(ds []engine.Demand) *want {
 	return x
 }
 
-// wantMax is the time for which a demand counts if it is not repeated.
+// wantMax is how long a demand is valid if the owner does not repeat it.
 const wantMax = 5 * time.Second
 
 // ask is a message of an owner to a home: its whole demand, and the total of returned slots.
@@ -52,8 +52,8 @@ type lent struct {
 	Granted     []total
 }
 
-// Ask notes the demand and the returned slots of an owner. If ctx has ended, Ask notes nothing, and the owner
-// sends both again.
+// Ask stores the demand of an owner, and takes back the slots that it returns. If ctx has ended, Ask does
+// nothing, and the owner sends both again.
 func (h *Home) Ask(ctx context.Context, a *ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func (h *Home) Ask(ctx context.Context, a *ask) error {
 			continue
 		}
 		acc := w.accounts[loan{a.Owner, r.Need}]
-		back := min(r.N-acc.returned, acc.idle()) // an owner cannot return more than it has
+		back := min(r.N-acc.returned, acc.idle()) // an owner can return at most the slots that it has and does not use
 		for range back {
 			acc.returned++
 			h.vacate(w, r.Need)
@@ -98,13 +98,13 @@ func (h *Home) vacate(w *worker, n dag.Need) {
 	h.release(w, n)
 }
 
-// open reports whether a worker takes anything new.
+// open reports whether a worker accepts new attempts.
 func (w *worker) open() bool {
 	return !w.draining && !w.full && !w.member.Cordoned && len(w.waiting) == 0
 }
 
-// relist updates the position of a worker among the lenders. It is called after every change of its free
-// slots.
+// relist updates the position of a worker among the lenders. It must be called after every change of the
+// worker's free slots.
 func (h *Home) relist(w *worker) {
 	if w.local {
 		h.lenders.update(w, w.open() && h.spare > 0)
@@ -113,9 +113,9 @@ func (h *Home) relist(w *worker) {
 	h.lenders.update(w, w.open() && w.used < int(w.member.Slots))
 }
 
-// freed is called when an attempt of a worker has ended. owner owns the attempt's run; 0 means that the
-// slot must not be lent to it. Unless another owner has a more urgent task, the slot stays with the owner,
-// because its next task may be ready in the transaction that settles this end.
+// freed is called when an attempt of a worker has ended. owner owns the run of the attempt; 0: the slot must
+// not be lent to that owner. Unless another owner has a more urgent task, the slot stays with the owner,
+// because its next task may become ready in the transaction that settles this end.
 func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	if owner != 0 && w.open() && !w.local && n.IsZero() {
 		best, at := h.best(w, time.Now(), h.aged())
@@ -128,7 +128,7 @@ func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	h.offer(w)
 }
 
-// lend grants an owner a slot that was reserved for it. The owner gets the message soon.
+// lend grants an owner a slot that was booked for it. The owner gets a message about it soon.
 func (h *Home) lend(w *worker, owner dag.HandlerID, n dag.Need) {
 	w.account(owner, n).granted++
 	h.owed[w] = struct{}{}
@@ -139,12 +139,12 @@ type demand struct {
 	*engine.Demand
 	need   dag.Need
 	owner  dag.HandlerID
-	at     int // index in the owner's want
+	at     int // its index in the want of the owner
 	served int
 }
 
-// before reports whether a demand comes before another one. An owner that was served since its last message
-// comes after one that was not: the head of its list has changed since.
+// before reports whether a demand comes before another one. An owner that got a slot since its last message
+// comes after one that did not, because its next task may be less urgent than the one in the message.
 func (d *demand) before(o *demand) bool {
 	return cmp.Or(cmp.Compare(d.served, o.served), order(d.Demand, o.Demand), cmp.Compare(d.owner, o.owner), cmp.Compare(d.at, o.at)) < 0
 }
@@ -163,8 +163,8 @@ func (h *Home) demands(now time.Time, see func(demand)) {
 	}
 }
 
-// best returns the owner with the first demand that a worker fits, and the index of the demand. It returns
-// 0 if there is none.
+// best returns the owner of the first demand that fits a worker, and the index of the demand. owner is 0 if
+// there is none.
 func (h *Home) best(w *worker, now time.Time, aged []demand) (owner dag.HandlerID, at int) {
 	if len(h.wants) == 0 {
 		return 0, 0
@@ -182,7 +182,7 @@ func (h *Home) best(w *worker, now time.Time, aged []demand) (owner dag.HandlerI
 	return first.owner, first.at
 }
 
-// aged returns the demands for cpu and memory that have waited for long, best first.
+// aged returns the demands with cpu or memory that have waited long, the most urgent first.
 func (h *Home) aged() (all []demand) {
 	h.demands(time.Now(), func(d demand) {
 		if d.Aged && !d.need.IsZero() {
@@ -193,8 +193,8 @@ func (h *Home) aged() (all []demand) {
 	return all
 }
 
-// kept returns the demand for which a worker's resources are kept free: the most urgent demand that has
-// waited for long and would fit the worker if it were empty.
+// kept returns the demand for which a worker's resources are reserved. It is the most urgent demand that has
+// waited long and would fit the worker if the worker were empty.
 func (h *Home) kept(w *worker, aged []demand) *demand {
 	for i := range aged {
 		if d := &aged[i]; h.wants[d.owner].served[d.at] < d.N && d.need.Within(w.member.Traits.Room) && h.lenders.fits(w, d.Place) {
@@ -204,7 +204,7 @@ func (h *Home) kept(w *worker, aged []demand) *demand {
 	return nil
 }
 
-// gives reports whether a worker has the resources of a demand in addition to the kept ones. The engine
+// gives reports whether a worker has the resources of a demand in addition to the reserved ones. The engine
 // counts the resources of this process itself.
 func (w *worker) gives(d, kept *demand) bool {
 	n := d.need
@@ -224,7 +224,7 @@ func order(a, b *engine.Demand) int {
 	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Created, b.Created), bytes.Compare(a.Run[:], b.Run[:]), a.Rank.Compare(b.Rank))
 }
 
-// wanting is a heap of demands. The next to serve comes first.
+// wanting is a heap of demands. The first one is served next.
 type wanting []demand
 
 func (q wanting) Len() int           { return len(q) }
@@ -260,7 +260,7 @@ func (h *Home) serve() {
 			heap.Pop(&q)
 			continue
 		case !h.give(w, d):
-			shut = shut || w.local // the engine counts its slots, too
+			shut = shut || w.local // the engine also counts the slots of this process, and may refuse
 			continue
 		}
 		if d.served++; d.served == d.N {
@@ -271,13 +271,13 @@ func (h *Home) serve() {
 	}
 }
 
-// offer lends the slots that became free at one worker. Slots of other workers were offered when they
-// became free or were demanded.
+// offer lends the slots that became free at one worker. Slots of other workers were offered before: when they
+// became free, or when a demand arrived.
 func (h *Home) offer(w *worker) {
 	if len(h.wants) == 0 {
 		return
 	}
-	if len(h.aged()) > 0 { // a grant to one of these may free resources that other workers keep for it
+	if len(h.aged()) > 0 { // a grant for such a demand may free resources that other workers reserve for it
 		h.serve()
 		return
 	}
@@ -293,7 +293,7 @@ func (h *Home) offer(w *worker) {
 	}
 }
 
-// give claims a slot of a worker for a demand and lends it. It returns false if the worker has none.
+// give books a slot of a worker for a demand and lends it. It returns false if the worker has no free slot.
 func (h *Home) give(w *worker, d *demand) bool {
 	h.turn++
 	w.turn = h.turn
@@ -307,7 +307,7 @@ func (h *Home) give(w *worker, d *demand) bool {
 	return true
 }
 
-// Strategies of choosing among workers that fit.
+// Strategies for choosing among the workers that fit.
 const (
 	LeastLoaded = "least-loaded"
 	RoundRobin  = "round-robin"
@@ -319,7 +319,7 @@ func (h *Home) before(strategy string) func(a, b *worker) bool {
 	switch strategy {
 	case Random:
 		return nil
-	case RoundRobin: // the lender that has not lent for the longest time
+	case RoundRobin: // the lender whose last loan is the oldest
 		return func(a, b *worker) bool {
 			return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.member.Handler, b.member.Handler)) < 0
 		}
@@ -329,7 +329,7 @@ func (h *Home) before(strategy string) func(a, b *worker) bool {
 	}
 }
 
-// load returns the used part of a worker's slots.
+// load returns which part of a worker's slots is in use.
 func (h *Home) load(w *worker) float64 {
 	if w.local {
 		return 1 - float64(h.spare)/float64(max(h.cfg.Slots, 1))

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// view is the cluster as last read, in the forms that are needed often.
+// view is the cluster as last read, in the forms that are often needed.
 type view struct {
 	members   []store.Member
 	by        map[dag.HandlerID]*store.Member
@@ -17,7 +17,7 @@ type view struct {
 	addresses []string        // addresses at which a worker can register
 }
 
-// there returns the present view. It is computed once for each read of the members.
+// there returns the present view, which is computed once for each read of the members.
 func (h *Home) there() *view {
 	members, _ := h.dir.View()
 	v := h.seen.Load()
@@ -40,8 +40,8 @@ func (h *Home) there() *view {
 	return v
 }
 
-// wakeGap is the least time between two reads of the directory for this home, because many workers may come
-// at the same time.
+// wakeGap is the least time between two reads of the directory that this home requests, because many workers
+// may register at the same time.
 const wakeGap = 50 * time.Millisecond
 
 // wakeSoon makes the directory read the members soon. Many calls cause one read.
@@ -55,11 +55,11 @@ func (h *Home) wakeSoon() {
 	})
 }
 
-// listing is the read of the members for registrations. Concurrent registrations share one read.
+// listing reads the members for registrations. Concurrent registrations share one read.
 type listing struct {
 	mu   sync.Mutex // protects following fields
 	on   bool       // a goroutine reads
-	next *listed    // the read that has not begun; nil: no caller waits for a read
+	next *listed    // the next read, which has not begun; nil: no caller waits for it
 }
 
 // listed is one read.
@@ -69,7 +69,7 @@ type listed struct {
 	err     error
 }
 
-// listed reads the members from the store, by a reading that begins after the call.
+// listed returns the members from the store, by a read that begins after the call.
 func (h *Home) listed(ctx context.Context) ([]store.Member, error) {
 	l := &h.listing
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (h *Home) listed(ctx context.Context) ([]store.Member, error) {
 	}
 }
 
-// list reads the members while callers wait.
+// list reads the members as long as callers wait.
 func (h *Home) list() {
 	l := &h.listing
 	for {
