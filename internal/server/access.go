@@ -16,8 +16,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// decided puts the access decision in front of a route. A caller with the verb in all namespaces passes at
-// once.
+// decided puts the access decision in front of a route. A caller that has the verb in all namespaces passes
+// at once.
 func decided(s *Server, method, path string, serve http.HandlerFunc) http.HandlerFunc {
 	row := access.RowOf(method, path)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,8 @@ func decided(s *Server, method, path string, serve http.HandlerFunc) http.Handle
 }
 
 // decide decides about a caller that does not have the verb in all namespaces. It returns a refusal unless
-// the caller may call the route for the object of the request. Objects of kinds that are not named here
-// belong to the cluster.
+// the caller may call the route for the object of the request. An object of a kind that is not named here
+// belongs to the cluster.
 func decide(s *Server, r *http.Request, row *access.Row) error {
 	ctx := r.Context()
 	switch row.Of {
@@ -52,10 +52,10 @@ func decide(s *Server, r *http.Request, row *access.Row) error {
 		return mayBackfill(ctx, s, row.Verb, r.PathValue("id"))
 	case access.OfList:
 		if row.Verb == access.Events && access.Anywhere(caller(ctx, row.Verb)) {
-			return nil // watchEvents decides about its topics
+			return nil // watchEvents decides about the topics of the stream
 		}
 		return narrow(r, row)
-	case access.OfMany: // choose checks the selection in the body, and each run is checked by its own call
+	case access.OfMany: // choose checks the selection in the body, and the call for each run checks that run
 		if access.Anywhere(caller(ctx, row.Verb)) {
 			return nil
 		}
@@ -86,13 +86,13 @@ func caller(ctx context.Context, v access.Verb) (*access.Principal, access.Verb,
 // seenBy is the verb that a caller needs to know that a workflow or one of its runs exists.
 const seenBy = access.WorkflowRead
 
-// may refuses a call, unless its caller has a verb in a namespace.
+// may returns a refusal if the caller does not have a verb in a namespace.
 func may(ctx context.Context, v access.Verb, namespace string) error {
 	return mayOf(ctx, v, namespace, nil)
 }
 
-// mayOf does what may does, for an object in a namespace that the caller may not see. To such a caller, it
-// returns the answer for an object that does not exist, which missing makes.
+// mayOf is like may, for an object in a namespace that the caller may not see. To a caller that may not see
+// it, mayOf returns the error for an object that does not exist, which missing makes.
 func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() error) error {
 	p, now := auth.Rights(ctx)
 	need := access.Need{Verb: v, Namespace: namespace}
@@ -113,7 +113,8 @@ func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() 
 	return nil
 }
 
-// mayRun refuses a call about a run, unless the caller has a verb in the namespace of its workflow.
+// mayRun returns a refusal for a call about a run if the caller does not have a verb in the namespace of the
+// run's workflow.
 func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
 	id, err := (&RunPath{ID: text}).run()
 	if err != nil {
@@ -131,7 +132,7 @@ func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
 	return mayOf(ctx, v, ns, missing)
 }
 
-// mayBackfill is mayRun for a backfill.
+// mayBackfill is like mayRun, for a backfill.
 func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) error {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -152,8 +153,8 @@ func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) err
 	return mayOf(ctx, v, w.Namespace, missing)
 }
 
-// namespaceParam maps a list to the parameter that selects its namespace. Other lists select only by
-// workflow.
+// namespaceParam maps the path of a list to the parameter that selects its namespace. Other lists can select
+// only by workflow.
 var namespaceParam = map[string]string{
 	api.Prefix + "/runs": "ns", api.Prefix + "/users/{id}/runs": "ns", api.Prefix + "/workflows": "namespace",
 	api.Prefix + "/schedules": "namespace", api.Prefix + "/schedules/next": "namespace", api.Prefix + "/bindings": "namespace",
@@ -168,8 +169,8 @@ var workflowParam = map[string]bool{
 	api.Prefix + "/schedules/next": true, api.Prefix + "/fires": true, api.Prefix + "/backfills": true, api.Prefix + "/alerts": true,
 }
 
-// narrow lets a list pass that shows one namespace in which the caller has the verb. If the request names
-// no namespace and the caller has the verb in exactly one, the list is limited to that one.
+// narrow allows a list of one namespace in which the caller has the verb. If the request names no namespace
+// and the caller has the verb in exactly one, narrow limits the list to that one.
 func narrow(r *http.Request, row *access.Row) error {
 	p, now := auth.Rights(r.Context())
 	seen, q := access.Visible(p, row.Verb, now), r.URL.Query()
@@ -214,8 +215,8 @@ func wide(ctx context.Context, v access.Verb) bool {
 	return access.Decide(p, v, access.Everywhere, now)
 }
 
-// mayWatch refuses a stream without names unless the caller may see all namespaces, because the other nodes
-// send it the changes of every namespace. topics decides about each name.
+// mayWatch refuses a stream without topics if the caller may not see all namespaces. Such a stream gets the
+// changes of every namespace from the other nodes. The function topics decides about streams with topics.
 func mayWatch(ctx context.Context, t *topics) error {
 	if !t.all() || wide(ctx, access.Events) {
 		return nil
@@ -234,8 +235,8 @@ func seenRun(ctx context.Context, s *Server, id dag.RunID) (api.Run, error) {
 	return s.readRun(ctx, id, false)
 }
 
-// mayName refuses a call about a workflow in a body or query unless the caller has the verb in its
-// namespace.
+// mayName returns a refusal for a call that names a workflow in its body or query, if the caller does not
+// have the verb in the namespace of that workflow.
 func mayName(ctx context.Context, v access.Verb, workflow string) error {
 	if wide(ctx, v) {
 		return nil

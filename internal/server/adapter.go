@@ -11,13 +11,13 @@ import (
 	"skein.dev/skein/internal/access"
 )
 
-// adapter puts huma's operations on a ServeMux. A wildcard of the mux is a whole segment, so the routes
-// {id}:stop, {id}:kill… share one pattern. The adapter distinguishes them.
+// adapter registers huma's operations on a ServeMux. A wildcard of the mux is a whole segment of a path. So
+// the routes {id}:stop, {id}:kill… share one pattern, and the adapter distinguishes them.
 type adapter struct {
 	*http.ServeMux
 	server *Server
 	verbs  map[string]map[string]func(http.ResponseWriter, *http.Request) // pattern → verb
-	// bodies bounds the body of a request, by pattern. A pattern that is not in the map takes no body.
+	// bodies bounds the body of a request, by pattern. A pattern that is not in the map accepts no body.
 	bodies map[string]int64
 	// before puts a handler in front of the handler of an operation, by its id.
 	before map[string]func(next http.HandlerFunc) http.HandlerFunc
@@ -52,14 +52,14 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	a.bounds(pattern, op)
 }
 
-// bounds notes the body limit of an operation. huma refuses a body that fills MaxBodyBytes.
+// bounds notes the body limit of an operation. huma already refuses a body of exactly MaxBodyBytes bytes.
 func (a *adapter) bounds(pattern string, op *huma.Operation) {
 	if op.RequestBody != nil {
 		a.bodies[pattern] = max(a.bodies[pattern], op.MaxBodyBytes-1)
 	}
 }
 
-// BodyMax returns the limit of a request's body in bytes. It returns 0 if the route takes no body or does
+// BodyMax returns the limit of a request's body in bytes. It returns 0 if the route accepts no body or does
 // not exist.
 func (s *Server) BodyMax(r *http.Request) int64 {
 	_, pattern := s.mux.Handler(r)

@@ -161,7 +161,8 @@ func (a alerting) incident(ctx context.Context, text string) (store.Incident, er
 	return row, unread(err)
 }
 
-// mayAlert refuses a call about an alert, unless the caller has a verb in its namespace.
+// mayAlert returns a refusal for a call about an alert if the caller does not have a verb in the alert's
+// namespace.
 func mayAlert(ctx context.Context, s *Server, v access.Verb, text string) error {
 	row, err := alerting{s}.incident(ctx, text)
 	if err != nil {
@@ -170,7 +171,7 @@ func mayAlert(ctx context.Context, s *Server, v access.Verb, text string) error 
 	return mayOf(ctx, v, row.Namespace, func() error { return notFound("there is no alert %q", text) })
 }
 
-// callFailed replaces the error of a call for readers who may not see channels.
+// callFailed replaces the error of a call to a channel, for readers who may not see channels.
 const callFailed = "the channel did not take the message; the reason is shown to those with the verb alert.channel"
 
 func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDetail], error) {
@@ -188,7 +189,7 @@ func (a alerting) get(ctx context.Context, in *AlertPath) (*jsonOut[api.AlertDet
 	for i := range told {
 		n := &told[i]
 		out.Notices[i] = api.AlertNotice{Seq: n.Seq, Channel: n.Channel, State: n.State, Tries: n.Tries, CreatedAt: instant(n.Created), EndedAt: instantOrNull(n.Ended), Error: textOrNull(n.Error)}
-		if n.Error != "" && !whole { // the answer of a receiver or a program may contain more than a reader may see
+		if n.Error != "" && !whole { // the answer of a channel may contain data that this reader may not see
 			out.Notices[i].Error = textOrNull(callFailed)
 		}
 		if n.Ended == 0 {
@@ -268,8 +269,9 @@ func channelOf(c *store.AlertChannel) api.Channel {
 	return out
 }
 
-// maySetCommands reports whether the caller may have nodes run a program as a channel. The program can read
-// what the node can, so a verb about nodes is needed: of the built-in roles, only cluster holds it.
+// maySetCommands reports whether the caller may set a channel that runs a program on nodes. Such a program
+// can read what the node can read, so the caller needs a verb about nodes. Of the built-in roles, only
+// cluster has it.
 func maySetCommands(ctx context.Context) bool {
 	return wide(ctx, access.AlertChannel) && wide(ctx, access.NodeControl)
 }
@@ -286,7 +288,7 @@ type setChannelIn struct {
 
 var channelName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// setTries bounds how often a change is made again because another one came first.
+// setTries bounds how often a change is tried again because another change came first.
 const setTries = 10
 
 func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[api.Channel], error) {
@@ -311,10 +313,10 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a channel of kind command runs a program with the rights of a node: this needs the verbs %s in all namespaces, and %s",
 			access.AlertChannel, access.NodeControl)
 	}
-	if data, err = json.Marshal(&is); err != nil { // in the canonical form, without unknown keys
+	if data, err = json.Marshal(&is); err != nil { // stored in the canonical form, without unknown keys
 		return nil, err
 	}
-	if len(data) > notify.ConfigMax { // the canonical form can be longer than the sent text
+	if len(data) > notify.ConfigMax { // the canonical form can be longer than the text that was sent
 		return nil, invalid("channel %s/%s: the configuration has %d bytes, the limit is %d; shorten it", in.Namespace, in.Name, len(data), notify.ConfigMax)
 	}
 	for range setTries {
@@ -339,8 +341,8 @@ func (a alerting) setChannel(ctx context.Context, in *setChannelIn) (*jsonOut[ap
 	return nil, fmt.Errorf("%w: channel %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// channelsMax bounds the channels of a namespace, so that no namespace can use all room. Concurrent changes
-// may exceed the bound by a few.
+// channelsMax bounds the channels of a namespace, so that one namespace cannot use up the channels of the
+// database. Concurrent changes may exceed the bound by a few.
 const channelsMax = 100
 
 func channelsIn(all []store.AlertChannel, namespace string) (n int) {

@@ -96,8 +96,8 @@ func (s *Server) parse(ctx context.Context, req *api.ApplyRequest) (*workflow.Wo
 	return ws[0], nil, nil
 }
 
-// parseAll reads the workflows of a request, with the calendars that came with them and the resource classes
-// as they are now.
+// parseAll reads the workflows of a request. It uses the calendars in the request and the present resource
+// classes.
 func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workflow.Workflow, workflow.Errors, error) {
 	files := make([]workflow.File, len(req.Files))
 	for i, f := range req.Files {
@@ -124,8 +124,8 @@ func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workfl
 	return ws, faults, nil
 }
 
-// unwatchable returns the faults of triggers that watch files of the node itself. Another node of a cluster
-// may have other files, so the watch asks again at each look.
+// unwatchable returns the faults of triggers that watch files of the node itself. Other nodes of a cluster
+// may have other files, so the watcher checks this again at each look.
 func unwatchable(req *api.ApplyRequest, w *workflow.Workflow, protected []string) (faults workflow.Errors) {
 	for i := range w.Triggers {
 		look := w.Triggers[i].File
@@ -216,8 +216,8 @@ func (s *Server) applyWorkflow(ctx context.Context, in *applyIn) (*appliedOut, e
 	return out, nil
 }
 
-// warnings names the tasks that no worker could run now, and missing queues. The workflow is stored by
-// then, so a failed check is no error.
+// warnings names the tasks that no worker could run now, and missing queues. The workflow is already stored,
+// so a check that fails is not an error.
 func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string {
 	all := []string{}
 	g, err := def.Graph(s.cfg.TasksMax)
@@ -238,8 +238,8 @@ func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string 
 	return append(append(all, s.withoutQueue(ctx, def)...), s.withoutTask(ctx, def)...)
 }
 
-// withoutTask names the tasks that wait for a task which the present version of the other workflow does not
-// have.
+// withoutTask names the tasks that wait for a task of another workflow which that workflow's current version
+// does not have.
 func (s *Server) withoutTask(ctx context.Context, def *workflow.Workflow) (all []string) {
 	for i := range def.Tasks {
 		d := def.Tasks[i].Dependent
@@ -326,7 +326,7 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 }
 
 // digest is the hash of everything that determines a version, including the present definitions of its
-// resource classes. Each part is hashed with its length, so that two parts cannot pass for others.
+// resource classes. Each part is hashed with its length, so that different parts cannot give the same bytes.
 func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	h := sha256.New()
 	part := func(b []byte) {

@@ -39,7 +39,7 @@ func (s *Server) approve(ctx context.Context, in *approveIn) (*jsonOut[api.Task]
 	return s.getTask(ctx, &in.TaskPath)
 }
 
-// mayPass refuses to end a task that waits for an approval, unless the caller may approve it.
+// mayPass returns a refusal for ending a task that waits for an approval, if the caller may not approve it.
 func mayPass(ctx context.Context, s *Server, id dag.RunID, task string) error {
 	row, err := s.engine.RunRow(ctx, id)
 	if err != nil {
@@ -55,8 +55,8 @@ func mayPass(ctx context.Context, s *Server, id dag.RunID, task string) error {
 	return s.mayApprove(ctx, &row, task)
 }
 
-// mayApprove allows an approval only to the users and services that the workflow names. The name of a token
-// proves nothing.
+// mayApprove allows an approval only to the users and services that the workflow names. It does not compare
+// the names of tokens, which prove nothing.
 func (s *Server) mayApprove(ctx context.Context, row *dag.RunRow, task string) error {
 	def, err := s.definition(ctx, &store.Workflow{ID: row.Workflow}, row.Version)
 	if err != nil {

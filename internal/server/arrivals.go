@@ -25,7 +25,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// These are the routes on which people go to an identity provider and come back.
+// The routes on which people are sent to an identity provider and come back.
 const (
 	loginPath    = "/auth/{name}/login"
 	callbackPath = "/auth/{name}/callback"
@@ -33,18 +33,18 @@ const (
 )
 
 const (
-	// arrivesMax bounds the people for whom a provider is asked at the same time. arriveMax bounds the time for
-	// each of them.
+	// arrivesMax bounds the number of people for whom a provider is asked at the same time. arriveMax bounds
+	// the time for each of them.
 	arrivesMax = 16
 	arriveMax  = 25 * time.Second
 )
 
 // arrivals are the routes of people who sign in by an identity provider. Each provider has its own bound of
-// concurrent requests, so that a provider that hangs does not block the others.
+// concurrent requests. So a provider that hangs does not block the others.
 type arrivals struct {
 	s        *Server
 	registry *people.Registry
-	places   map[string]places // by the name of the provider
+	places   map[string]places // by the name of the provider, the bound of its requests
 	refusals *refusals
 }
 
@@ -70,7 +70,7 @@ func providerRoutes(s *Server, sessions tag) {
 	})
 }
 
-// basePathOf is the path under which browsers reach the server.
+// basePathOf returns the path under which browsers reach the server.
 func basePathOf(s *Server) string {
 	if s.cfg.UI == nil {
 		return ""
@@ -82,12 +82,12 @@ func basePathOf(s *Server) string {
 type arriving struct {
 	*http.Request
 	provider *identity.Provider
-	secure   bool   // the browser uses TLS
+	secure   bool   // whether the browser uses TLS
 	redirect string // the address to which the provider sends the browser back
 }
 
-// answered finds the provider of a request, bounds the cost of the request, and answers a failure with a
-// page.
+// answered finds the provider of a request and bounds the cost of the request. If the request fails, it
+// answers with a page.
 func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := a.take(w, r, do)
@@ -104,7 +104,8 @@ func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) ht
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(f.Status)
-		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"}) // the client has gone
+		// the client is gone
+		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"})
 	}
 }
 
@@ -150,7 +151,8 @@ func (a arrivals) take(w http.ResponseWriter, r *http.Request, do func(w http.Re
 	return arrivalFailed(err)
 }
 
-// refusalsMax bounds the refused sign-ins in the log of a minute, because strangers can cause them.
+// refusalsMax bounds the lines about refused sign-ins in one minute of the log, because strangers can cause
+// them.
 const refusalsMax = 30
 
 // refusals writes refused sign-ins to the log.
@@ -159,10 +161,11 @@ type refusals struct {
 
 	mu      sync.Mutex // protects following fields
 	since   time.Time  // the minute began
-	n, left int        // in the present minute: the log lines, and the refusals without one
+	n, left int        // in the present minute: the number of log lines, and the number of refusals without a line
 }
 
-// tell writes a line, unless the minute has enough of them. The next line says how many are missing.
+// tell writes a line, unless the minute already has refusalsMax of them. The next line says how many refusals
+// have no line.
 func (f *refusals) tell(provider, address string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,9 +181,9 @@ func (f *refusals) tell(provider, address string, err error) {
 	f.left = 0
 }
 
-// publicURLOf is the address by which the browser of a request reaches the server. The host of a request
-// counts only if it is checked, and only with the port of this node. Otherwise the provider could be made to
-// send people to another address, such as a program of another user on this machine.
+// publicURLOf returns the address by which the browser of a request reaches the server. It uses the host of
+// the request only if that host is checked, and only with the port of this node. Otherwise the provider could
+// be made to send people to another address, such as a program of another user on this machine.
 func publicURLOf(s *Server, r *http.Request, secure bool) (string, error) {
 	switch {
 	case s.cfg.PublicURL != "":
@@ -204,8 +207,9 @@ func portOf(address string, secure bool) string {
 	return "80"
 }
 
-// login sends a browser to the provider. A page of another site gets the first page instead: it must not sign
-// a person in under another name, or end the person's session.
+// login sends a browser to the provider. If the request comes from a page of another site, login sends the
+// browser to the first page instead. Another site must not sign a person in under another name, or end the
+// person's session.
 func (a arrivals) login(w http.ResponseWriter, r *arriving) error {
 	if site := siteOf(r.Request); site == "cross-site" || site == "same-site" {
 		http.Redirect(w, r.Request, basePathOf(a.s)+"/", http.StatusSeeOther)
@@ -220,10 +224,10 @@ func (a arrivals) login(w http.ResponseWriter, r *arriving) error {
 	return nil
 }
 
-// callback opens a session for the person whom the provider sends back.
+// callback opens a session for the person who comes back from the provider.
 func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 	cookie := auth.ArrivalOf(r.Request, r.secure)
-	w.Header().Add("Set-Cookie", auth.ArrivalCookie("", r.secure)) // whatever the result is, the cookie counts only once
+	w.Header().Add("Set-Cookie", auth.ArrivalCookie("", r.secure)) // whatever the result is, the cookie is valid only once
 	found, back, err := r.provider.Finish(r.Context(), cookie, r.redirect, r.URL.Query())
 	if err != nil {
 		return err
@@ -248,7 +252,7 @@ func (a arrivals) callback(w http.ResponseWriter, r *arriving) error {
 }
 
 // logout ends the sessions of a person whom the provider has signed out (OpenID Connect Back-Channel Logout
-// 1.0). It answers 400 to a token that does not count.
+// 1.0). It answers 400 to a token that is not valid.
 func (a arrivals) logout(w http.ResponseWriter, r *arriving) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
 		return fail(http.StatusUnsupportedMediaType, api.ProblemMediaType, "a logout is a form with logout_token (application/x-www-form-urlencoded)")
@@ -284,8 +288,8 @@ func (a arrivals) signOut(r *arriving, subject string) error {
 	return nil
 }
 
-// pathOfPage returns a path of this server's page, which begins with a slash. It is the path that a caller
-// asks for, if that is one. Otherwise it is the path of the first page.
+// pathOfPage returns a path of this server's page, which begins with a slash: the path that the caller asks
+// for if it is one, and otherwise the path of the first page.
 func pathOfPage(asked string) string {
 	u, err := url.Parse(asked)
 	odd := func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }
@@ -311,7 +315,7 @@ var arrivalKinds = map[identity.Kind]struct {
 	identity.BadLogout:    {http.StatusBadRequest, api.ProblemInvalid},
 }
 
-// arrivalFailed is the answer to a sign-in that did not succeed.
+// arrivalFailed returns the answer to a sign-in that did not succeed.
 func arrivalFailed(err error) error {
 	var refused *identity.Refusal
 	var answered *failure

@@ -27,8 +27,8 @@ type Artifact struct {
 	SHA256 string // in hexadecimal
 }
 
-// ArtifactSource finds the artifacts of attempts. It returns fs.ErrNotExist if there is none, or no such
-// file.
+// ArtifactSource finds the artifacts of attempts. It returns fs.ErrNotExist if the attempt has none, or not
+// the requested file.
 type ArtifactSource interface {
 	List(ctx context.Context, ref LogRef) ([]Artifact, error)
 	Open(ctx context.Context, ref LogRef, name string) (ArtifactReader, Artifact, error)
@@ -69,14 +69,15 @@ type artifactIn struct {
 	Name string `path:"name" maxLength:"4096" doc:"The file's name in the task's working directory."`
 }
 
-// left holds the artifacts of an attempt and their node.
+// left is what an attempt has produced: its artifacts, and the node that has them.
 type left struct {
 	LogRef
-	node string // the node that ran it
-	here bool   // true: node is this node, or there is no other
+	node string // the node that ran the attempt
+	here bool   // node is this node, or there is no other node
 }
 
-// leftBy finds the attempt whose artifacts are requested. If another node has them, the error names it.
+// leftBy finds the attempt whose artifacts are requested. If another node has the artifacts, the error names
+// that node.
 func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error) {
 	id, err := in.run()
 	if err != nil {
@@ -117,8 +118,8 @@ func (s *Server) leftBy(ctx context.Context, in *AttemptPath) (l left, err error
 	return l, s.here(ctx, handler)
 }
 
-// elsewhere names the node that has the artifacts of an attempt. The artifacts of a worker's attempt are on
-// the node that was the worker's home at that time.
+// elsewhere returns an error that names the node with the artifacts of an attempt. The artifacts of a
+// worker's attempt are on the node that was the worker's home at that time.
 func (s *Server) elsewhere(ctx context.Context, in *AttemptPath, l *left) error {
 	if s.cfg.Holder != nil && !in.Here {
 		if h, found := s.cfg.Holder(ctx, l.LogRef); found {
@@ -167,11 +168,13 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactIn) (*streamOut, e
 		req, w := humago.Unwrap(hc)
 		h := w.Header()
 		h.Set(api.HeaderAttempt, strconv.Itoa(int(l.Attempt)))
-		// A browser must never show the file as part of this site: a page made by a task must not call the API.
+		// A browser must never show the file as a part of this site, because a page that a task has made must
+		// not be able to call the API.
 		h.Set("Content-Type", "application/octet-stream")
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
 		h.Set("ETag", `"`+a.SHA256+`"`)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // enough for 1 GiB on a slow line
+		// one hour is enough for 1 GiB over a slow connection
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour))
 		http.ServeContent(&rangeWriter{ResponseWriter: w, r: req, size: a.Size, of: "artifact"}, req, "", time.Time{}, io.NewSectionReader(r, 0, a.Size))
 	}}, nil
 }

@@ -15,14 +15,14 @@ import (
 
 // Auditor is the audit log of the node.
 type Auditor interface {
-	// Wake tells that a change has been made.
+	// Wake informs the log that a change was made.
 	Wake()
 	// Refuse counts a refused call.
 	Refuse(r store.Audit)
 }
 
-// unaudited lists routes without an audit row, each with the reason. They change something, or have a method
-// for changes. Every other route that is no GET writes an audit row.
+// unaudited lists the routes without an audit row, each with the reason. They change something, or have
+// another method than GET. Every other route that is not a GET writes an audit row.
 var unaudited = map[string]string{
 	"POST /runs":                            "the row of the run is the record of its start",
 	"POST /runs:batch":                      "the rows of the runs are the records of their starts",
@@ -47,15 +47,15 @@ func Audited(row *access.Row) bool {
 	name := row.Method + " " + strings.TrimPrefix(row.Path, api.Prefix)
 	switch {
 	case row.Of == access.OfWorker || row.Of == access.OfNode:
-		return false // the histories of runs record the reports of workers and nodes
+		return false // reports of workers and nodes are recorded in the histories of runs
 	case row.Method == http.MethodGet || row.Method == http.MethodHead:
 		return auditedGets[name]
 	}
 	return unaudited[name] == ""
 }
 
-// auditing makes the changes of a call write an audit row, and tells the log that there may be one. action
-// is the operation of the route.
+// auditing makes the changes of a call write an audit row. Afterwards it informs the log that there may be a
+// new row. action is the operation of the route.
 func auditing(s *Server, row access.Row, action string, serve http.HandlerFunc) http.HandlerFunc {
 	if s.cfg.Auditor == nil || !Audited(&row) {
 		return serve
@@ -69,7 +69,8 @@ func auditing(s *Server, row access.Row, action string, serve http.HandlerFunc) 
 	}
 }
 
-// callerOf describes the caller of a request. user is its name, which counts if its credential is known.
+// callerOf describes the caller of a request. user is the caller's name, which is used only if the credential
+// is known.
 func callerOf(r *http.Request, user string) store.Audit {
 	ctx := r.Context()
 	is := store.Audit{Address: auth.AddressOf(r), Request: requestOf(r)}
@@ -85,8 +86,7 @@ func callerOf(r *http.Request, user string) store.Audit {
 	return is
 }
 
-// requestOf returns the number that the caller gives a request: X-Request-Id, or the trace that it belongs
-// to.
+// requestOf returns the caller's id of a request: X-Request-Id, or the trace to which the request belongs.
 func requestOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" {
 		return id[:min(len(id), 100)]
@@ -97,10 +97,11 @@ func requestOf(r *http.Request) string {
 	return ""
 }
 
-// objectOf returns the path of a call within the API. It holds names and numbers, never values.
+// objectOf returns the path of a call within the API. It contains names and numbers, never values.
 func objectOf(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, api.Prefix) }
 
-// namespaceOf returns the namespace of the object of a call, or "" if it has none or none is known.
+// namespaceOf returns the namespace of the object of a call. It returns "" if the object has no namespace, or
+// if it is not known.
 func namespaceOf(r *http.Request, s *Server, row *access.Row) string {
 	ctx := r.Context()
 	switch row.Of {
@@ -132,7 +133,7 @@ func noteAudit(ctx context.Context, namespace, detail string) {
 	}
 }
 
-// recordAudit writes the row of a call whose change is not in the store.
+// recordAudit writes the audit row of a call that changes nothing in the store.
 func recordAudit(ctx context.Context, s *Server) error {
 	row, ok := store.AuditOf(ctx)
 	if !ok || s.cfg.Audits == nil {
@@ -141,8 +142,8 @@ func recordAudit(ctx context.Context, s *Server) error {
 	return unread(s.cfg.Audits.AddAudit(ctx, row))
 }
 
-// RefusedCall describes a call that a gate refuses because of its credential; by is the token, if it is
-// known.
+// RefusedCall describes a call that was refused because of its credential. by is the token, or nil if it is
+// not known.
 func RefusedCall(r *http.Request, v access.Verb, by *store.Token) store.Audit {
 	row, _ := access.Match(r)
 	is := store.Audit{Address: auth.AddressOf(r), Verb: v.String(), Action: row.Method + " " + row.Path}

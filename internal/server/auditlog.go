@@ -43,9 +43,10 @@ func (a auditLog) rows() (store.AuditLog, error) {
 	return a.s.cfg.Audits, nil
 }
 
-// auditPlace is the cursor of a list of rows and of starts of runs: the last shown entry of each.
+// auditPlace is the cursor of a list that merges rows and starts of runs. It contains the last shown entry of
+// each.
 type auditPlace struct {
-	Row int64      `json:"row,omitempty"` // -1: all were shown
+	Row int64      `json:"row,omitempty"` // -1: all rows were shown
 	At  dag.Micros `json:"at,omitempty"`  // of Row
 	Run dag.RunID  `json:"run,omitzero"`
 	End bool       `json:"end,omitempty"` // all starts were shown
@@ -91,8 +92,8 @@ type auditStart struct {
 	id dag.RunID
 }
 
-// starts returns a page of starts of runs by people and programs, and the cursor after it. The zero cursor
-// says that there are no more.
+// starts returns a page of the starts of runs by people and programs, and the next cursor. The zero cursor
+// means that there are no more.
 func (a auditLog) starts(ctx context.Context, in *listAuditIn, at *auditPlace, since dag.Micros) (out []auditStart, after dag.RunID, err error) {
 	if at.End || in.Verb != "" && in.Verb != access.RunStart.String() {
 		return nil, dag.RunID{}, nil
@@ -118,8 +119,8 @@ func (a auditLog) starts(ctx context.Context, in *listAuditIn, at *auditPlace, s
 	return out, page.Next, nil
 }
 
-// mergedAudit merges a page of rows and a page of starts, by time. It ends where one of the two pages ends,
-// because the next entry of that page may be newer than the rest of the other.
+// mergedAudit merges a page of rows and a page of starts by time. It ends with the page that ends first,
+// because the next entry of that page may be newer than the remaining entries of the other page.
 func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPlace, after dag.RunID) *jsonOut[api.List[api.AuditRow]] {
 	moreRows, moreStarts := len(rows) == limit, !after.IsZero()
 	out := []api.AuditRow{}
@@ -134,7 +135,7 @@ func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPla
 		out, at.Row, at.At, rows = append(out, auditRowOf(&rows[0])), rows[0].ID, rows[0].At, rows[1:]
 	}
 	if len(starts) == 0 && moreStarts {
-		at.Run = after // the cursor also passes entries that are not shown
+		at.Run = after // the cursor also skips entries that are not shown
 	}
 	if len(rows) == 0 && !moreRows {
 		at.Row, at.At = -1, 0
@@ -143,7 +144,7 @@ func mergedAudit(limit int, rows []store.Audit, starts []auditStart, at auditPla
 	if at.Row == -1 && at.End {
 		return list(out, "")
 	}
-	next, _ := json.Marshal(at) // numbers and an id
+	next, _ := json.Marshal(at) // numbers and an id can always be encoded
 	return list(out, string(next))
 }
 
@@ -185,12 +186,12 @@ func (a auditLog) export(ctx context.Context, _ *struct{}) (*streamOut, error) {
 		w.Header().Set("Content-Type", auditLines)
 		if err := audit.Export(hc.Context(), head, log, deadlined{w}); err != nil {
 			a.s.log.Warn("an export of the audit log ended early", "code", "audit_export_ended", "err", err)
-			panic(http.ErrAbortHandler) // so that the client notices that the answer is not complete
+			panic(http.ErrAbortHandler) // closing the connection shows the client that the answer is incomplete
 		}
 	}}, nil
 }
 
-// deadlined bounds each write of a stream.
+// deadlined sets a deadline for each write of a stream.
 type deadlined struct{ http.ResponseWriter }
 
 func (d deadlined) Write(b []byte) (int, error) {

@@ -24,8 +24,8 @@ import (
 // samplesMax bounds the instants that a dry run shows.
 const samplesMax = 10
 
-// backfillWeight is the weight of a backfill whose instants are only listed. Their number is not known
-// before: dag.InstantsMax of them take this memory.
+// backfillWeight is the weight of a backfill whose instants are only listed, because their number is not
+// known before. It is the memory of dag.InstantsMax instants.
 const backfillWeight = 1 << 20
 
 type backfillOut struct {
@@ -76,7 +76,8 @@ func (s *Server) startBackfill(ctx context.Context, in *startBackfillIn) (*backf
 	}
 	noteAudit(ctx, w.Namespace, "backfill of "+w.Name+", trigger "+b.Trigger)
 	b, err = s.engine.StartBackfill(ctx, b, once)
-	if once != nil && (errors.Is(err, errkind.ErrConflict) || err == nil && b.Created == 0) { // two requests with one key at the same time
+	// two requests with the same key arrived at the same time
+	if once != nil && (errors.Is(err, errkind.ErrConflict) || err == nil && b.Created == 0) {
 		if b, other := s.keptBackfill(ctx, &w, *once); b != nil || other != nil {
 			return backfillAnswer(http.StatusOK, b), other
 		}
@@ -95,8 +96,8 @@ func backfillAnswer(status int, b *api.Backfill) *backfillOut {
 	return &backfillOut{Status: status, Location: api.Prefix + "/backfills/" + strconv.FormatInt(b.ID, 10), Body: *b}
 }
 
-// keptAnswer is the answer that is stored under an idempotency key. The id of a backfill is made with its
-// row, so the content of the answer has to identify it.
+// keptAnswer is the answer that is stored under an idempotency key. The id of a backfill is chosen when its
+// row is made. So the answer must identify the backfill by its content.
 type keptAnswer struct {
 	Status   int    `json:"status"`
 	Backfill string `json:"backfill"`
@@ -148,7 +149,7 @@ func (s *Server) keptBackfill(ctx context.Context, w *store.Workflow, asked stor
 func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (store.Backfill, error) {
 	none := store.Backfill{}
 	weight := backfillWeight
-	if req.DryRun || req.Only != "" && req.Only != "all" { // each instant is shown, or its runs are looked up
+	if req.DryRun || req.Only != "" && req.Only != "all" { // in these cases each instant is shown, or its runs are read
 		weight = heavyWhole
 	}
 	leave, err := s.heavy.enter(ctx, weight)
@@ -202,7 +203,8 @@ func (s *Server) expand(ctx context.Context, w *store.Workflow, req *api.Backfil
 	return b, checkBackfillParams(def, &b)
 }
 
-// checkBackfillParams refuses parameters with which no run can be made. It checks them for the first run.
+// checkBackfillParams returns an error for parameters with which no run can be made. It checks them for the
+// first run.
 func checkBackfillParams(def *workflow.Workflow, b *store.Backfill) error {
 	spec, err := trigger.DecodeBackfill(b.Spec)
 	if err != nil {
@@ -218,7 +220,7 @@ func checkBackfillParams(def *workflow.Workflow, b *store.Backfill) error {
 	return nil
 }
 
-// backfilled returns the trigger that gives the instants. It returns nil if a list was given and the
+// backfilled returns the trigger that gives the instants. It returns nil if the request gives a list and the
 // workflow does not have exactly one schedule.
 func (s *Server) backfilled(ctx context.Context, w *store.Workflow, req *api.BackfillRequest) (*store.Trigger, error) {
 	if req.Trigger != "" {
@@ -242,17 +244,17 @@ func (s *Server) backfilled(ctx context.Context, w *store.Workflow, req *api.Bac
 		triggerNames(schedules[:min(len(schedules), namedMax)]))
 }
 
-// isSchedule reports whether the instants of a trigger follow from the clock.
+// isSchedule reports whether the instants of a trigger are computed from the clock.
 func isSchedule(t *store.Trigger) bool {
 	return slices.Contains([]string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly,
 		workflow.KindMonthly, workflow.KindAnnually}, t.Kind)
 }
 
-// standings returns the standings of a workflow's instants.
+// standings finds out, for instants of a workflow, whether they have a run and how it ended.
 type standings struct {
 	s        *Server
 	workflow dag.WorkflowID
-	trigger  string // the trigger whose ledger is searched; "": only backfills are
+	trigger  string // the trigger whose ledger is searched; "": only backfills are searched
 }
 
 func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, error) {
@@ -276,7 +278,7 @@ func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, er
 	row, err := l.s.engine.RunRow(ctx, newest)
 	switch {
 	case errors.Is(err, errkind.ErrNotFound):
-		return trigger.StandingGood, nil // the run succeeded and was deleted
+		return trigger.StandingGood, nil // the run succeeded, and was deleted since
 	case err != nil:
 		return 0, err
 	case !row.State.Terminal():
@@ -367,7 +369,7 @@ func (s *Server) listBackfills(ctx context.Context, in *listBackfillsIn) (*jsonO
 	}
 	names, items, bytes := s.workflowNames(), []api.Backfill{}, 0
 	room := rooms{s: s, of: map[string]*string{}}
-	for { // each may have 2 MiB
+	for { // pages are small, because each backfill may have 2 MiB
 		rows, err := s.engine.Backfills(ctx, of, in.State, before, min(in.Limit-len(items), backfillsStep)+1)
 		if err != nil {
 			return nil, err
@@ -437,13 +439,13 @@ func (s *Server) readBackfill(ctx context.Context, p *BackfillPath) (*jsonOut[ap
 	return &jsonOut[api.Backfill]{Body: out}, err
 }
 
-// rooms lists the quotas that are used up, by namespace, as of one answer.
+// rooms lists the quotas that are used up, by namespace. All are read for one answer.
 type rooms struct {
 	s  *Server
 	of map[string]*string
 }
 
-// note says in a backfill which quota it waits for.
+// note sets in a backfill the quota for which it waits.
 func (r *rooms) note(ctx context.Context, b *api.Backfill) error {
 	if b.State != store.BackfillRunning || b.Started >= b.Total || b.Active >= int64(b.Parallel) {
 		return nil

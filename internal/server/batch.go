@@ -19,7 +19,7 @@ const (
 	batchBytesMax  = 16 << 20
 	batchesMax     = 4    // concurrent batches; further batches wait
 	batchChunk     = 2000 // starts in one call of the engine
-	batchElsewhere = 32   // concurrent starts that are passed on to other nodes
+	batchElsewhere = 32   // concurrent starts that are passed to other nodes
 )
 
 type startBatchIn struct {
@@ -27,8 +27,8 @@ type startBatchIn struct {
 	Body api.BatchRequest
 }
 
-// startBatch starts many runs. Each start is decided separately. When the batch is answered, every
-// accepted run is durable.
+// startBatch starts many runs. It decides about each start separately. When it answers, every accepted run is
+// durable.
 func startBatch(ctx context.Context, s *Server, in *startBatchIn) (*jsonOut[api.BatchResult], error) {
 	for i := range in.Body.Runs {
 		r := &in.Body.Runs[i]
@@ -70,7 +70,7 @@ func startBatch(ctx context.Context, s *Server, in *startBatchIn) (*jsonOut[api.
 // keyMax bounds an idempotency key, in bytes.
 const keyMax = 255
 
-// batch is the work on one request.
+// batch is the processing of one request.
 type batch struct {
 	s      *Server
 	starts []api.RunRequest
@@ -78,7 +78,7 @@ type batch struct {
 	result api.BatchResult
 }
 
-// found is the result of looking for a workflow.
+// found is the result of a search for a workflow.
 type found struct {
 	workflow store.Workflow
 	err      error
@@ -105,9 +105,9 @@ func (b *batch) start(ctx context.Context, from, to int) {
 	b.passOn(ctx, away)
 }
 
-// prepare checks one start and returns its submission. If the start needs no submission, prepare writes the
-// verdict and returns false. Every start of a batch passes through prepare before the engine sees it, so a
-// check of the caller against the start's workflow belongs here.
+// prepare checks one start and returns its submission. If no submission is needed, prepare writes the verdict
+// and returns false. Every start of a batch passes through prepare before the engine sees it, so a check of
+// the caller against the start's workflow belongs here.
 func (b *batch) prepare(ctx context.Context, i int) (sub engine.Submission, ok bool) {
 	w, err := b.workflow(ctx, b.starts[i].Workflow)
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *batch) passOn(ctx context.Context, away []int) {
 	wg.Wait()
 }
 
-// workflow looks for a workflow once for all starts that name it.
+// workflow finds a workflow, once for all starts that name it.
 func (b *batch) workflow(ctx context.Context, name string) (*store.Workflow, error) {
 	f, known := b.names[name]
 	if !known {

@@ -22,7 +22,7 @@ import (
 // Bounds of a verb on several runs.
 const (
 	bulkMax       = 1000    // runs of one call
-	bulkAtOnce    = 16      // concurrent ones: they share commits
+	bulkAtOnce    = 16      // concurrent calls; runs of concurrent calls share commits
 	bulksMax      = 4       // concurrent calls
 	bulkAnswerMax = 1 << 20 // bytes of the answer about one run
 )
@@ -47,9 +47,9 @@ func (s *Server) bulkRoutes(runs tag) {
 		bulk(s, "rerun", "failed", func(b *api.BulkRerun) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RerunRequest }))
 }
 
-// bulk applies a verb to several runs. It calls the verb's own route for each run, so that the owner
-// decides, on whatever node that is. Each call has a key of its own: a bulk call that is repeated with its
-// key does nothing twice.
+// bulk applies a verb to several runs. It calls the verb's own route for each run, so that the owner of the
+// run decides, on any node. Each call has its own key, so a bulk call that is repeated with its key has no
+// second effect.
 func bulk[B any](s *Server, verb, state string, parts func(*B) (*api.BulkRequest, any)) func(context.Context, *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
 	return func(ctx context.Context, in *bulkIn[B]) (*jsonOut[api.BulkResult], error) {
 		choice, one := parts(&in.Body)
@@ -89,7 +89,8 @@ func bulk[B any](s *Server, verb, state string, parts func(*B) (*api.BulkRequest
 	}
 }
 
-// confirmed refuses a filter if the caller has not agreed to the number of its runs.
+// confirmed returns an error if the request has a filter and the caller has not agreed to the number of
+// selected runs.
 func confirmed(c *api.BulkRequest, res *api.BulkResult) error {
 	more := ""
 	if res.Next != nil {
@@ -184,12 +185,12 @@ func (s *Server) each(ctx context.Context, verb, key string, body []byte, items 
 	wg.Wait()
 }
 
-// one calls the verb of one run, as the caller would.
+// one calls the verb for one run, with the caller's rights.
 func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, body []byte, item *api.BulkItem) {
 	refused := func(f *failure) { item.Outcome, item.Problem = "refused", &f.Problem }
 	a := &innerAnswer{header: http.Header{}}
 	defer func() {
-		if p := recover(); p != nil { // a proxy panics if it loses its node
+		if p := recover(); p != nil { // the proxy panics if it loses the connection to another node
 			s.log.Warn("a verb on one of several runs was cut off", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
 			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the connection to the run's node broke; send the request again with the same key"))
 		}
@@ -206,7 +207,8 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 				r.Header.Set(h, v)
 			}
 		}
-		r.Header["Traceparent"] = from.Header["Traceparent"] // all values, because two headers count as none; no handler changes them
+		// all values are copied, because two headers count as none; no handler changes them
+		r.Header["Traceparent"] = from.Header["Traceparent"]
 	}
 	sum := sha256.Sum256([]byte(key + "\n" + item.ID))
 	r.Header.Set("Content-Type", "application/json")
@@ -215,15 +217,15 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	a.tell(item)
 }
 
-// requestKey holds the request of a verb on several runs.
+// requestKey is the key under which the context has the request of a verb on several runs.
 type requestKey struct{}
 
-// isBulk reports whether a request is a verb on several runs.
+// isBulk reports whether a request applies a verb to several runs.
 func isBulk(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, bulkPath)
 }
 
-// innerAnswer keeps an answer.
+// innerAnswer is a ResponseWriter that keeps the answer.
 type innerAnswer struct {
 	header http.Header
 	status int

@@ -12,13 +12,13 @@ type versionKey struct {
 	version  int32
 }
 
-// Bounds of the caches. Cached values never change, so a full cache just starts over.
+// Bounds of the caches. Cached values never change, so a full cache is simply emptied.
 const (
 	definitionTasksMax = 200_000 // bound on the tasks of all decoded definitions together
 	runNamesMax        = 10_000
 )
 
-// definitions keeps decoded definitions: a start needs one for its parameters.
+// definitions caches decoded definitions. A start needs one for its parameters.
 type definitions struct {
 	mu    sync.Mutex // protects following fields
 	known map[versionKey]*workflow.Workflow
@@ -51,7 +51,7 @@ func (d *definitions) put(k versionKey, w *workflow.Workflow) {
 
 // runName holds the fields of a run that never change, for the event stream.
 type runName struct {
-	row      dag.RunRow // only its ids and version are used
+	row      dag.RunRow // only the ids and the version are used
 	workflow string
 }
 

@@ -24,9 +24,10 @@ type userKey struct{}
 // claimMax bounds a name that a program claims, in bytes.
 const claimMax = 100
 
-// user returns the caller in whose name a request is made: its principal, or local. Tokens of the first
-// service, to which all earlier tokens belong, count by their own names. If a program without a token claims
-// a name for its user, the name is appended and shown with the user. It is never used in a comparison.
+// user returns the caller in whose name a request is made: its principal, or local. The name of a token of
+// the first service, to which all tokens of earlier versions belong, is used in place of the service's name.
+// If a program without a token claims a name for its user, that name is appended and shown with the user. A
+// claimed name is never used in a comparison.
 func (s *Server) user(r *http.Request) (string, *failure) {
 	if t, ok := auth.Holder(r.Context()); ok {
 		if id := auth.Identity(r.Context()); id != "" && t.Principal != store.FirstService {
@@ -49,8 +50,8 @@ func (s *Server) user(r *http.Request) (string, *failure) {
 // claimed returns the stored form of a user of whom only a claim is known.
 func claimed(name string) string { return localUser + " (" + name + ")" }
 
-// enqueued begins the user of a run that skein_enqueue has started. The role of the database follows, and
-// then the name that the caller of the function gave, in parentheses.
+// enqueued is the prefix of the user of a run that skein_enqueue has started. After it come the role of the
+// database and, in parentheses, the name that the caller of the function gave.
 const enqueued = "enqueue:"
 
 // claimOf returns the claimed name in a stored user. It returns "" if there is none.
@@ -63,8 +64,8 @@ func claimOf(user string) string {
 	return claim
 }
 
-// unproven reports whether the user of a run is free text: before format 28, skein_enqueue stored the name
-// that its caller gave.
+// unproven reports whether the user of a run is free text. This is so for runs before format 28, when
+// skein_enqueue stored the name that its caller gave.
 func unproven(r *dag.Header) bool {
 	return r.Origin == dag.OriginEnqueue && !strings.HasPrefix(r.User, enqueued)
 }
@@ -77,8 +78,8 @@ func claimOfRun(r *dag.Header) string {
 	return claimOf(r.User)
 }
 
-// runsOf returns one page of runs. The name of a user selects runs of the token with that name, and runs of
-// programs without a token that claimed the name.
+// runsOf returns one page of runs. A query for a user selects the runs of the token with that name, and the
+// runs of programs without a token that claimed the name.
 func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage, error) {
 	page, err := s.engine.Runs(ctx, q)
 	if err != nil || q.User == "" || claimOf(q.User) != "" || strings.HasPrefix(q.User, enqueued) {
@@ -91,7 +92,7 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage,
 	}
 	newest := func(a, b dag.RunID) int { return bytes.Compare(b[:], a[:]) }
 	if newest(claims.Next, page.Next) < 0 {
-		page.Next = claims.Next // below this cursor, one of the lists has not been read
+		page.Next = claims.Next // one of the two lists was not read below this cursor
 	}
 	page.Runs = slices.DeleteFunc(append(page.Runs, claims.Runs...), func(v inspect.RunView) bool { return newest(v.ID, page.Next) > 0 })
 	slices.SortFunc(page.Runs, func(a, b inspect.RunView) int { return newest(a.ID, b.ID) })
@@ -103,8 +104,8 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage,
 	return page, nil
 }
 
-// reserved reports whether a token must not have a name, because users without a token have names of this
-// form.
+// reserved reports whether a token must not have a name, because the names of users without a token have the
+// same form.
 func reserved(name string) bool {
 	return name == localUser || strings.HasPrefix(name, localUser+" (") || strings.HasPrefix(name, enqueued)
 }

@@ -70,7 +70,7 @@ func clusterAlertsOf(row *store.AlertRules) (*jsonOut[api.ClusterAlerts], error)
 	return &jsonOut[api.ClusterAlerts]{Body: out}, nil
 }
 
-// limitText is a bound as people write it; "" for an event without one.
+// limitText returns a limit as people write it, or "" for an event without a limit.
 func limitText(e alert.Event, bound int64) string {
 	switch {
 	case bound == 0:
@@ -81,7 +81,7 @@ func limitText(e alert.Event, bound int64) string {
 	return workflow.Duration(time.Duration(bound) * time.Microsecond).String()
 }
 
-// limitOf reads a bound.
+// limitOf reads a limit.
 func limitOf(e alert.Event, text string) (int64, error) {
 	if alert.Percent(e) {
 		share, percent := strings.CutSuffix(text, "%")
@@ -112,7 +112,7 @@ func (a alerting) setClusterAlerts(ctx context.Context, in *setClusterAlertsIn) 
 	if err != nil {
 		return nil, err
 	}
-	if eras, ok := st.(store.Eras); ok { // a regress before now is already known
+	if eras, ok := st.(store.Eras); ok { // a loss before now is already known, so it opens no alert
 		marks, err := eras.Marks(ctx)
 		if err != nil {
 			return nil, unread(err)

@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Connector uses a connection once.
+// Connector uses a connection once, as a test.
 type Connector interface {
 	Test(ctx context.Context, namespace string, c *connection.Config) (found string, err error)
 }
@@ -111,7 +111,8 @@ func (n connecting) set(ctx context.Context, in *setConnectionIn) (*jsonOut[api.
 	}
 	is, err := connection.Parse(data)
 	if err == nil {
-		if data, err = json.Marshal(&is); err == nil { // in the canonical form, which can be longer than the sent text
+		// stored in the canonical form, which can be longer than the text that was sent
+		if data, err = json.Marshal(&is); err == nil {
 			_, err = connection.Parse(data)
 		}
 	}

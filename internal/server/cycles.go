@@ -11,27 +11,27 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// callsMax bounds the workflows that are searched for a cycle. If a cycle is longer, a run of it fails at the
-// call that closes the cycle.
+// callsMax bounds the workflows that are searched for a cycle. If a cycle is longer, it is not found here,
+// and a run fails at the call that closes the cycle.
 const callsMax = 1000
 
 // candidate is a workflow of a request, before it is stored.
 type candidate struct {
 	req    *api.ApplyRequest
-	place  int // index among the workflows of the file
+	place  int // its index among the workflows of the file
 	def    *workflow.Workflow
 	beside map[string]*workflow.Workflow // the workflows that are applied together with it, by NAMESPACE/NAME
 }
 
-// fault returns an error at the value under a path of keys.
+// fault returns an error about the value under a path of keys.
 func (a *candidate) fault(message, hint string, path ...string) workflow.Errors {
 	line, column := workflow.Locate([]byte(a.req.Source), a.place, path...)
 	return workflow.Errors{{File: a.req.File, Line: line, Column: column, Key: strings.Join(path, "."), Message: message, Hint: hint}}
 }
 
-// callCycle looks for a cycle among the calls of a workflow. It follows the calls of the stored workflows
-// and of those that are applied in the same request. Two workflows that are applied concurrently may still
-// form a cycle: then a run of them fails at the call.
+// callCycle looks for a cycle among the calls of a workflow. It follows the calls of the stored workflows and
+// of those that are applied in the same request. If two workflows are applied at the same time, they may
+// still form a cycle. Then a run fails at the call that closes the cycle.
 func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, error) {
 	self := a.def.Namespace + "/" + a.def.Name
 	from := map[string]string{} // callee → caller
@@ -74,8 +74,8 @@ func (s *Server) callCycle(ctx context.Context, a *candidate) (workflow.Errors, 
 		"tasks", name, "workflow"), nil
 }
 
-// callee returns a called workflow, in the form of the request if the request applies it. It returns nil if
-// there is none.
+// callee returns the workflow that a call names. If the request applies that workflow, callee returns the
+// form in the request. It returns nil if there is no such workflow.
 func (s *Server) callee(ctx context.Context, a *candidate, name string) (*workflow.Workflow, error) {
 	if w := a.beside[name]; w != nil {
 		return w, nil

@@ -13,7 +13,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// rulesOf returns the alert rules of the current version of a workflow. Those count for runs of all versions.
+// rulesOf returns the alert rules of the current version of a workflow. These rules apply to runs of all
+// versions.
 func rulesOf(ctx context.Context, s *Server, w *store.Workflow) ([]alert.Rule, error) {
 	def, err := s.definition(ctx, w, w.Version)
 	if err != nil || len(def.Alerts) == 0 {
@@ -58,8 +59,8 @@ func deadlinesOf(s *Server) func(context.Context, *RunPath) (*jsonOut[api.List[a
 	}
 }
 
-// usual knows the durations of the last runs of a workflow that succeeded. It reads them once, and only if a
-// rule asks for them.
+// usual returns the durations of the last successful runs of a workflow. It reads them once, and only if a
+// rule needs them.
 type usual struct {
 	ctx      context.Context
 	s        *Server
@@ -87,8 +88,8 @@ func (u *usual) percentile(p int) (dag.Micros, bool) {
 	return alert.Percentile(append([]dag.Micros(nil), u.all...), p), true
 }
 
-// deadlineOf shows how a run stands to a rule. It returns false if the rule has no deadline for this run,
-// such as a time of day for a run without an instant.
+// deadlineOf shows the deadline that a rule sets for a run. It returns false if there is none, for example
+// because the rule has a time of day and the run has no instant.
 func deadlineOf(r *alert.Rule, row *dag.RunRow, now dag.Micros, u *usual) (api.Deadline, bool) {
 	c := alert.CourseOf(&row.Header, row.State, row.StartedAt, row.Generation)
 	due, ahead := r.Due(&c, u.percentile)
@@ -112,7 +113,7 @@ func deadlineOf(r *alert.Rule, row *dag.RunRow, now dag.Micros, u *usual) (api.D
 	return d, true
 }
 
-// reached is when a run has come as far as a rule asks for.
+// reached returns the time at which a run reached the goal of a rule. met reports whether it has.
 func reached(goal string, row *dag.RunRow, c *alert.Course) (at dag.Micros, met bool) {
 	switch goal {
 	case alert.ForStart:
@@ -123,8 +124,8 @@ func reached(goal string, row *dag.RunRow, c *alert.Course) (at dag.Micros, met 
 	return row.FinishedAt, row.State == dag.RunSucceeded
 }
 
-// firstDue is the first deadline of a future instant of a schedule, or null. The rules cover the instant.
-// Deadlines that count from the start of a run are not known yet.
+// firstDue returns the first deadline for a future instant of a schedule, or nil. rules are those that apply
+// to the instant. A deadline that counts from the start of a run is not known yet.
 func firstDue(rules []alert.Rule, at time.Time) *api.Time {
 	first := dag.Micros(0)
 	c := alert.Course{Instant: dag.Micros(at.UnixMicro()), Created: dag.Micros(at.UnixMicro())}

@@ -16,7 +16,7 @@ import (
 
 // Definer returns the inputs of attempts.
 type Definer interface {
-	// Definition returns the input of an attempt of a task. The token is 0 if there was no attempt.
+	// Definition returns the input of an attempt of a task. token is 0 if there was no attempt.
 	Definition(ctx context.Context, row *dag.RunRow, task string, token dag.Token) (inspect.Definition, error)
 }
 
@@ -28,8 +28,8 @@ type definitionIn struct {
 	Attempt int64 `query:"attempt" minimum:"1" doc:"Its token or its number. Absent: the newest."`
 }
 
-// taskDefinition shows the input of an attempt. It contains the text of the file and values of the run, so
-// the caller needs the verbs of both.
+// get shows the input of an attempt. The input contains text of the workflow file and values of the run, so
+// the caller needs the verbs for both.
 func (s taskInputs) get(ctx context.Context, in *definitionIn) (*jsonOut[api.TaskDefinition], error) {
 	if s.cfg.Definer == nil {
 		return nil, notFound("this process runs no tasks; ask a node")

@@ -29,9 +29,10 @@ func newByDirectory(s *Server) *byDirectory {
 	return &byDirectory{s, s.cfg.Directory, registryOf(s), make(places, arrivesMax), &refusals{log: s.log}}
 }
 
-// verify returns the user who has a name and a password, by the directory or by the passwords of this server.
+// verify returns the user with a name and a password, according to the directory or to the passwords of this
+// server.
 func (v sessionVerbs) verify(ctx context.Context, name, password string, p *auth.Place) (store.Principal, error) {
-	from, _ := netip.ParseAddrPort(p.Remote) // the zero address counts as an address, too
+	from, _ := netip.ParseAddrPort(p.Remote) // if the address cannot be parsed, the zero address is counted instead
 	if d := v.directory; d != nil {
 		there, asked, err := v.s.cfg.Passwords.Elsewhere(ctx, name, d.of.Source())
 		if err != nil {
@@ -44,7 +45,7 @@ func (v sessionVerbs) verify(ctx context.Context, name, password string, p *auth
 	return v.s.cfg.Passwords.Verify(ctx, name, password, from.Addr())
 }
 
-// signIn asks the directory. Its attempts count as those with local accounts do.
+// signIn asks the directory. Its attempts are counted like those with local accounts.
 func (d *byDirectory) signIn(ctx context.Context, name, password string, from netip.AddrPort) (who store.Principal, err error) {
 	if err := d.places.enter("people are signing in by " + d.of.Name()); err != nil {
 		return who, err
@@ -75,7 +76,8 @@ func (d *byDirectory) signIn(ctx context.Context, name, password string, from ne
 	return who, err
 }
 
-// arrive makes a person, for whom a provider or a directory vouches, a user.
+// arrive returns the user for a person whom a provider or a directory has authenticated, and makes the user
+// if there is none.
 func arrive(ctx context.Context, s *Server, registry *people.Registry, found *identity.Person) (store.Principal, error) {
 	arrival := people.Arrival{Issuer: found.Issuer, Subject: found.Subject, Source: found.Source, Names: found.Names}
 	for _, g := range found.Grants {

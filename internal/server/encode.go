@@ -18,10 +18,10 @@ import (
 )
 
 // Runs are encoded field by field. The usual encoder inspects their types each time, sorts the states of
-// every run, and reads each instant again after it has written it. That took a third of the time of a list of
-// runs. The result is the same, byte for byte.
+// every run, and parses each instant after it has written it. That took a third of the time for a list of
+// runs. The output is the same, byte for byte.
 
-// encoded are buffers of answers. A buffer that has become larger than encodedKept bytes is not kept.
+// encoded is a pool of buffers for answers. A buffer of more than encodedKept bytes is not put back.
 var encoded = sync.Pool{New: func() any { return new([]byte) }}
 
 const encodedKept = 256 << 10
@@ -154,12 +154,12 @@ func appendRest(b []byte, r *api.Run, last *countsAt) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendText appends a string. Text with characters that JSON escapes, or that may not be UTF-8, is left to
-// the usual encoder.
+// appendText appends a string. It uses the usual encoder for text with characters that JSON escapes, or that
+// may not be UTF-8.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
-			b, _ = appendAny(b, s) // a string always has a form
+			b, _ = appendAny(b, s) // a string can always be encoded
 			return b
 		}
 	}
@@ -177,7 +177,7 @@ func appendTime(b []byte, t *api.Time) []byte {
 	if t == nil {
 		return append(b, "null"...)
 	}
-	b, _ = t.AppendText(append(b, '"')) // an instant always has a form
+	b, _ = t.AppendText(append(b, '"')) // an instant can always be encoded
 	return append(b, '"')
 }
 
@@ -185,7 +185,7 @@ func appendFloat(b []byte, f *float64) ([]byte, error) {
 	if f == nil {
 		return append(b, "null"...), nil
 	}
-	if a := math.Abs(*f); a != 0 && !(a >= 1e-6 && a < 1e21) { // the form has an exponent, or the value is not a number
+	if a := math.Abs(*f); a != 0 && !(a >= 1e-6 && a < 1e21) { // the value is not a number, or is written with an exponent
 		return appendAny(b, *f)
 	}
 	return strconv.AppendFloat(b, *f, 'f', -1, 64), nil
@@ -200,8 +200,8 @@ var namesInOrder = func() (names []string) {
 	return names
 }()
 
-// countsAt says where the counts of the run before were written. The runs of a page share a map of counts if
-// these are equal, so most of them are copied.
+// countsAt says where the counts of the previous run were written. Runs of a page with equal counts share a
+// map, so most counts are copied.
 type countsAt struct {
 	of       uintptr // the address of the map; 0: no map
 	from, to int
@@ -245,7 +245,7 @@ func appendSome(b []byte, v any, there bool) ([]byte, error) {
 	return appendAny(b, v)
 }
 
-// appendAny appends the text that the usual encoder makes of a value.
+// appendAny appends a value as the usual encoder writes it.
 func appendAny(b []byte, v any) ([]byte, error) {
 	w := bytes.NewBuffer(b)
 	e := json.NewEncoder(w)

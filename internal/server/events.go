@@ -35,12 +35,12 @@ type watchIn struct {
 	Workflows []string `query:"workflow,explode" doc:"And those of these workflows, NAME or NAMESPACE/NAME."`
 	Topics    []string `query:"topics" doc:"The same in one: run:ID,workflow:NAME."`
 	System    bool     `query:"system" doc:"Include the program's own runs (namespace system). A stream leaves them out, unless you name them or their workflow."`
-	Here      bool     `header:"X-Skein-Here" hidden:"true"` // another node asks for the commits of this node only
+	Here      bool     `header:"X-Skein-Here" hidden:"true"` // set if another node requests only the commits of this node
 	LastID    string   `header:"Last-Event-ID" doc:"Opaque: the id of the last event seen. What a single run did since is sent again; any other stream begins with reset."`
 }
 
-// topics selects the events of a stream. If it is empty, the stream has all events, except that it has those
-// of the built-in runs only if system is set.
+// topics selects the events of a stream. Without topics, the stream has the events of all runs, but those of
+// built-in runs only if system is set.
 type topics struct {
 	runs      map[dag.RunID]bool
 	workflows map[dag.WorkflowID]bool
@@ -151,7 +151,7 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 		s.metrics.streams.Inc()
 		defer s.metrics.streams.Dec()
 		st := &stream{s: s, topics: t, out: newStreamWriter(w)}
-		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // a single run is read from the store, on any node
+		if s.cfg.Neighbours != nil && !in.Here && t.one().IsZero() { // the stream of a single run is read from the store, on any node
 			st.query = r.URL.Query()
 		}
 		if err := st.run(r.Context(), in.LastID); err != nil {
@@ -160,7 +160,7 @@ func (s *Server) watchEvents(ctx context.Context, in *watchIn) (*streamOut, erro
 	}}, nil
 }
 
-// openStream counts a stream of the caller until its call ends.
+// openStream counts a stream of the caller while its call lasts.
 func openStream(ctx context.Context) error {
 	if err := auth.OpenStream(ctx); err != nil {
 		return fail(http.StatusTooManyRequests, api.ProblemBusy, "%s", err)
@@ -173,8 +173,8 @@ type stream struct {
 	s      *Server
 	topics *topics
 	out    *streamWriter
-	seen   int64      // already sent from the store
-	query  url.Values // the query of the calls to other nodes; nil: other nodes are not called
+	seen   int64      // the number of the last transaction that was sent from the store
+	query  url.Values // the query for the calls to other nodes; nil: no other node is called
 }
 
 var errEnded = errors.New("the node stops")
@@ -192,7 +192,7 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 		defer stop()
 	}
 	st.out.header("text/event-stream")
-	// The subscription is active: a client that reads the state now misses nothing afterwards.
+	// From now on the subscription gets all changes. So a client that reads the state now misses nothing.
 	if err := st.out.write([]byte(": skein\n\n")); err != nil {
 		return err
 	}
@@ -226,8 +226,8 @@ func (st *stream) run(ctx context.Context, lastID string) error {
 	}
 }
 
-// since sends the events that a client missed. Only the history of a run is stored. About all other
-// objects, the client must read the state again.
+// since sends the events that a client has missed. Only the history of a run is stored. For all other objects
+// the client must read the state again.
 func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error {
 	after, err := strconv.ParseInt(lastID, 10, 64)
 	if err != nil || after < 0 || run.IsZero() {
@@ -257,7 +257,7 @@ func (st *stream) since(ctx context.Context, run dag.RunID, lastID string) error
 }
 
 func (st *stream) notice(ctx context.Context, n *engine.Notice) error {
-	if n.Lost { // the notice replaces events that were dropped while the client waited
+	if n.Lost { // this notice stands for events that were dropped because the client was slow
 		if err := st.reset(); err != nil {
 			return err
 		}
@@ -297,8 +297,8 @@ func (st *stream) relay(frame []byte) error {
 
 func (st *stream) reset() error { return st.out.write([]byte("event: reset\ndata: {}\n\n")) }
 
-// streamWriter flushes every write, and gives each write a deadline of its own. So a client that does not
-// read cannot block its sender for longer.
+// streamWriter flushes every write, and sets a deadline for each write. So a client that does not read blocks
+// its sender for at most this time.
 type streamWriter struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController

@@ -80,10 +80,10 @@ func (s *Server) listFires(ctx context.Context, in *listFiresIn) (*jsonOut[api.L
 }
 
 const (
-	// fireRounds bounds the reads of the ledger for one page, if lines are left out. The page may then be
-	// short.
+	// fireRounds bounds the reads of the ledger for one page from which lines are left out. With the bound
+	// the page may be short.
 	fireRounds = 10
-	// fireStep is the number of lines in one read after the first.
+	// fireStep is the number of lines of each read after the first.
 	fireStep = pageMax
 )
 
@@ -111,7 +111,7 @@ func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOu
 				return nil, err
 			}
 		}
-		if len(lines) < min(q.Limit, pageMax) { // a store gives at most pageMax lines
+		if len(lines) < min(q.Limit, pageMax) { // a store returns at most pageMax lines
 			return list(items, ""), nil
 		}
 		q.Limit = fireStep
@@ -119,7 +119,7 @@ func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOu
 	return list(items, next), nil
 }
 
-// fireCursor is the cursor of the page that follows a line.
+// fireCursor returns the cursor of the page that begins after a line.
 func fireCursor(f *store.Fire) (string, store.FireKey, error) {
 	k := store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
 	b, err := json.Marshal(k)
@@ -131,7 +131,7 @@ type triggerFiresIn struct {
 	FireFilter
 }
 
-// listTriggerFires also works for a trigger that was removed, because its ledger stays.
+// listTriggerFires lists the ledger of a trigger, even if the trigger was removed, because its ledger stays.
 func (s *Server) listTriggerFires(ctx context.Context, in *triggerFiresIn) (*jsonOut[api.List[api.Fire]], error) {
 	q, err := in.query()
 	if err != nil {

@@ -26,21 +26,21 @@ func GitSets(s *Server) gitsync.Applier { return gitSets{s} }
 func (a gitSets) Options(ctx context.Context, _ string) workflow.Options {
 	return workflow.Options{TasksMax: a.s.cfg.TasksMax, Input: a.s.cfg.Input, Classes: func() map[string]dag.Need {
 		all, err := a.s.cfg.Classes.ClassList(ctx)
-		if err != nil { // without classes, a workflow that names one is refused until the next look
+		if err != nil { // without the classes, a workflow that names one is refused until the next look
 			return nil
 		}
 		return store.Needs(all)
 	}}
 }
 
-// gitSet is the work on one set.
+// gitSet is the processing of one set.
 type gitSet struct {
 	s      *Server
 	set    *gitsync.Set
 	beside map[string]*workflow.Workflow
 	out    gitsync.Outcome
 	defs   []engine.Definition
-	place  []int // of the definitions: their indexes in out.Changes
+	place  []int // the indexes in out.Changes of the definitions
 	states []engine.StateChange
 }
 
@@ -72,7 +72,8 @@ func (a gitSets) ApplySet(ctx context.Context, set *gitsync.Set) (*gitsync.Outco
 	return w.apply(ctx)
 }
 
-// apply makes the changes. A refusal, such as a used-up quota, is a fault of the set.
+// apply makes the changes. If they are refused, for example because a quota is used up, this is a fault of
+// the set.
 func (w *gitSet) apply(ctx context.Context) (*gitsync.Outcome, error) {
 	done, err := engine.ApplySet(ctx, w.s.engine, w.defs, w.states)
 	var over *store.QuotaError
@@ -88,13 +89,13 @@ func (w *gitSet) apply(ctx context.Context) (*gitsync.Outcome, error) {
 	return &w.out, nil
 }
 
-// fault notes a fault at the value under a key of a workflow.
+// fault notes a fault of the value under a key of a workflow.
 func (w *gitSet) fault(item *gitsync.Item, key, message, hint string) {
 	line, column := workflow.Locate([]byte(item.Request.Source), 0, key)
 	w.out.Faults = append(w.out.Faults, workflow.Error{File: item.Request.File, Line: line + item.Above, Column: column, Key: key, Message: message, Hint: hint})
 }
 
-// item checks one workflow, and decides its change.
+// item checks one workflow and decides how it is changed.
 func (w *gitSet) item(ctx context.Context, item *gitsync.Item) error {
 	def, set := item.Def, w.set
 	before := len(w.out.Faults)
@@ -166,7 +167,7 @@ func (w *gitSet) decide(ctx context.Context, item *gitsync.Item, d engine.Defini
 			return err
 		}
 		change.What, change.Version = gitsync.Changed, is.Latest
-		if err == nil && bytes.Equal(v.Digest, d.Digest) { // a rollback stays until the file changes
+		if err == nil && bytes.Equal(v.Digest, d.Digest) { // the version was rolled back, and stays so until the file changes
 			change.What = gitsync.Unchanged
 		}
 		if is.State == store.WorkflowPaused && slices.ContainsFunc(set.Before, func(b gitsync.Workflow) bool { return b.Name == d.Name && b.Paused }) {
@@ -184,7 +185,8 @@ func (w *gitSet) decide(ctx context.Context, item *gitsync.Item, d engine.Defini
 	return nil
 }
 
-// removed decides about workflows whose files were removed. Only those that still come from the source count.
+// removed decides about workflows whose files were removed. It considers only those that still come from the
+// source.
 func (w *gitSet) removed(ctx context.Context) error {
 	for _, b := range w.set.Before {
 		if w.beside[w.set.Namespace+"/"+b.Name] != nil {
@@ -244,7 +246,7 @@ func (s *Server) fromGit(ctx context.Context, p *WorkflowPath) error {
 	}
 	w, err := s.engine.Workflow(ctx, p.Namespace, p.Name)
 	if err != nil {
-		return nil // the apply itself finds out
+		return nil // the apply will report the error
 	}
 	def, err := s.definition(ctx, &w, w.Latest)
 	if err != nil || def.Git == nil {
@@ -260,7 +262,7 @@ func (s *Server) fromGit(ctx context.Context, p *WorkflowPath) error {
 		errkind.ErrConflict, fullName(w.Namespace, w.Name), w.Namespace, def.Git.Source, def.Git.File, w.Namespace, def.Git.Source)
 }
 
-// gitOf shows from which commit a workflow comes; nil: from no git source.
+// gitOf returns the commit from which a workflow comes; nil: it does not come from a git source.
 func gitOf(def *workflow.Workflow) *api.GitOrigin {
 	if def.Git == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// GitSyncer looks at repositories at once.
+// GitSyncer reads repositories on request.
 type GitSyncer interface {
 	Sync(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
 	Plan(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
@@ -83,7 +83,7 @@ func (g gitting) list(ctx context.Context, in *listGitSourcesIn) (*jsonOut[api.L
 	return list(items, ""), nil
 }
 
-// gitShown shows a git source. A description that cannot be read is empty.
+// gitShown shows a git source. If the description cannot be read, it shows an empty one.
 func gitShown(g *store.GitSource, st *gitsync.State) api.GitSource {
 	spec, _ := gitsync.Parse(g.Spec)
 	out := api.GitSource{Namespace: g.Namespace, Name: g.Name, Version: g.Version, User: g.By, CreatedAt: instant(g.Created), ModifiedAt: instant(g.Modified),
@@ -158,8 +158,9 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 	return nil, fmt.Errorf("%w: git source %s/%s was changed at the same time; try again", errkind.ErrConflict, in.Namespace, in.Name)
 }
 
-// spec checks the description of a source against the rights of the caller. A source can delete workflows,
-// and a repository in a folder of the node can contain any file that the node may read.
+// spec checks the description of a source against the rights of the caller. These are needed because a source
+// can delete workflows, and because a repository in a folder of the node can contain any file that the node
+// may read.
 func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
 	b := &in.Body
 	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Removed: b.Removed, Adopt: b.Adopt}
@@ -203,7 +204,7 @@ func noGitSource(in *GitSourcePath) error {
 	return notFound("there is no git source %s/%s", in.Namespace, in.Name)
 }
 
-// syncer returns the part that looks at repositories.
+// syncer returns the part that reads repositories.
 func (g gitting) syncer() (GitSyncer, error) {
 	if g.s.cfg.Git == nil {
 		return nil, notFound("this process looks at no repositories; ask a node")
@@ -211,7 +212,7 @@ func (g gitting) syncer() (GitSyncer, error) {
 	return g.s.cfg.Git(), nil
 }
 
-// begins checks that this node may look at a repository. It writes an audit row, because a look uses a
+// begins checks whether this node may read a repository. It writes an audit row, because reading uses a
 // secret.
 func (g gitting) begins(ctx context.Context, in *GitSourcePath) (GitSyncer, error) {
 	y, err := g.syncer()
@@ -233,7 +234,7 @@ func (g gitting) begins(ctx context.Context, in *GitSourcePath) (GitSyncer, erro
 	return y, recordAudit(ctx, g.s)
 }
 
-// looked is the answer after a look.
+// looked returns the answer after a repository was read.
 func looked(in *GitSourcePath, is *store.GitSource, out *gitsync.Outcome, err error) (*jsonOut[api.GitSync], error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -62,7 +62,7 @@ func (d drawings) workflowGrid(ctx context.Context, in *gridIn) (*jsonOut[api.Gr
 			Instant: instant(r.Instant()), StartedAt: instantOrNull(r.StartedAt), FinishedAt: instantOrNull(r.FinishedAt)}
 		glance, err := d.s.engine.Glance(ctx, r.ID)
 		if errors.Is(err, errkind.ErrDamaged) || errors.Is(err, errkind.ErrNotFound) {
-			// A run that is damaged, or was deleted meanwhile, does not hide the others.
+			// A run that is damaged or was deleted meanwhile must not hide the others.
 			col.Cells = packCells(len(g.Order()), func(int) byte { return absent })
 			continue
 		}
@@ -87,7 +87,7 @@ func stateNames() []string {
 type gridRows struct {
 	g       *dag.Graph
 	version int32
-	of      map[int32][]int32 // by version: for each row, the task of that version; -1: none
+	of      map[int32][]int32 // by version, for each row the task of that version; -1: none
 }
 
 func (r *gridRows) cells(glance *inspect.Glance) []byte {
@@ -105,7 +105,7 @@ func (r *gridRows) cells(glance *inspect.Glance) []byte {
 				tasks[t] = int32(found)
 			}
 		}
-		if glance.Row.Graph == nil { // the run has the graph of its version, not a graph of its own
+		if glance.Row.Graph == nil { // the run has the graph of its version, without additions
 			r.of[glance.Row.Version] = tasks
 		}
 	}
@@ -175,7 +175,7 @@ func (d drawings) runTimeline(ctx context.Context, in *RunPath) (*jsonOut[api.Ti
 	return &jsonOut[api.Timeline]{Body: out}, nil
 }
 
-// indexOf finds a text in a short list, and adds it if it is not there.
+// indexOf returns the index of a text in a short list. It appends a text that is missing.
 func indexOf(list *[]string, text string) int32 {
 	i := slices.Index(*list, text)
 	if i < 0 {

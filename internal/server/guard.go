@@ -10,11 +10,12 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// guard refuses requests of web pages of other sites. A page can make a browser send requests here, by name
-// (DNS rebinding) or across origins, but it cannot choose these headers.
+// guard refuses requests that come from web pages of other sites. Such a page can make a browser send
+// requests here, by a host name (DNS rebinding) or across origins. But it cannot choose the headers that
+// guard checks.
 type guard struct {
 	host string // the host of the listen address; "": only loopback
-	any  bool   // any host name is accepted, because callers must send a token, which a foreign page cannot
+	any  bool   // any host name is accepted, because callers must send a token, which a foreign page does not have
 }
 
 func newGuard(listen string) guard {
@@ -23,13 +24,13 @@ func newGuard(listen string) guard {
 		host = listen
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		host = "" // an address of all interfaces names no host
+		host = "" // an address of all interfaces is not the name of a host
 	}
 	return guard{host: strings.ToLower(host)}
 }
 
 // Guarded refuses requests of foreign web pages in front of next, as the server does for its own routes.
-// listen is the address of the server, anyHost is as in Config.
+// listen is the address of the server, and anyHost is as Config.AnyHost.
 func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	g := newGuard(listen)
 	g.any = anyHost
@@ -42,8 +43,9 @@ func Guarded(listen string, anyHost bool, next http.Handler) http.Handler {
 	})
 }
 
-// check accepts a signed call for any host. Its sender may use a tunnel or a proxy with another name, and a
-// web page could not sign it. Web pages have no use for webhooks, so the origin is checked as everywhere.
+// check accepts a signed call for any host. The sender of a signed call may use a tunnel or a proxy with
+// another name, and a web page could not sign the call. The origin is checked for signed calls, too, because
+// web pages have no use for webhooks.
 func (g guard) check(r *http.Request) *failure {
 	if !g.any && !g.ours(r.Host) && !strings.HasPrefix(r.URL.Path, hooksPath) {
 		return fail(http.StatusMisdirectedRequest, api.ProblemForeignHost, "this server does not answer for the host %q", r.Host)
@@ -61,7 +63,7 @@ func (g guard) check(r *http.Request) *failure {
 	return nil
 }
 
-// ours reports whether a Host header names this server.
+// ours reports whether a Host header contains a name of this server.
 func (g guard) ours(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

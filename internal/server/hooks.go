@@ -26,7 +26,7 @@ const hooksPath = api.Prefix + "/hooks/"
 // The results of a call to a webhook: outcomes in the metric, and codes in the log.
 const (
 	hookTaken    = "taken"
-	hookFiltered = "filtered" // the trigger refuses it
+	hookFiltered = "filtered" // the filter of the trigger rejects the event
 	hookUnknown  = "unknown"  // the webhook does not exist
 	hookNoSecret = "no_secret"
 	hookUnsigned = "unsigned"
@@ -35,14 +35,14 @@ const (
 	hookFailed   = "failed"
 )
 
-// callIn is a call in its original form: the filter may read any header and any query.
+// callIn is a call in its original form, because the filter may read any header and query parameter.
 type callIn struct {
 	TriggerPath
 	RawBody []byte `contentType:"application/octet-stream"`
 	call    trigger.Call
 }
 
-// Resolve reads the parts that huma does not read.
+// Resolve reads the parts of the request that huma does not read.
 func (in *callIn) Resolve(ctx huma.Context) []error {
 	header := http.Header{}
 	ctx.EachHeader(header.Add)
@@ -52,8 +52,8 @@ func (in *callIn) Resolve(ctx huma.Context) []error {
 }
 
 // queryOf reads a query as browsers do, so that a filter sees all parameters that the signature covers. A
-// semicolon is part of a value. Text that cannot be decoded counts as it is written, where url.ParseQuery
-// would drop the parameter.
+// semicolon is a part of a value. Text that cannot be decoded is used as it is written, whereas
+// url.ParseQuery would drop the parameter.
 func queryOf(raw string) url.Values {
 	q := url.Values{}
 	for part := range strings.SplitSeq(raw, "&") {
@@ -71,8 +71,8 @@ func decoded(s string) string {
 	return s
 }
 
-// callHook lets a webhook fire. A caller without a valid signature learns nothing: unknown, unsigned, late
-// and repeated calls get the same answer, and are counted.
+// callHook makes a webhook fire. A caller without a valid signature learns nothing: calls that are unsigned,
+// late or repeated, or that name no webhook, get the same answer. All of them are counted.
 func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, error) {
 	if err := s.hooks.enter("calls to webhooks are being looked at"); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Server) callHook(ctx context.Context, in *callIn) (*occurrenceOut, erro
 	}
 	in.call.Target = target
 	out, form, outcome, err := s.fireHook(ctx, in)
-	if !errkind.IsElsewhere(err) { // the node that answers counts the call
+	if !errkind.IsElsewhere(err) { // if another node answers, that node counts the call
 		s.metrics.hooks.WithLabelValues(outcome, form).Inc()
 	}
 	return out, err
@@ -99,7 +99,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 		if err != nil {
 			return nil, "", hookFailed, err
 		}
-		_, _ = madeKeys(ctx, s, &w, in.Trigger, now) // the work that a webhook would need
+		_, _ = madeKeys(ctx, s, &w, in.Trigger, now) // this takes the time that the call of an existing webhook would take
 		return nil, "", hookUnknown, refusedCall(trigger.Refuse(in.call, now))
 	}
 	if err != nil {
@@ -119,7 +119,9 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 	case err != nil:
 		return nil, o.Form, hookFailed, err
 	}
-	refusal := err // the call is remembered first, so that other unsigned values cannot make it fire later
+	// the call is remembered before it is refused, so that it cannot fire later with other values that are
+	// not signed
+	refusal := err
 	if weak := weakForms[o.Form]; weak != "" {
 		s.tellOnce(&w, &t, "webhook_signature_"+o.Form, "calls to this webhook are signed in an older form: "+weak, nil)
 	}
@@ -138,7 +140,7 @@ func (s *Server) fireHook(ctx context.Context, in *callIn) (out *occurrenceOut, 
 	return occurred(&w, &t, o.Key, done), o.Form, hookTaken, nil
 }
 
-// weakForms lists the older forms of signatures, with their weaknesses.
+// weakForms lists the older forms of signatures, with the weakness of each.
 var weakForms = map[string]string{
 	trigger.FormV1:  "v1 covers the body and the time only; sign with v3, or with Standard Webhooks",
 	trigger.FormV2:  "v2 covers neither the trigger nor the query; sign with v3, or with Standard Webhooks",
@@ -154,11 +156,11 @@ func refusedCall(cause error) error {
 
 const (
 	toldEvery = time.Hour
-	toldMax   = 1000 // triggers and reasons that are remembered
+	toldMax   = 1000 // number of triggers and reasons that are remembered
 )
 
-// tellOnce logs a message about a webhook at most once in an hour on this node, so that strangers cannot
-// fill the log.
+// tellOnce logs a message about a webhook at most once per hour on this node, so that strangers cannot fill
+// the log.
 func (s *Server) tellOnce(w *store.Workflow, t *store.Trigger, code, what string, err error) {
 	key := code + " " + fullName(w.Namespace, w.Name) + " " + t.Name
 	s.toldMu.Lock()
@@ -176,7 +178,7 @@ func (s *Server) tellOnce(w *store.Workflow, t *store.Trigger, code, what string
 // errNoSecret says that the secret of a webhook cannot be read.
 var errNoSecret = errors.New("the secret cannot be read")
 
-// verified returns the event of a genuine and accepted call.
+// verified returns the event of a call that is genuine and that the trigger accepts.
 func (s *Server) verified(ctx context.Context, w *store.Workflow, t *store.Trigger, call *trigger.Call) (trigger.Verified, error) {
 	none := trigger.Verified{}
 	decl, err := workflow.DecodeTrigger(t.Spec)

@@ -35,7 +35,7 @@ type hookSecretIn struct {
 	Body *api.RotateRequest
 }
 
-// rotateHookSecret makes the secret of a webhook, or the next one.
+// rotateHookSecret makes the first or the next secret of a webhook.
 func rotateHookSecret(ctx context.Context, s *Server, in *hookSecretIn) (*jsonOut[api.HookSecret], error) {
 	grace, err := graceOf(in.Body)
 	if err != nil {
@@ -74,7 +74,8 @@ func rotateHookSecret(ctx context.Context, s *Server, in *hookSecretIn) (*jsonOu
 	return &jsonOut[api.HookSecret]{Body: out}, nil
 }
 
-// hookGone reports whether a workflow is deleted, so that the secrets of its webhooks have no use.
+// hookGone returns a function that reports whether a workflow is deleted, so that the secrets of its webhooks
+// are not needed any more.
 func hookGone(ctx context.Context, s *Server) func(int64) (bool, error) {
 	return func(id int64) (bool, error) {
 		w, err := s.engine.WorkflowByID(ctx, dag.WorkflowID(id))

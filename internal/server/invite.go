@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// inviteLife and inviteMax bound the time for which an invitation is valid.
+	// inviteLife and inviteMax are the default and the longest time for which an invitation is valid.
 	inviteLife = time.Hour
 	inviteMax  = 7 * 24 * time.Hour
 	// invitePrefix begins the names of invitations. The worker's name and a random text follow.
@@ -35,7 +35,7 @@ func takenPrefix(name string) bool {
 	return strings.HasPrefix(name, invitePrefix) || strings.HasPrefix(name, auth.WorkerName("")) || strings.HasPrefix(name, store.NodeTokenPrefix)
 }
 
-// inviteWorker makes an invitation. Its maker needs what it would need for a token of a worker.
+// inviteWorker makes an invitation. Its caller needs the same rights as for a token of a worker.
 func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonOut[api.NewToken], error) {
 	if req.Kind != store.TokenInvite {
 		return nil, invalid("groups, slots and uses are those of an invitation; a token of the kind %s has none", req.Kind)
@@ -120,7 +120,7 @@ func invitation(ctx context.Context, req *api.TokenRequest, now dag.Micros) (t s
 	return t, nil
 }
 
-// checkInvite refuses what an invitation cannot have.
+// checkInvite returns an error for fields that an invitation cannot have.
 func checkInvite(req *api.TokenRequest) error {
 	name := strings.TrimSuffix(req.Name, "*")
 	switch {
@@ -148,7 +148,7 @@ func checkInvite(req *api.TokenRequest) error {
 	return nil
 }
 
-// nodeOf returns the name of the node whose certificate a row is, or "".
+// nodeOf returns the name of the worker or node whose certificate a row is, or "".
 func nodeOf(t *store.Token) string {
 	if name, ok := strings.CutPrefix(t.Name, store.NodeTokenPrefix); ok && t.Kind == store.TokenCertificate {
 		return name
@@ -156,9 +156,10 @@ func nodeOf(t *store.Token) string {
 	return ""
 }
 
-// endsWith returns the tokens that end with a token, in the same transaction. With the certificate of a
-// worker, all open invitations for its name end, and the invitation that it came from: its text may be on
-// the machine of the worker. A call that is cut off leaves all of them or none.
+// endsWith returns the tokens that end in the same transaction as a token. With the certificate of a worker,
+// all open invitations for the worker's name end. The invitation from which the certificate was made ends,
+// too, because its text may still be on the machine of the worker. If the call is cut off, either all of them
+// end or none.
 func endsWith(ctx context.Context, s *Server, id int64) (with []int64, err error) {
 	all, err := s.cfg.Tokens.TokenList(ctx)
 	if err != nil {
@@ -185,7 +186,7 @@ func endsWith(ctx context.Context, s *Server, id int64) (with []int64, err error
 	return with, nil
 }
 
-// withDetail gives a further change of a call an audit row with its own text.
+// withDetail gives a further change of the same call an audit row with its own text.
 func withDetail(ctx context.Context, detail string) context.Context {
 	row := store.AuditIn(ctx)
 	if row == nil {
@@ -251,8 +252,9 @@ type rotateAuthorityIn struct {
 	Now bool `query:"now" doc:"The old root ends at once, because its key may be known to others. Every worker has to join again."`
 }
 
-// replaceAuthority ends the old roots at once, and then all certificates and invitations of workers. A call
-// that is cut off between them leaves rows without use: no certificate of an old root counts any more.
+// replaceAuthority ends the old roots first, and then all certificates and invitations of workers. If the
+// call is cut off in between, the remaining rows have no effect, because no certificate of an old root is
+// valid any more.
 func replaceAuthority(ctx context.Context, s *Server) (*jsonOut[api.Authority], error) {
 	all, err := s.cfg.Tokens.TokenList(ctx)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// kindMembersMax bounds the names of members in one row of the list of kinds.
+// kindMembersMax bounds the names of members that one row of the list of kinds contains.
 const kindMembersMax = 50
 
 // listKinds lists the kinds of tasks that nodes and workers have. A kind exists as long as it has a member.
-// Each declaration of a kind has a row of its own.
+// Each declaration of a kind has its own row.
 func listKinds(ctx context.Context, s *Server) (*jsonOut[api.List[api.Kind]], error) {
 	members, err := traitsOf(ctx, s)
 	if err != nil {
@@ -58,7 +58,7 @@ func listKinds(ctx context.Context, s *Server) (*jsonOut[api.List[api.Kind]], er
 	return list(all, ""), nil
 }
 
-// comparePointers orders texts, of which nil is the empty one.
+// comparePointers orders texts. nil is equal to "".
 func comparePointers(a, b *string) int {
 	var x, y string
 	if a != nil {
@@ -70,13 +70,13 @@ func comparePointers(a, b *string) int {
 	return cmp.Compare(x, y)
 }
 
-// traitsOf returns the members with what they can run, by name.
+// traitsOf returns the members by name, with the kinds that they can run.
 func traitsOf(ctx context.Context, s *Server) (members []store.Member, err error) {
 	if s.cfg.Cluster == nil {
 		members = []store.Member{{Name: s.cfg.Node.Name, Slots: 1, Traits: s.engine.Traits()}}
 		if s.cfg.Workers != nil {
 			for _, m := range s.cfg.Workers() {
-				if m.Worker { // the list has this node, too
+				if m.Worker { // the list contains this node, too
 					members = append(members, m)
 				}
 			}

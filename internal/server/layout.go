@@ -24,7 +24,7 @@ import (
 // statesType names the packed form of the states of a run's tasks.
 const statesType = "application/vnd.skein.states"
 
-// Bounds of the packed drawings that are kept. One of 100,000 tasks has 2 MB.
+// Bounds of the cache of packed drawings. The drawing of 100,000 tasks has 2 MB.
 const (
 	layoutsMax     = 10_000
 	layoutBytesMax = 64 << 20
@@ -51,10 +51,10 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
 }
 
-// layouts keeps packed drawings by the content that they are made of, so that versions and runs with the same
-// tasks share one. A drawing as JSON is made for each answer.
+// layouts caches packed drawings by their content, so that versions and runs with the same tasks share one. A
+// drawing in JSON is made for each answer.
 type layouts struct {
-	busy chan struct{} // holds one token, so one drawing is made at a time
+	busy chan struct{} // holds one token, so that only one drawing is made at a time
 
 	kept *lru.Cache[[32]byte, []byte] // packed
 }
@@ -65,7 +65,7 @@ type drawing struct {
 	layout  *layout.Layout
 	packed  []byte
 	task    func(n int) (name, kind string)
-	members [][]int32       // by node: the tasks that it represents; nil: only its own task
+	members [][]int32       // by node: the tasks that it stands for; nil: each node is one task
 	changes []layout.Change // by node; nil: the graphs are not compared
 	edges   []layout.Change // by edge
 }
@@ -76,8 +76,8 @@ func newLayouts() *layouts {
 	return c
 }
 
-// packed returns the packed drawing of a key, and makes it if necessary. It returns an error only if ctx
-// ends.
+// packed returns the packed drawing of a key. If it is not in the cache, packed makes it. The only error is
+// the end of ctx.
 func (c *layouts) packed(ctx context.Context, key [32]byte, make func() *drawing) ([]byte, error) {
 	if b, ok := c.kept.Get(key); ok {
 		return b, nil
@@ -96,7 +96,7 @@ func (c *layouts) packed(ctx context.Context, key [32]byte, make func() *drawing
 	return d.packed, nil
 }
 
-// fresh makes a drawing. It returns an error only if ctx ends.
+// fresh makes a drawing. The only error is the end of ctx.
 func (c *layouts) fresh(ctx context.Context, make func() *drawing) (*drawing, error) {
 	select {
 	case <-ctx.Done():
@@ -113,11 +113,11 @@ func draw(g *dag.Graph) *drawing {
 	})
 }
 
-// drawnAs names the algorithm of drawings and their packed form. Change it with either, so that no browser
-// keeps an old drawing under the same ETag.
+// drawnAs names the algorithm of drawings and their packed form. It must change with either of them, so that
+// no browser keeps an old drawing under the same ETag.
 const drawnAs = "1"
 
-// keyOf returns the hash of everything that a drawing, or an answer with a graph, shows of the graph.
+// keyOf returns the hash of those parts of a graph that a drawing, or an answer with a graph, shows.
 func keyOf(g *dag.Graph) (key [32]byte) {
 	h := sha256.New()
 	b := []byte(drawnAs)
@@ -154,7 +154,7 @@ type runStatesIn struct {
 	Form
 }
 
-// Form is the parameter of a route that answers in JSON or in the packed form.
+// Form is the parameter of a route that answers either in JSON or in the packed form.
 type Form struct {
 	Accept      string `header:"Accept" doc:"The packed form if it is named, else JSON."`
 	IfNoneMatch string `header:"If-None-Match"`
@@ -216,10 +216,10 @@ func (d drawings) runStates(ctx context.Context, in *runStatesIn) (*streamOut, e
 	return in.answer(sum, statesType).send(packed, func() any { return out }), nil
 }
 
-// packStates writes the states of tasks, and fills in their spans:
+// packStates packs the states of tasks, and sets their spans in out:
 //
 //	"SKS1", u32 tasks, u8 names, then each name of a state with a NUL after it
-//	until all tasks are told: u8 state, an index into the names, and varint count
+//	until all tasks are listed: u8 state, an index into the names, and varint count
 //	to the end: varint number of a foreach task and varint count of the instances that follow
 func packStates(all []dag.TaskState, out *api.TaskStates, g *dag.Graph) []byte {
 	names := stateNames()
@@ -255,11 +255,11 @@ func instanceOf(g *dag.Graph, t int) dag.TaskID {
 // columnsAnswer is an answer in JSON or packed, and the tag of its content.
 type columnsAnswer struct {
 	tag    string
-	packed string // the media type of the packed answer; "": JSON
-	known  bool   // the client has this content
+	packed string // the media type of the packed answer; "": the answer is JSON
+	known  bool   // the client already has this content
 }
 
-// answer chooses the form that the client takes.
+// answer chooses the form that the client accepts.
 func (in *Form) answer(hash [32]byte, packedType string) columnsAnswer {
 	a := columnsAnswer{tag: hex.EncodeToString(hash[:12])}
 	if strings.Contains(in.Accept, packedType) {
@@ -282,15 +282,15 @@ func (a columnsAnswer) send(packed []byte, body func() any) *streamOut {
 			w.WriteHeader(http.StatusNotModified)
 		case a.packed != "":
 			h.Set("Content-Type", a.packed)
-			_, _ = w.Write(packed) // an error means that the client has gone
+			_, _ = w.Write(packed) // an error means that the client is gone
 		default:
 			h.Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(body()) // an error means that the client has gone
+			_ = json.NewEncoder(w).Encode(body()) // an error means that the client is gone
 		}
 	}}
 }
 
-// columns documents an operation that answers in JSON or packed.
+// columns documents an operation that answers either in JSON or in the packed form.
 func columns[T any](s *Server, op huma.Operation, packedType, doc string) huma.Operation {
 	op = streaming(op, packedType, doc)
 	schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")

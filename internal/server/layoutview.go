@@ -21,7 +21,7 @@ type View struct {
 	Against int32    `query:"against" minimum:"1" maximum:"2147483647" doc:"Also draw the tasks and edges that this version has and the drawn one lacks, and say what differs. Not with fold."`
 }
 
-// drawn is a graph to draw, together with what its drawing depends on.
+// drawn is a graph to draw, with the other data that its drawing depends on.
 type drawn struct {
 	graph    *dag.Graph
 	workflow *store.Workflow
@@ -41,7 +41,7 @@ func (d drawings) viewOf(ctx context.Context, g *drawn, v *View, in *Form) (*str
 	return d.layoutOf(ctx, g.graph, in)
 }
 
-// kept serves a drawing. Its packed form is kept under a key.
+// kept serves a drawing. It caches the packed form under a key.
 func (d drawings) kept(ctx context.Context, key [32]byte, in *Form, make func() *drawing) (*streamOut, error) {
 	a := in.answer(key, layout.MediaType)
 	if a.known {
@@ -120,7 +120,7 @@ func (d drawings) comparedOf(ctx context.Context, g *drawn, against int32, in *F
 	return d.kept(ctx, key, in, func() *drawing { return compared(g.graph, other, is, was) })
 }
 
-// taskForms is the written form of each task of a version, by its name.
+// taskForms returns the canonical text of each task of a version, by the task's name.
 func taskForms(ctx context.Context, s *Server, w *store.Workflow, version int32) (map[string][]byte, error) {
 	def, err := s.definition(ctx, w, version)
 	if err != nil {
@@ -135,7 +135,7 @@ func taskForms(ctx context.Context, s *Server, w *store.Workflow, version int32)
 	return forms, nil
 }
 
-// compared draws two graphs as one. A task of both has changed if its form, or its kind, is another one.
+// compared draws two graphs as one. A task of both graphs has changed if its text or its kind differs.
 func compared(newer, older *dag.Graph, is, was map[string][]byte) *drawing {
 	u := layout.Join(needsOf(newer), needsOf(older), nameFrom(newer), nameFrom(older))
 	task := func(n int) layout.Task {
@@ -164,7 +164,7 @@ func compared(newer, older *dag.Graph, is, was map[string][]byte) *drawing {
 
 var changeNames = [...]string{layout.Same: "same", layout.Added: "added", layout.Removed: "removed", layout.Changed: "changed"}
 
-// needsOf is the form of a graph that package layout takes.
+// needsOf returns a graph in the form for package layout.
 func needsOf(g *dag.Graph) *layout.Graph {
 	n := len(g.Order()) // without the instances of foreach tasks
 	out := &layout.Graph{Off: make([]int32, 1, n+1)}
@@ -188,7 +188,7 @@ func drawingOf(g *layout.Graph, kinds []string, task func(n int) layout.Task) *d
 	return d
 }
 
-// body is the drawing as JSON.
+// body returns the drawing in the form for JSON.
 func (d *drawing) body() *api.Layout {
 	n := d.graph.Len()
 	out := &api.Layout{Columns: d.layout.Columns, ColumnWidth: layout.ColumnWidth, RowHeight: layout.RowHeight,

@@ -20,20 +20,21 @@ import (
 const (
 	// indexesMax and indexBytesMax bound the indexes in memory.
 	indexesMax, indexBytesMax = 64, 32 << 20
-	// indexSoon is the largest part of a log, in bytes, that any request adds to the index. For a longer part, a
-	// request needs one of the searchesMax permits, and reads for at most indexTime. A request that has
-	// a permit gives indexAll.
+	// indexSoon is the largest part of a log, in bytes, that a request adds to the index without a permit. To
+	// add more, a request needs one of the searchesMax permits, and reads for at most indexTime. A request
+	// that has a permit passes indexAll.
 	indexSoon = 4 << 20
 	indexAll  = math.MaxInt64
 	indexTime = 10 * time.Second
-	// indexStored is the number of blocks that a stored index may lack: a reader describes them again.
+	// indexStored is the number of blocks that may be missing in a stored index, because a reader describes
+	// them again.
 	indexStored = 16
 	// marksMax and firstErrors bound the answer about an index. firstTime bounds the search for the errors.
 	marksMax, firstErrors = 512, 50
 	firstTime             = 2 * time.Second
 )
 
-// indexedLog is a LogReader that may have an index next to its log.
+// indexedLog is a LogReader of a log that may have an index next to it.
 type indexedLog interface {
 	Index() ([]byte, error)
 	PutIndex(records []byte) error
@@ -41,9 +42,9 @@ type indexedLog interface {
 
 // heldIndex is the index of a log in memory.
 type heldIndex struct {
-	turn   chan struct{} // cap 1: held by the request that uses the rest
+	turn   chan struct{} // capacity 1; the request that uses the other fields holds it
 	x      *logindex.Index
-	stored int // blocks that the stored index has
+	stored int // the number of blocks in the stored index
 }
 
 // logIndexes are the indexes of the logs that were read last.
@@ -51,15 +52,15 @@ type logIndexes = lru.Cache[store.LogID, *heldIndex]
 
 func newLogIndexes() *logIndexes { return lru.New[store.LogID, *heldIndex](indexesMax, indexBytesMax) }
 
-// indexed is what a request needs of an index.
+// indexed is the part of an index that a request uses.
 type indexed struct {
 	*logindex.Index
-	whole bool // it describes the log up to its present end
+	whole bool // whether it describes the log up to the log's present end
 }
 
-// withIndex calls a function with the index of the log, up to the present end, or up to a part of it if the
-// rest takes too long. Only the function may use the index. If there is no index, because a part of the log
-// is not kept, or more than soon bytes are not described, it returns false.
+// withIndex calls use with the index of the log. The index describes the log up to its present end, or up to
+// an earlier place if the rest would take too long. Only use may use it. withIndex returns false if there is
+// no index, because a part of the log is not kept or more than soon bytes are not described.
 func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) error) (bool, error) {
 	size, err := l.size()
 	if err != nil || l.reader == nil {
@@ -71,7 +72,7 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	}
 	h, there := l.s.indexes.Get(key)
 	if !there {
-		return false, nil // other requests use all of the room
+		return false, nil // other requests use the whole memory for indexes
 	}
 	select {
 	case h.turn <- struct{}{}:
@@ -90,7 +91,7 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	defer cancel()
 	if err := h.x.Extend(within, l.reader, size); err != nil && within.Err() == nil {
 		h.x = nil
-		if errors.Is(err, fs.ErrNotExist) { // a part was dropped in the meantime
+		if errors.Is(err, fs.ErrNotExist) { // a part of the log was dropped meanwhile
 			err = nil
 		}
 		return false, err
@@ -105,28 +106,28 @@ func (l *logOf) withIndex(ctx context.Context, soon int64, use func(indexed) err
 	return true, use(indexed{h.x, whole})
 }
 
-// read reads the stored index. It keeps the one in memory if that describes more of a log of this size.
+// read reads the stored index. It keeps the index in memory if that one describes more of a log of this size.
 func (h *heldIndex) read(r LogReader, size int64) {
 	var records []byte
 	if of, ok := r.(indexedLog); ok && size >= logindex.From {
-		records, _ = of.Index() // without it, the index is made from the log
+		records, _ = of.Index() // if there is none, the index is made from the log
 	}
-	x, _ := logindex.Read(records, size, r) // after an error it is empty
+	x, _ := logindex.Read(records, size, r) // after an error, x is empty
 	if h.stored = x.Done(); h.x == nil || h.x.Size() > size || h.x.Size() < x.Size() {
 		h.x = x
 	}
 }
 
-// store stores the index of a log that has ended, if the stored one lacks much.
+// store stores the index of a log that has ended, if the stored index lacks many blocks.
 func (h *heldIndex) store(r LogReader) {
 	of, ok := r.(indexedLog)
 	if ok && h.x.Size() >= logindex.From && h.x.Done() >= h.stored+indexStored {
-		_ = of.PutIndex(h.x.Records()) // the next reader makes it again
+		_ = of.PutIndex(h.x.Records()) // after an error, the next reader makes it again
 		h.stored = h.x.Done()
 	}
 }
 
-// errIndexing says that a log is too long to be described at once.
+// errIndexing is the error for a log that is too long to be described at once.
 func errIndexing(x *logindex.Index, size int64) error {
 	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "the lines of this log are being counted: %d of %d bytes; try again", x.Size(), size)
 	f.header.Set("Retry-After", "1")
@@ -175,7 +176,7 @@ func (l *logOf) place(ctx context.Context, in *logIn) (offset int64, err error) 
 	return offset, err
 }
 
-// after returns the offset after a number of line breaks, all of which are in the block at offset.
+// after returns the offset after a number of line breaks, which are all in the block at offset.
 func (l *logOf) after(offset, breaks int64) (int64, error) {
 	if breaks == 0 {
 		return offset, nil
@@ -193,8 +194,8 @@ func (l *logOf) after(offset, breaks int64) (int64, error) {
 	}
 }
 
-// lineOf returns the number of the line that has an offset. It returns 0 if the number takes long to count,
-// or is unknown: the bytes before the offset may not be kept, although the index describes them.
+// lineOf returns the number of the line that contains an offset. It returns 0 if counting takes too long, or
+// if the number is unknown because the bytes before the offset are not kept.
 func (l *logOf) lineOf(ctx context.Context, offset, soon int64) (line int64) {
 	if offset == 0 {
 		return 1
@@ -206,7 +207,7 @@ func (l *logOf) lineOf(ctx context.Context, offset, soon int64) (line int64) {
 		begin := offset / logindex.Block * logindex.Block
 		block := make([]byte, offset-begin)
 		if n, err := l.reader.ReadAt(block, begin); n < len(block) {
-			return err // the line stays unknown
+			return err // the number of the line stays unknown
 		}
 		line = x.Before(offset) + int64(bytes.Count(block, []byte{'\n'})) + 1
 		return nil

@@ -35,14 +35,15 @@ func (s logLevels) set(ctx context.Context, in *logLevelIn) (*jsonOut[api.LogLev
 		return nil, err
 	}
 	noteAudit(ctx, "", "level "+in.Body.Level)
-	if err := recordAudit(ctx, s.Server); err != nil { // first: a level that no row names would be worse
+	// the row comes first: it would be worse if a level had changed without a row
+	if err := recordAudit(ctx, s.Server); err != nil {
 		return nil, err
 	}
 	s.cfg.LogLevel.SetLevel(in.Body.Level, userOf(ctx))
 	return &jsonOut[api.LogLevel]{Body: api.LogLevel{Node: in.Name, Level: s.cfg.LogLevel.Level()}}, nil
 }
 
-// isNode returns nil if this process is the node of that name and has a log.
+// isNode returns nil if this process is the node with that name and has a log.
 func (s logLevels) isNode(ctx context.Context, name string) error {
 	if err := isSelf(ctx, s.Server, name, workerLevel(name)); err != nil || s.cfg.LogLevel != nil {
 		return err
@@ -50,7 +51,7 @@ func (s logLevels) isNode(ctx context.Context, name string) error {
 	return fail(http.StatusConflict, api.ProblemConflict, "node %s does not run now, so its log level cannot be changed", name)
 }
 
-// workerLevel says how the level of a worker is changed.
+// workerLevel returns an error that says how the level of a worker can be changed.
 func workerLevel(name string) error {
 	return fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: change log_level in its config file and send it HUP", name)
 }

@@ -22,13 +22,13 @@ import (
 // logPoll is the interval at which a growing log is read: files give no notice of their growth.
 const logPoll = 200 * time.Millisecond
 
-// logLook is the interval at which a node of a cluster checks whether an attempt has ended: it gets notices
-// only about runs that it owns.
+// logLook is the interval at which a node of a cluster checks whether an attempt has ended, because a node
+// gets notices only about the runs that it owns.
 const logLook = time.Second
 
 const (
-	// logLate is the time after the end of an attempt for which the log from another machine must not grow
-	// before it counts as complete. No row has its length, so only time can decide this.
+	// logLate is how long, after the end of an attempt, the log from another machine must stay the same
+	// before it counts as complete. No row contains its length, so only the time can tell.
 	logLate = time.Second
 	// logOld is the time after the end of an attempt after which its log counts as complete in any case.
 	logOld = 15 * time.Second
@@ -48,7 +48,7 @@ type logIn struct {
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
 
-// logOf is the log of one attempt while it is read.
+// logOf is the log of one attempt, for one reader.
 type logOf struct {
 	s       *Server
 	ref     LogRef
@@ -90,7 +90,7 @@ func (s *Server) getLog(ctx context.Context, in *logIn) (*streamOut, error) {
 		}
 		if err := l.send(r.Context(), w, in); err != nil {
 			s.log.Debug("log stream", "run", in.ID, "task", in.Task, "err", err)
-			panic(http.ErrAbortHandler) // so that the client notices that the log is not complete
+			panic(http.ErrAbortHandler) // closing the connection shows the client that the log is incomplete
 		}
 	}}, nil
 }
@@ -125,7 +125,7 @@ func (s *Server) findLog(ctx context.Context, in *logIn) (*logOf, error) {
 			}
 		}
 		if in.Follow {
-			ctx = store.Within(ctx, 0) // the reader lasts as long as the attempt
+			ctx = store.Within(ctx, 0) // the log is read as long as the attempt runs
 		}
 		return l, l.open(ctx)
 	case in.Follow && !l.settled:
@@ -146,7 +146,8 @@ func (l *logOf) look(ctx context.Context) (there bool, err error) {
 	if err != nil || !over {
 		return false, err
 	}
-	// The attempt may have begun and ended between the two reads. No attempt begins after this one.
+	// The attempt may have begun and ended between the two reads. If the task has ended, no further attempt
+	// begins.
 	there, err = l.attempt(ctx)
 	l.settled = err == nil && !there
 	return there, err
@@ -181,17 +182,17 @@ func (l *logOf) over(ctx context.Context) (bool, error) {
 	return err == nil && row.State.Terminal(), err
 }
 
-// comes reports whether a part of an ended attempt's log may still arrive from another machine.
+// comes reports whether more of the log of an ended attempt may arrive from another machine.
 func (l *logOf) comes() bool {
 	return l.ended && l.ref.Handler != l.s.engine.Handler().ID && time.Since(l.end.Time()) < logOld
 }
 
-// arrive returns when a log is complete, or ctx ends.
+// arrive returns when a log is complete, or when ctx ends.
 func (l *logOf) arrive(ctx context.Context) {
 	var last int64
 	for still := l.end.Time(); l.comes() && time.Since(still) < logLate; {
 		if err := l.open(ctx); err != nil {
-			return // the next read meets the same error
+			return // the next read will return the same error
 		}
 		if size, err := l.size(); err != nil {
 			return
@@ -206,7 +207,7 @@ func (l *logOf) arrive(ctx context.Context) {
 	}
 }
 
-// open opens the log. A missing log is empty so far.
+// open opens the log. A log that is missing is still empty.
 func (l *logOf) open(ctx context.Context) error {
 	if l.reader != nil {
 		return nil
@@ -224,7 +225,7 @@ func (l *logOf) open(ctx context.Context) error {
 
 func (l *logOf) close() {
 	if l.reader != nil {
-		_ = l.reader.Close() // the file was only read
+		_ = l.reader.Close() // the file was only read, so the error does not matter
 	}
 }
 
@@ -239,8 +240,8 @@ func (l *logOf) size() (int64, error) {
 	return n, nil
 }
 
-// first returns the offset of the first byte that a read from the offset at can return. The mark is not
-// counted.
+// first returns the offset of the first byte that a read from an offset can return. The mark for missing
+// bytes does not count.
 func (l *logOf) first(at int64) int64 {
 	if l.reader == nil {
 		return at
@@ -248,8 +249,8 @@ func (l *logOf) first(at int64) int64 {
 	return l.reader.First(at)
 }
 
-// mark replaces the last bytes of the part that is not kept, so that the following output keeps its
-// offsets.
+// mark returns the text that replaces the last bytes of the missing part, so that the output after it keeps
+// its offsets.
 func mark(first int64) string {
 	if first == 0 {
 		return ""
@@ -257,7 +258,7 @@ func mark(first int64) string {
 	return fmt.Sprintf("[skein: the first %d bytes of this log are not kept]\n", first)
 }
 
-// from returns the offset at which a read that asks for an offset can begin.
+// from returns the offset at which a read from an offset can begin.
 func (l *logOf) from(at int64) int64 {
 	if first := l.first(at); at < first {
 		return max(at, first-int64(len(mark(first))))
@@ -278,16 +279,17 @@ func (l *logOf) whole(w http.ResponseWriter, r *http.Request) {
 	if l.reader != nil {
 		at = l.reader
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // 1 GiB on a slow line
+	// one hour is enough for 1 GiB over a slow connection
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour))
 	http.ServeContent(&rangeWriter{ResponseWriter: w, r: r, size: size, of: "log"}, r, "", time.Time{}, io.NewSectionReader(at, 0, size))
 }
 
-// rangeWriter gives the refusal of a range the form of all refusals.
+// rangeWriter answers the refusal of a range in the form of all refusals.
 type rangeWriter struct {
 	http.ResponseWriter
 	r       *http.Request
 	size    int64
-	of      string // the name of the object that has this size
+	of      string // the name of the object that the range is of
 	refused bool
 }
 
@@ -312,7 +314,7 @@ type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// send writes the log from an offset on: the present content, or all output until the attempt ends.
+// send writes the log from an offset on: either the present content, or all output until the attempt ends.
 func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) error {
 	sub := l.s.engine.Watch(l.ref.Run)
 	defer sub.Close()
@@ -341,7 +343,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		defer ticker.Stop()
 		look = ticker.C
 	}
-	stale := true       // the attempt's state may have changed since it was read
+	stale := true       // whether the attempt's state may have changed since it was read
 	still := time.Now() // the time since which neither the state nor the log has changed
 	notices := sub.C
 	for {
@@ -355,7 +357,8 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 				still = time.Now()
 			}
 		}
-		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate) // l was settled before the last read, so no bytes follow
+		// if the log was settled before the last read, no bytes follow
+		over = over || l.settled || l.ended && (!l.comes() || time.Since(still) >= logLate)
 		was := at
 		if at, left, err = l.copy(ctx, out, at, left); err != nil {
 			return err
@@ -368,7 +371,7 @@ func (l *logOf) send(ctx context.Context, w http.ResponseWriter, in *logIn) erro
 		}
 		select {
 		case n, open := <-notices:
-			if !open { // the node stops; the present content is sent
+			if !open { // the node is stopping, so only the present content is sent
 				return nil
 			}
 			stale = stale || n.Lost || l.concerns(n.Records)
@@ -410,8 +413,8 @@ func (l *logOf) concerns(records []dag.Record) bool {
 	return false
 }
 
-// copy sends the log from an offset on, at most left bytes, and returns where to continue. Bytes that are
-// dropped while they are read are skipped, so each turn makes progress.
+// copy sends at most left bytes of the log from an offset on, and returns where to continue. It skips bytes
+// that are dropped while it reads, so each call makes progress.
 func (l *logOf) copy(ctx context.Context, out *streamWriter, at, left int64) (next, rest int64, err error) {
 	if err := l.open(ctx); err != nil {
 		return at, left, err

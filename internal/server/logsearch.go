@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// searchesMax bounds the searches that read logs at a time, because each takes a core.
+	// searchesMax bounds the concurrent searches that read logs, because each uses one core.
 	searchesMax = 2
-	// searchBytes and searchTime bound the part of a log that one search reads. The next one continues.
+	// searchBytes and searchTime bound the part of a log that one search reads. The next search continues
+	// after it.
 	searchBytes = 2 << 30
 	searchTime  = 10 * time.Second
 )
@@ -32,7 +33,7 @@ const searchType = "application/x-ndjson"
 
 const searchDoc = "A JSON object a line: {hit: {line, offset, text, at, length}} for each line that fits, {progress: {bytes, of, hits}} now and then, and {end: {bytes, hits, more, lines, next}}. Without an end the search was cut off. A search reads for at most 10 s, and up to the present end of the log: with a next, continue with after."
 
-// LineQuery describes the lines that a search wants.
+// LineQuery describes the lines that a search must find.
 type LineQuery struct {
 	Text  string `query:"q" maxLength:"256" doc:"A text that the line contains. Optional if level is set."`
 	Re    bool   `query:"re" doc:"q is a regular expression, in Go's syntax. It is compared with the first 64 KiB of a line."`
@@ -70,10 +71,10 @@ type searchIn struct {
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
 
-// logSearch looks through whole logs.
+// logSearch searches whole logs.
 type logSearch struct{ s *Server }
 
-// find sends each line that fits, as soon as it is found.
+// find sends each line that matches as soon as it is found.
 func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 	q, err := in.query()
 	if err != nil {
@@ -94,7 +95,7 @@ func (f logSearch) find(ctx context.Context, in *searchIn) (*streamOut, error) {
 		r, w := humago.Unwrap(hc)
 		if err := l.search(r.Context(), newStreamWriter(w), in, q); err != nil {
 			s.log.Debug("log search", "run", in.ID, "task", in.Task, "err", err)
-			panic(http.ErrAbortHandler) // so that the client sees that the stream is incomplete
+			panic(http.ErrAbortHandler) // closing the connection shows the client that the stream is incomplete
 		}
 	}}, nil
 }
@@ -132,7 +133,7 @@ func (l *logOf) search(ctx context.Context, out *streamWriter, in *searchIn, q l
 		Lines: someOrNull(p.lines, p.lines > 0 && !more), Next: someOrNull(p.next, more)}})
 }
 
-// partSearch is a search through a part of a log.
+// partSearch is a search in a part of a log.
 type partSearch struct {
 	query    logscan.Query
 	from     int64
@@ -143,8 +144,8 @@ type partSearch struct {
 	hit      func(*logscan.Hit) error
 	progress func(at int64) error
 
-	next  int64 // where to continue; size: nowhere
-	lines int64 // of the log; 0: unknown
+	next  int64 // the offset at which to continue; size: the end
+	lines int64 // the number of lines of the log; 0: unknown
 	read  int64
 }
 
@@ -160,7 +161,7 @@ func (l *logOf) part(ctx context.Context, p *partSearch) error {
 			return read >= p.bytes || time.Now().After(p.until)
 		}}
 	if p.query.Level != logindex.Plain && p.size >= logindex.From {
-		_, _ = l.withIndex(ctx, indexAll, func(x indexed) error { // without it, all is read
+		_, _ = l.withIndex(ctx, indexAll, func(x indexed) error { // without an index, the whole part is read
 			s.Blocks = x.Blocks()
 			if x.whole {
 				p.lines = x.Totals().Lines

@@ -37,7 +37,7 @@ func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error)
 }
 
 // markOutputs checks the outputs of a mark against the task's declaration, as at the end of an attempt,
-// because other tasks rely on it.
+// because other tasks rely on the declaration.
 func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error) {
 	types, err := s.outputTypes(ctx, in)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error
 	return out, nil
 }
 
-// outputTypes returns the declared outputs of a task. It returns nil if there is none to check. If the task
-// does not exist, the owner of the run gives the better error.
+// outputTypes returns the declared outputs of a task, or nil if there is nothing to check. It also returns
+// nil if the task does not exist, because the owner of the run gives a better error.
 func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]string, error) {
 	id, err := in.run()
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Body.Outputs)+len(in.Body.Texts) == 0 { // a repeated mark changes nothing
+	if len(in.Body.Outputs)+len(in.Body.Texts) == 0 { // the same mark was made before, and changes nothing
 		if v, err := s.engine.Task(ctx, id, in.Task); err == nil && v.State == dag.Succeeded {
 			return nil, nil
 		}
@@ -106,7 +106,7 @@ func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]st
 	return types, nil
 }
 
-// gives reports whether a mark has an output of that name.
+// gives reports whether a mark contains an output with that name.
 func gives(req *api.MarkRequest, name string) bool {
 	_, value := req.Outputs[name]
 	_, text := req.Texts[name]

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/metric"
 )
 
-// metrics has a registry of its own, so that two servers in one process do not conflict.
+// metrics has its own registry, so that two servers in one process do not conflict.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -46,7 +46,8 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// request counts a request. The route is the pattern and not the path, so the number of values is bounded.
+// request counts a request. It uses the pattern of the route and not the path, so that the number of label
+// values is bounded.
 func (m *metrics) request(r *http.Request, status int, took time.Duration) {
 	route := strings.ReplaceAll(r.Pattern, "/api/v1", "")
 	if route == "" {

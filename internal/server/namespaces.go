@@ -63,7 +63,7 @@ func (n spaces) list(ctx context.Context, in *listNamespacesIn) (*jsonOut[api.Li
 func (n spaces) next(ctx context.Context, after, only string, rows []store.Namespace) (name string, err error) {
 	q := store.WorkflowQuery{Namespace: only, Limit: 1}
 	if after != "" {
-		q.After = after + "/~" // after all its workflows
+		q.After = after + "/~" // this is after all workflows of the namespace
 	}
 	found, err := n.s.engine.Workflows(ctx, q)
 	if err != nil {
@@ -88,11 +88,11 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 type namespaceUse struct {
 	runs   map[string]store.NamespaceUse
 	stocks map[string]store.NamespaceStock
-	tokens []store.Token // nil: no namespace has a quota of tokens
+	tokens []store.Token // nil: no namespace has a quota for tokens
 	now    dag.Micros
 }
 
-// used reads how many runs, tokens and bytes the namespaces of rows use at present.
+// used reads what the namespaces of rows use at present: their runs, tokens and bytes.
 func (n spaces) used(ctx context.Context, rows []store.Namespace) (use namespaceUse, err error) {
 	of := engine.NamespacesOf(n.s.engine)
 	if use.runs, err = of.Uses(ctx); err != nil {
@@ -129,7 +129,7 @@ func (u *namespaceUse) shown(name string, rows []store.Namespace) api.Namespace 
 	return out
 }
 
-// quotaPair is a quota in the interface and in the store.
+// quotaPair is a quota in the form of the API and in the form of the store.
 type quotaPair struct {
 	shown **int64
 	kept  *int64
@@ -188,7 +188,7 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 	return &jsonOut[api.Namespace]{Body: use.shown(is.Name, []store.Namespace{is})}, nil
 }
 
-// overQuota returns the problem of a call that would use more than a quota. now is the time of the node.
+// overQuota returns the problem of a call that would exceed a quota. now is the time of the node.
 func overQuota(over *store.QuotaError, cause error, now time.Time) *failure {
 	status := http.StatusTooManyRequests
 	switch over.Quota {

@@ -33,8 +33,9 @@ type upcoming struct {
 	next  time.Time
 }
 
-// upcomingOf begins after from. If from is 0, it begins after the last decided instant, or after now if the
-// trigger is paused. It returns nil if the trigger has no instants that follow from the clock.
+// upcomingOf returns the coming instants of a trigger after from. If from is 0, it begins after the last
+// decided instant or, if the trigger is paused, after now. It returns nil if the instants of the trigger do
+// not follow from the clock.
 func upcomingOf(w *store.Workflow, t *store.Trigger, from, now dag.Micros) (*upcoming, error) {
 	u := &upcoming{w: w, t: t, left: -1}
 	var err error
@@ -125,7 +126,7 @@ type allNextIn struct {
 	Include []string `query:"include" maxItems:"1" enum:"deadlines" doc:"deadlines: with the first deadline of each instant."`
 }
 
-// nextOfAll includes only active triggers, because the others do not fire.
+// nextOfAll returns the next instants of active triggers, because other triggers do not fire.
 func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.NextFires], error) {
 	from, err := instantOf("from", in.From)
 	if err != nil {
@@ -157,7 +158,8 @@ func (s *Server) nextOfAll(ctx context.Context, in *allNextIn) (*jsonOut[api.Nex
 	return out, err
 }
 
-// soonestOfAll uses the index of next instants, so its cost does not depend on the number of triggers.
+// soonestOfAll returns the triggers that fire first. It reads the index of next instants, so its cost does
+// not depend on the number of triggers.
 func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, error) {
 	names, n := s.workflowNames(), in.N
 	for limit := 2 * n; ; limit *= 4 {
@@ -167,7 +169,7 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 		}
 		rows := make([]dueRow, 0, n)
 		for i := 0; i < len(page) && len(rows) < n; i++ {
-			if !isSchedule(&page[i]) { // a sensor with a pending start
+			if !isSchedule(&page[i]) { // a trigger that is no schedule, with a pending start
 				continue
 			}
 			w, err := names.get(ctx, page[i].Workflow)
@@ -185,8 +187,8 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 	}
 }
 
-// soonestOf reads the triggers of a namespace or a workflow, or all of them from an instant that the index
-// does not cover.
+// soonestOf reads the triggers of a namespace or a workflow. It reads all triggers if the instants begin at a
+// time that the index does not cover.
 func (s *Server) soonestOf(ctx context.Context, in *allNextIn, from dag.Micros) ([]dueRow, error) {
 	var rows []dueRow
 	more, err := s.scan(ctx, &in.TriggerFilter, store.TriggerQuery{State: store.TriggerActive, Limit: scanPage}, func(w *store.Workflow, t *store.Trigger) (bool, error) {
@@ -215,7 +217,7 @@ type dueRow struct {
 	t store.Trigger
 }
 
-// soonest keeps the n triggers that fire first, because the first n instants belong to them.
+// soonest keeps the n triggers that fire first. The first n instants all belong to these triggers.
 func soonest(rows []dueRow, n int) []dueRow {
 	slices.SortStableFunc(rows, func(a, b dueRow) int { return cmp.Compare(a.t.Next, b.t.Next) })
 	for i := n; i < len(rows); i++ {

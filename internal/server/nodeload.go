@@ -37,8 +37,8 @@ func (s nodeLoads) get(ctx context.Context, in *nodeLoadIn) (*jsonOut[api.NodeLo
 	return &jsonOut[api.NodeLoads]{Body: out}, nil
 }
 
-// isSelf returns nil if this process is the node of that name. Another node of the cluster answers for
-// itself. worker is the error for a worker.
+// isSelf returns nil if this process is the node with that name, because each node of a cluster answers only
+// for itself. worker is the error for the name of a worker.
 func isSelf(ctx context.Context, s *Server, name string, worker error) error {
 	if s.cfg.Cluster == nil {
 		switch {

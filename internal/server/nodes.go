@@ -17,20 +17,20 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Cluster is the interface of a server to the cluster of its node.
+// Cluster is what a server needs of the cluster of its node.
 type Cluster interface {
 	Members(ctx context.Context) ([]store.Member, []store.ShardRow, error)
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	Order(ctx context.Context, o store.Order, stand bool) (bool, error)
 	Orders(ctx context.Context) ([]store.Order, error)
 	Clock(ctx context.Context) (dag.Micros, error)
-	// Submit starts a run on a shard that another node owns, or none.
+	// Submit starts a run on a shard that another node owns, or that no node owns.
 	Submit(ctx context.Context, s dag.ShardID, sub engine.Submission) (engine.Accepted, error)
 	// Wake makes this node read the members at once.
 	Wake()
 }
 
-// roll holds the members, read at one moment.
+// roll holds the members, as of one read.
 type roll struct {
 	now     dag.Micros
 	members []store.Member
@@ -44,7 +44,7 @@ func (s *Server) roll(ctx context.Context) (r roll, err error) {
 	return r, unread(err)
 }
 
-// unread gives an error of the store the kind "unavailable".
+// unread gives the kind "unavailable" to an error of the store.
 func unread(err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +63,7 @@ func (r *roll) named(name string) *store.Member {
 	return nil
 }
 
-// nameOf is the name of a member. It returns "" if no member has that handler.
+// nameOf returns the name of a member, or "" if no member has that handler.
 func (r *roll) nameOf(h dag.HandlerID) string {
 	for i := range r.members {
 		if r.members[i].Handler == h {
@@ -86,7 +86,7 @@ func (s *Server) rolesOf(m *store.Member) []string {
 
 func (s *Server) roles() []string { return append([]string{}, s.cfg.Node.Roles...) }
 
-// alone returns the only node.
+// alone returns this node, which is the only one.
 func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	info, err := s.engine.Info(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Server) alone(ctx context.Context) (api.Node, error) {
 	return n, nil
 }
 
-// memberOf returns a member of the cluster. This node is shown in its present state.
+// memberOf shows a member of the cluster. For this node, it shows the present state.
 func (s *Server) memberOf(r *roll, m *store.Member) api.Node {
 	seen := instant(m.Seen)
 	n := api.Node{Name: m.Name, Handler: store.PublicID(m.UUID), State: stateOf(m), Cordoned: m.Cordoned, Stopped: m.Stopped, Version: m.Version,
@@ -151,8 +151,8 @@ func resources(total, used dag.Need) api.Resources {
 // stateFull is the state of a node or worker whose disk is too full for attempts.
 const stateFull = "full"
 
-// state is the state of this node: leaving while it waits for running attempts, otherwise the state of the
-// engine.
+// state returns the state of this node: leaving while the node waits for running attempts, otherwise the
+// state of the engine.
 func (s *Server) state() string {
 	state := s.engine.State()
 	if state == engine.StateRunning && s.cfg.Leaving != nil && s.cfg.Leaving() {
@@ -217,7 +217,7 @@ func nodeWithWorkers(ctx context.Context, s *Server) ([]api.Node, error) {
 	return nodes, nil
 }
 
-// worksHere reports whether a worker of that name is attached to this node, which is alone.
+// worksHere reports whether a worker with that name is attached to this node, which is alone.
 func worksHere(s *Server, name string) bool {
 	return s.cfg.Workers != nil && slices.ContainsFunc(s.cfg.Workers(), func(m store.Member) bool { return m.Worker && m.Name == name })
 }
@@ -257,7 +257,7 @@ func (s *Server) node(ctx context.Context, name string) (api.Node, error) {
 
 func noNode(name string) error { return notFound("there is no node %s", name) }
 
-// clustered refuses calls that need a cluster.
+// clustered returns an error for a call that needs a cluster, if there is none.
 func (s *Server) clustered(what string) error {
 	if s.cfg.Cluster == nil {
 		return fail(http.StatusConflict, api.ProblemConflict, "this node is alone: %s", what)
@@ -265,7 +265,7 @@ func (s *Server) clustered(what string) error {
 	return nil
 }
 
-// aloneRefuses says why a node that is alone takes no order for itself or for one of its workers.
+// aloneRefuses says why a node that is alone accepts no order for itself or for one of its workers.
 func aloneRefuses(name string, worker bool) string {
 	if worker {
 		return "this node is alone, and keeps no orders to its workers; to end worker " + name + ", stop its process, and its running attempts finish"
@@ -273,8 +273,8 @@ func aloneRefuses(name string, worker bool) string {
 	return "this node is alone: no other node can take its shards; to end the node, stop its process, and its running attempts finish"
 }
 
-// ordersNode sets or withdraws an order for a node. The node that gets the request stores it, and the nodes
-// follow the rows.
+// ordersNode sets or withdraws an order for a node. The node that gets the request only stores the order, and
+// all nodes obey the stored orders.
 func (s *Server) ordersNode(what string, stand bool) func(context.Context, *nodeIn) (*jsonOut[api.Node], error) {
 	return func(ctx context.Context, in *nodeIn) (*jsonOut[api.Node], error) {
 		if s.cfg.Cluster == nil {
@@ -295,7 +295,7 @@ func (s *Server) ordersNode(what string, stand bool) func(context.Context, *node
 	}
 }
 
-// absent returns a node that is not present and whose order was withdrawn.
+// absent shows a node that is not present and whose order was withdrawn.
 func (s *Server) absent(name string) api.Node {
 	return api.Node{Name: name, State: "absent", Roles: []string{}, Groups: []string{}, Labels: map[string]string{}, Shards: api.Shards{List: []int32{}, Moved: []int32{}, Costs: []api.ShardCost{}, Shifted: []api.ShardShift{}}}
 }
@@ -345,7 +345,7 @@ func (s *Server) moveWorkflow(ctx context.Context, in *moveWorkflowIn) (*jsonOut
 	return s.move(ctx, w.Shard, in.Body.Node)
 }
 
-// nowhere is the target that withdraws a move by hand.
+// nowhere is the target that withdraws a move.
 const nowhere = "-"
 
 func (s *Server) move(ctx context.Context, id dag.ShardID, node string) (*jsonOut[api.Shard], error) {
@@ -426,7 +426,7 @@ func (s *Server) stopScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[a
 	return s.getScheduler(ctx, nil)
 }
 
-// startScheduler withdraws all stops, if it is called for the whole cluster.
+// startScheduler starts the scheduler on one node. For the whole cluster, it withdraws all stop orders.
 func (s *Server) startScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[api.Scheduler], error) {
 	if err := s.clustered("its scheduler starts with its process"); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	problem := &huma.Response{Description: "What is wrong, and what would be right.",
 		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: reg.Schema(reflect.TypeFor[api.Problem](), true, "Problem")}}}
 	apply := reg.Schema(reflect.TypeFor[api.ApplyRequest](), true, "ApplyRequest")
-	_ = reg.Schema(reflect.TypeFor[api.Change](), true, "Change") // the data of an event
+	_ = reg.Schema(reflect.TypeFor[api.Change](), true, "Change") // this registers the schema of the data of an event
 	for _, item := range o.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
 			if op == nil {
@@ -88,12 +88,13 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 		}
 	}
 	for name, schema := range reg.Map() {
-		// Fields may be added to answers. Requests stay strict, so that a misspelled field is reported.
+		// Later versions may add fields to answers, so answers allow unknown fields. Requests stay strict, so
+		// that a misspelled field is reported.
 		if !strings.HasSuffix(name, "Request") && schema.AdditionalProperties == false {
 			schema.AdditionalProperties = nil
 		}
 		for _, p := range schema.Properties {
-			if p.Nullable && len(p.Enum) > 0 { // the list of values does not contain null
+			if p.Nullable && len(p.Enum) > 0 { // huma does not list null among the values
 				p.Enum = append(p.Enum, nil)
 			}
 		}
@@ -108,7 +109,7 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 		orNull(reg.Map()[name].Properties, "resolved")
 		orNull(reg.Map()[name].Properties, "silence")
 	}
-	delete(reg.Map(), "ErrorModel") // the model of huma, which is never sent
+	delete(reg.Map(), "ErrorModel") // this model of huma is never sent
 	delete(reg.Map(), "ErrorDetail")
 	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
 		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
@@ -151,7 +152,7 @@ func docsPage(doc []byte) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
-		_, _ = io.WriteString(w, page) // an error means that the client has gone
+		_, _ = io.WriteString(w, page) // an error means that the client is gone
 	}), nil
 }
 

@@ -14,8 +14,8 @@ type Page struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
-// list returns a page. An empty next means that it is the last one. Cursors are opaque, so that their
-// content may change.
+// list returns a page of a list. An empty next means that the page is the last one. Clients must treat
+// cursors as opaque, so that their content may change.
 func list[T any](items []T, next string) *jsonOut[api.List[T]] {
 	if items == nil {
 		items = []T{}
@@ -34,13 +34,13 @@ const answerRoom = answerBytesMax - 64<<10
 // sizeOf returns the number of bytes of an item in an answer.
 func sizeOf(item any) int {
 	b, err := json.Marshal(item)
-	if err != nil { // the encoding of the answer reports the error
+	if err != nil { // if the item cannot be encoded, the encoding of the answer reports the error
 		return 0
 	}
 	return len(b) + len(",")
 }
 
-// fit ends a page before the answer becomes too large, but not before its first item.
+// fit cuts a page before the answer becomes too large, but keeps at least one item.
 func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 	bytes := 0
 	for i := range items {
@@ -52,8 +52,8 @@ func fit[T any](items []T, size func(*T) int) (page []T, cut bool) {
 }
 
 // cut shortens a page that was read with one row more than its limit. more reports whether there may be a
-// next page. That is so if the store returned more rows than the limit, or pageMax rows, which is the most
-// that it returns.
+// next page. There may be one if the store returned more rows than the limit, or pageMax rows, the largest
+// number that it returns.
 func cut[T any](rows []T, limit int) (page []T, more bool) {
 	if len(rows) > limit {
 		return rows[:limit], true
@@ -70,7 +70,7 @@ func (p *Page) after() (string, error) {
 	return string(b), nil
 }
 
-// afterInt reads a cursor that holds a number. Without a cursor it returns 0.
+// afterInt reads a cursor that contains a number. Without a cursor it returns 0.
 func (p *Page) afterInt() (int64, error) {
 	text, err := p.after()
 	if err != nil || text == "" {

@@ -132,7 +132,7 @@ func (h humans) listUsers(ctx context.Context, in *Page) (*jsonOut[api.List[api.
 	return list(items, next), nil
 }
 
-// isHuman reports whether these routes handle a principal.
+// isHuman reports whether these routes manage a principal.
 func isHuman(p *store.Principal) bool {
 	return p.Kind == store.PrincipalUser || p.Kind == store.PrincipalService
 }
@@ -217,7 +217,7 @@ func (h humans) granted(ctx context.Context, r *api.RoleRef) (people.Grant, erro
 	return g, nil
 }
 
-// setPasswordIn knows the address of its caller, because wrong passwords are counted.
+// setPasswordIn contains the address of its caller, because wrong passwords are counted by address.
 type setPasswordIn struct {
 	UserPath
 	Body api.PasswordRequest
@@ -243,18 +243,18 @@ func (h humans) setPassword(ctx context.Context, in *setPasswordIn) (*struct{}, 
 	}
 	p, err := people.Find(&all, in.Name)
 	if t, held := auth.Holder(ctx); err == nil && held && t.Principal == p.ID && p.Kind == store.PrincipalUser {
-		if source := people.SourceOf(&all, p.ID); source != "" { // the user has no password that could be right
+		if source := people.SourceOf(&all, p.ID); source != "" { // this user has no password here
 			return nil, fail(http.StatusConflict, api.ProblemConflict, "%s signs in by %s and has no password here", p.Name, source)
 		}
 		if _, err := h.passwords.Verify(ctx, p.Name, in.Body.Old, in.from); err != nil {
 			return nil, refusedChange(err)
 		}
 		_, now := auth.Rights(ctx)
-		c := people.Caller{Name: userOf(ctx), Rights: everyRight(), Now: now} // the old password is sufficient proof
+		c := people.Caller{Name: userOf(ctx), Rights: everyRight(), Now: now} // the old password is the proof, so no right is needed
 		return nil, refusedChange(h.registry.SetPassword(ctx, c, in.Name, in.Body.Password))
 	}
 	if refused := may(ctx, access.UserWrite, access.Everywhere); refused != nil {
-		return nil, refused // a caller without the right does not learn which names exist
+		return nil, refused // a caller without the right must not learn which names exist
 	}
 	if err != nil {
 		return nil, refusedChange(err)
@@ -345,7 +345,7 @@ func (h humans) listBindings(ctx context.Context, in *listBindingsIn) (*jsonOut[
 	for i := range all.Principals {
 		names[all.Principals[i].ID] = all.Principals[i].Name
 	}
-	only, _ := access.Name(in.User) // an invalid name finds nothing
+	only, _ := access.Name(in.User) // an invalid name matches nothing
 	items, next := []api.Binding{}, ""
 	var last store.Binding
 	for _, b := range all.Bindings {
@@ -361,7 +361,7 @@ func (h humans) listBindings(ctx context.Context, in *listBindingsIn) (*jsonOut[
 	return list(items, next), nil
 }
 
-// bindingCursor reads the binding after which a page begins.
+// bindingCursor reads the cursor of a page: the binding after which the page begins.
 func bindingCursor(text string) (b store.Binding, err error) {
 	if text == "" {
 		return b, nil
@@ -409,7 +409,7 @@ func (h humans) grant(ctx context.Context, in *grantIn) (*jsonOut[api.Binding], 
 	if err != nil {
 		return nil, refusedChange(err)
 	}
-	role, _ := access.Name(g.Role) // the role was just granted
+	role, _ := access.Name(g.Role) // the role was just granted, so its name is valid
 	for i := range all.Bindings {
 		if b := &all.Bindings[i]; b.Subject == p.ID && b.Role == role && b.Namespace == ns {
 			return &jsonOut[api.Binding]{Body: bindingShown(p.Name, b)}, nil
@@ -432,7 +432,7 @@ func (h humans) revoke(ctx context.Context, in *bindingPath) (*struct{}, error) 
 func everyRight() *access.Principal {
 	role, _ := access.BuiltinRole("cluster")
 	p, err := access.NewPrincipal(access.User, "", []access.Binding{{Role: role, Namespace: access.Everywhere}}, access.Whole())
-	if err != nil { // one binding is within every bound
+	if err != nil { // one binding cannot exceed a bound
 		panic(err)
 	}
 	return p

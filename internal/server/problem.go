@@ -25,12 +25,12 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// kinds maps the kind of an error to a status and a problem. The first match counts.
+// kinds maps kinds of errors to a status and a problem. The first kind that matches is used.
 var kinds = []struct {
 	err        error
 	status     int
 	problem    string
-	retryAfter int // in seconds; 0: a repeated request would fail, too
+	retryAfter int // in seconds; 0: a repeated request would also fail
 }{
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{errkind.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
@@ -67,7 +67,7 @@ func invalid(format string, args ...any) *failure {
 	return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, format, args...)
 }
 
-// isNotFound reports whether an error is one that notFound made.
+// isNotFound reports whether an error was made by notFound.
 func isNotFound(err error) bool {
 	var f *failure
 	return errors.As(err, &f) && f.Status == http.StatusNotFound
@@ -90,7 +90,7 @@ func internal() *failure {
 func (f *failure) GetStatus() int          { return f.Status }
 func (f *failure) GetHeaders() http.Header { return f.header }
 
-// ContentType is that of RFC 9457, whatever the client accepts.
+// ContentType returns that of RFC 9457, whatever the client accepts.
 func (f *failure) ContentType(string) string { return "application/problem+json" }
 
 // Error returns the sentence.
@@ -102,14 +102,14 @@ func (f *failure) write(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	f.Instance = r.URL.Path
 	w.WriteHeader(f.Status)
-	_ = json.NewEncoder(w).Encode(f.Problem) // an error means that the client has gone
+	_ = json.NewEncoder(w).Encode(f.Problem) // an error means that the client is gone
 }
 
-// headerElsewhere is the header that names a node which can answer the request instead of this one: see
-// package peer.
+// headerElsewhere is the header with the node that can answer the request in place of this one: see package
+// peer.
 const headerElsewhere = "X-Skein-Elsewhere"
 
-// elsewhere marks an answer that must come from the owner of a shard.
+// elsewhere marks a request that the owner of a shard must answer.
 func (f *failure) elsewhere(err error) {
 	var e *errkind.Elsewhere
 	if errors.As(err, &e) {
@@ -117,7 +117,7 @@ func (f *failure) elsewhere(err error) {
 	}
 }
 
-// level is the log level of a failure. A request that another node answers is no failure.
+// level returns the log level of a failure. A request that another node answers is not a failure.
 func (f *failure) level() slog.Level {
 	if f.header.Get(headerElsewhere) != "" {
 		return slog.LevelDebug
@@ -145,7 +145,7 @@ func askThere(h dag.HandlerID) error {
 	return f
 }
 
-// failed returns the problem of any error.
+// failed converts any error to a problem.
 func failed(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -175,7 +175,8 @@ func failed(err error) *failure {
 	return f
 }
 
-// precondition is failed for a request with If-Match. A conflict then means another revision.
+// precondition is like failed, for a request that may have If-Match. With If-Match, a conflict means that the
+// revision is another one.
 func precondition(err error, ifMatch bool) error {
 	if err == nil || !ifMatch || !errors.Is(err, errkind.ErrConflict) {
 		return err
@@ -200,15 +201,15 @@ func fileErrors(faults workflow.Errors) []api.FileError {
 	return out
 }
 
-// statusProblems maps the statuses of huma's own refusals to their types.
+// statusProblems maps the statuses of huma's own refusals to problem types.
 var statusProblems = map[int]string{
 	http.StatusBadRequest: api.ProblemInvalid, http.StatusUnprocessableEntity: api.ProblemInvalid,
 	http.StatusNotFound: api.ProblemNotFound, http.StatusRequestEntityTooLarge: api.ProblemTooLarge,
 	http.StatusUnsupportedMediaType: api.ProblemMediaType, http.StatusRequestTimeout: api.ProblemInvalid,
 }
 
-// transform gives every error the same form, just before it is written. It removes the client's own input
-// from the answer.
+// transform gives every error the same form, just before it is written. It removes the client's input from
+// the answer.
 func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	u := ctx.URL()
 	switch e := v.(type) {
@@ -236,8 +237,8 @@ func (s *Server) transform(ctx huma.Context, _ string, v any) (any, error) {
 	return v, nil
 }
 
-// refusalRunesMax bounds the text of a refusal by a library, because some repeat the client's input in
-// full.
+// refusalRunesMax bounds the text of a library's refusal, because some libraries repeat the whole input of
+// the client.
 const refusalRunesMax = 300
 
 func brief(text string) string {
@@ -250,8 +251,8 @@ func brief(text string) string {
 // places bounds the number of concurrent requests of one kind.
 type places chan struct{}
 
-// enter counts a request in, or returns an error if the maximum number is reached. doing describes the work
-// of the counted requests, for the error.
+// enter counts a request, or returns an error if the largest number is reached. doing describes the work of
+// these requests, for the error.
 func (p places) enter(doing string) error {
 	select {
 	case p <- struct{}{}:
@@ -267,7 +268,7 @@ func (p places) leave() { <-p }
 
 func stack() string { return string(debug.Stack()) }
 
-// names lists the keys of a map for a sentence.
+// names lists the keys of a map, for a sentence.
 func names[V any](m map[string]V) string {
 	return strings.Join(sortedKeys(m), ", ")
 }

@@ -159,8 +159,8 @@ func (s *Server) queueVerb(state string) func(context.Context, *queueVerbIn) (*q
 	}
 }
 
-// seenQueue returns a queue. It leaves out the runs that use the queue, unless the caller has the verb in
-// all namespaces: a queue belongs to no namespace, and its runs to any.
+// seenQueue returns a queue. It leaves out the runs that use the queue if the caller does not have the verb
+// in all namespaces. A queue belongs to no namespace, and its runs may be of any.
 func seenQueue(ctx context.Context, q *inspect.QueueView) api.Queue {
 	out := queueOf(q)
 	if !wide(ctx, access.QueueRead) {
@@ -193,7 +193,7 @@ func (s *Server) listLocks(ctx context.Context, _ *struct{}) (*jsonOut[api.List[
 	items := make([]api.Lock, 0, len(all))
 	for _, l := range all {
 		if !wide(ctx, access.QueueRead) && mayRun(ctx, s, access.QueueRead, l.Run.String()) != nil {
-			continue // a run of a namespace that the caller cannot see holds the lock
+			continue // the lock is held by a run of a namespace that the caller cannot see
 		}
 		items = append(items, api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
 	}

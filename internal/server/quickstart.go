@@ -16,26 +16,28 @@ import (
 
 // A start of a run is the most frequent call. For each, huma reads the body twice, inspects the types of both
 // sides by reflection, and validates against the schema. That is more work than the start itself. So plain
-// starts are read and answered here. If a start is not plain, or fails, huma handles it with the original
-// body, so every text of a refusal has one place. TestQuickStart compares both ways.
+// starts are read and answered here. A start that is not plain, or that fails, is handled by huma with the
+// original body. So every text of a refusal is in one place. TestQuickStart compares the two ways.
 
 // quickBytesMax bounds the body of a plain start.
 const quickBytesMax = 4 << 10
 
-// quickBodies are buffers of bodies, each with room for one more byte, so that a read sees the end. Buffers
-// of answers are separate: a waiting start keeps its body, and buffers of answers may be large.
+// quickBodies are buffers for bodies. Each has room for one byte more than a plain body, so that a read sees
+// the end. They are separate from the buffers of answers, because a start keeps its body while it waits, and
+// buffers of answers may be large.
 var quickBodies = sync.Pool{New: func() any { return new([quickBytesMax + 1]byte) }}
 
 // quickKeyMax is the longest idempotency key by the schema.
 const quickKeyMax = 255
 
-// quickFailure carries the error of a plain start to the handler that huma calls, which returns it.
+// quickFailure is the key under which the context has the error of a plain start. huma's handler returns that
+// error.
 type quickFailure struct{}
 
 // starts are the starts of runs, plain or not.
 type starts struct{ *Server }
 
-// before answers plain starts, and gives all other ones to next.
+// before answers plain starts, and passes all other starts to next.
 func (s starts) before(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !quickHeaders(r) {
@@ -60,13 +62,13 @@ func (s starts) before(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// replayed is a body of which a part has been read.
+// replayed is a body of which a part was read before.
 type replayed struct {
 	io.Reader
 	io.Closer
 }
 
-// full is the handler that huma calls.
+// full is the handler for starts that huma calls.
 func (s starts) full(ctx context.Context, in *startRunIn) (*runOut, error) {
 	if err, failed := ctx.Value(quickFailure{}).(error); failed {
 		return nil, err
@@ -74,7 +76,7 @@ func (s starts) full(ctx context.Context, in *startRunIn) (*runOut, error) {
 	return s.startRun(ctx, in)
 }
 
-// quickHeaders reports whether a request may be a plain start, by its headers.
+// quickHeaders reports whether a request may be a plain start, judged by its headers.
 func quickHeaders(r *http.Request) bool {
 	if r.ContentLength <= 0 || r.ContentLength > quickBytesMax || r.URL.RawQuery != "" {
 		return false
@@ -88,10 +90,10 @@ func quickHeaders(r *http.Request) bool {
 	return len(r.Header.Get(api.HeaderIdempotencyKey)) <= quickKeyMax
 }
 
-// quickRead reads the body of a request into room, which is longer than the body. It returns the bytes of
-// the body and, if the start is plain, the input of the handler.
+// quickRead reads the body of a request into room, which must be longer than a plain body. It returns the
+// bytes that it has read and, if the start is plain, the input for the handler.
 func quickRead(w http.ResponseWriter, r *http.Request, room []byte) (body []byte, in *startRunIn, plain bool) {
-	if !auth.Bounded(r.Body) { // otherwise the gate sets the deadlines
+	if !auth.Bounded(r.Body) { // otherwise the check of the credential has set the deadlines
 		rc := http.NewResponseController(w)
 		_ = rc.SetReadDeadline(time.Now().Add(auth.BodyTime(jsonBytesMax + 1))) // an error means that there is no connection
 		defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
@@ -136,8 +138,9 @@ func (s starts) answer(w http.ResponseWriter, r *http.Request, in *startRunIn) e
 	return nil
 }
 
-// quickRequest reads the body of a plain start: JSON whose texts have neither escapes nor characters beyond
-// ASCII, each key once, and each value within the bounds of the schema. It returns false for any other.
+// quickRequest reads the body of a plain start. A plain body is JSON whose texts have no escapes and only
+// ASCII characters, with each key at most once, and each value within the bounds of the schema. It returns
+// false for any other body.
 func quickRequest(b []byte, req *api.RunRequest) bool {
 	q := quick{b: b}
 	var seen [8]bool
@@ -183,7 +186,7 @@ func quickRequest(b []byte, req *api.RunRequest) bool {
 	return len(q.b) == 0 && seen[0]
 }
 
-// quick reads plain JSON from its front.
+// quick reads plain JSON from its beginning.
 type quick struct{ b []byte }
 
 func (q *quick) space() {
@@ -192,7 +195,7 @@ func (q *quick) space() {
 	}
 }
 
-// next skips the given character and white space before it. It returns false if there is another character.
+// next skips white space and the given character. It returns false if another character comes.
 func (q *quick) next(c byte) bool {
 	if q.space(); len(q.b) == 0 || q.b[0] != c {
 		return false
@@ -251,7 +254,7 @@ func (q *quick) number(to *int32) bool {
 	return err == nil
 }
 
-// params reads an object whose numbers any reader understands.
+// params reads an object in which all numbers have a form that every reader understands.
 func (q *quick) params(to *api.Params) bool {
 	q.space()
 	n := objectEnd(q.b)
@@ -262,12 +265,12 @@ func (q *quick) params(to *api.Params) bool {
 	return *to != nil
 }
 
-// quickDigitsMax bounds the digits of a number: with more, a float64 may not hold it.
+// quickDigitsMax bounds the digits of a number: a longer number may not fit into a float64.
 const quickDigitsMax = 300
 
-// objectEnd returns the index after the object that b begins with. It returns -1 if there is none, or if it
-// has a number that is long or has an exponent. It counts brackets, so it does not tell whether the object is
-// well-formed.
+// objectEnd returns the index after the object at the beginning of b. It returns -1 if there is no object, or
+// if the object contains a number that is long or has an exponent. It only counts brackets, so the object may
+// still be malformed.
 func objectEnd(b []byte) int {
 	if len(b) == 0 || b[0] != '{' {
 		return -1
@@ -280,7 +283,7 @@ func objectEnd(b []byte) int {
 		case c == '"':
 			i = textEnd(b, i) - 1
 		case c == '{' || c == '[':
-			if deep++; deep == depthMax { // the request body itself is one more level
+			if deep++; deep == depthMax { // the body of the request is one more level
 				return -1
 			}
 		case c == '}' || c == ']':

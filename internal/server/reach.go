@@ -10,9 +10,10 @@ import (
 	"skein.dev/skein/sdk/api/v1"
 )
 
-// mayReach refuses a workflow that starts or listens to workflows of other namespaces, unless these offer
-// themselves to its namespace. A workflow without offers lets the rights of the author decide, which are
-// checked here only. Offers are checked at each call and each look, too.
+// mayReach returns a refusal if a workflow uses workflows of other namespaces that do not offer themselves to
+// its namespace. It uses them if it starts them or listens to them. If a used workflow has no offers at all,
+// the rights of the author decide, and these are checked only here. Offers are also checked at each call and
+// each look.
 func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 	for _, name := range def.Calls() {
 		if err := mayUse(ctx, s, def, name, access.RunStart, access.RunValues); err != nil {
@@ -36,8 +37,8 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 	return nil
 }
 
-// withdrawn warns if a new version no longer has the key offers, because the workflows that use it need no
-// offer then.
+// withdrawn returns a warning if a new version no longer has the key offers, because other workflows then
+// need no offer to use it.
 func withdrawn(ctx context.Context, s *Server, def *workflow.Workflow) []string {
 	if def.Offers != nil {
 		return nil
@@ -49,7 +50,8 @@ func withdrawn(ctx context.Context, s *Server, def *workflow.Workflow) []string 
 	return []string{"without the key offers, workflows of other namespaces that were applied before still use this workflow; to refuse them, write offers: []"}
 }
 
-// mayUse decides about one other workflow. Without offers, an author needs the given verbs to use it.
+// mayUse decides whether a workflow may use one other workflow. If the other one has no offers, the author
+// needs the given verbs.
 func mayUse(ctx context.Context, s *Server, def *workflow.Workflow, name string, verbs ...access.Verb) error {
 	if namespace, _, _ := strings.Cut(name, "/"); namespace == def.Namespace {
 		return nil
@@ -65,7 +67,7 @@ func mayUse(ctx context.Context, s *Server, def *workflow.Workflow, name string,
 	if offered {
 		return nil
 	}
-	for _, v := range verbs { // also before the refusal, which says that the workflow exists
+	for _, v := range verbs { // this comes before the refusal, because the refusal says that the workflow exists
 		if err := mayName(ctx, v, name); err != nil {
 			return err
 		}

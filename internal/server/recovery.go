@@ -17,7 +17,7 @@ type recoveryIn struct {
 	Dependents bool   `query:"dependents" doc:"Only the task and all that needs it."`
 }
 
-// planned returns what a recover of a run would do, and does not do it.
+// planned returns what a recover of a run would do, but does not do it.
 func planned(s *Server) func(context.Context, *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 	return func(ctx context.Context, in *recoveryIn) (*jsonOut[api.RecoveryPlan], error) {
 		id, err := in.run()
@@ -42,7 +42,7 @@ const (
 	plannedQueuesMax = 20
 )
 
-// planOf shows a plan. Tasks that failed themselves come first, because a person looks for these.
+// planOf shows a plan. Tasks that themselves failed come first, because people look for them.
 func planOf(p *inspect.Recovery) api.RecoveryPlan {
 	out := api.RecoveryPlan{Run: p.Row.ID.String(), Refused: textOrNull(p.Refused), Generation: p.Row.Generation + 1,
 		Tasks: []api.PlannedTask{}, Queues: []string{}, Locks: []string{}}

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Neighbours gives a stream of events access to the other nodes of a cluster. A node learns of commits of
-// other nodes only by asking.
+// Neighbours gives a stream of events access to the other nodes of a cluster. A node gets the commits of
+// other nodes only by requests.
 type Neighbours interface {
 	// Others lists the present other nodes.
 	Others() []dag.HandlerID
@@ -26,10 +26,10 @@ type Neighbours interface {
 const (
 	// relayLook is the interval at which the members are read.
 	relayLook = 500 * time.Millisecond
-	// relayOpen bounds the wait for another node when a stream begins.
+	// relayOpen bounds how long a stream waits for another node when it begins.
 	relayOpen = 2 * time.Second
-	// framesMax bounds the changes of other nodes that wait for a client. When it is reached, their readers
-	// wait, too.
+	// framesMax bounds the changes of other nodes that wait for a client. At this number, the goroutines that
+	// read from the other nodes wait, too.
 	framesMax = 64
 	// frameBytesMax bounds one change.
 	frameBytesMax = 16 << 20
@@ -41,17 +41,17 @@ var errFrame = errors.New("a change of another node is too large")
 type relay struct {
 	of     Neighbours
 	query  url.Values
-	frames chan []byte // in the order of arrival; nil: the client must read again
+	frames chan []byte // in the order of arrival; nil: the client must read the state again
 
-	late atomic.Bool // the stream has begun, so commits of a node that answers only now may be missing
+	late atomic.Bool // the stream has begun without some nodes: commits of a node that answers only now may be missing
 
 	wg   sync.WaitGroup
 	mu   sync.Mutex // protects following fields
 	open map[dag.HandlerID]context.CancelFunc
 }
 
-// relayed begins with all nodes that answer soon. It misses commits of the other nodes before they answer,
-// and the stream then says so.
+// relayed begins with all nodes that answer soon. It misses the commits that other nodes make before they
+// answer, and the stream then says so.
 func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
 	r := &relay{of: of, query: query, frames: make(chan []byte, framesMax), open: map[dag.HandlerID]context.CancelFunc{}}
 	var begun sync.WaitGroup
@@ -74,7 +74,7 @@ func relayed(ctx context.Context, of Neighbours, query url.Values) *relay {
 	return r
 }
 
-// push passes on a frame. ctx is the context of the stream.
+// push passes a frame on. ctx is the context of the stream.
 func (r *relay) push(ctx context.Context, frame []byte) {
 	select {
 	case r.frames <- frame:
@@ -82,8 +82,8 @@ func (r *relay) push(ctx context.Context, frame []byte) {
 	}
 }
 
-// look opens the streams of new members, and closes the streams of members that are gone, because a frozen
-// node does not close its stream.
+// look opens the streams of new members. It closes the streams of members that are gone, because a frozen
+// node does not close its own stream.
 func (r *relay) look(ctx context.Context) {
 	tick := time.NewTicker(relayLook)
 	defer tick.Stop()
@@ -123,7 +123,7 @@ func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 		defer begun()
 		body, err := r.of.Events(there, h, r.query)
 		if err == nil {
-			if r.late.Load() { // the node may have committed before it answered
+			if r.late.Load() { // the node may have committed something before it answered
 				r.push(ctx, nil)
 			}
 			begun()
@@ -137,7 +137,7 @@ func (r *relay) follow(ctx context.Context, h dag.HandlerID, begun func()) {
 	})
 }
 
-// read passes on the commits of a node until its stream ends. Later commits are missed.
+// read passes on the commits of a node until its stream ends. Commits after that are missed.
 func (r *relay) read(ctx context.Context, body io.Reader) {
 	lines := bufio.NewReader(body)
 	for {

@@ -18,7 +18,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// graceDefault and graceMax bound the time for which a replaced token stays valid.
+// graceDefault and graceMax are the default and the longest time for which a replaced token stays valid.
 const (
 	graceDefault = 24 * time.Hour
 	graceMax     = 7 * 24 * time.Hour
@@ -29,7 +29,7 @@ type rotateTokenIn struct {
 	Body *api.RotateRequest
 }
 
-// rotateToken makes the successor of a token and sets the end of the old one.
+// rotateToken makes the successor of a token, and sets the end of the old token.
 func rotateToken(s *Server) func(ctx context.Context, in *rotateTokenIn) (*jsonOut[api.RotatedToken], error) {
 	return func(ctx context.Context, in *rotateTokenIn) (*jsonOut[api.RotatedToken], error) {
 		grace, err := graceOf(in.Body)
@@ -104,7 +104,7 @@ func graceOf(req *api.RotateRequest) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// replaceable finds a token that can be replaced: it is valid and has no successor.
+// replaceable finds a token that can be replaced: it is valid and has no successor yet.
 func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micros) (*store.Token, error) {
 	i := slices.IndexFunc(all, func(t store.Token) bool { return t.ID == id })
 	if i < 0 {
@@ -133,7 +133,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	state := stateOf(id)
 	switch next := successor(all, id); {
 	case next != 0:
-		last := next // if there are several successors, the last one may still be valid
+		last := next // of several successors, the last one may still be valid
 		for n := next; n != 0; n = successor(all, n) {
 			last = n
 		}
@@ -157,13 +157,13 @@ func successor(all []store.Token, id int64) int64 {
 	return 0
 }
 
-// succeeds returns the rotation of a token by the caller. The caller gets to know the new secret, so it needs
-// what it would need to make the token. The new token ends with the caller's token, too, like every token
-// that it makes. So no caller keeps a right by replacing a token.
+// succeeds returns the rotation of a token by the caller. The caller learns the new secret, so it needs the
+// same rights as for making the token. Like every token that the caller makes, the new token ends with the
+// caller's token, too. So no caller can keep a right by replacing a token.
 func succeeds(ctx context.Context, old *store.Token, all []store.Token, rights *store.Rights, now dag.Micros) (store.Rotation, error) {
 	r := store.Rotation{Token: old.ID, Expires: old.Expires, By: userOf(ctx), Maker: old.Maker, Parent: old.Parent}
 	by, held := auth.Holder(ctx)
-	if !held { // a program on the machine of the node
+	if !held { // the caller is a program on the machine of the node
 		return r, nil
 	}
 	is, err := made(ctx, old, &by, rights)
@@ -186,7 +186,7 @@ func succeeds(ctx context.Context, old *store.Token, all []store.Token, rights *
 	return r, nil
 }
 
-// made returns the token that the caller would get if it made one like another one.
+// made returns the token that the caller would get if it made a token like the given one.
 func made(ctx context.Context, like, by *store.Token, rights *store.Rights) (store.Token, error) {
 	req := api.TokenRequest{Kind: like.Kind, Name: like.Name}
 	is := store.WholeToken(like.Kind, like.Name, nil)
@@ -213,8 +213,8 @@ func made(ctx context.Context, like, by *store.Token, rights *store.Rights) (sto
 	return is, nil
 }
 
-// above returns the parent of the successor of a token that the holder of a token makes. A replaced caller is
-// refused: if two tokens replaced each other, both successors would end with them.
+// above returns the parent of the successor that the holder of a token makes. It refuses a caller whose token
+// was replaced. Otherwise two tokens could replace each other, and both successors would end with them.
 func above(f store.Family, old, by *store.Token, now dag.Micros) (parent int64, err error) {
 	switch {
 	case !f.Stays(by.ID, now):
@@ -231,7 +231,7 @@ func above(f store.Family, old, by *store.Token, now dag.Micros) (parent int64, 
 	return 0, fail(http.StatusForbidden, api.ProblemForbidden, "the token %[2]s was made with the token %[1]d and not with yours; rotate it with that token, or sign in", old.Parent, old.Name)
 }
 
-// shallow refuses to make another token if the caller's token already has the largest number of ancestors.
+// shallow returns an error if the caller's token already has the largest number of ancestors.
 func shallow(f store.Family, by *store.Token) error {
 	if line, _ := f.Line(by); len(line) > store.ParentsMax {
 		return fail(http.StatusForbidden, api.ProblemForbidden, "your token is at the end of a chain of %d tokens that made each other, the longest that is allowed; sign in, or use an earlier token of the chain", store.ParentsMax)
@@ -239,7 +239,7 @@ func shallow(f store.Family, by *store.Token) error {
 	return nil
 }
 
-// earlier returns the earlier one of two ends. 0 is no end.
+// earlier returns the earlier one of two ends. 0 means that there is no end.
 func earlier(a, b dag.Micros) dag.Micros {
 	if a == 0 || b != 0 && b < a {
 		return b

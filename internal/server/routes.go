@@ -153,7 +153,7 @@ func (s *Server) scheduleRoutes(schedules tag) {
 	hook.RejectUnknownQueryParameters = false
 	hook.RequestBody = &huma.RequestBody{}
 	route(s, hook, s.callHook)
-	hook.RequestBody.Required = false // huma takes every raw body as required
+	hook.RequestBody.Required = false // huma makes every raw body required
 }
 
 const hookDoc = "A call is signed by X-Skein-Signature (t=UNIX,id=ID,v3=HEX: HMAC-SHA256 over v3:UNIX:ID:NAMESPACE/WORKFLOW/TRIGGER?QUERY, a line feed and the body), " +
@@ -202,16 +202,17 @@ func (t tag) delete(path, id, summary string) huma.Operation {
 // route registers an operation. Every error of its handler becomes a problem.
 func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (*O, error)) {
 	if op.MaxBodyBytes == 0 {
-		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses a body that fills it
+		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses a body of exactly this length
 	}
 	op.BodyReadTimeout = auth.BodyTime(op.MaxBodyBytes)
 	op.Extensions = map[string]any{"x-skein-verb": s.access.Take(op.Method, op.Path).Verb.String()}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		// The body has been read. Its deadline would end a request that waits for a run.
+		// The body has been read. The deadline for reading it would end a request that waits for a run.
 		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
 			_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // a call within this process has no connection
 		}
-		// Streams in the body of an answer use the context of the request, which has no deadline.
+		// readMax bounds each read of the store. Streams in the body of an answer use the context of the
+		// request, which has no deadline.
 		out, err := h(store.Within(ctx, readMax), in)
 		if err != nil {
 			return nil, failed(err)
@@ -222,13 +223,13 @@ func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (
 
 type recorderKey struct{}
 
-// applying is an operation whose body is a workflow file, alone or as JSON with its files.
+// applying returns an operation whose body is a workflow file, alone or as JSON with its files.
 func applying(op huma.Operation) huma.Operation {
 	op.MaxBodyBytes = applyBytesMax + 1
 	return op
 }
 
-// answers documents the other statuses with which an operation answers with the same body.
+// answers documents the further statuses with which an operation returns the same body.
 func answers(op huma.Operation, meaning map[int]string) huma.Operation {
 	op.Responses = map[string]*huma.Response{}
 	for status, text := range meaning {

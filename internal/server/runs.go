@@ -72,7 +72,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 		return nil, err
 	}
 	q.User = user
-	if q.Params { // the size of the parameters is known only when they are read
+	if q.Params { // the size of the parameters is known only after they are read
 		leave, err := s.reads.enter(ctx, heavyWhole)
 		if err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (s *Server) runPage(ctx context.Context, f *RunFilter, user string) (*jsonO
 	if !page.Next.IsZero() {
 		next = page.Next.String()
 	}
-	if q.Params { // no other part of a run is large
+	if q.Params { // apart from its parameters, a run is small
 		cut := false
 		if runs, cut = fit(runs, func(r *api.Run) int { return sizeOf(r) }); cut {
 			next = runs[len(runs)-1].ID
@@ -182,7 +182,8 @@ type Prefer struct {
 	Prefer string `header:"Prefer" doc:"wait=SECONDS: answer when the run has ended, at the latest after that time (300 s at most)."`
 }
 
-// wait is the time that the client prefers to wait. By RFC 7240 unknown preferences are ignored.
+// wait returns the time for which the client prefers to wait. As RFC 7240 says, unknown preferences are
+// ignored.
 func (p *Prefer) wait() time.Duration {
 	for pref := range strings.FieldsFuncSeq(p.Prefer, func(c rune) bool { return c == ',' || c == ';' }) {
 		name, value, _ := strings.Cut(strings.TrimSpace(pref), "=")
@@ -197,8 +198,8 @@ func (p *Prefer) wait() time.Duration {
 	return 0
 }
 
-// applied returns the value of the header Preference-Applied, which states how long the server waited at
-// most.
+// applied returns the value of the header Preference-Applied, which says for how long the server has waited
+// at most.
 func applied(wait time.Duration) string {
 	if wait == 0 {
 		return ""
@@ -239,7 +240,7 @@ func (s *Server) getRun(ctx context.Context, in *getRunIn) (*runOut, error) {
 	return &runOut{Status: http.StatusOK, Preference: applied(wait), Body: run}, nil
 }
 
-// readsMax bounds the repeated reads of a run until its tasks fit it.
+// readsMax bounds how often a run is read again until its tasks fit to it.
 const readsMax = 3
 
 // readRun reads a run, with its values if the caller has the verb run.values.
@@ -276,7 +277,7 @@ func mayValues(ctx context.Context, s *Server, id dag.RunID) (bool, error) {
 	return may(ctx, access.RunValues, ns) == nil, nil
 }
 
-// wholeRun reads a run and its tasks. They are of the same moment unless the run changes very fast.
+// wholeRun reads a run and its tasks. Both are of the same instant, unless the run changes very fast.
 func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api.Run, err error) {
 	v, err := s.engine.GetRun(ctx, id)
 	for again := range readsMax {
@@ -290,7 +291,7 @@ func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api
 		if err != nil || total > len(views) {
 			return run, err
 		}
-		if again == 0 { // a second weight would wait for the first
+		if again == 0 { // a second weight would wait for the first one to end
 			if err := weighOutputs(ctx, s, views); err != nil {
 				return run, err
 			}
@@ -308,7 +309,7 @@ func wholeRun(ctx context.Context, s *Server, id dag.RunID, tasks bool) (run api
 	return run, err
 }
 
-// await returns when the run has ended, the time is over, or the caller has gone.
+// await returns when the run has ended, when the time has passed, or when the caller is gone.
 func (s *Server) await(ctx context.Context, id dag.RunID, wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -341,7 +342,7 @@ func (s *Server) await(ctx context.Context, id dag.RunID, wait time.Duration) er
 	}
 }
 
-// moved reports whether a notice may be about the state of its run.
+// moved reports whether a notice may be about a change of the run's state.
 func moved(n *engine.Notice) bool {
 	if n.Lost {
 		return true

@@ -31,8 +31,9 @@ type runSearchIn struct {
 	Here bool `header:"X-Skein-Here" hidden:"true"`
 }
 
-// logPlace is a place in the logs of a run. The logs of a node come together, so that one request reads them
-// without another node. Logs of no present node come last: every node can read what there is of them.
+// logPlace is a place in the logs of a run. The logs are grouped by node, so that one request can read the
+// logs of a node without another node. Logs that no present node has come last, because every node can read
+// what exists of them.
 type logPlace struct {
 	node   dag.HandlerID // 0: no present node has the file
 	task   dag.TaskID
@@ -61,7 +62,7 @@ type runLog struct {
 	name    string
 }
 
-// all sends each line of a run's logs that fits, as soon as it is found.
+// all sends each line of a run's logs that matches, as soon as it is found.
 func (f logSearch) all(ctx context.Context, in *runSearchIn) (*streamOut, error) {
 	q, err := in.query()
 	if err != nil {
@@ -100,12 +101,12 @@ func (f logSearch) all(ctx context.Context, in *runSearchIn) (*streamOut, error)
 		}
 		if err != nil {
 			s.log.Debug("log search", "run", in.ID, "err", err)
-			panic(http.ErrAbortHandler) // so that the client sees that the stream is incomplete
+			panic(http.ErrAbortHandler) // closing the connection shows the client that the stream is incomplete
 		}
 	}}, nil
 }
 
-// logsOf returns the logs that are to be searched, from the place on that the request names.
+// logsOf returns the logs to be searched, beginning at the place that the request names.
 func (f logSearch) logsOf(ctx context.Context, in *runSearchIn, id dag.RunID) (list []runLog, err error) {
 	var from logPlace
 	if in.After != "" {
@@ -150,14 +151,14 @@ type runSearch struct {
 	in    *runSearchIn
 	query logscan.Query
 	of    LogRef
-	mine  func(dag.HandlerID) bool // reports whether this node searches the logs of a node
+	mine  func(dag.HandlerID) bool // reports whether this node searches the logs that a node has
 	until time.Time
 	out   *streamWriter
 	so    api.RunLogProgress
 	told  time.Time
 }
 
-// run searches logs until a bound is reached. It returns where to continue, or nil.
+// run searches logs until a bound is reached. It returns the place at which to continue, or nil.
 func (x *runSearch) run(ctx context.Context, list []runLog) (next *string, err error) {
 	for i := range list {
 		l := &list[i]
@@ -192,8 +193,8 @@ func (x *runSearch) progress(int64) error {
 	return x.out.writeLine(api.RunLogSearch{Progress: &x.so})
 }
 
-// one searches a log. It returns the offset at which to continue in it, or -1. A log that is gone has no
-// hits.
+// one searches a log. It returns the offset at which to continue in this log, or -1. A log that is gone has
+// no hits.
 func (x *runSearch) one(ctx context.Context, of *runLog) (rest int64, err error) {
 	l := logOf{s: x.s, ref: x.of, task: of.task, ended: of.attempt.State.Ended(), end: of.attempt.Finished}
 	l.ref.Task, l.ref.Index, l.ref.Attempt, l.ref.Handler = of.name, of.task, of.token, of.attempt.Handler

@@ -20,11 +20,11 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// triggersLookedAt bounds the rows that one request for triggers reads. A page that reaches the bound is
-// short, and has a next page.
+// triggersLookedAt bounds the rows that one request for triggers reads. If a page reaches the bound, it is
+// short and has a next page.
 const triggersLookedAt = 10_000
 
-// scanPage is the number of rows in one read, where the request asks for no page. A row may be large.
+// scanPage is the number of rows in one read if the request does not ask for a page. A row may be large.
 const scanPage = 200
 
 type TriggerPath struct {
@@ -79,7 +79,7 @@ func triggerNames(ts []store.Trigger) string {
 	return strings.Join(all, ", ")
 }
 
-// workflowNames finds workflows by id, each once.
+// workflowNames finds workflows by id. It reads each of them once.
 type workflowNames struct {
 	s     *Server
 	known map[dag.WorkflowID]*store.Workflow
@@ -106,8 +106,8 @@ type TriggerFilter struct {
 	Workflow  string `query:"workflow" doc:"NAME or NAMESPACE/NAME."`
 }
 
-// scan calls see for triggers by workflow and name, until see returns false, or until enough have been looked
-// at. In the second case more is the position at which to continue.
+// scan calls see for triggers by workflow and name, until see returns false or triggersLookedAt rows were
+// read. In the second case more is the position at which to continue.
 func (s *Server) scan(ctx context.Context, f *TriggerFilter, q store.TriggerQuery, see func(*store.Workflow, *store.Trigger) (bool, error)) (more *store.TriggerKey, err error) {
 	if f.Workflow != "" {
 		w, err := s.findWorkflow(ctx, f.Workflow)
@@ -333,8 +333,8 @@ func (s *Server) setSchedule(ctx context.Context, in *scheduleVerbIn, verb strin
 	return s.readSchedule(ctx, &in.TriggerPath)
 }
 
-// keep makes a change under its idempotency key, unless the change was made before. It does not store a
-// refusal.
+// keep makes a change under its idempotency key, unless the change was made before. If the change is refused,
+// nothing is stored under the key.
 func (s *Server) keep(ctx context.Context, in *Idempotent, scope string, body any, change func(*store.Request) error) error {
 	if in.Key == "" {
 		return change(nil)
@@ -347,7 +347,7 @@ func (s *Server) keep(ctx context.Context, in *Idempotent, scope string, body an
 		return err
 	}
 	err = change(&store.Request{Scope: scope, Key: in.Key, Hash: hash, Answer: []byte(`{"status":200}`)})
-	if errors.Is(err, errkind.ErrConflict) { // there may be two requests with one key at the same time
+	if errors.Is(err, errkind.ErrConflict) { // there may be two concurrent requests with the same key
 		if _, other := s.done(ctx, scope, in.Key, hash); other != nil {
 			return other
 		}
@@ -385,7 +385,7 @@ func (s *Server) fireSchedule(ctx context.Context, in *scheduleVerbIn) (*occurre
 	return occurred(&w, &t, o.Key, done), nil
 }
 
-// occurred describes the result of an event: 202 if a run was started for it just now.
+// occurred describes the result of an event. The status is 202 if a run was just started for it.
 func occurred(w *store.Workflow, t *store.Trigger, key string, done engine.Occurred) *occurrenceOut {
 	out := &occurrenceOut{Status: http.StatusOK, Body: api.Occurrence{
 		Workflow: fullName(w.Namespace, w.Name), Namespace: w.Namespace, Trigger: t.Name, Key: textOrNull(key),

@@ -15,8 +15,9 @@ func shownRun(ctx context.Context, s *Server, v *inspect.RunView) (api.Run, erro
 	return run, err
 }
 
-// maskParams hides the values of type secret that are not sealed: another program's transaction has inserted
-// the run with them. If the version cannot be read, any value may be one.
+// maskParams hides the values of type secret that are not sealed. They exist if another program inserted the
+// run in its own transaction. If the version cannot be read, maskParams hides all values, because any of them
+// may be secret.
 func maskParams(ctx context.Context, s *Server, v *inspect.RunView, run *api.Run) {
 	if len(run.Params) == 0 {
 		return

@@ -67,7 +67,8 @@ func (v vault) list(ctx context.Context, in *listSecretsIn) (*jsonOut[api.List[a
 	items := []api.Secret{}
 	for i := range all {
 		s := &all[i]
-		if in.Namespace != "" && s.Namespace != in.Namespace || !namespaceOK.MatchString(s.Namespace) { // secrets of Skein itself come last
+		// secrets of Skein itself come after all others
+		if in.Namespace != "" && s.Namespace != in.Namespace || !namespaceOK.MatchString(s.Namespace) {
 			break
 		}
 		if sealed.Reserved(s.Name) {

@@ -24,14 +24,14 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// EventLog keeps events that were sent.
+// EventLog stores events that were sent.
 type EventLog interface {
 	AddEvents(ctx context.Context, events []store.SentEvent) ([]store.EventAdded, error)
 	EventsUntil(ctx context.Context, at dag.Micros) (int64, error)
 	EventLog(ctx context.Context) (first, last int64, err error)
 }
 
-// eventing are the routes of events that are sent.
+// eventing are the routes of the events API.
 type eventing struct{ s *Server }
 
 func eventRoutes(s *Server, schedules tag) {
@@ -52,7 +52,7 @@ type sendIn struct {
 	header    http.Header
 }
 
-// Resolve reads the headers, which may be attributes.
+// Resolve reads the headers, because they may be attributes of the event.
 func (in *sendIn) Resolve(ctx huma.Context) []error {
 	in.header = http.Header{}
 	ctx.EachHeader(in.header.Add)
@@ -89,7 +89,7 @@ func (e eventing) send(ctx context.Context, in *sendIn) (*jsonOut[api.EventsSent
 	return e.add(ctx, namespace, events)
 }
 
-// add keeps events. An event that is there twice in a request is added once.
+// add stores events. An event that is twice in a request is added once.
 func (e eventing) add(ctx context.Context, namespace string, events []cloudevent.Event) (*jsonOut[api.EventsSent], error) {
 	rows := make([]store.SentEvent, 0, len(events))
 	place := map[string]int{}
@@ -141,7 +141,8 @@ func (e eventing) seek(ctx context.Context, in *seekIn) (*jsonOut[api.Schedule],
 	return s.readSchedule(ctx, &in.TriggerPath)
 }
 
-// target reads where to seek. In the log of events, a position is a number, and an instant stands for one.
+// target reads the position to seek. In the log of events, a position is a number; an instant is converted to
+// one.
 func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engine.Seek, error) {
 	if to == workflow.FromBeginning || to == workflow.FromNow && t.Kind != workflow.KindEvent {
 		return engine.Seek{From: to}, nil
@@ -176,7 +177,7 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 	return is, errkind.FromStore("read the log of events", err)
 }
 
-// jsonCursor makes the cursor of a source that is a process: JSON, or an instant as a text of JSON.
+// jsonCursor makes the cursor of a source that is a process: a JSON value, or an instant as a JSON string.
 func jsonCursor(to *engine.Seek, text string) error {
 	if _, err := time.Parse(time.RFC3339, text); err == nil {
 		to.Cursor = strconv.AppendQuote(nil, text)
@@ -188,7 +189,7 @@ func jsonCursor(to *engine.Seek, text string) error {
 	return nil
 }
 
-// sourceOf returns how far the source of a trigger has come.
+// sourceOf returns the position of the source of a trigger, and its state.
 func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trigger) (*api.ScheduleSource, error) {
 	pos, err := engine.IntakeOf(e.s.engine).Position(t)
 	if err != nil {
@@ -212,12 +213,13 @@ func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trig
 	return out, nil
 }
 
-// SourceState tells how a source of this node does. here is false if this node does not run it. lag is -1 if
-// it is unknown. away is the time since which the other system cannot be reached, 0 if it can.
+// SourceState returns the state of a source of this node. here is false if this node does not run the source.
+// lag is -1 if it is unknown. away is the time since which the other system cannot be reached, or 0 if it can
+// be reached. why says why it cannot.
 type SourceState func(store.TriggerKey) (lag int64, away dag.Micros, why string, here bool)
 
-// stateOf returns how a source does. Another node that runs it reports only that it is away, and not always
-// if many of its sources are.
+// stateOf returns the state of a source. If another node runs the source, that node reports only that the
+// other system cannot be reached. It may leave that out if it has many such sources.
 func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away dag.Micros, why string, known bool) {
 	if e.s.cfg.Source != nil {
 		if lag, away, why, known = e.s.cfg.Source(store.TriggerKey{Workflow: t.Workflow, Name: t.Name}); known {
@@ -238,7 +240,7 @@ func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away 
 	return 0, 0, "", false
 }
 
-// lag counts the events of the log that a trigger has not read.
+// lag counts the events of the log that a trigger has not read yet.
 func (e eventing) lag(ctx context.Context, pos *engine.Position) (*int64, error) {
 	first, last, err := e.s.cfg.Events.EventLog(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package server is the gateway: REST, events and logs over an engine. It decides nothing: it reads
-// requests, asks the engine, and answers with the wire types of api/v1.
+// Package server is the gateway: REST, events and logs over an engine. It decides nothing: it reads requests,
+// asks the engine, and answers with the wire types of api/v1.
 //
-// Reading order: server.go (its parts, the way of a request), routes.go (every route), problem.go (error
-// kind → status, in one table), then one file for each noun.
+// Reading order: server.go (the parts of a server, and how a request passes through them), routes.go (every
+// route), problem.go (one table from kinds of errors to statuses), then one file for each noun.
 package server
 
 import (
@@ -37,19 +37,20 @@ import (
 type Config struct {
 	Engine *engine.Engine
 	Logs   LogSource
-	// Secrets holds the secrets of webhooks. If it is nil, there are no secrets, and every call is refused.
+	// Secrets has the secrets of webhooks. If it is nil, there are none, and every call of a webhook is
+	// refused.
 	Secrets Secrets
-	// Sealed keeps the secrets that tasks use.
+	// Sealed has the secrets that tasks use.
 	Sealed *sealed.Book
 	// Authority is the internal certificate authority. nil: there is no authority.
 	Authority *authority.Authority
 
-	// Gateway wraps the server's own handler. It passes on requests that the own handler cannot answer to the
-	// node that can. Verbs on several runs reach each run by it, too. If it is nil, the own handler answers
-	// everything.
+	// Gateway wraps the server's own handler. It passes a request that this node cannot answer on to the node
+	// that can. Verbs on several runs also reach each run through the Gateway. If it is nil, the own handler
+	// answers everything.
 	Gateway func(own http.Handler) http.Handler
 
-	Artifacts ArtifactSource // nil: there are none
+	Artifacts ArtifactSource // nil: there are no artifacts
 	Definer   Definer        // nil: the process runs no tasks
 
 	Tokens store.Tokens // the credentials of callers
@@ -64,67 +65,67 @@ type Config struct {
 	// Directory checks names and passwords of people without a local account; nil: there is none.
 	Directory *identity.Directory
 	// PublicURL is the address by which browsers reach the server, without the base path. If it is "", the
-	// host of a request counts where the server knows its own host.
+	// host of each request is used, provided that the server knows it as its own.
 	PublicURL string
 	Classes   store.Classes // the resource classes
 	// Verify checks every invariant from the rows.
 	Verify func(context.Context) ([]inspect.Violation, error)
 
-	// Remote finds the node of the cluster that has the files of a handler's attempts, if that is another
-	// present node. It is nil if there is no other node.
+	// Remote finds the node of the cluster that has the files of a handler's attempts. It returns false if no
+	// other present node has them. nil: there is no other node.
 	Remote func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool)
-	// Holder finds another node that has the artifacts of an attempt, if the handler that ran it does not tell.
-	// It is nil if there is no other node.
+	// Holder finds another node that has the artifacts of an attempt, if the handler that ran the attempt
+	// does not tell. nil: there is no other node.
 	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
-	// Neighbours are the other nodes, for streams of events. It is nil if there are none.
+	// Neighbours gives streams of events access to the other nodes. nil: there are none.
 	Neighbours Neighbours
-	// Workers lists the members that a node without a cluster knows: itself and its workers. It is nil in a
-	// cluster, and in a process that only reads.
+	// Workers lists the members that a node without a cluster knows: itself and its workers. nil: the node is
+	// in a cluster, or the process only reads.
 	Workers func() []store.Member
-	// Cluster is the cluster of the node. It is nil if the node is alone.
+	// Cluster is the cluster of the node. nil: the node is alone.
 	Cluster Cluster
 
 	LogLevel LogLevel // nil: the process has no log
 	// Retention returns the retention of runs whose workflow has none. It is nil if there is none.
 	Retention func() workflow.Retention
 
-	Protected []string // files and folders of the node that no trigger may watch
+	Protected []string // files and folders of the node that triggers must not watch
 
 	TasksMax int // the largest number of tasks of a workflow; 0: dag.TasksMax
 	// Input checks the input of a task with a kind; nil: it is not checked.
 	Input   func(kind string, with json.RawMessage) error
 	Version string // the version of the program
 	Node    Node
-	Leaving func() bool // reports whether the process is ending and only waits for running attempts; nil: it never does
+	Leaving func() bool // reports whether the process is ending and only waits for running attempts; nil: it never is
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
 	// UI is the web page. It is nil if there is none.
 	UI *UI
-	// SlotsStuckFor returns the time by which the broker of slots is late with a round. It is nil if there is
-	// no broker.
+	// SlotsStuckFor returns by how much the slot broker is late with a round. nil: there is no broker.
 	SlotsStuckFor func() time.Duration
-	// AnyHost accepts requests under any host name, because the token of each request was checked before.
+	// AnyHost allows requests under any host name, because the token of each request was checked before.
 	AnyHost bool
-	// Auditor is the audit log of the node, and Audits its rows. If it is nil, calls are not audited.
+	// Auditor is the audit log of the node, and Audits is the store of its rows. If Auditor is nil, calls are
+	// not audited.
 	Auditor   Auditor
 	Audits    store.AuditLog
 	AuditKeep func() time.Duration // the age after which rows are deleted; 0: never
-	// Alerts has the channels, incidents and notices. nil: there are no alerts.
+	// Alerts is the store of channels, incidents and notices. nil: there are no alerts.
 	Alerts store.Alerts
 	// Notifier sends test messages. It is nil if the process sends none.
 	Notifier Notifier
-	// Monitor knows how this node sees the others. It is nil if the process watches none.
+	// Monitor knows which other nodes this node can reach. nil: the process watches no nodes.
 	Monitor *monitor.Monitor
-	// Connections are the connections of tasks. If it is nil, there are none. Connector uses one; it is nil if
-	// the process uses none.
+	// Connections is the store of the connections of tasks. nil: there are none. Connector tests a
+	// connection. nil: the process tests none.
 	Connections store.Connections
 	Connector   Connector
-	// GitSources are the git sources. If it is nil, there are none. Git returns the part that looks at their
-	// repositories; it is nil if the process looks at none.
+	// GitSources is the store of git sources. nil: there are none. Git returns the part that reads their
+	// repositories. nil: the process reads none.
 	GitSources store.GitSources
 	Git        func() GitSyncer
 	Source     SourceState // nil: the process runs no sources
-	// Events takes the events that are sent. If it is nil, none are taken.
+	// Events stores the events that are sent. nil: none are accepted.
 	Events EventLog
 	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
@@ -150,7 +151,7 @@ type LogRef struct {
 	Task                string
 	Index               dag.TaskID // the index of the task
 	Attempt             dag.Token
-	Handler             dag.HandlerID // the handler that has or had the attempt; 0: there is none yet, or it does not matter
+	Handler             dag.HandlerID // the handler that has or had the attempt; 0: there is none yet, or it is not needed
 }
 
 // LogSource finds logs. If an attempt has not written anything, the error is fs.ErrNotExist.
@@ -158,14 +159,14 @@ type LogSource interface {
 	Open(ctx context.Context, ref LogRef) (LogReader, error)
 }
 
-// LogReader reads a log that may still grow.
+// LogReader reads a log, which may still grow.
 type LogReader interface {
 	io.ReaderAt
 	io.Closer
 	// Size returns the present end of the log.
 	Size() (int64, error)
-	// First returns the offset at which a read that asks for an offset can begin: that offset, or the first
-	// byte that is kept. It may take seconds.
+	// First returns the offset at which a read from an offset can begin: that offset, or the first byte after
+	// it that is kept. It may take seconds.
 	First(at int64) int64
 }
 
@@ -175,7 +176,7 @@ const (
 	applyBytesMax = 32 << 20
 	// backfillBytesMax is large enough for dag.InstantsMax instants.
 	backfillBytesMax = 8 << 20
-	hooksMax         = 64 // concurrent calls to webhooks that are checked or wait for their commit
+	hooksMax         = 64 // concurrent calls of webhooks that are being checked or wait for their commit
 	headerBytesMax   = 64 << 10
 	depthMax         = 100 // of JSON
 	headerTimeout    = 10 * time.Second
@@ -200,7 +201,7 @@ type Server struct {
 	layouts *layouts
 
 	lastStart lastStart
-	quick     atomic.Int64 // starts that were answered without huma
+	quick     atomic.Int64 // the number of starts that were answered without huma
 
 	metrics *metrics
 	mux     *http.ServeMux
@@ -211,10 +212,10 @@ type Server struct {
 	hooks   places
 
 	toldMu sync.Mutex           // protects told
-	told   map[string]time.Time // messages about webhooks in the log, and their times
+	told   map[string]time.Time // the times of log messages about webhooks, by message
 
 	heavy   weights
-	reads   weights // bounds the answers with sources, parameters or outputs until their clients have read them
+	reads   weights // bounds the answers with sources, parameters or outputs, until their clients have read them
 	bulks   places
 	batches places
 
@@ -223,7 +224,7 @@ type Server struct {
 	indexes  *logIndexes
 	zips     places // bounds the answers that are compressed at the same time
 	page     *page
-	handler  http.Handler // serve, behind the gateway; verbs on several runs use it to reach each run
+	handler  http.Handler // serve behind the gateway; verbs on several runs reach each run through it
 }
 
 // New makes a server.
@@ -267,27 +268,27 @@ func New(cfg Config) (*Server, error) {
 	return s, s.access.Err(func(of access.Of) bool { return of != access.OfWorker && of != access.OfNode })
 }
 
-// Forget drops the definitions that a server has read. Call it when the database has gone back: another
-// version may get the number of a lost one.
+// Forget drops the definitions that a server has cached. It must be called when the database has gone back,
+// because another version may then get the number of a lost one.
 func Forget(s *Server) { s.defs.forget() }
 
 // Handler answers requests, behind the gateway if there is one. It may be used without a socket.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// HTTP returns a server with the bounds that the handler relies on. Streams set a deadline for each write,
-// so there is none for the whole answer.
+// HTTP returns an http.Server with the bounds that the handler relies on. There is no deadline for a whole
+// answer, because streams set a deadline for each write.
 func (s *Server) HTTP() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true) // for gRPC of workers
+	protocols.SetUnencryptedHTTP2(true) // workers use gRPC
 	return &http.Server{
 		Handler:           s.Handler(),
 		Protocols:         protocols,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytesMax,
-		// The default handler would wait for the body of OPTIONS * without calling any handler of this package.
+		// The default handler would read the body of OPTIONS * and would call no handler of this package.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
@@ -371,8 +372,8 @@ type recorder struct {
 	status  int
 	header  http.Header // the header of the request
 	user    string      // the caller
-	hidden  bool        // the caller may not know that the object exists
-	written func()      // if set, it is called when the answer is written
+	hidden  bool        // the caller must not learn whether the object exists
+	written func()      // if it is set, it is called when the answer has been written
 }
 
 func (w *recorder) end() {

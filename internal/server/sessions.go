@@ -42,7 +42,7 @@ const signInBytesMax = 4 << 10
 // sessionVerbs are the operations on sessions.
 type sessionVerbs struct {
 	s         *Server
-	directory *byDirectory // nil: there is none
+	directory *byDirectory // nil: there is no directory
 }
 
 // sessions returns the sessions of the node.
@@ -84,7 +84,8 @@ func (v sessionVerbs) signIn(ctx context.Context, in *signInIn) (*sessionOut, er
 	}
 	tls := auth.Secure(in.tls, in.Forwarded)
 	if was, shown := all.CookieOf(ctx, http.Header{"Cookie": {in.Cookie}}, tls); shown {
-		// The sign-in also ends the earlier session. If End fails, the earlier session ends at its usual time.
+		// The sign-in also ends the earlier session. If that fails, the earlier session ends at its usual
+		// time.
 		_ = all.End(store.WithAudit(ctx, nil), &was)
 	}
 	if is.Local {
@@ -95,7 +96,7 @@ func (v sessionVerbs) signIn(ctx context.Context, in *signInIn) (*sessionOut, er
 	return &sessionOut{Cookie: auth.SessionCookie(secret, tls), Body: sessionOf(&is, &is)}, nil
 }
 
-// recordLocal writes the row of a change of a session that is in memory only.
+// recordLocal writes the audit row of a change of a session that is only in memory.
 func recordLocal(ctx context.Context, s *Server) error {
 	if row := store.AuditIn(ctx); row != nil {
 		row.Principal, row.Kind = auth.LocalName, access.Local.String()
@@ -103,7 +104,7 @@ func recordLocal(ctx context.Context, s *Server) error {
 	return recordAudit(ctx, s)
 }
 
-// open opens a session with the one credential in a body.
+// open opens a session with the credential in a body, of which there must be exactly one.
 func (v sessionVerbs) open(ctx context.Context, all *auth.Sessions, in *signInIn) (string, auth.Session, error) {
 	b, p := &in.Body, auth.Place{Remote: in.remote, Agent: in.Agent}
 	named := b.User != "" || b.Password != ""
@@ -152,7 +153,7 @@ func tooOften(text string, after time.Duration) error {
 	return retryAfter(fail(http.StatusTooManyRequests, api.ProblemBusy, "%s", text), after)
 }
 
-// current returns the session of a call. A caller with a token has none.
+// current returns the session of a call. A caller that uses a token has no session.
 func (v sessionVerbs) current(ctx context.Context, _ *struct{}) (*jsonOut[api.Session], error) {
 	is, ok := auth.SessionOf(ctx)
 	if !ok {
@@ -200,7 +201,7 @@ func (v sessionVerbs) ended(ctx context.Context, is *auth.Session) error {
 }
 
 func (v sessionVerbs) code(ctx context.Context, _ *struct{}) (*jsonOut[api.SignInCode], error) {
-	if _, ok := auth.SessionOf(ctx); ok { // otherwise a session could outlive its end by making codes
+	if _, ok := auth.SessionOf(ctx); ok { // otherwise a session could make codes and so outlive its own end
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a session cannot make a code for sign-in; skein open makes one with a token")
 	}
 	all, err := v.sessions()
@@ -261,7 +262,7 @@ func (v sessionVerbs) end(ctx context.Context, in *sessionPath) (*struct{}, erro
 	return nil, notFound("there is no session %s", in.ID)
 }
 
-// sessionOf returns a session for the caller whose own session is mine.
+// sessionOf shows a session to the caller whose own session is mine.
 func sessionOf(is, mine *auth.Session) api.Session {
 	at := func(t dag.Micros) api.Time { return api.Time{Time: t.Time()} }
 	return api.Session{ID: is.ID(), User: is.Name, CreatedAt: at(is.Created), UsedAt: at(is.Used), ExpiresAt: at(is.Ends()), EndsAt: at(is.Expires),

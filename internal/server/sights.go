@@ -10,11 +10,10 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// sightSelf is the state of the node that answers.
+// sightSelf is the state that a node shows for itself.
 const sightSelf = "self"
 
-// see adds to the nodes of a cluster how the node that answers sees them over the node channel. It reads
-// memory only.
+// see adds to the nodes of a cluster how this node sees them over the node channel. It reads only memory.
 func see(s *Server, r *roll, nodes []api.Node) {
 	if s.cfg.Monitor == nil {
 		return
@@ -52,7 +51,7 @@ func sightOf(is *monitor.Sight, by string) *api.NodeSight {
 	return out
 }
 
-// unreachedBy lists the nodes that say that they cannot reach a member.
+// unreachedBy lists the nodes that report that they cannot reach a member.
 func unreachedBy(sights []monitor.Sight, self *monitor.Report, m *store.Member) []string {
 	by := []string{}
 	if slices.Contains(self.Unreached, m.Name) {
@@ -67,5 +66,5 @@ func unreachedBy(sights []monitor.Sight, self *monitor.Report, m *store.Member) 
 	return by
 }
 
-// rounded is a duration in seconds, to the millisecond.
+// rounded returns a duration in seconds, rounded to a millisecond.
 func rounded(d time.Duration) float64 { return math.Round(d.Seconds()*1e3) / 1e3 }

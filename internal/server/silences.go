@@ -40,7 +40,7 @@ func (a alerting) silences(ctx context.Context, in *listSilencesIn) (*jsonOut[ap
 	items, begun := []api.Silence{}, after == ""
 	for i := range all {
 		s := &all[i]
-		if !begun { // the list is sorted, and the cursor is the last one of the page before
+		if !begun { // the list is sorted, and the cursor is the last silence of the previous page
 			begun = s.ID.String() == after
 			continue
 		}
@@ -71,7 +71,7 @@ type SilencePath struct {
 	Namespace string `path:"ns" maxLength:"63" doc:"* stands for all."`
 }
 
-// namespace is the namespace of the rows.
+// namespace returns the namespace of the rows.
 func (p *SilencePath) namespace() string {
 	if p.Namespace == access.Everywhere {
 		return ""

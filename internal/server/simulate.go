@@ -19,7 +19,7 @@ import (
 // Bounds of the input of a simulation.
 const (
 	measuredRunsMax      = 50   // bound on the measured runs of one workflow
-	measuredWorkflowsMax = 1000 // the durations of further workflows are unknown
+	measuredWorkflowsMax = 1000 // the durations of runs of further workflows are unknown
 )
 
 type simulateIn struct{ Body api.SimulateRequest }
@@ -146,7 +146,7 @@ func (p *planning) edit(ctx context.Context, req *api.ApplyRequest) ([]trigger.P
 	return all, nil
 }
 
-// edited returns one workflow of a file. An unchanged trigger keeps its count of fires, and a trigger that
+// edited adds one workflow of a file. An unchanged trigger keeps the number of its fires, and a trigger that
 // a person has paused stays paused.
 func (p *planning) edited(ctx context.Context, def *workflow.Workflow, one *trigger.PlannedWorkflow) error {
 	text, err := json.Marshal(def)
@@ -180,7 +180,7 @@ func (p *planning) edited(ctx context.Context, def *workflow.Workflow, one *trig
 	return nil
 }
 
-// was returns the present triggers of a workflow, and its state. For a new workflow it returns none.
+// was returns the present triggers of a workflow, and its state. For a new workflow there are none.
 func (p *planning) was(ctx context.Context, name string) (map[string]*store.Trigger, string, error) {
 	w, err := p.s.findWorkflow(ctx, name)
 	if isNotFound(err) {
@@ -245,7 +245,7 @@ func simulatedLimit(l *trigger.LimitReport) api.SimulatedLimit {
 	return out
 }
 
-// shownName splits NAMESPACE/NAME into the namespace and the form for people.
+// shownName splits NAMESPACE/NAME into the namespace and the name that people read.
 func shownName(name string) (namespace, shown string) {
 	namespace, name, _ = strings.Cut(name, "/")
 	return namespace, fullName(namespace, name)

@@ -66,8 +66,8 @@ func (s *Server) startRun(ctx context.Context, in *startRunIn) (*runOut, error) 
 	return out, nil
 }
 
-// mayStart refuses a start. A start at a task skips the tasks before it, so it also needs the verb
-// run.redo. So does a start of an earlier version.
+// mayStart returns a refusal if the caller may not start the run. A start at a task skips the tasks before
+// it, so it also needs the verb run.redo. A start of an earlier version needs it, too.
 func mayStart(ctx context.Context, req *api.RunRequest) error {
 	if err := mayName(ctx, access.RunStart, req.Workflow); err != nil {
 		return err
@@ -78,9 +78,9 @@ func mayStart(ctx context.Context, req *api.RunRequest) error {
 	return mayName(ctx, access.RunRedo, req.Workflow)
 }
 
-// startedRun returns the run of a submission. If the engine has returned the run as accepted, this is the
-// result. Otherwise it is the state of the run after a wait. The run has its values if the caller has the
-// verb run.values, because a rerun takes the values of another run.
+// startedRun returns the run of a submission. If the engine has returned the run as it was accepted,
+// startedRun returns that. Otherwise it reads the run after the wait. The run has its values only if the
+// caller has the verb run.values, because a rerun takes the values of another run.
 func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.Duration) (api.Run, error) {
 	if a.View != nil && wait == 0 {
 		run, err := s.lastStart.run(a.View)
@@ -94,7 +94,7 @@ func (s *Server) startedRun(ctx context.Context, a *engine.Accepted, wait time.D
 	return s.readRun(ctx, a.Run, false)
 }
 
-// submit starts a run, or finds the run that its key has started. of is the run that it repeats, if any.
+// submit starts a run, or finds the run that its key has started. of is the run that it repeats, or nil.
 func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
 	w, kept, err := s.startable(ctx, req.Workflow)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header
 	if !errors.As(err, &moved) {
 		return a, err
 	}
-	if kept { // the owner may have changed it since
+	if kept { // the cached row may be out of date
 		if w, err = s.findWorkflow(ctx, req.Workflow); err != nil {
 			return engine.Accepted{}, err
 		}
@@ -122,7 +122,7 @@ func (s *Server) submit(ctx context.Context, req *api.RunRequest, of *dag.Header
 	return a, err
 }
 
-// submitTo starts a run here, if this node owns the workflow.
+// submitTo starts a run on this node, which must own the workflow.
 func (s *Server) submitTo(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (engine.Accepted, error) {
 	sub, err := s.submission(ctx, w, req, of)
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *Server) submitTo(ctx context.Context, w *store.Workflow, req *api.RunRe
 	return a, sameKey(&a, &sub, err)
 }
 
-// startedBefore refuses a request that is not valid, unless its key has started a run. The request was
-// valid then.
+// startedBefore returns the run that the key of an invalid request has started. It returns the error why if
+// there is none. If there is one, the request was valid at that time.
 func startedBefore(ctx context.Context, e *engine.Engine, sub *engine.Submission, why error) (engine.Accepted, error) {
 	if sub.Key == "" || sub.KeyHash == nil {
 		return engine.Accepted{}, why
@@ -156,8 +156,8 @@ func sameKey(a *engine.Accepted, sub *engine.Submission, err error) error {
 	return err
 }
 
-// submission converts a request to a submission and checks it. The key of the submission is set even if
-// there is an error, and its hash as soon as the values of type secret are sealed.
+// submission converts a request to a submission and checks it. The key of the submission is set even if there
+// is an error. The hash of the key is set once the values of type secret are sealed.
 func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.RunRequest, of *dag.Header) (sub engine.Submission, err error) {
 	sub = engine.Submission{Workflow: *w, Version: req.Version, Origin: dag.OriginAPI, User: userOf(ctx), From: req.From, View: true}
 	if of != nil {
@@ -195,7 +195,9 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 		with.Params = given
 		req = &with
 	}
-	if sub.Key != "" { // not earlier, because readers of the database could guess values by their hash
+	// this must not come earlier, because readers of the database could then guess secret values by their
+	// hash
+	if sub.Key != "" {
 		if sub.KeyHash, err = startHash(w, req, of); err != nil {
 			return sub, err
 		}
@@ -208,26 +210,26 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 	}
 	sub.Priority = def.Level()
 	if req.Priority != "" {
-		sub.Priority, _ = dag.ParsePriority(req.Priority) // the schema has checked it
+		sub.Priority, _ = dag.ParsePriority(req.Priority) // the schema has already checked it
 	}
 	return sub, nil
 }
 
 // sealing seals parameters of a start.
 type sealing struct {
-	book *sealed.Book // nil: this server cannot
+	book *sealed.Book // nil: this server cannot seal
 	of   *store.Workflow
-	was  *dag.Header // the run that the start repeats; nil: none
+	was  *dag.Header // the run that the start repeats; nil: there is none
 }
 
-// params returns the parameters, those of type secret sealed, or nil if no parameter is given. A rerun gives
-// the sealed ones of the run that it repeats.
+// params returns the parameters, with those of type secret sealed. It returns nil if there are none. A rerun
+// may give the sealed texts of the run that it repeats.
 func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.Params) (api.Params, error) {
 	var out api.Params
 	for i := range def.Params {
 		p := &def.Params[i]
 		text, isText := given[p.Name].(string)
-		if p.Type != workflow.Secret || !isText { // CheckParams refuses other values, without showing them
+		if p.Type != workflow.Secret || !isText { // CheckParams refuses a value that is not a text, without showing the value
 			continue
 		}
 		if out == nil {
@@ -254,15 +256,15 @@ func (s sealing) params(ctx context.Context, def *workflow.Workflow, given api.P
 	return out, nil
 }
 
-// repeats reports whether a sealed text is that of a parameter of an earlier run.
+// repeats reports whether a sealed text is the value of a parameter of an earlier run.
 func repeats(params []byte, name, text string) bool {
 	var all map[string]json.RawMessage
 	var was string
 	return json.Unmarshal(params, &all) == nil && json.Unmarshal(all[name], &was) == nil && was == text && strings.HasPrefix(text, workflow.SealedPrefix)
 }
 
-// callerTrace returns the trace context that the request of ctx gives in its header traceparent. Two headers
-// are not valid, as W3C Trace Context says, so they are none.
+// callerTrace returns the trace context that the request of ctx gives in its header traceparent. If there are
+// two such headers, it returns "", because W3C Trace Context does not allow them.
 func callerTrace(ctx context.Context) string {
 	rec, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
@@ -307,7 +309,7 @@ func runOrNone(of *dag.Header) string {
 	return of.ID.String()
 }
 
-// hasTask refuses a start at a task that the version does not have.
+// hasTask returns an error for a start at a task that the version does not have.
 func (s *Server) hasTask(w *store.Workflow, version int32, name string) error {
 	if name == "" {
 		return nil
@@ -326,7 +328,7 @@ func (s *Server) hasTask(w *store.Workflow, version int32, name string) error {
 	return notFound("version %d of workflow %s has no task %q%s", version, fullName(w.Namespace, w.Name), name, text)
 }
 
-// hashJSON hashes the canonical form, in which the keys of maps are sorted.
+// hashJSON hashes the canonical form of a value, in which the keys of maps are sorted.
 func hashJSON(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -361,7 +363,7 @@ func (s *Server) findWorkflow(ctx context.Context, name string) (store.Workflow,
 	return w, noWorkflow(namespace, name, err)
 }
 
-// startable is findWorkflow for a start. kept reports whether the engine returned a cached row.
+// startable is like findWorkflow, for a start. kept reports whether the engine returned a cached row.
 func (s *Server) startable(ctx context.Context, name string) (store.Workflow, bool, error) {
 	namespace, name := cutName(name)
 	w, kept, err := s.engine.Startable(ctx, namespace, name)
@@ -375,7 +377,7 @@ func cutName(full string) (namespace, name string) {
 	return api.NamespaceDefault, full
 }
 
-// noWorkflow names the workflow that was not found.
+// noWorkflow returns the error for a workflow that was not found. The error names the workflow.
 func noWorkflow(namespace, name string, err error) error {
 	if errors.Is(err, errkind.ErrNotFound) {
 		return notFound("there is no workflow %s", fullName(namespace, name))

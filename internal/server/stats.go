@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// statsDays is the usual time of statistics, and statsDaysMax the longest one.
+	// statsDays is the default number of days of statistics, and statsDaysMax the largest.
 	statsDays    = 30
 	statsDaysMax = 1100
 	// statsHoursMax bounds the hours of an answer.
@@ -65,7 +65,7 @@ func (in *statsIn) bounds(now time.Time) (span store.TallySpan, first, last int3
 	return span, first, last, err
 }
 
-// statsKey identifies the subject of a row of an answer.
+// statsKey identifies what a row of an answer is about.
 type statsKey struct {
 	at   int32
 	task string
@@ -143,7 +143,7 @@ func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.Wor
 	return &jsonOut[api.WorkflowStats]{Body: out}, nil
 }
 
-// sortStats orders periods by time, and tasks by p95, the greatest first.
+// sortStats sorts periods by time, and tasks by their p95, the greatest first.
 func sortStats(rows []api.StatsRow) {
 	slices.SortFunc(rows, func(a, b api.StatsRow) int {
 		if a.At != nil {
@@ -159,7 +159,7 @@ func sortStats(rows []api.StatsRow) {
 	})
 }
 
-// trend compares the second half with the first.
+// trend returns how the second half compares with the first half.
 func trend(halves *[2]tally.Hist) *float64 {
 	before, after := halves[0].Quantile(0.95), halves[1].Quantile(0.95)
 	if halves[0].N == 0 || halves[1].N == 0 || before == 0 {

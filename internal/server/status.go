@@ -55,8 +55,8 @@ func (s *Server) getStatus(ctx context.Context, in *statusIn) (*jsonOut[api.Stat
 }
 
 // withoutSystem subtracts the unfinished runs of the program's own workflow from the counts by state. There
-// are few of them, because they have a queue. If a run changes its state between the two reads, the counts
-// may be wrong for a moment.
+// are few of these runs, because their queue limits them. If a run changes its state between the two reads,
+// the counts may be wrong for a moment.
 func withoutSystem(ctx context.Context, s *Server, counts map[string]int) error {
 	id, err := s.builtin.read(ctx, s.engine)
 	if err != nil || id == 0 {
@@ -97,19 +97,19 @@ func (s *Server) plain() error {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = w.Write(doc) // an error means that the client has gone
+		_, _ = w.Write(doc) // an error means that the client is gone
 	})
 	outside(s, docsPath, page.ServeHTTP)
 	arrivalRoutes(s)
-	// A browser gets the page here, if there is one; every other client is sent to the documentation.
+	// If there is a web page, a browser gets it here. Every other client is redirected to the documentation.
 	outside(s, "/", http.RedirectHandler(docsPath, http.StatusFound).ServeHTTP)
-	// The page takes these before the mux sees them. Without a page they are not there.
+	// The page handles these paths before the mux. Without a page they do not exist.
 	s.access.Take(http.MethodGet, assetsPath+"{file...}")
 	s.access.Take(http.MethodGet, "/{path...}")
 	return nil
 }
 
-// outside registers a route outside of the versioned interface, with the method GET.
+// outside registers a route that is not part of the versioned API, with the method GET.
 func outside(s *Server, path string, h http.HandlerFunc) { outsideBy(s, http.MethodGet, path, h) }
 
 func outsideBy(s *Server, method, path string, h http.HandlerFunc) {
@@ -121,17 +121,17 @@ func outsideBy(s *Server, method, path string, h http.HandlerFunc) {
 	s.mux.HandleFunc(method+" "+path, h)
 }
 
-// stuckMax is for how long the writer, or the broker of slots, may complete no turn while work waits, before
-// the node counts as not ready.
+// stuckMax is how long the writer or the slot broker may complete no cycle, although work waits, before the
+// node counts as not ready.
 const stuckMax = 5 * time.Second
 
-// Parts of a node that take turns.
+// The parts of a node that work in cycles.
 const (
 	partWriter = "writer"
 	partSlots  = "slots"
 )
 
-// stuckFor is the time for which a part that works in turns has completed none.
+// stuckFor returns how long a part has completed no cycle although work waits.
 func (c *Config) stuckFor(part string) time.Duration {
 	switch {
 	case part == partWriter:
@@ -152,8 +152,8 @@ func (s *Server) progress() error {
 	return nil
 }
 
-// readyz answers 200 once the store, its format and the shards are ready, submissions are accepted, and no
-// part is stuck.
+// readyz answers 200 if the store, its format and the shards are ready, submissions are accepted, and no part
+// is stuck.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -175,8 +175,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
 
-// verify checks all stored rows. One check runs at a time. A check may take minutes and holds little memory,
-// so it takes no weight from the requests that are heavy.
+// verify checks all stored rows. Only one check runs at a time. A check may take minutes, but uses little
+// memory, so it has no weight among the heavy requests.
 func (s *Server) verify(ctx context.Context, _ *struct{}) (*jsonOut[api.Verification], error) {
 	if err := s.recounts.enter("recount is under way"); err != nil {
 		return nil, err

@@ -20,21 +20,21 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// A proxy, a log and this server must not understand one request in different ways. So the names in a body
-// are case-sensitive.
+// A proxy, a log and this server must understand a request in the same way. So the names in a body are
+// case-sensitive.
 var _ = func() bool {
 	huma.ValidateStrictCasing = true
 	return true
 }()
 
-// plainHeaders refuses headers that would change the meaning of a request.
+// plainHeaders returns an error for headers that would change the meaning of a request.
 func plainHeaders(r *http.Request, takesBody bool) *failure {
 	if strings.ContainsFunc(r.Header.Get(api.HeaderIdempotencyKey), unicode.IsControl) {
 		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
 			api.HeaderIdempotencyKey)
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
-		// Parameters that cannot be read would be ignored, together with a filter that they hold.
+		// Parameters that cannot be read would be ignored, and a filter among them, too.
 		return fail(http.StatusBadRequest, api.ProblemInvalid, "the query cannot be read: %v; write a semicolon as %%3B, and a percent sign as %%25", err)
 	}
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" || !takesBody || strings.HasPrefix(r.URL.Path, hooksPath) {
@@ -44,18 +44,18 @@ func plainHeaders(r *http.Request, takesBody bool) *failure {
 		"(curl -H 'Content-Type: application/json' -d …), a workflow file with application/yaml")
 }
 
-// errAmbiguous is JSON that readers understand in different ways.
+// errAmbiguous is the error for JSON that readers may understand in different ways.
 type errAmbiguous struct{ key string }
 
 func (e *errAmbiguous) Error() string {
 	return fmt.Sprintf("the key %.100q is there twice in one object; leave one of them out", e.key)
 }
 
-// errEncoding is the error for JSON that is not UTF-8. The decoder would silently replace the bytes that it
+// errEncoding is the error for JSON that is not UTF-8. The decoder would silently replace bytes that it
 // cannot read.
 var errEncoding = errors.New("the body is not UTF-8; send JSON in UTF-8")
 
-// errHalf is text with one half of a surrogate pair. The decoder would replace it.
+// errHalf is the error for text with one half of a surrogate pair. The decoder would replace it.
 type errHalf struct {
 	escape string
 	at     int // the offset of the key in the body
@@ -65,8 +65,8 @@ func (e *errHalf) Error() string {
 	return fmt.Sprintf("byte %d: %s is one half of a character; write the character itself, or both of its halves", e.at, e.escape)
 }
 
-// halfAt returns the index of the first \u escape in quoted text that is one half of a surrogate pair
-// without the other one. It returns -1 if there is none.
+// halfAt returns the index of the first \u escape in quoted text that is half of a surrogate pair without the
+// other half. It returns -1 if there is none.
 func halfAt(quoted []byte) int {
 	for i := bytes.IndexByte(quoted, '\\'); i >= 0 && i+1 < len(quoted); i++ {
 		if quoted[i] != '\\' {
@@ -102,9 +102,9 @@ func unitAt(b []byte, at int) (rune, bool) {
 
 // frame is an object or a list that is being read.
 type frame struct {
-	object, key bool // object: an object, not a list; key: the next text is a key
+	object, key bool // object: it is an object, not a list; key: the next text is a key
 	few         []string
-	many        map[string]bool // once there are too many to compare with each
+	many        map[string]bool // used when there are too many keys to compare with each
 }
 
 // fewKeys is the number of keys up to which the keys of an object are compared with each other.
@@ -134,8 +134,8 @@ func (f *frame) add(key string) bool {
 	return true
 }
 
-// errCase is a key that differs from a name in its case only. The decoder of the library would take it for
-// that name, other readers would not.
+// errCase is the error for a key that differs from a name only in its case. The library's decoder would use
+// it for that name, but other readers would not.
 type errCase struct{ key, name string }
 
 func (e *errCase) Error() string {
@@ -156,9 +156,9 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// unambiguous refuses JSON that is not UTF-8, has half of a surrogate pair, is nested too deep, has an object
-// with one key twice, or has a key that differs from one of names in its case only. It leaves text that is
-// not JSON to the decoder, which names the position.
+// unambiguous returns an error for JSON that is not UTF-8, has half of a surrogate pair, is nested too deep,
+// has an object with the same key twice, or has a key that differs from one of names only in its case. For
+// text that is not JSON, it leaves the error to the decoder, which names the position.
 func unambiguous(b []byte, names []string) error {
 	if !utf8.Valid(b) {
 		return errEncoding
@@ -202,7 +202,7 @@ func unambiguous(b []byte, names []string) error {
 	return nil
 }
 
-// textEnd is the index after the string that begins at i.
+// textEnd returns the index after the string that begins at i.
 func textEnd(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -215,7 +215,7 @@ func textEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// nameOf is the name in a quoted key.
+// nameOf returns the name in a quoted key.
 func nameOf(quoted []byte) string {
 	if n := len(quoted); n >= 2 && quoted[n-1] == '"' && !strings.Contains(string(quoted), `\`) {
 		return string(quoted[1 : n-1])

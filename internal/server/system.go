@@ -18,8 +18,8 @@ type SystemFilter struct {
 	System bool `query:"system" doc:"Include the program's own workflows (namespace system). Lists leave them out, unless you name that namespace or a workflow of it."`
 }
 
-// hides reports whether a list omits the namespace system. namespace and workflow are those that the request
-// names, or "".
+// hides reports whether a list leaves out the namespace system. namespace and workflow are the ones that the
+// request names, or "".
 func (f *SystemFilter) hides(namespace, workflow string) bool {
 	return !f.System && namespace == "" && workflow == ""
 }
@@ -27,20 +27,20 @@ func (f *SystemFilter) hides(namespace, workflow string) bool {
 // isSystem reports whether a workflow is built in.
 func isSystem(w *store.Workflow) bool { return w.Namespace == engine.SystemNamespace }
 
-// systemKept is the time for which the id of the built-in workflow is used without another reading. If the
-// workflow is deleted, the node makes it again, with another id.
+// systemKept is how long the id of the built-in workflow is used before it is read again. If the workflow is
+// deleted, the node makes it again, with another id.
 const systemKept = 10 * time.Second
 
-// systemWorkflow remembers the id of the built-in workflow. It does not remember that the workflow is
-// missing, because a node makes it just after its start. Otherwise a list would show its runs.
+// systemWorkflow caches the id of the built-in workflow. It does not cache that the workflow is missing: a
+// node makes the workflow shortly after its start, and lists would then show its runs.
 type systemWorkflow struct {
 	mu sync.Mutex     // protects following fields
 	id dag.WorkflowID // 0: the workflow did not exist
 	at time.Time      // the time of the read
 }
 
-// read returns the id of the built-in workflow, or 0 if it does not exist. The lock is not held while the
-// store is read, so a slow read delays its own caller only.
+// read returns the id of the built-in workflow, or 0 if it does not exist. It does not hold the lock while it
+// reads the store, so a slow read delays only its own caller.
 func (k *systemWorkflow) read(ctx context.Context, e *engine.Engine) (dag.WorkflowID, error) {
 	if id, fresh := k.known(); fresh {
 		return id, nil

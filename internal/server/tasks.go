@@ -80,7 +80,7 @@ func (s *Server) getTask(ctx context.Context, in *TaskPath) (*jsonOut[api.Task],
 	return &jsonOut[api.Task]{Body: out}, err
 }
 
-// shownTask is a task of a run, without its outputs unless the caller has the verb run.values.
+// shownTask shows a task of a run. It leaves out the outputs if the caller does not have the verb run.values.
 func shownTask(ctx context.Context, s *Server, id dag.RunID, v *inspect.TaskView) (api.Task, error) {
 	values, err := mayValues(ctx, s, id)
 	out := taskOf(v)
@@ -90,7 +90,7 @@ func shownTask(ctx context.Context, s *Server, id dag.RunID, v *inspect.TaskView
 	return out, err
 }
 
-// noTask says which of the run and the task does not exist.
+// noTask returns an error that says whether the run or the task does not exist.
 func (s *Server) noTask(ctx context.Context, id dag.RunID, task string) error {
 	if _, err := s.engine.RunRow(ctx, id); err != nil {
 		return err
@@ -131,7 +131,7 @@ type listEventsIn struct {
 	Kind []string `query:"kind" maxItems:"20" doc:"Only these kinds, with commas between them. A page can be empty and have a next one." enum:"submitted,split,assigned,started,ended,lost,timeout,intent,state,rejected,recovered,waiting,admitted,marked,task stop,deferred,repaired,handle,released,orphan"`
 }
 
-// only removes the records of other kinds.
+// only removes records whose kind was not requested.
 func (in *listEventsIn) only(views []inspect.EventView) {
 	if len(in.Kind) == 0 {
 		return
@@ -160,7 +160,7 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 		next = strconv.FormatInt(views[len(views)-1].Seq, 10)
 	}
 	in.only(views)
-	events, first := []api.Event{}, 0 // lines of the first transaction
+	events, first := []api.Event{}, 0 // the number of lines of the first transaction
 	for i := range views {
 		lines := eventsOf(id, views[i].Seq, views[i].At, views[i].Records)
 		if events = append(events, lines...); views[i].Seq == views[0].Seq {
@@ -169,18 +169,18 @@ func (s *Server) listEvents(ctx context.Context, in *listEventsIn) (*jsonOut[api
 	}
 	events = events[min(skip, first):]
 	events, cut := fit(events, func(e *api.Event) int { return sizeOf(e) })
-	if cut { // the cut may be in the middle of a transaction
+	if cut { // the page may end in the middle of a transaction
 		next = inEvents(events, after, skip)
 	}
 	return list(events, next), nil
 }
 
-// seqRowsMax bounds the rows of one transaction in the history of one run: the row of the transaction, and
-// those that the run keeps of its acceptance, its start and its end.
+// seqRowsMax bounds the rows of one transaction in the history of one run. These are the row of the
+// transaction, and the rows for the acceptance, the start and the end of the run.
 const seqRowsMax = 4
 
-// wholeTransactions returns at least limit rows, if that number exists, and all rows of their last
-// transaction. more reports whether others follow. The rows were read with a limit of limit + seqRowsMax.
+// wholeTransactions returns all rows of as many transactions as are needed for limit rows, if there are that
+// many. more reports whether rows follow. The caller has read with a limit of limit + seqRowsMax.
 func wholeTransactions(rows []inspect.EventView, limit int) (page []inspect.EventView, more bool) {
 	for i := limit; i < len(rows); i++ {
 		if rows[i].Seq != rows[limit-1].Seq {
@@ -206,8 +206,8 @@ func (p *Page) afterEvent() (seq int64, lines int, err error) {
 	return seq, lines, nil
 }
 
-// inEvents returns the cursor that follows the last line of a page. The page began after the first skip lines
-// of the transaction that follows after.
+// inEvents returns the cursor after the last line of a page. after is the transaction before the page, and
+// skip is the number of lines of the next transaction that the page has left out at its beginning.
 func inEvents(page []api.Event, after int64, skip int) string {
 	last, lines := page[len(page)-1].Seq, 0
 	before := after
@@ -218,7 +218,7 @@ func inEvents(page []api.Event, after int64, skip int) string {
 			before = page[i].Seq
 		}
 	}
-	if before == after { // the page has lines of one transaction only
+	if before == after { // all lines of the page are of one transaction
 		lines += skip
 	}
 	return fmt.Sprintf("%d.%d", before, lines)

@@ -31,7 +31,7 @@ func (s *Server) tokenRoutes(tokens tag) {
 // whoCalls returns the caller and its rights.
 func whoCalls(ctx context.Context, _ *struct{}) (*jsonOut[api.Me], error) {
 	p, now := auth.Rights(ctx)
-	if p == nil { // the last right of the caller ended during the call
+	if p == nil { // the last right of the caller has ended during the call
 		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "your token no longer has any rights; ask its maker for a new one")
 	}
 	me := api.Me{Name: userOf(ctx), Kind: p.Kind.String(), Verbs: map[string][]string{}}
@@ -68,9 +68,8 @@ func (s *Server) listTokens(ctx context.Context, _ *struct{}) (*jsonOut[api.List
 	return &jsonOut[api.List[api.Token]]{Body: out}, nil
 }
 
-// tokenLife is the time for which a token of a person or program is valid, unless its maker chooses another.
-// Tokens of workers and nodes do not end by themselves, because they are made once for a machine that keeps
-// running.
+// tokenLife is how long the token of a person or program is valid if its maker chooses nothing else. Tokens
+// of workers and nodes do not end by themselves, because each is made once for a machine that keeps running.
 const tokenLife = 90 * 24 * time.Hour
 
 type createTokenIn struct {
@@ -111,8 +110,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	}
 	by, held := auth.Holder(ctx)
 	below := held && by.Kind == store.TokenAPI
-	// A node of an earlier format does not know the owner of a token, and gives the token every right. It does
-	// not know the maker of a token either, and keeps the token when the maker's token ends.
+	// A node of an earlier format does not know the owner of a token, and gives the token every right. It
+	// also does not know the maker of a token, and keeps the token when the maker's token has ended.
 	if below || t.Verbs != store.All || t.Namespaces != store.All || t.Kind == store.TokenAPI && t.Principal != store.FirstService {
 		if err := allKnowScopes(ctx, s); err != nil {
 			return nil, err
@@ -133,7 +132,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 		if err != nil {
 			return nil, err
 		}
-		t.Parent, t.Expires = by.ID, earlier(t.Expires, end) // a token does not outlive its maker's token
+		t.Parent, t.Expires = by.ID, earlier(t.Expires, end) // a token ends with the token of its maker
 	}
 	noteAudit(ctx, "", fmt.Sprintf("token %s of the kind %s for %d, verbs %s, namespaces %s", t.Name, t.Kind, t.Principal, t.Verbs, t.Namespaces))
 	t, err = s.cfg.Tokens.AddToken(ctx, t)
@@ -148,8 +147,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenIn) (*jsonOut[a
 	return &jsonOut[api.NewToken]{Body: api.NewToken{Token: tokenOf(&t, &rights, now), Secret: secret}}, nil
 }
 
-// deep refuses to make another token if the caller's token already has the largest number of ancestors.
-// Otherwise it returns the latest end of a new token.
+// deep returns an error if the caller's token already has the largest number of ancestors. Otherwise it
+// returns the latest end that a new token may have.
 func deep(ctx context.Context, tokens store.Tokens, by *store.Token) (end dag.Micros, err error) {
 	all, err := tokens.TokenList(ctx)
 	if err != nil {
@@ -193,8 +192,8 @@ func (s *Server) revokeToken(ctx context.Context, in *tokenPath) (*jsonOut[api.T
 }
 
 // ownerOf returns the owner of the rights of a new token. A token for another user acts as that user. So its
-// maker needs the verb user.impersonate, and each right that the user has. The name of a user is no name for
-// the token of another user, because people read names.
+// maker needs the verb user.impersonate, and every right of that user. A token must not have the name of a
+// user other than its owner, because people recognise users by names.
 func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights) error {
 	var to store.Principal
 	if req.For != "" {
@@ -208,7 +207,8 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 	}
 	by, _ := auth.Holder(ctx)
 	if by.Maker != 0 && by.Maker != by.Principal && (t.Kind != store.TokenAPI || to.ID != 0 && to.ID != by.Principal) {
-		// A token has only one maker, so tokens that this token makes would not end with its own principal.
+		// A token has only one maker. So tokens that this token makes would not end with the rights of its
+		// own principal.
 		return fail(http.StatusForbidden, api.ProblemForbidden, "another user made your token, so it can make only tokens of the kind api "+
 			"for yourself; sign in, or call with a token that you made yourself")
 	}
@@ -225,7 +225,7 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 	return nil
 }
 
-// scopeFor is scope for a token of another user or service.
+// scopeFor is like scope, for a token of another user or service.
 func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights, to *store.Principal) error {
 	if to.Kind == store.PrincipalUser {
 		if err := may(ctx, access.UserImpersonate, access.Everywhere); err != nil {
@@ -249,8 +249,8 @@ func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *s
 }
 
 // within gives the token t, which by makes for another principal, no verb that by lacks. If the request names
-// no verbs, t gets the verbs of by. A token that is limited to some namespaces cannot come here: making t
-// needs the verb token.all, which is a verb of the cluster. A session of a person limits no token.
+// no verbs, t gets the verbs of by. by is never limited to some namespaces, because making t needs the verb
+// token.all, which is a verb of the cluster. If a person with a session makes t, the session limits nothing.
 func within(t, by *store.Token, asked access.Verbs) error {
 	own := strings.Fields(by.Verbs)
 	if by.Kind != store.TokenAPI || slices.Contains(own, store.All) {
@@ -267,10 +267,10 @@ func within(t, by *store.Token, asked access.Verbs) error {
 	return nil
 }
 
-// scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each
-// of these verbs there, and the token is bound to the rights of its maker. So no token has a right that
-// its maker does not have. Workers and nodes read and change runs of every namespace, so the maker of
-// their tokens needs every verb everywhere.
+// scope narrows a new API token to the verbs and namespaces that a request names. Its maker must have each of
+// these verbs in these namespaces, and the maker's rights bound the token. So no token has a right that its
+// maker does not have. Workers and nodes read and change runs of every namespace, so the maker of their
+// tokens needs every verb in all namespaces.
 func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 	if t.Kind != store.TokenAPI {
 		if len(req.Verbs)+len(req.Namespaces) > 0 {
@@ -296,7 +296,8 @@ func scope(ctx context.Context, t *store.Token, req *api.TokenRequest) error {
 		}
 	}
 	if by, held := auth.Holder(ctx); held {
-		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal) // the maker's own maker, if there is one, also bounds the tokens that it makes
+		// if the maker's token itself has a maker, the rights of that maker also bound the new token
+		t.Principal, t.Maker = by.Principal, cmp.Or(by.Maker, by.Principal)
 	}
 	return nil
 }
@@ -322,8 +323,8 @@ func narrowed(t *store.Token, req *api.TokenRequest) (to access.Scope, err error
 	return to, nil
 }
 
-// allKnowScopes refuses while a node of an earlier version is present. Such a node gives all rights to every
-// API token, and ends no token with its maker's token.
+// allKnowScopes returns an error while a node of an earlier version is present. Such a node gives all rights
+// to every API token, and keeps tokens whose maker's token has ended.
 func allKnowScopes(ctx context.Context, s *Server) error {
 	info, err := s.engine.Info(ctx)
 	if err != nil {
@@ -384,7 +385,7 @@ const (
 	tokenEnded   = "ended"
 )
 
-// tokenState returns the state of a token by its own row.
+// tokenState returns the state of a token according to its own row.
 func tokenState(t *store.Token, now dag.Micros) string {
 	switch {
 	case t.Revoked != 0:

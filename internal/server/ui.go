@@ -19,8 +19,8 @@ import (
 
 // UI is the web page of a server. Its zero value serves none.
 type UI struct {
-	// Files is the built page: index.html and its assets, each compressed as NAME.gz. Without it
-	// every address shows Placeholder.
+	// Files is the built page: index.html and its assets, each compressed as NAME.gz. If Files is nil, every
+	// address shows Placeholder.
 	Files       fs.FS
 	Placeholder []byte
 	// BasePath is the path under which a browser reaches the server, such as /skein; "" is the root.
@@ -30,13 +30,13 @@ type UI struct {
 // assetsPath is the path of the page's own files. Their names change with their content.
 const assetsPath = "/-/"
 
-// pagePolicy is the content policy of every page: no inline code, and no content of other sites.
+// pagePolicy is the content security policy of every page: no inline code, and no content of other sites.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types skein"
 
-// siteTag is the part of index.html that gets the value of the header Sec-Fetch-Site. If another site opened
-// the page, the page asks before it uses a sign-in code.
+// siteTag is the part of index.html into which the value of the header Sec-Fetch-Site is written. If another
+// site has opened the page, the page asks the person before it uses a sign-in code.
 const siteTag = `name="skein-site" content="`
 
 // page serves the web page; nil serves nothing.
@@ -46,7 +46,7 @@ type page struct {
 	index, rest []byte
 }
 
-// newPage prepares index.html once: the addresses in it get the base path.
+// newPage prepares index.html once: it adds the base path to the addresses in it.
 func newPage(c *UI) (*page, error) {
 	if c == nil {
 		return nil, nil
@@ -70,7 +70,7 @@ func newPage(c *UI) (*page, error) {
 	return p, nil
 }
 
-// takes reports whether a request is for the page: a browser asks for a document, or for one of the page's
+// takes reports whether a request is for the page, because a browser requests a document or one of the page's
 // files.
 func (p *page) takes(r *http.Request) bool {
 	if p == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -82,8 +82,9 @@ func (p *page) takes(r *http.Request) bool {
 	return !access.Reserved(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// navigates reports whether a person follows a link to a page. Links from other sites are let in, because a
-// page holds no data and its address does nothing. The routes of identity providers decide for themselves.
+// navigates reports whether a person follows a link to a page. Links from other sites are allowed, because a
+// page contains no data and its address changes nothing. The routes of identity providers decide for
+// themselves.
 func navigates(r *http.Request) bool {
 	if r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
 		return false
@@ -105,7 +106,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(index)))
-	h.Set("Cache-Control", "no-store") // a cached page would name the site of an earlier request
+	h.Set("Cache-Control", "no-store") // a cached page would contain the site of an earlier request
 	_, _ = w.Write(index)              // the client is gone
 }
 
@@ -120,7 +121,8 @@ func siteOf(r *http.Request) string {
 	}
 }
 
-// asset serves one of the page's files. The files are kept compressed; few clients need them uncompressed.
+// asset serves one of the page's files. The files are stored compressed, because few clients need them
+// uncompressed.
 func (p *page) asset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
 	f, err := p.open(name + ".gz")

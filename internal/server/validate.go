@@ -24,7 +24,8 @@ type validateIn struct {
 	DefinitionBody
 }
 
-// validate finds all faults for which an apply of these workflows, one after the other, would be refused.
+// validate finds all faults because of which an apply of these workflows, one after the other, would be
+// refused.
 func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Validation], error) {
 	leave, err := s.heavy.enter(ctx, len(in.RawBody))
 	if err != nil {
@@ -51,12 +52,12 @@ func (s *Server) validate(ctx context.Context, in *validateIn) (*jsonOut[api.Val
 	return &jsonOut[api.Validation]{Body: out}, nil
 }
 
-// draftLayout draws a workflow that is not applied. The packed drawing is kept like the drawings of versions,
-// because the apply of the draft makes it one.
+// draftLayout draws a workflow that is not applied. It caches the packed drawing like those of versions,
+// because applying the draft makes it a version.
 func (s *Server) draftLayout(ctx context.Context, def *workflow.Workflow) (*api.Layout, error) {
 	g, err := def.Graph(s.cfg.TasksMax)
 	if err != nil {
-		return nil, nil // the answer has that fault
+		return nil, nil // the answer already contains that fault
 	}
 	made, err := s.layouts.fresh(ctx, func() *drawing { return draw(g) })
 	if err != nil {
@@ -72,7 +73,7 @@ type schemaIn struct {
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// workflowSchema serves the JSON Schema of a workflow file. It changes with the program only.
+// workflowSchema serves the JSON Schema of workflow files. The schema changes only with the program.
 func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, error) {
 	schema := workflow.Schema()
 	tag := tagOf(sha256.Sum256(schema))
@@ -90,8 +91,8 @@ func (s *Server) workflowSchema(_ context.Context, in *schemaIn) (*streamOut, er
 	}}, nil
 }
 
-// refused lists the faults of workflows that are valid by themselves. For workflows that call each other in
-// a cycle, it reports the first one that leads into the cycle.
+// refused lists the faults of workflows that are valid by themselves. If workflows call each other in a
+// cycle, it reports only the first workflow that leads into the cycle.
 func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*workflow.Workflow) (all workflow.Errors, err error) {
 	beside := map[string]*workflow.Workflow{}
 	for _, def := range defs {
@@ -110,7 +111,7 @@ func (s *Server) refused(ctx context.Context, req *api.ApplyRequest, defs []*wor
 			return nil, err
 		}
 		if all = append(all, circle...); len(circle) > 0 {
-			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that each cycle is reported once
+			beside[def.Namespace+"/"+def.Name] = &workflow.Workflow{} // so that each cycle is reported only once
 		}
 	}
 	return all, nil

@@ -53,8 +53,8 @@ func (s *Server) runVerb(v verb) func(context.Context, *verbIn) (*runOut, error)
 	}
 }
 
-// once carries out a command, unless its key was used before. In that case the answer is the run as it is
-// now, with 200. A refusal is not kept under the key.
+// once carries out a command, unless its key was used before. In that case the answer is the present run,
+// with the status 200. If the command is refused, nothing is stored under the key.
 func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope string) (int, error) {
 	if key == "" {
 		return http.StatusAccepted, s.engine.Tell(ctx, *c)
@@ -68,7 +68,7 @@ func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope 
 	}
 	c.Request = &store.Request{Scope: scope, Key: key, Hash: hash, Answer: []byte(`{"status":202}`)}
 	err = s.engine.Tell(ctx, *c)
-	if errors.Is(err, errkind.ErrConflict) { // there may be two concurrent requests with one key
+	if errors.Is(err, errkind.ErrConflict) { // there may be two concurrent requests with the same key
 		if _, other := s.done(ctx, scope, key, hash); other != nil {
 			return 0, other
 		}
@@ -76,7 +76,7 @@ func (s *Server) once(ctx context.Context, key string, c *engine.Command, scope 
 	return http.StatusAccepted, err
 }
 
-// verbHash distinguishes requests with the same key.
+// verbHash returns a hash that distinguishes requests with the same key.
 func verbHash(c *engine.Command) ([]byte, error) {
 	if !c.Recover && c.Mark == 0 {
 		return hashJSON(api.VerbRequest{Reason: c.Reason})

@@ -44,7 +44,7 @@ func someOrNull[T any](v T, applies bool) *T {
 	return &v
 }
 
-// fullName is NAME in the default namespace and NAMESPACE/NAME elsewhere.
+// fullName returns NAME in the default namespace, and NAMESPACE/NAME in any other.
 func fullName(namespace, name string) string {
 	if namespace == api.NamespaceDefault {
 		return name
@@ -54,16 +54,16 @@ func fullName(namespace, name string) string {
 
 var taskStates = dag.TaskStates()
 
-// noCounts are the counts of a run that has no tasks yet. They are never changed.
+// noCounts are the counts of a run without tasks. They must not be changed.
 var noCounts = map[string]int{}
 
-// noParams are the parameters of a run without any. They are never changed.
+// noParams are the parameters of a run that has none. They must not be changed.
 var noParams = api.Params{}
 
-// shared holds values that several runs of one page have. If the counts of two runs are equal, both have the
-// same map, so no map may be changed afterwards.
+// shared holds values that several runs of one page share. Runs with equal counts share the map of counts, so
+// no map may be changed later.
 type shared struct {
-	uuid, public string // the identity of the last leader
+	uuid, public string // the uuid of the last leader, and its public form
 	counts       []sharedCounts
 	times        slab[api.Time]
 	texts        slab[string]
@@ -72,13 +72,13 @@ type shared struct {
 	flowName     string         // its full name
 }
 
-// slab allocates values for which pointers are needed, many at once.
+// slab allocates values whose addresses are needed, many at a time.
 type slab[T any] []T
 
 const slabMax = 128
 
 func (s *slab[T]) put(v T) *T {
-	if len(*s) == cap(*s) { // do not grow the array: callers hold pointers into it
+	if len(*s) == cap(*s) { // the array must not grow, because callers have pointers into it
 		*s = make([]T, 0, min(max(2*cap(*s), 4), slabMax))
 	}
 	*s = append(*s, v)
@@ -104,7 +104,7 @@ type sharedCounts struct {
 	is map[string]int
 }
 
-// sharedCountsMax bounds the maps with which the counts of a run are compared.
+// sharedCountsMax bounds the maps that are compared with the counts of a run.
 const sharedCountsMax = 16
 
 func (p *shared) publicID(uuid string) string {
@@ -122,14 +122,15 @@ func (p *shared) nameOf(w *store.Workflow) string {
 	return p.flowName
 }
 
-// countsOf returns the counts of all states, so that a reader need not check whether a state is present.
+// countsOf returns the counts of all states, including zeros, so that a reader need not check whether a state
+// is present.
 func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 	for i := range p.counts {
 		if maps.Equal(p.counts[i].of, of) {
 			return p.counts[i].is
 		}
 	}
-	is := make(map[string]int, len(taskStates)) // a map that grows to this size is allocated twice
+	is := make(map[string]int, len(taskStates)) // a map that grew to this size would be allocated twice
 	for _, s := range taskStates {
 		is[s.String()] = of[s]
 	}
@@ -139,7 +140,7 @@ func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 	return is
 }
 
-// lastStart is the part of the last start's run that the next one may also have.
+// lastStart caches the parts of the last started run that the next one may share.
 type lastStart struct{ is atomic.Pointer[shared] }
 
 // run makes the run of a start.
@@ -203,8 +204,8 @@ func tagsOf(t dag.Tags) api.Tags {
 	return t.Map()
 }
 
-// hideSealed removes sealed texts from parameters. A sealed text tells a reader nothing, but if it were given
-// to another start, that start would have the secret value.
+// hideSealed removes sealed texts from parameters. A sealed text is of no use to a reader. But a caller could
+// pass it to another start, and that run would get the secret value.
 func hideSealed(raw []byte, params api.Params) {
 	if !bytes.Contains(raw, []byte(`"`+workflow.SealedPrefix)) {
 		return
@@ -249,7 +250,7 @@ func taskOf(v *inspect.TaskView) api.Task {
 	return t
 }
 
-// outsideOf returns the work that an attempt has left outside of its process; nil: it has left none.
+// outsideOf returns the work that an attempt has left outside of its process; nil: there is none.
 func outsideOf(a *inspect.AttemptView) *api.Outside {
 	h := &a.Handle
 	if h.Text == "" {

@@ -12,18 +12,20 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Bounds of requests that take much memory or processor time, and of the large answers that clients read. The
-// weight of a request is the size of its body, that of an answer its own size.
+// Bounds for requests that need much memory or processor time, and for large answers while clients read them.
+// The weight of a request is the size of its body, and the weight of an answer is its own size.
 const (
-	heavyMax        = 4 << 20      // bounds the weights of all running requests, and separately those of all answers being read
+	// bounds the sum of the weights of all running requests, and separately the sum for all answers being
+	// read
+	heavyMax        = 4 << 20
 	heavyWhole      = heavyMax / 2 // the largest weight of one request
 	heavyWaitingMax = 64 << 20     // bytes of all waiting requests
 	heavyWaitMax    = 30 * time.Second
 	heavyRetryAfter = 5 // seconds
 )
 
-// weights bounds the sum of the weights of the requests in work. Requests begin in the order of their
-// arrival. A semaphore has no bound on waiting requests.
+// weights bounds the sum of the weights of running requests. Requests begin in the order of their arrival. A
+// semaphore could not bound the waiting requests.
 type weights struct {
 	mu      sync.Mutex // protects following fields
 	used    int64
@@ -37,7 +39,7 @@ type turn struct {
 	come   chan struct{} // closed when the request may begin
 }
 
-// enter waits until a request may begin, and returns the function that ends its work. bytes is the size of
+// enter waits until a request may begin, and returns the function to call at its end. bytes is the size of
 // its body.
 func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error) {
 	weight := int64(min(max(bytes, 1), heavyWhole))
@@ -71,7 +73,7 @@ func (w *weights) enter(ctx context.Context, bytes int) (leave func(), err error
 	}
 	if at := slices.Index(w.turns, t); at >= 0 {
 		w.turns = slices.Delete(w.turns, at, at+1)
-	} else { // the request was let in just now
+	} else { // the request was allowed to begin just now
 		w.used -= weight
 	}
 	w.next()
@@ -85,7 +87,7 @@ func (w *weights) leave(weight int64) {
 	w.next()
 }
 
-// next lets the waiting requests begin that fit. The caller holds the mutex.
+// next lets those waiting requests begin that fit. The caller must hold the mutex.
 func (w *weights) next() {
 	for len(w.turns) > 0 && w.used+w.turns[0].weight <= heavyMax {
 		w.used += w.turns[0].weight
@@ -99,7 +101,7 @@ func (w *weights) next() {
 const answerRate = 1 << 20
 
 // whenWritten calls leave when the answer to the request of ctx has been written. The client has a limited
-// time to read it, which depends on the size of the answer in bytes.
+// time to read the answer, in proportion to its size in bytes.
 func whenWritten(ctx context.Context, bytes int, leave func()) {
 	rec, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
@@ -107,7 +109,7 @@ func whenWritten(ctx context.Context, bytes int, leave func()) {
 		return
 	}
 	control := http.NewResponseController(rec)
-	// In process there is no deadline to set.
+	// A request within this process has no deadline to set.
 	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout + time.Duration(bytes)*time.Second/answerRate))
 	rec.written = func() {
 		_ = control.SetWriteDeadline(time.Time{})
@@ -115,12 +117,12 @@ func whenWritten(ctx context.Context, bytes int, leave func()) {
 	}
 }
 
-// lightBytes is the size of values, in bytes, up to which an answer has no weight. So slow readers of large
-// answers do not block the usual lists of a page.
+// lightBytes is the largest size of values, in bytes, for which an answer has no weight. So slow readers of
+// large answers do not block the usual lists of a page.
 const lightBytes = 64 << 10
 
-// weighOutputs waits until an answer with the outputs of tasks may be made. Its weight lasts until its client
-// has read it. The store has bounded the outputs of one answer.
+// weighOutputs waits until an answer with the outputs of tasks may be made. The answer has its weight until
+// the client has read it. The store has already bounded the outputs of one answer.
 func weighOutputs(ctx context.Context, s *Server, views []inspect.TaskView) error {
 	bytes := 0
 	for i := range views {
@@ -141,7 +143,7 @@ func busy(why string) error {
 	return retryAfter(f, heavyRetryAfter*time.Second)
 }
 
-// retryAfter adds the time of the next try to a refusal, if a retry can succeed.
+// retryAfter adds to a refusal the time after which to try again, if another try can succeed.
 func retryAfter(f *failure, after time.Duration) error {
 	f.header.Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
 	return f

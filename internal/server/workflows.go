@@ -69,8 +69,8 @@ type workflowOut struct {
 	Body         api.Workflow
 }
 
-// etag begins with the revision. The rest distinguishes two workflows that had one name after each other, and
-// two changes if a failover has lost one.
+// etag begins with the revision. The rest distinguishes two workflows that had the same name at different
+// times, and two changes with the same revision, of which a failover has lost the first.
 func etag(w *store.Workflow) string { return fmt.Sprintf(`"%d.%x.%x"`, w.Revision, w.ID, w.Modified) }
 
 type getWorkflowIn struct {
@@ -90,7 +90,7 @@ func (s *Server) getWorkflow(ctx context.Context, in *getWorkflowIn) (*workflowO
 	return &workflowOut{Status: http.StatusOK, ETag: etag(&w), CacheControl: cacheAsk, Body: full}, err
 }
 
-// fullWorkflow adds the fields that lists leave out. The source is for callers with the verb
+// fullWorkflow adds the fields that lists leave out. It adds the source only if the caller has the verb
 // workflow.source.
 func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workflow, error) {
 	out := workflowOf(w)
@@ -115,8 +115,8 @@ func (s *Server) fullWorkflow(ctx context.Context, w *store.Workflow) (api.Workf
 	return out, nil
 }
 
-// retention is the retention of a workflow: its own values, and the values of the node's settings where it
-// has none.
+// retention returns the retention of a workflow: its own values and, where it has none, the values of the
+// node's settings.
 func (s *Server) retention(def *workflow.Workflow) *api.Retention {
 	keep, own := def.Retention, s.cfg.Retention()
 	out := &api.Retention{Default: keep == workflow.Retention{}}
@@ -146,7 +146,7 @@ type Conditional struct {
 	IfMatch string `header:"If-Match" doc:"The ETag of the workflow that is changed, or its revision in quotes; another one is refused with 412."`
 }
 
-// revision is the revision that the caller expects; 0 means any.
+// revision returns the revision that the caller expects; 0 means any.
 func (c *Conditional) revision() (int64, error) {
 	text := strings.TrimSpace(c.IfMatch)
 	if text == "" || text == "*" {
@@ -179,7 +179,7 @@ func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*wor
 	if err != nil {
 		return nil, err
 	}
-	if w.State != state || in.Key != "" { // the present state is no change
+	if w.State != state || in.Key != "" { // the workflow is already in that state
 		once, err := in.once(w.ID, state, nil)
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (s *Server) setState(ctx context.Context, in *ChangeIn, state string) (*wor
 	return s.changed(ctx, &w)
 }
 
-// once is the request under which a change is kept, if it came with an idempotency key.
+// once returns the request under whose idempotency key a change is stored. It returns nil if there is no key.
 func (in *ChangeIn) once(w dag.WorkflowID, verb string, body any) (*store.Request, error) {
 	if in.Key == "" {
 		return nil, nil
@@ -304,7 +304,7 @@ type Conditions struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"ETags that the client has: 304 if the content is one of them."`
 }
 
-// taggedOut is an answer that a client may keep.
+// taggedOut is an answer that a client may cache.
 type taggedOut[T any] struct {
 	ETag         string `header:"ETag"`
 	CacheControl string `header:"Cache-Control"`
@@ -323,7 +323,8 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	if err != nil {
 		return nil, err
 	}
-	// The digest and the time: a failover can lose a version, and then another version gets its number.
+	// The digest and the time are needed because a failover can lose a version, and another version then gets
+	// its number.
 	tag := fmt.Sprintf(`"%d.%d.%t.%s.%x.%x"`, w.ID, in.Version, in.Version == w.Version, in.Include, v.Created, v.Digest)
 	if holds(in.IfNoneMatch, tag) {
 		return nil, notModified(tag, cacheAsk)
@@ -339,11 +340,11 @@ func (s *Server) getVersion(ctx context.Context, in *versionIn) (*taggedOut[api.
 	bytes := len(source)
 	for _, f := range files {
 		out.Files = append(out.Files, api.File{Name: f.Name, Mode: f.Mode, Size: int(f.Size)})
-		if in.Include == "files" { // the files can have 16 MiB, and more as text
+		if in.Include == "files" { // the files can have 16 MiB, and more in text form
 			bytes += int(f.Size)
 		}
 	}
-	leave, err := s.reads.enter(ctx, bytes) // slow readers block no other request
+	leave, err := s.reads.enter(ctx, bytes) // this way, slow readers do not block other requests
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +400,7 @@ func cacheOf(version int32) string {
 	return cacheMinute
 }
 
-// versionGraph reads the graph of a version; 0 is the current one.
+// versionGraph reads the graph of a version. Version 0 is the current one.
 func (s *Server) versionGraph(ctx context.Context, in *WorkflowPath, version int32) (*dag.Graph, error) {
 	w, err := s.workflow(ctx, in)
 	if err != nil {

@@ -26,7 +26,7 @@ const zipLeast = 1 << 10
 func zips() places { return make(places, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 var zipWriters = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid, so there is no error
 	return w
 }}
 
@@ -34,20 +34,20 @@ var zipWriters = sync.Pool{New: func() any {
 var zipTypes = []string{"application/json", "application/problem+json", "application/schema+json", "application/vnd.oai.openapi+json",
 	layout.MediaType, statesType}
 
-// zipped is an answer that is compressed if it is large JSON, or a packed drawing or packed states. Streams
-// have other types.
+// zipped compresses an answer if it is large and is JSON, a packed drawing or packed states. Streams have
+// other types.
 type zipped struct {
 	http.ResponseWriter
 	places places
 	status int // the status that the handler has set; 0: not set yet
 	sent   bool
-	gz     *gzip.Writer // nil: the answer is sent as it is
+	gz     *gzip.Writer // nil: the answer is sent uncompressed
 	buf    bytes.Buffer // the compressed bytes
 }
 
-// zipping returns an answer that is compressed if its client asks for it. Only the answers of reads, and of
-// checks of a file in the request, are compressed. The answer to a change may hold a new secret. Its
-// compressed length would show how much of the secret equals a part of the request.
+// zipping compresses an answer if the client asks for that. It does so only for reads, and for checks of a
+// file in the request. The answer to a change may contain a new secret. The length of a compressed answer
+// would show how similar the secret is to a part of the request.
 func (s *Server) zipping(w http.ResponseWriter, r *http.Request) *zipped {
 	z := &zipped{ResponseWriter: w}
 	checks := r.Method == http.MethodPost && (r.URL.Path == api.Prefix+"/validate" || r.URL.Path == api.Prefix+"/schedules:simulate")
@@ -57,7 +57,8 @@ func (s *Server) zipping(w http.ResponseWriter, r *http.Request) *zipped {
 	return z
 }
 
-// WriteHeader implements http.ResponseWriter. The header is sent with the first bytes, whose number decides.
+// WriteHeader implements http.ResponseWriter. The header is sent together with the first bytes, because their
+// number decides whether the answer is compressed.
 func (z *zipped) WriteHeader(status int) {
 	switch {
 	case status < http.StatusOK:
@@ -67,11 +68,11 @@ func (z *zipped) WriteHeader(status int) {
 	}
 }
 
-// begin sends the header; n is the number of the first bytes.
+// begin sends the header. n is the number of the first bytes.
 func (z *zipped) begin(n int) {
 	z.sent = true
 	h := z.Header()
-	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // a type that is no media type is not compressed
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // an invalid media type is not compressed
 	if slices.Contains(zipTypes, kind) {
 		h.Add("Vary", "Accept-Encoding")
 		bodied := z.status != http.StatusNoContent && z.status != http.StatusPartialContent && z.status != http.StatusNotModified
@@ -102,7 +103,7 @@ func (z *zipped) Write(p []byte) (int, error) {
 	})
 }
 
-// compress counts as a compression while f runs, and no longer when the client reads the bytes.
+// compress counts as a running compression only while f runs, and not while the client reads the bytes.
 func (z *zipped) compress(f func() error) error {
 	z.places <- struct{}{}
 	err := f()
@@ -115,8 +116,7 @@ func (z *zipped) compress(f func() error) error {
 	return err
 }
 
-// FlushError is the method that http.ResponseController calls. It also sends the bytes that are compressed so
-// far.
+// FlushError is called by http.ResponseController. It also sends the bytes that were compressed so far.
 func (z *zipped) FlushError() error {
 	if z.status == 0 {
 		z.status = http.StatusOK
@@ -142,13 +142,13 @@ func (z *zipped) end() {
 	}
 	if z.gz != nil {
 		_ = z.compress(z.gz.Close) // the client is gone
-		z.gz.Reset(io.Discard)     // the pool must not keep the answer
+		z.gz.Reset(io.Discard)     // the pool must not keep the answer in memory
 		zipWriters.Put(z.gz)
 		z.gz = nil
 	}
 }
 
-// tagOf returns the ETag of content with a hash.
+// tagOf returns the ETag for content with a hash.
 func tagOf(hash [sha256.Size]byte) string { return strconv.Quote(hex.EncodeToString(hash[:12])) }
 
 // holds reports whether the client already has an answer, according to the ETags in its request.
@@ -163,14 +163,14 @@ func holds(ifNoneMatch, tag string) bool {
 
 // How long a client may keep an answer.
 const (
-	// cacheAsk lets it keep the answer and ask whether it is still the same.
+	// cacheAsk lets a client keep the answer, but the client must ask whether it is still valid.
 	cacheAsk = "no-cache"
 	// cacheMinute is for the content of a version that a request names. It never changes, but the name of a
 	// deleted workflow can be given to another one, so clients ask again after a minute.
 	cacheMinute = "private, max-age=60"
 )
 
-// notModified is the answer to a client that has the content already.
+// notModified returns the answer to a client that already has the content.
 func notModified(tag, cache string) *failure {
 	f := fail(http.StatusNotModified, "", "not modified")
 	f.header.Set("ETag", tag)
