@@ -1,24 +1,25 @@
-// Package balance decides which shard moves to which node because of its load. It is pure: the decision is
-// a function of the rows of the cluster and of a small memory of earlier decisions.
+// Package balance decides which shard moves to which node because of its load. It is pure: the decision is a
+// function of the rows of the cluster and of a small memory of earlier decisions.
 //
 // # Who decides
 //
-// The owner of shard 0 decides once a period, because one node must remember for how long the cluster has
-// been uneven. It writes the move into the store (store.Cluster.Shift). Every node reads the move there
-// and computes the same owners from it (package cluster, assign). Two nodes may believe for a moment that
-// they own shard 0. The store accepts at most one move a period, so the cluster moves no more shards than
-// with one of them.
+// The owner of shard 0 decides once per period, because one node must remember for how long the cluster has
+// been uneven. It writes the move into the store (store.Cluster.Shift). Every node reads the move there and
+// computes the same owners from it (package cluster, assign). Two nodes may believe for a moment that they
+// own shard 0. But the store accepts at most one move per period, so the cluster does not move more shards
+// because of that.
 //
 // # Cost and use
 //
-// The cost of a shard is the share of time for which the writer of its owner works for it: making
-// transactions, and waiting for the store to commit them. A node has one writer, so its costs add up to 1
-// at most. The use of a node is the sum of its costs, divided by its capacity. The capacity is its number
-// of cores as a part of coresMax, because the writer shares a small machine with the attempts.
+// The cost of a shard is the fraction of time for which the writer of its owner works for it: it makes
+// transactions, and waits until the store has committed them. A node has one writer, so the costs of its
+// shards add up to at most 1. The use of a node is this sum, divided by the node's capacity. The capacity is
+// the number of its cores divided by coresMax, but at most 1, because on a small machine the writer shares
+// the cores with the attempts.
 //
-// Figures of a node are statements, not facts. Costs of shards that the node does not own are ignored.
-// Costs are clamped, and a node that claims more than a whole writer is scaled down. If a figure is
-// missing or old, no shard moves.
+// The figures that a node reports may be wrong. Costs of shards that the node does not own are ignored. Costs
+// are clamped, and if they add up to more than 1, they are scaled down. If a figure is missing or old, no
+// shard moves.
 //
 // # Why no shard moves back and forth
 //
@@ -49,11 +50,11 @@ import (
 // Rule holds the bounds of the decision.
 type Rule struct {
 	Period   time.Duration // between two decisions
-	Patience int           // decisions in a row that must find the cluster uneven
-	Stay     time.Duration // a shard that has moved stays for this time
+	Patience int           // how many decisions in a row must find the cluster uneven
+	Stay     time.Duration // how long a shard that has moved stays
 	Back     time.Duration // the time for which a shard does not return to the node from which it came
-	Gap      float64       // the least difference of the use of two nodes that counts as uneven
-	Part     float64       // the same, as a part of the greater use
+	Gap      float64       // the least difference between the use of two nodes that counts as uneven
+	Part     float64       // the least difference as a fraction of the greater use
 	Pay      float64       // the smallest gain that justifies a move
 }
 
@@ -66,33 +67,33 @@ func NewRule(period time.Duration) Rule {
 type State struct {
 	Members []store.Member
 	Shards  []store.ShardRow
-	// Steady reports whether each shard is with the node to which it belongs.
+	// Steady reports whether each shard is at the node to which it belongs.
 	Steady bool
 }
 
-// Memory holds what a decision needs to know of earlier decisions. Its zero value is an empty memory.
+// Memory is what a decision needs to know about earlier decisions. Its zero value is an empty memory.
 type Memory struct {
 	from   dag.HandlerID // the busiest node of the last decision, if the cluster was uneven
-	times  int           // the number of decisions in a row that found it so
+	times  int           // how many decisions in a row have found this
 	beats  map[dag.HandlerID]int64
 	epochs map[dag.ShardID]int64
 }
 
-// Verdict is the reason for which no shard moves, or Moves.
+// Verdict is Moves, or the reason why no shard moves.
 type Verdict string
 
 // The verdicts.
 const (
 	Moves    Verdict = "moves"
 	Unsteady Verdict = "unsteady" // shards have moved since the last decision, or are moving
-	Unknown  Verdict = "unknown"  // a node has no new figures
+	Unknown  Verdict = "unknown"  // the figures of a node are missing or old
 	Even     Verdict = "even"
 	Waits    Verdict = "waits"   // the cluster is uneven, but not for long enough
-	Nothing  Verdict = "nothing" // the cluster is uneven, and no move pays or may be made
+	Nothing  Verdict = "nothing" // the cluster is uneven, but every possible move gains too little or is not allowed
 )
 
-// Decide returns the move that is to be made now, if the verdict is Moves. The memory is for the next
-// decision, a period later.
+// Decide returns the move to make now, if the verdict is Moves. The returned memory is for the next decision,
+// one period later.
 func (r Rule) Decide(s State, m Memory) (store.ShiftMove, Verdict, Memory) {
 	next := Memory{beats: map[dag.HandlerID]int64{}, epochs: map[dag.ShardID]int64{}}
 	nodes, fresh := nodesOf(&s, m.beats, next.beats)
@@ -141,11 +142,11 @@ type node struct {
 	holds  float64 // capacity
 }
 
-// coresMax is the number of cores from which a further core adds nothing to a node's capacity.
+// coresMax is the number of cores above which further cores do not raise a node's capacity.
 const coresMax = 4
 
-// nodesOf returns the nodes that may own shards. fresh reports whether each has sent new figures since the
-// last decision. It writes the present counters to seen.
+// nodesOf returns the nodes that may own shards. fresh reports whether each of them has sent new figures
+// since the last decision. It writes their present counters to seen.
 func nodesOf(s *State, was, seen map[dag.HandlerID]int64) (nodes []*node, fresh bool) {
 	owners := map[dag.ShardID]dag.HandlerID{}
 	for i := range s.Shards {
@@ -174,11 +175,11 @@ func nodesOf(s *State, was, seen map[dag.HandlerID]int64) (nodes []*node, fresh 
 	return nodes, fresh
 }
 
-// costsOf returns the costs that a node states, as far as they can be true, and their sum.
+// costsOf returns the costs that a node reports, as far as they can be true, and their sum.
 func costsOf(m *store.Member, owners map[dag.ShardID]dag.HandlerID) (costs map[dag.ShardID]float64, sum float64) {
 	costs = map[dag.ShardID]float64{}
 	for _, s := range m.Load.Shards {
-		if _, twice := costs[s.Shard]; twice || owners[s.Shard] != m.Handler || !(s.Busy > 0) { // NaN is not above 0
+		if _, twice := costs[s.Shard]; twice || owners[s.Shard] != m.Handler || !(s.Busy > 0) { // for NaN the comparison is false
 			continue
 		}
 		costs[s.Shard] = min(s.Busy, 1)
@@ -187,7 +188,7 @@ func costsOf(m *store.Member, owners map[dag.ShardID]dag.HandlerID) (costs map[d
 	for id := range costs {
 		ids = append(ids, id)
 	}
-	slices.Sort(ids) // a sum of floats depends on the order
+	slices.Sort(ids) // sorted, because the sum of floats depends on their order
 	for _, id := range ids {
 		sum += costs[id]
 	}
@@ -209,8 +210,8 @@ type choice struct {
 	then  float64 // the use of the target after the move
 }
 
-// better reports whether a choice gains more than another one. Of equal gains, the one whose target is
-// then less busy is better. Differences that come of the rounding of sums do not count.
+// better reports whether a choice gains more than another one. If both gain the same, the choice whose target
+// is less busy afterwards is better. Differences that can come from the rounding of sums are ignored.
 func (c *choice) better(than *choice) bool {
 	const same = 1e-9
 	if math.Abs(c.gain-than.gain) > same {
@@ -219,8 +220,8 @@ func (c *choice) better(than *choice) bool {
 	return c.then < than.then-same
 }
 
-// best finds the move from the busiest node that gains most. Of equal ones, that of the shard with the
-// smallest number is best.
+// best finds the move from the busiest node that gains most. Among equal moves, it prefers the shard with the
+// smallest number.
 func (r Rule) best(s *State, busy *node, nodes []*node) (best choice, found bool) {
 	now := clock(s.Members)
 	rows := slices.SortedFunc(slices.Values(s.Shards), func(a, b store.ShardRow) int { return cmp.Compare(a.ID, b.ID) })
@@ -247,7 +248,7 @@ func (r Rule) best(s *State, busy *node, nodes []*node) (best choice, found bool
 	return best, found
 }
 
-// clock is the present time of the store, as far as the rows show it.
+// clock returns the present time of the store, as far as the rows show it.
 func clock(members []store.Member) (now dag.Micros) {
 	for i := range members {
 		now = max(now, members[i].Seen)
@@ -255,8 +256,8 @@ func clock(members []store.Member) (now dag.Micros) {
 	return now
 }
 
-// sinceShift is the time since a shard was shifted. A time that is far in the future, of a clock that was set
-// back since, counts as long ago.
+// sinceShift returns the time since a shard was shifted. If the time of the shift is far in the future,
+// because a clock was set back since, the shift counts as long ago.
 func sinceShift(s *store.ShardRow, now dag.Micros, stay time.Duration) time.Duration {
 	since := time.Duration(now-s.Shift.At) * time.Microsecond
 	switch {
@@ -267,8 +268,8 @@ func sinceShift(s *store.ShardRow, now dag.Micros, stay time.Duration) time.Dura
 	}
 }
 
-// countsFor returns the node in whose even share a shard counts once it has moved: the same one as before,
-// if it may own shards.
+// countsFor returns the node in whose even share a shard counts once it has moved. This is the same node as
+// before the move, if that node may own shards.
 func countsFor(s *store.ShardRow, nodes []*node) dag.HandlerID {
 	able := func(h dag.HandlerID) bool {
 		return slices.ContainsFunc(nodes, func(n *node) bool { return n.member.Handler == h })
@@ -279,20 +280,20 @@ func countsFor(s *store.ShardRow, nodes []*node) dag.HandlerID {
 	return s.Owner
 }
 
-// why says for the operator why a shard moves.
+// why explains to the operator why a shard moves.
 func why(c *choice, busy *node) string {
 	text := fmt.Sprintf("%s was %.0f%% busy and %s %.0f%%; the shard took %.0f%%", name(busy.member), 100*busy.use, name(c.to.member), 100*c.to.use, 100*c.cost/busy.holds)
 	return strings.ToValidUTF8(text[:min(len(text), store.WhyMax)], "")
 }
 
-// name is the name of a member, cut so that the reason stays within its bound.
+// name returns the name of a member, cut so that the reason stays within its bound.
 func name(m *store.Member) string {
 	const nameMax = 80
 	return strings.ToValidUTF8(m.Name[:min(len(m.Name), nameMax)], "")
 }
 
-// Use returns the use of a node, and the costs of its shards, as far as its figures can be true. known is
-// false if the node has no figures.
+// Use returns the use of a node and the costs of its shards, as far as its figures can be true. known is
+// false if the node reports no figures.
 func Use(m *store.Member, shards []store.ShardRow) (use float64, known bool) {
 	if m.Load == nil {
 		return 0, false

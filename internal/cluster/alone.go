@@ -21,7 +21,7 @@ type AloneConfig struct {
 	Self  store.Member // the node: Handler, UUID, Name, Address, Version, Slots, Started, Traits
 	// Shards is the number of shards of the store. The node owns all of them.
 	Shards int32
-	Now    func() (busy int, used dag.Need, full bool) // the present load of the node
+	Now    func() (busy int, used dag.Need, full bool) // returns the present load of the node
 	Lag    time.Duration                               // silence after which a worker counts as dead; 0: LagDefault
 	// Deposed, if not nil, is called after a worker was declared dead.
 	Deposed func(store.Member)
@@ -31,44 +31,46 @@ type AloneConfig struct {
 
 // AloneOwner is the engine of a node that is alone.
 type AloneOwner interface {
-	// Bury declares the attempts of handlers that are gone lost.
+	// Bury declares attempts lost whose handlers are gone.
 	Bury(gone func(dag.HandlerID) bool)
-	// Meet repeats questions about attempts of an older era.
+	// Meet repeats the requests about attempts of an older era.
 	Meet(ctx context.Context) error
 }
 
 // Alone is the membership of a node that shares its store with no other node: the node and the workers that
 // are attached to it. The rows of workers are in the store, so that the next process of the node knows which
-// attempts are held. Only this process changes them. So it reads them once, and counts renewals in memory.
+// workers hold attempts. Only this process changes these rows. So it reads them once, and counts renewals in
+// memory.
 //
-// Invariant: a worker is deposed only after the lease of each of its attempts has ended. Silence counts from
-// the last renewal that this process has seen, or from its start. Both are later than the last poll whose
-// answer extended a lease. This assumes that a restart does not lower the lag below the lease that the
-// workers had before, which is three quarters of the old lag. docs/config.md says so.
+// Invariant: a worker is deposed only after the lease of each of its attempts has ended. The silence of a
+// worker counts from the last renewal that this process has seen, or from the start of this process. Both are
+// later than the last poll whose answer extended a lease. There is one condition, which docs/config.md
+// states: a restart must not lower the lag below the lease that the workers had before, which is three
+// quarters of the old lag.
 type Alone struct {
 	cfg  AloneConfig
 	host host.Host
 	log  *slog.Logger
 
-	// writing is held while a row is written, and until the map has the change.
+	// writing is held while a row is written, until the map workers has the change, too.
 	writing sync.Mutex
 	mu      sync.Mutex // protects following fields
 	rows    map[dag.HandlerID]store.Member
-	// doubt is true if the outcome of a write is unknown, so that the rows must be read again.
+	// doubt says that the outcome of a write is unknown, so that the rows must be read again.
 	doubt  bool
 	self   store.Member
-	view   []store.Member // self and the rows; replaced as a whole, never changed
+	view   []store.Member // this node and the rows; replaced as a whole, never changed
 	shards []store.ShardRow
 
 	watch watch     // used only by the goroutine of Run
-	later time.Time // the next try after a deposal has failed; used only by the goroutine of Run
+	later time.Time // the time for the next try after a deposal has failed; used only by the goroutine of Run
 }
 
 // aloneAgain is the pause before another try to depose a worker.
 const aloneAgain = 5 * time.Second
 
 // NewAlone reads the workers that an earlier process has left. It calls no method of the owner, which may be
-// made later. The first call comes from Run.
+// made later. Only Run calls the owner.
 func NewAlone(ctx context.Context, cfg AloneConfig) (*Alone, error) {
 	if cfg.Lag == 0 {
 		cfg.Lag = LagDefault
@@ -84,8 +86,8 @@ func NewAlone(ctx context.Context, cfg AloneConfig) (*Alone, error) {
 	return a, a.reread(ctx)
 }
 
-// Run notices workers that are silent, until ctx ends. The rows stay: workers continue until their leases
-// end, and the next process finds them.
+// Run deposes workers that are silent, until ctx ends. It leaves the rows when it ends: workers continue
+// until their leases end, and the next process finds them.
 func (a *Alone) Run(ctx context.Context) {
 	met := a.host.Now()
 	for {
@@ -168,7 +170,7 @@ func (a *Alone) deposeAll(ctx context.Context, workers []store.Member) {
 	}
 }
 
-// reread reads the rows if a write may have changed them without an answer.
+// reread reads the rows again if a write without an answer may have changed them.
 func (a *Alone) reread(ctx context.Context) error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -193,7 +195,7 @@ func (a *Alone) reread(ctx context.Context) error {
 	return nil
 }
 
-// show makes the view from the node and the rows. The caller holds a.mu.
+// show makes the view from the node and the rows. The caller must hold a.mu.
 func (a *Alone) show() {
 	view := make([]store.Member, 0, len(a.rows)+1)
 	view = append(view, a.self)
@@ -263,14 +265,14 @@ func (a *Alone) Join(ctx context.Context, m store.Member) error {
 	return err
 }
 
-// Attach gives a listed worker a new attachment.
+// Attach attaches a listed worker again.
 func (a *Alone) Attach(ctx context.Context, m store.Member) (lease int64, err error) {
 	_, err = a.write(func() (bool, error) {
 		lease, err = a.cfg.Store.Attach(ctx, m)
 		return lease != 0, err
 	}, func() {
 		is, listed := a.rows[m.Handler]
-		if !listed { // a write with an unknown outcome has added the worker
+		if !listed { // a write with an unknown outcome had added the worker
 			a.doubt = true
 			return
 		}
@@ -284,8 +286,8 @@ func (a *Alone) Attach(ctx context.Context, m store.Member) (lease int64, err er
 	return lease, nil
 }
 
-// Renew counts a renewal of a worker. It writes no row: a renewal matters only to this process, and its
-// successor counts silence from its own start.
+// Renew counts a renewal of a worker. It writes no row, because only this process needs to know the renewal:
+// the next process counts silence from its own start.
 func (a *Alone) Renew(_ context.Context, m store.Member) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -312,7 +314,8 @@ func (a *Alone) Lose(ctx context.Context, handler dag.HandlerID) error {
 	return err
 }
 
-// remove removes a worker by a call of the store, if its row is as expected at that time.
+// remove removes a worker by the given call of the store, if the worker is listed and is returns true for its
+// row at that time.
 func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, by func(context.Context, dag.HandlerID) error, is func(*store.Member) bool) (bool, error) {
 	return a.write(func() (bool, error) {
 		if m, listed := a.Member(handler); !listed || !is(&m) {
@@ -322,7 +325,7 @@ func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, by func(conte
 	}, func() { delete(a.rows, handler) })
 }
 
-// write changes a row, and then the map. After an error the rows are read again before they are used.
+// write changes a row, and then the map workers. After an error the rows are read again before they are used.
 func (a *Alone) write(row func() (bool, error), change func()) (bool, error) {
 	a.writing.Lock()
 	defer a.writing.Unlock()

@@ -8,12 +8,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// assign returns the owner of each shard. Every node computes it from the same rows, with the same result.
-// It spreads shards evenly and moves no more of them than needed.
+// assign returns the owner of each shard. Every node computes this from the same rows, with the same result.
+// assign spreads shards evenly, and moves no more of them than needed.
 //
 // A shard that an operator has moved stays at its node, and counts for that node. A shard that was moved
-// because of its load also stays. It counts for the node from which it came, so that no other shard moves
-// back in exchange. Members that leave, are cordoned or are stopped get no shard. If there are no other
+// because of its load also stays, but counts for the node from which it came, so that no other shard moves
+// back in exchange. Members that are leaving, cordoned or stopped get no shard. If there are no other
 // members, no shard has an owner.
 func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag.HandlerID {
 	var able []dag.HandlerID
@@ -45,7 +45,7 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 		}
 	}
 	room := shares(able, has, rows, to)
-	for _, s := range rows { // an owner keeps its shards, up to its share
+	for _, s := range rows { // an owner keeps its shards, as many as its share allows
 		if _, done := to[s.ID]; !done && room[s.Owner] > 0 {
 			room[s.Owner]--
 			give(s.ID, s.Owner, s.Owner)
@@ -64,8 +64,9 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 	return to
 }
 
-// shares returns the number of further shards that each member may have: the rest of an even share. The
-// remainder goes to the members that have the most shards now, so that no shard moves without need.
+// shares returns the number of further shards that each member may have, so that the shards are spread
+// evenly. The remainder goes to the members that have the most shards now, so that no shard moves without
+// need.
 func shares(able []dag.HandlerID, has map[dag.HandlerID]int, rows []store.ShardRow, done map[dag.ShardID]dag.HandlerID) map[dag.HandlerID]int {
 	owned := map[dag.HandlerID]int{}
 	for _, s := range rows {

@@ -11,11 +11,11 @@ import (
 
 // Loads configures how a node takes part in the balancing of shards by load.
 type Loads struct {
-	// Measured returns the work for the shards of this node, which goes into its row. If it is nil, the cluster
-	// does not know the load of this node, and no shard moves because of it.
+	// Measured returns how much work this node does for its shards, which is written into its row. If it is
+	// nil, the cluster does not know the load of this node, and no shard moves because of it.
 	Measured func() *store.Load
-	// Rule decides which shards move. If its period is 0, this node decides nothing and follows the
-	// decisions of other nodes.
+	// Rule decides which shards move. If its period is 0, this node decides nothing, but obeys the decisions
+	// of other nodes.
 	Rule balance.Rule
 }
 
@@ -29,10 +29,10 @@ func LoadsOf(period time.Duration, measured func() *store.Load) Loads {
 type scales struct {
 	memory  balance.Memory
 	decided time.Time
-	quick   int // looks that came early, because a shard moves to this node
+	quick   int // the number of early looks, which wait for a shard that moves to this node
 }
 
-// balance moves a shard if the loads of the nodes are uneven, and this node is the one that decides.
+// balance moves a shard if the loads of the nodes are uneven and this node is the one that decides.
 func (n *Node) balance(ctx context.Context, members []store.Member, shards []store.ShardRow) {
 	rule, self, s := n.cfg.Loads.Rule, n.Self().Handler, &n.scales
 	decides := false
@@ -71,21 +71,21 @@ func (n *Node) balance(ctx context.Context, members []store.Member, shards []sto
 	}
 }
 
-// quickMax bounds the successive looks that come early. quickEvery is the time between them.
+// quickMax bounds the early looks in a row. quickEvery is the time between them.
 const (
 	quickMax   = 20
 	quickEvery = lookEvery / 10
 )
 
-// expects reports whether the next look should come early: another node is releasing a shard that was moved
-// to this one. So the shard has no owner for a short time only.
+// expects reports whether the next look should come early, because another node is releasing a shard that was
+// moved to this node. So the shard has no owner for only a short time.
 func (n *Node) expects(members []store.Member, shards []store.ShardRow) bool {
 	self, coming := n.Self().Handler, false
 	for i := range shards {
 		s := &shards[i]
 		coming = coming || s.Owner != self && (s.Wanted == self || s.Wanted == 0 && s.Shift.To == self)
 	}
-	if coming { // a shard that was moved to a node that may own none does not come
+	if coming { // a shard is not expected if this node may own no shards
 		to := assign(members, shards)
 		coming = false
 		for i := range shards {

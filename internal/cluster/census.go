@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// topPlaces bounds the pairs of groups and kinds of workers with label values of their own.
+// topPlaces bounds the pairs of groups and kinds of workers that have their own label values.
 const topPlaces = 200
 
 // Show shows the slots of all workers and nodes of a cluster, and its members, on a page of metrics.
@@ -44,10 +44,10 @@ const otherSlots = metric.Other + "\n" + metric.Other
 // memberStates are the label values of the states of members.
 var memberStates = []string{store.MemberActive, "cordoned", "stopped", store.MemberLeaving, store.MemberDrained}
 
-// census holds the numbers of members and slots of the cluster.
+// census holds the numbers of the cluster's members and slots.
 type census struct {
 	all, busy map[string]int64 // slots, by groups and kinds
-	members   map[string]int   // by role and state
+	members   map[string]int   // members by role and state
 }
 
 func countMembers(members []store.Member) census {
@@ -75,7 +75,7 @@ func countMembers(members []store.Member) census {
 	return c
 }
 
-// labelOf is a list of groups or kinds as one label value, bounded in length.
+// labelOf returns a list of groups or kinds as one label value of bounded length.
 func labelOf(names []string) string {
 	const labelMax = 100 // bytes
 	all := strings.Join(slices.Sorted(slices.Values(names)), ",")

@@ -21,7 +21,7 @@ const (
 	LagDefault  = 20 * time.Second
 	// lookEvery is the time between two reads of the members.
 	lookEvery = 500 * time.Millisecond
-	// meetEvery is the time between two searches for runs that other transactions have inserted.
+	// meetEvery is the time between two searches for runs that other programs have inserted.
 	meetEvery = time.Second
 	// stallMax bounds a turn. If a turn takes longer, the node's row is not renewed, so that other nodes
 	// take its shards.
@@ -30,14 +30,14 @@ const (
 
 // Owner is the engine of this node.
 type Owner interface {
-	// Own takes and releases shards until the node owns these, as far as possible. It returns the owned
-	// ones.
+	// Own takes and releases shards until the node owns exactly these, as far as possible. It returns the
+	// shards that the node then owns.
 	Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error)
-	// Bury declares the attempts of handlers that are gone lost.
+	// Bury declares attempts lost whose handlers are gone.
 	Bury(gone func(dag.HandlerID) bool)
-	// Meet takes up runs that other transactions have inserted.
+	// Meet takes up runs that other programs have inserted.
 	Meet(ctx context.Context) error
-	// Reborn stops all effects, forgets all runs, and returns the new handler of this process.
+	// Reborn stops all effects of this process, forgets all runs, and returns the new handler of the process.
 	Reborn(ctx context.Context) (store.Handler, error)
 }
 
@@ -47,32 +47,33 @@ type Config struct {
 	Owner Owner
 	// Self is the row with which the node joins: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
-	Used func() dag.Need // cpu and memory of the attempts; nil: unknown
-	// Look, if not nil, is called before the shards are read. The returned function is called with the rows
-	// that were read: see past.Past.
+	Used func() dag.Need // returns the cpu and memory that attempts use; nil: unknown
+	// Look, if not nil, is called before each read of the shards. The function that it returns is then called
+	// with the rows that were read: see past.Past.
 	Look func() Compare
 	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil: never
-	Busy func() int  // attempts that run, or whose end is not reported yet; nil: unknown
+	Busy func() int  // returns the number of attempts that run, or whose end is not reported yet; nil: unknown
 	// Loads configures the balancing of shards by load.
 	Loads Loads
-	Beat  time.Duration // between two renewals; 0: BeatDefault
+	Beat  time.Duration // the time between two renewals; 0: BeatDefault
 	Lag   time.Duration // silence after which a member counts as dead; 0: LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: either no other node was
-	// listed before, or all of them began together. All these nodes get the same life. Started is called in
-	// a goroutine of its own when the node owns its shards. Run waits for it.
+	// listed before, or all of them began together. All these nodes get the same life. Started is called in a
+	// separate goroutine when the node owns its shards. Run waits for it to return.
 	Started func(ctx context.Context, life string)
-	// Deposed, if not nil, is called after this node has declared another one dead. It runs in a goroutine of
-	// its own. Run waits for it.
+	// Deposed, if not nil, is called in a separate goroutine after this node has declared another one dead.
+	// Run waits for it to return.
 	Deposed func(ctx context.Context, m store.Member)
-	// ExitOnLoss makes Run end with ErrDeposed when the node was declared dead. Otherwise the node joins again
+	// ExitOnLoss makes Run end with ErrDeposed if the node was declared dead. Otherwise the node joins again
 	// under a new handler.
 	ExitOnLoss bool
-	// Judge is a registry that also knows which members live; nil: there is none. See package registry.
+	// Judge asks a registry which members are alive; nil: there is no registry. See package registry.
 	Judge Judge
 	// Boot returns the time since the machine started, including the time in which it slept. If Boot is nil,
-	// the time since the start of this process is used, and Sure is meaningless to other processes.
+	// the time since the start of this process is used. Then Sure has no meaning for other processes.
 	Boot func() time.Duration
-	// Blind asks other nodes whether they cannot read the database either. If it is nil, no node is asked.
+	// Blind asks other nodes whether they cannot read the database either, and reports whether all of them
+	// say so. If it is nil, no node is asked.
 	Blind func(ctx context.Context, others []store.Member) bool
 	Host  host.Host // the machine; nil: the real one
 	Log   *slog.Logger
@@ -87,12 +88,12 @@ var ErrReplaced = errors.New("another process has taken this node's name")
 // Node is the membership of this node.
 type Node struct {
 	cfg   Config
-	quick time.Duration // the promise in the row: see vow
-	began time.Duration // on the boot clock
+	quick time.Duration // the promise in this node's row: see vow
+	began time.Duration // the start of the process, on the boot clock
 	host  host.Host
 	log   *slog.Logger
-	wake  chan struct{} // cap 1: look at once
-	state chan struct{} // cap 1: write the row at once
+	wake  chan struct{} // capacity 1: read the members at once
+	state chan struct{} // capacity 1: write the row at once
 
 	mu       sync.Mutex // protects following fields
 	self     store.Member
@@ -102,23 +103,23 @@ type Node struct {
 	joined   bool
 	written  string        // the state in the node's row
 	lost     bool          // another node deposed this handler
-	beaten   time.Time     // when the newest confirmed renewal was sent
-	turned   time.Time     // when the last turn ended
-	read     time.Time     // when the members were last read
+	beaten   time.Time     // the time at which the newest confirmed renewal was sent
+	turned   time.Time     // the end of the last turn
+	read     time.Time     // the time at which the members were last read
 	sure     time.Duration // see Sure. Invariant: no node deposes this one before sure + lag
 	vouched  time.Duration // see Vouched
-	deciding time.Time     // until then, a decision that deposes others may be on its way to the store
+	deciding time.Time     // until this time, a transaction that deposes other members may still reach the store
 
 	shifted atomic.Int64 // shards that this node moved because of their load
 
 	// The fields below are used only by the goroutine of Run, except renewing in fails.
 	watch  watch
-	buried map[dag.HandlerID]bool // listed in the last look
+	buried map[dag.HandlerID]bool // the handlers that were listed in the last look
 	before before
 	scales scales
 	fails  troubles
-	format int // of the database, as Rise returned it last
-	agreed int // the format that all nodes can use, as Rise returned it last
+	format int // the format of the database, as Rise last returned it
+	agreed int // the format that all nodes can use, as Rise last returned it
 }
 
 // New returns the membership of a node. It does nothing before Run.
@@ -139,19 +140,19 @@ func New(cfg Config) *Node {
 	cfg.Host = host.Or(cfg.Host)
 	if cfg.Boot == nil {
 		began := cfg.Host.Now()
-		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 would mean never
+		cfg.Boot = func() time.Duration { return cfg.Host.Now().Sub(began) + 1 } // 0 would mean that there was no renewal
 	}
 	return &Node{cfg: cfg, quick: quickOf(&cfg), began: cfg.Boot(), host: cfg.Host, log: cfg.Log, self: cfg.Self, wake: make(chan struct{}, 1), state: make(chan struct{}, 1),
 		watch: newWatch(shortest(&cfg)), fails: newTroubles()}
 }
 
-// Run is a member until ctx ends. Then it releases its shards and leaves.
+// Run makes the node a member until ctx ends. Then it releases the node's shards and removes its row.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.join(ctx, 0); err != nil {
 		if ctx.Err() == nil {
 			return err
 		}
-		n.leave() // the row of the member may exist although join failed
+		n.leave() // the row of the node may exist although join failed
 		return nil
 	}
 	var beats sync.WaitGroup
@@ -185,7 +186,7 @@ func (n *Node) turns(ctx context.Context) error {
 		}
 		pause := max(lookEvery-n.host.Now().Sub(began), 0)
 		switch {
-		case !seen: // the store does not answer: ask only as often as needed to notice its return
+		case !seen: // the store does not answer, so it is asked only as often as needed to notice its return
 			pause = n.backOff(n.fails.looking.tries)
 		case n.host.Now().Sub(met) >= meetEvery:
 			met = n.host.Now()
@@ -205,15 +206,15 @@ func (n *Node) turns(ctx context.Context) error {
 	return nil
 }
 
-// join writes this node's row. It tries until the row is written. It gives up if a process with this name is
-// younger than the node's previous handler, if there was one.
+// join writes this node's row. It tries until the row is written. It gives up if another process of this name
+// is younger than the node's previous handler, before. before is 0 if there was none.
 func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()
 		m := n.Self()
 		m.Traits.Quick = n.vow(boot)
-		// The call is not cancelled in the middle: its transaction could otherwise be executed after this node has
-		// left.
+		// The call is not cancelled while it is in progress, because its transaction could then be executed
+		// after this node has left.
 		joining, over := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 		var err error
 		if before != 0 {
@@ -235,15 +236,15 @@ func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 			return err
 		}
 		n.failed(&n.fails.joining, err)
-		// The jitter keeps nodes that lost the store at the same time from returning at the same time.
+		// The jitter prevents that nodes that lost the store at the same time all return at the same time.
 		if n.host.Await(ctx, nil, pause/2+n.host.Jitter(pause)); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 }
 
-// turn reads the members and acts on them. It reports whether the store returned the members. Its error is
-// final.
+// turn reads the members and acts on what it reads. seen reports whether the store returned the members. An
+// error is final.
 func (n *Node) turn(ctx context.Context) (seen bool, err error) {
 	n.mu.Lock()
 	lost := n.lost
@@ -299,8 +300,9 @@ func (n *Node) rise(ctx context.Context, members []store.Member) {
 	n.format, n.agreed = is, agreed
 }
 
-// renewals renews the row until ctx ends. It is a goroutine of its own: a node that takes long to load new
-// shards must not seem silent, because the next owner would take as long and seem silent, too.
+// renewals renews the row until ctx ends. It runs in its own goroutine, because a node that takes long to
+// load new shards must not seem silent. Otherwise the next owner of the shards would take as long and seem
+// silent, too.
 func (n *Node) renewals(ctx context.Context) {
 	pause := n.cfg.Beat
 	for {
@@ -347,7 +349,7 @@ func (n *Node) renew(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.self.Handler != m.Handler: // the node has a new handler meanwhile
+	case n.self.Handler != m.Handler: // the node has got a new handler meanwhile
 	case !listed:
 		n.lost = true
 		n.Wake()
@@ -361,9 +363,9 @@ func (n *Node) renew(ctx context.Context) error {
 	return nil
 }
 
-// replaced returns an error if a process that is younger than the handler life has this node's name. A
-// process that starts under a listed name replaces the older one at once. If the older one joined again,
-// they would depose each other for ever.
+// replaced returns an error if another process has this node's name and is younger than the handler life. A
+// process that starts under a listed name replaces the older one at once. If the older one joined again, they
+// would depose each other for ever.
 func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	members, _, err := n.cfg.Store.Members(ctx)
 	if err != nil {
@@ -378,7 +380,7 @@ func (n *Node) replaced(ctx context.Context, life dag.HandlerID) error {
 	return nil
 }
 
-// rejoin continues under a new handler: this node was declared dead, and other nodes own its shards.
+// rejoin continues under a new handler after other nodes have declared this node dead and taken its shards.
 func (n *Node) rejoin(ctx context.Context) error {
 	n.log.Error("the other nodes declared this one dead; it ends its attempts and joins under a new handler", "code", "declared_dead")
 	life := n.Self().Handler
@@ -395,7 +397,7 @@ func (n *Node) rejoin(ctx context.Context) error {
 	return n.join(ctx, life)
 }
 
-// see keeps the rows of a read for later callers.
+// see stores the rows of a read for later callers.
 func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	index := make(map[dag.HandlerID]int, len(members))
 	for i := range members {
@@ -408,7 +410,7 @@ func (n *Node) see(members []store.Member, shards []store.ShardRow) {
 	unheard := n.unheard(now)
 	n.mu.Unlock()
 	if unheard {
-		n.watch.restart() // the store takes no renewals of this node, and so perhaps none of others
+		n.watch.restart() // the store accepts no renewals of this node, so perhaps none of others, either
 	}
 	n.watch.see(members, now)
 	gone := false
@@ -448,7 +450,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 }
 
 // own makes the engine own the shards that belong to this node now. A shard that another node still owns is
-// taken after its release.
+// taken after that node has released it.
 func (n *Node) own(ctx context.Context, members []store.Member, shards []store.ShardRow) {
 	self := n.Self().Handler
 	to := assign(members, shards)
@@ -483,8 +485,8 @@ func (n *Node) own(ctx context.Context, members []store.Member, shards []store.S
 	}
 }
 
-// disown releases shards that belong to this node only by their rows. Its engine got or released them in a
-// call whose answer was lost.
+// disown releases shards that belong to this node in the rows but not in its engine. The engine got or
+// released them in a call whose answer was lost.
 func (n *Node) disown(ctx context.Context, shards []store.ShardRow, got []dag.ShardID) error {
 	self := n.Self().Handler
 	var free []store.Fence

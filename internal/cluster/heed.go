@@ -4,7 +4,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// heed updates the state in this node's row when the node has finished what a cordon requires.
+// heed updates the state in this node's row once the node has done what a cordon requires.
 func (n *Node) heed(members []store.Member, shards []store.ShardRow) {
 	self := n.Self()
 	empty := n.cfg.Busy == nil || n.cfg.Busy() == 0

@@ -8,25 +8,28 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Judge asks a registry which members live. Its answers can only shorten a silence that is seen in the
-// database, and only for members that have promised to end their attempts in time (Traits.Quick). So a wrong
-// registry costs time, and never fences or frees anything by itself.
+// Judge asks a registry which members are alive. Its answers can only shorten the silence after which a
+// member is deposed, and only for members that have promised to end their attempts in time (Traits.Quick).
+// The silence itself is seen in the database. So a wrong registry costs time, but never fences or frees
+// anything by itself.
 type Judge interface {
 	// Run keeps this node listed in the registry until ctx ends. self returns the present uuid and name of
 	// the node.
 	Run(ctx context.Context, self func() (uuid, name string))
-	// Gone reports whether the registry knew a uuid and has lost it. It is false if the registry is away.
+	// Gone reports whether the registry knew a uuid and has lost it. It returns false if the registry does
+	// not answer.
 	Gone(uuid string) bool
-	// Quick is the silence after which a member that is gone counts as dead; 0: there is no registry.
+	// Quick returns the silence after which a member that the registry has lost counts as dead; 0: there is
+	// no registry.
 	Quick() time.Duration
 	// Show shows the registry on a page of metrics.
 	Show(p *metric.Page)
 }
 
-// beatsPerQuick is the number of renewals within the silence after which a gone member counts as dead.
+// beatsPerQuick is the number of renewals within the silence Quick.
 const beatsPerQuick = 4
 
-// shortest is the silence after which this node may be deposed at the earliest.
+// shortest returns the silence after which this node may be deposed at the earliest.
 func shortest(cfg *Config) time.Duration {
 	if quick := quickOf(cfg); quick > 0 {
 		return quick
@@ -34,8 +37,8 @@ func shortest(cfg *Config) time.Duration {
 	return cfg.Lag
 }
 
-// vow is the promise in the row of this node, in milliseconds. A process promises nothing for one lag after
-// its start, because the keeper may still hold attempts under a longer lease of an earlier process.
+// vow returns the promise in the row of this node, in milliseconds. A process promises nothing for one lag
+// after its start, because the keeper may still hold attempts under a longer lease of an earlier process.
 func (n *Node) vow(boot time.Duration) int64 {
 	if boot-n.began < n.cfg.Lag {
 		return 0
@@ -43,7 +46,8 @@ func (n *Node) vow(boot time.Duration) int64 {
 	return n.quick.Milliseconds()
 }
 
-// quickOf is the promise of a node. It is 0 without a registry, and if the lag is as short as the promise.
+// quickOf returns the promise of a node. It returns 0 without a registry, and also if the lag is not longer
+// than the promise.
 func quickOf(cfg *Config) time.Duration {
 	if cfg.Judge == nil {
 		return 0
@@ -54,7 +58,7 @@ func quickOf(cfg *Config) time.Duration {
 	return 0
 }
 
-// promised is the shortest silence after which a member may be deposed.
+// promised returns the shortest silence after which a member may be deposed.
 func promised(m *store.Member, lag time.Duration) time.Duration {
 	if quick := time.Duration(m.Traits.Quick) * time.Millisecond; quick > 0 && quick < lag {
 		return quick
@@ -62,8 +66,8 @@ func promised(m *store.Member, lag time.Duration) time.Duration {
 	return lag
 }
 
-// lagOf is the silence after which a member counts as dead. It is the lag, unless the registry has lost the
-// member.
+// lagOf returns the silence after which a member counts as dead. It is the lag or, if the registry has lost
+// the member, the promise of the member.
 func (n *Node) lagOf(m *store.Member) time.Duration {
 	if n.cfg.Judge != nil && !m.Worker && n.cfg.Judge.Gone(m.UUID) {
 		return promised(m, n.cfg.Lag)
@@ -71,7 +75,7 @@ func (n *Node) lagOf(m *store.Member) time.Duration {
 	return n.cfg.Lag
 }
 
-// entry is the present uuid and name of this node, for the registry.
+// entry returns the present uuid and name of this node, for the registry.
 func (n *Node) entry() (uuid, name string) {
 	self := n.Self()
 	return self.UUID, self.Name

@@ -5,29 +5,30 @@ import (
 )
 
 const (
-	// awayMax bounds the pause between two tries while the database is away.
+	// awayMax bounds the pause between two tries while the database does not answer.
 	awayMax = 2 * time.Second
-	// awayPerLag also bounds that pause: it is at most this part of the lag.
+	// awayPerLag also bounds that pause, to the lag divided by awayPerLag.
 	awayPerLag = 10
-	// triesLeft is the least number of further tries before the attempts of this node would end.
+	// triesLeft is the number of tries that must still be possible before the attempts of this node would
+	// end.
 	triesLeft = 4
 )
 
-// backOff is the pause after a number of failures in a row. The jitter keeps nodes that lost the database at
-// the same time from asking it at the same time.
+// backOff returns the pause after a number of failures in a row. The jitter prevents that nodes that lost the
+// database at the same time all ask it at the same time.
 func (n *Node) backOff(failures int) time.Duration {
 	longest := min(awayMax, max(shortest(&n.cfg)/awayPerLag, lookEvery))
 	return n.jitter(min(lookEvery<<min(max(failures, 1)-1, 4), longest))
 }
 
-// jitter is between half of a pause and the whole.
+// jitter returns a random pause between half of the given pause and all of it.
 func (n *Node) jitter(pause time.Duration) time.Duration {
 	return pause/2 + n.host.Jitter(pause-pause/2)
 }
 
-// retry is the pause before the next renewal after a number of failures in a row. Shortly before the
-// attempts of this node would end, the pause is short again. Otherwise a store that answers only one call of
-// several could make the other nodes declare this node dead.
+// retry returns the pause before the next renewal after a number of failures in a row. Shortly before the
+// attempts of this node would end, the pause is short again. Otherwise, with a store that answers only some
+// of the calls, other nodes could declare this node dead.
 func (n *Node) retry(failures int) time.Duration {
 	pause := n.backOff(failures)
 	if sure := n.Sure(); sure > 0 {

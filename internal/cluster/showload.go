@@ -32,7 +32,8 @@ func (n *Node) ShowLoad(p *metric.Page) {
 	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Busy, a.Busy))
 	})
-	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard }) // a shard that moves can have two costs
+	// a shard that is moving can be in the rows of two nodes
+	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard })
 	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
 		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard))
 	})

@@ -11,23 +11,23 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// before finds out whether the cluster starts with this node. It checks whether the members that were listed
-// at the start are alive, because a cluster that was killed as a whole leaves the rows of its dead members.
+// before finds out whether the cluster starts with this node. It checks whether the members that were already
+// listed are alive, because a cluster that was killed as a whole leaves the rows of its dead members.
 type before struct {
 	looked bool
-	over   bool // the decision has been made
+	over   bool // whether the decision has been made
 	first  time.Time
 	beats  map[dag.HandlerID]earlier
 	wg     sync.WaitGroup // of Config.Started
 }
 
-// earlier is a member that was listed before this node, as first read.
+// earlier is a member that was already listed when this node first read the members.
 type earlier struct {
 	beat int64
-	lag  time.Duration // the shortest silence after which another node deposes it
+	lag  time.Duration // the shortest silence after which another node deposes this member
 }
 
-// started calls Config.Started once it is clear that the cluster starts with this node, and the node owns
+// started calls Config.Started, once it is certain that the cluster starts with this node and the node owns
 // its shards.
 func (n *Node) started(ctx context.Context, members []store.Member) {
 	b := &n.before
@@ -47,7 +47,7 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	switch {
 	case alive:
 		b.over = true
-	case waits || !n.watch.settled || n.host.Now().Sub(b.first) < n.cfg.Lag/4: // a node that began earlier may join later
+	case waits || !n.watch.settled || n.host.Now().Sub(b.first) < n.cfg.Lag/4: // a node that began earlier may still join
 	default:
 		b.over = true
 		life := n.life(members)
@@ -55,8 +55,9 @@ func (n *Node) started(ctx context.Context, members []store.Member) {
 	}
 }
 
-// judge reports whether one of the earlier members is alive, or whether that is unknown yet. A silent member
-// is deposed after its lag. If its row disappears within half of that time, the member has left by itself.
+// judge returns whether one of the earlier members is alive, and whether that is not known yet. A silent
+// member is deposed after its lag. If the row of a member disappears within half of that time, the member was
+// alive and has left by itself.
 func (b *before) judge(members []store.Member, now time.Time) (alive, waits bool) {
 	for h, was := range b.beats {
 		i := slices.IndexFunc(members, func(m store.Member) bool { return m.Handler == h })
@@ -81,7 +82,7 @@ func (n *Node) together(m, self *store.Member) bool {
 	return time.Duration(apart)*time.Microsecond < n.cfg.Lag
 }
 
-// life returns a name for the common start of nodes that began together: the UUID of the first.
+// life returns a name for the common start of nodes that began together: the UUID of the first of them.
 func (n *Node) life(members []store.Member) string {
 	self := n.Self()
 	first := &self

@@ -7,10 +7,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sure returns an instant on the boot clock. No node can declare this one dead until a lag after this
-// instant, or with a registry until the silence that its row promises (Traits.Quick). It is the later of two
-// instants: the time at which this node sent the last confirmed renewal, and the last time at which it began
-// to ask the other nodes and all of them were blind, too. It is 0 if there is none.
+// Sure returns an instant on the boot clock. No node can declare this node dead until a lag after this
+// instant. With a registry, the silence that the node's row promises (Traits.Quick) replaces the lag. The
+// instant is the later one of two: the time at which this node sent the last confirmed renewal, and the last
+// time at which it began to ask the other nodes and all of them turned out to be blind, too. It is 0 if there
+// is neither.
 func (n *Node) Sure() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,8 +30,8 @@ func (n *Node) Vouched() time.Duration {
 }
 
 // Blind reports whether this node has been blind for so long that it will count the silence of all members
-// from the beginning: either it has not read the store, or the store has not accepted its renewals. It is
-// false while a decision of this node may be on its way to the store.
+// from zero again. A node is blind if it cannot read the store, or if the store does not accept its renewals.
+// Blind returns false while a transaction by which this node deposes a member may still reach the store.
 func (n *Node) Blind() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,7 +42,7 @@ func (n *Node) Blind() bool {
 	return now.Sub(n.read) > n.watch.gap || n.unheard(now)
 }
 
-// unheard reports whether the store does not accept renewals of this node. The caller holds n.mu.
+// unheard reports whether the store does not accept renewals of this node. The caller must hold n.mu.
 func (n *Node) unheard(now time.Time) bool { return now.Sub(n.beaten) > n.cfg.Beat+n.watch.gap }
 
 // decides calls do, which deposes other members. While the outcome of do is unknown, this node must not
@@ -65,9 +66,9 @@ func (n *Node) decides(do func() (bool, error)) (bool, error) {
 // decidesMax is longer than any call of the store can take.
 const decidesMax = time.Hour
 
-// vouch asks the other nodes while this node's renewals are not confirmed. If no known node reads and writes
-// the store, no member can have been deposed, and attempts may continue. A node that does not answer may be
-// able to depose members, so it does not count as blind.
+// vouch asks the other nodes while this node's renewals are not confirmed. If no known node can read and
+// write the store, no member can have been deposed, and attempts may continue. A node that does not answer
+// may be able to depose members, so it does not count as blind.
 func (n *Node) vouch(ctx context.Context) {
 	if n.cfg.Blind == nil {
 		return
@@ -83,7 +84,7 @@ func (n *Node) vouch(ctx context.Context) {
 		self := n.self.Handler
 		var others []store.Member
 		for i := range n.members {
-			if m := &n.members[i]; m.Handler != self && !m.Worker { // workers depose no member
+			if m := &n.members[i]; m.Handler != self && !m.Worker { // workers cannot depose members
 				others = append(others, n.members[i])
 			}
 		}
@@ -97,7 +98,7 @@ func (n *Node) vouch(ctx context.Context) {
 	}
 }
 
-// Bounds of the interval between questions to other nodes while this node is blind.
+// Bounds of the interval between two requests to other nodes while this node is blind.
 const (
 	vouchesPerLag = 32
 	vouchMin      = 100 * time.Millisecond

@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The queries of other parts of a node about the cluster. They are answered from memory.
+// The reads of the cluster for other parts of a node. They use memory only.
 
 // Self returns this node's row.
 func (n *Node) Self() store.Member {
@@ -14,14 +14,15 @@ func (n *Node) Self() store.Member {
 	return n.self
 }
 
-// Extend changes the kinds that the node runs as processes. The other nodes see them after the next beat.
+// Extend changes the kinds that the node runs as processes. The other nodes see the change after the next
+// beat.
 func (n *Node) Extend(all []dag.Extension) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.self.Traits.Extensions = all
 }
 
-// View returns the cluster as it was last read.
+// View returns the members and shards as they were last read.
 func (n *Node) View() ([]store.Member, []store.ShardRow) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

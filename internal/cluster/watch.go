@@ -10,20 +10,23 @@ import (
 // watch measures silence: the time since the counter of a member last moved, by this process's monotonic
 // clock.
 type watch struct {
-	gap   time.Duration // the greatest time between two successful reads; after a longer one, earlier silence does not count
-	last  time.Time     // of the last successful read
+	// the greatest allowed time between two successful reads; after a longer one, earlier silence does not
+	// count
+	gap   time.Duration
+	last  time.Time // the time of the last successful read
 	beats map[dag.HandlerID]int64
 	// since is the time at which the present counter was first read. Invariant: no entry is earlier than the
 	// end of the last gap.
 	since   map[dag.HandlerID]time.Time
-	settled bool // the engine owns its shards, according to its last answer
+	settled bool // according to the engine's last answer, it owns its shards
 	era     dag.Era
 }
 
-// gapMax bounds the gap, which must be short compared with the lag, and long compared with a look.
+// gapMax bounds gap. gap must be short compared with the lag, and long compared with the time between two
+// reads.
 const gapMax = 3 * time.Second
 
-// newWatch returns a watch for members that may be deposed after the lag shortest at the earliest.
+// newWatch returns a watch for members that may be deposed after the silence shortest at the earliest.
 func newWatch(shortest time.Duration) watch {
 	return watch{gap: min(gapMax, max(shortest/4, 2*lookEvery))}
 }
@@ -31,8 +34,8 @@ func newWatch(shortest time.Duration) watch {
 // restart makes the silence of all members count from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see takes a successful read into account. After a gap, earlier silence does not count, because this node
-// could not see any member.
+// see notes the counters of a successful read. After a gap, earlier silence does not count, because this node
+// could not see the members meanwhile.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}

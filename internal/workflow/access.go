@@ -15,7 +15,7 @@ type Access struct {
 // accessMax bounds the paths of each list.
 const accessMax = 100
 
-// accessPath has no control characters, which would break the sentences that name it.
+// accessPath allows no control characters, because they would break the sentences that name a path.
 const accessPath = `^/[^\x00-\x1f\x7f]{0,1000}$`
 
 func access() *shape {
@@ -41,7 +41,7 @@ func (r *reader) access(n *node, at string) *Access {
 }
 
 // Reach returns the files that task i may reach in addition to those of every task: its own paths and those
-// of the defaults. It returns nil if there are no such files.
+// of the defaults. It returns nil if there are none.
 func (w *Workflow) Reach(i int) *Access {
 	t, d := w.Tasks[i].Access, w.Defaults.Access
 	switch {

@@ -27,8 +27,8 @@ type Alert struct {
 const (
 	alertsMax  = 20
 	alertToMax = 10
-	// alertTold bounds the channels of all rules of a workflow: a transaction ends up to a thousand runs, and
-	// each of them may notify all these channels.
+	// alertTold bounds the channels in all rules of a workflow, because a transaction may end a thousand
+	// runs, and each of them may notify all these channels.
 	alertTold       = 40
 	alertMessageMax = 1000 // bytes
 )
@@ -71,7 +71,7 @@ func alertShape() *shape {
 		key{name: "than", doc: "How slow is slow: a duration, or 2x p95 of the last runs that succeeded.", shape: thanShape()})
 }
 
-// isTimed: a rule about the time of runs needs no events.
+// isTimed reports whether a rule is about the time of runs. Such a rule needs no events.
 func isTimed(n *node) bool { return n.get("deadline") != nil || n.get("than") != nil }
 
 // alerts reads and checks the alert rules.

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// AlertDeadline says until when a run must have come how far. Package alert reads its JSON.
+// AlertDeadline says how far a run must be by what time. Package alert reads its JSON.
 type AlertDeadline struct {
-	After    int64  `json:"after,omitempty"` // microseconds; 0: By counts
+	After    int64  `json:"after,omitempty"` // microseconds; 0: By is used instead
 	From     string `json:"from,omitempty"`
 	By       string `json:"by,omitempty"`
 	Timezone string `json:"timezone,omitempty"`
 	For      string `json:"for,omitempty"`
 }
 
-// AlertThan says how long is too long. Package alert reads its JSON.
+// AlertThan is the duration from which a run takes too long. Package alert reads its JSON.
 type AlertThan struct {
-	Fixed      int64   `json:"fixed,omitempty"` // microseconds; 0: Times counts
+	Fixed      int64   `json:"fixed,omitempty"` // microseconds; 0: Times is used instead
 	Times      float64 `json:"times,omitempty"`
 	Percentile int     `json:"percentile,omitempty"`
 }
@@ -28,9 +28,9 @@ type AlertThan struct {
 var usualPattern = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,2})?)x p(50|75|90|95|99)$`)
 
 const (
-	// alertDue bounds how long after its instant a deadline can be.
+	// alertDue bounds the time between an instant and its deadline.
 	alertDue = 90 * 24 * time.Hour
-	// alertLeast is the shortest deadline, and the shortest duration that can be too long.
+	// alertLeast is the shortest deadline, and the shortest duration that can count as too long.
 	alertLeast = time.Second
 )
 

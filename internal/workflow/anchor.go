@@ -25,8 +25,8 @@ func (n *node) measure() (size, depth int) {
 	return size + 1, depth + 1
 }
 
-// anchor stores a value under its name. The name is known only when the value is complete, so no value can
-// contain itself.
+// anchor stores a value under its name. It does so only when the value is complete, so no value can contain
+// itself.
 func (v *converter) anchor(n *ast.AnchorNode) *node {
 	value := v.node(n.Value)
 	if value.line == 0 {

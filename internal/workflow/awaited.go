@@ -10,8 +10,8 @@ import (
 // Awaited is an event of the events API that a task waits for.
 type Awaited struct {
 	EventSource
-	Filter string   `json:"filter,omitempty"` // CEL over event, as conditions of a wait; "" accepts every event
-	Within Duration `json:"within,omitempty"` // longest time by which an event may precede the wait
+	Filter string   `json:"filter,omitempty"` // CEL over event and all that conditions of a wait can read; "" accepts every event
+	Within Duration `json:"within,omitempty"` // the longest time before the wait at which the event may have come
 }
 
 // awaitedOutputs are the outputs of every task that waits for an event.
@@ -34,7 +34,7 @@ func (r *reader) waitEvent(t *Task, wait, n *node, at string) {
 		}
 	}
 	if n.kind != scalarNode && n.kind != mapNode {
-		t.Wait = nil // another check has reported it
+		t.Wait = nil // another check has reported the fault
 		return
 	}
 	ev := &Awaited{EventSource: sentOf(n)}
@@ -76,7 +76,7 @@ func (w *Workflow) Passes(task int, in Inputs, event json.RawMessage) (bool, err
 	return holds, nil
 }
 
-// Words describes the events that count, for people.
+// Words describes for people the events that are accepted.
 func (a *Awaited) Words(since time.Time) string {
 	words := "until " + a.describe() + " comes"
 	if a.Filter != "" {

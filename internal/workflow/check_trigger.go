@@ -49,12 +49,12 @@ func boolOf(n *node) (value, ok bool) {
 	return n.bool()
 }
 
-// timed reports whether the trigger has instants.
+// timed reports whether the trigger fires at instants.
 func (t *Trigger) timed() bool {
 	return !t.Sensor() || t.Absent != nil && t.Absent.After() == 0
 }
 
-// fixedHours reports whether the trigger names hours that a clock change can move.
+// fixedHours reports whether the trigger fires at hours that a clock change can shift.
 func (t *Trigger) fixedHours() bool {
 	switch t.Kind {
 	case KindCron:
@@ -68,7 +68,7 @@ func (t *Trigger) fixedHours() bool {
 	return false
 }
 
-// concerns refuses keys that would have no effect.
+// concerns reports keys that would have no effect for this trigger.
 func (r *triggerReader) concerns() {
 	t := r.t
 	kind := t.Kind
@@ -104,7 +104,7 @@ func (r *triggerReader) span() {
 	}
 }
 
-// bound reads a date, which it keeps as written, or an instant, which it converts to UTC.
+// bound reads a date, which it returns as it is written, or an instant, which it converts to UTC.
 func (r *triggerReader) bound(name string, end bool) (string, time.Time) {
 	n := r.n.get(name)
 	if n == nil {
@@ -125,7 +125,7 @@ func (r *triggerReader) bound(name string, end bool) (string, time.Time) {
 	return t.Format(time.RFC3339), t
 }
 
-// calendar reads the days, and the files that contain some.
+// calendar reads the days, and the calendar files that are named among them.
 func (r *triggerReader) calendar() {
 	n := r.n.get("calendar")
 	if n == nil || !r.t.timed() {
@@ -211,7 +211,7 @@ func (r *triggerReader) calendarFile(n *node, at string) (string, bool) {
 	return name, true
 }
 
-// calendarText reads a file. known is false if no files can be read.
+// calendarText reads a calendar file. known is false if files cannot be read here.
 func (r *reader) calendarText(name string) (data []byte, known bool, err error) {
 	switch {
 	case r.opt.ReadFile != nil:
@@ -238,7 +238,7 @@ func (r *reader) calendarSizes(w *Workflow, n *node) {
 	}
 }
 
-// schedule refuses a trigger that can never fire.
+// schedule reports a trigger that can never fire.
 func (r *triggerReader) schedule() {
 	if !r.t.timed() || len(r.t.missingCalendars()) > 0 {
 		return

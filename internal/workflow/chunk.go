@@ -9,8 +9,8 @@ import (
 // The YAML parser's time grows with the square of the entries of a mapping, and its stack with their number:
 // 100,000 tasks took 32 s and 40 GB of allocations. An entry of a block mapping ends at the next line with
 // the indentation of its key or less. No line inside its value can be indented like that. So the file is cut
-// at such lines: at its top-level keys and at the tasks. Each piece is parsed alone, and has a bounded number
-// of keys.
+// at such lines: at its top-level keys and at its tasks. Each piece has a bounded number of keys and is
+// parsed separately.
 
 // chunk is a piece of the file: whole lines, from one entry of a mapping to another.
 type chunk struct {
@@ -28,15 +28,15 @@ type document struct {
 	tasks []chunk // the entries below `tasks:`, several per chunk
 	// tasksLine and tasksCol are the position of the key `tasks` if it was cut.
 	tasksLine, tasksCol int
-	// partial reports whether cutting stopped at a fault. In this case a missing key may be in the rest of the
-	// text.
+	// partial says that cutting stopped at a fault. If it is set, a key that seems to be missing may be in
+	// the rest of the text.
 	partial bool
 }
 
 // topMax bounds the keys of a workflow. The grammar has far fewer.
 const topMax = 1000
 
-// chunkBytes is the size at which a chunk of tasks is complete.
+// chunkBytes is the size at which a chunk of tasks is ended.
 const chunkBytes = 8 << 10
 
 var triggersKey = regexp.MustCompile(`^ *(?:triggers|"triggers"|'triggers') *:[ \t]*(?:#.*)?$`)
@@ -177,8 +177,8 @@ func (s *source) entryEnd(n, to, indent int) int {
 	return n
 }
 
-// cutTasks cuts the lines below `tasks:`. If they are no block mapping, it returns false and does nothing.
-// Then they are parsed in one piece, within the bound of a chunk.
+// cutTasks cuts the lines below `tasks:`. If they are not a block mapping, it changes nothing and returns
+// false. They are then parsed in one piece, which must be within the bound of a chunk.
 func (s *source) cutTasks(d *document, from, to int) bool {
 	for from < to && isBlank(s.lineText(from)) {
 		from++
@@ -217,7 +217,7 @@ func (s *source) cutTasks(d *document, from, to int) bool {
 	return true
 }
 
-// cutItems cuts the lines of a block list at its items. It returns nil if they are no block list.
+// cutItems cuts the lines of a block list at its items. It returns nil if they are not a block list.
 func (s *source) cutItems(from, to int) []chunk {
 	for from < to && isBlank(s.lineText(from)) {
 		from++
@@ -244,7 +244,7 @@ func (s *source) cutItems(from, to int) []chunk {
 	return items
 }
 
-// itemsPerChunk keeps the keys of a chunk below their bound.
+// itemsPerChunk bounds the items of a chunk, so that its keys stay below their bound.
 const itemsPerChunk = 20
 
 func startsItem(text string) bool {

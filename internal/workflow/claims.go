@@ -10,7 +10,7 @@ import (
 // Claims is the part of a definition that names queues and locks, which all runs of a cluster share.
 type Claims struct {
 	Queue      string   `json:"queue,omitempty"`
-	Locks      []string `json:"locks,omitempty"`       // may hold ${{ }} over params and trigger.time
+	Locks      []string `json:"locks,omitempty"`       // may contain ${{ }} over params and trigger.time
 	LockPolicy string   `json:"lock_policy,omitempty"` // wait | fail; "" is wait
 	Triggers   []struct {
 		Name  string `json:"name"`
@@ -34,8 +34,8 @@ func DecodeClaims(def []byte) (*Claims, error) {
 	return c, nil
 }
 
-// QueueOf returns the queue of a run that a trigger has started, and the definition that names the queue. For
-// a run without a trigger, trigger is "".
+// QueueOf returns the queue of a run that a trigger has started, and the definition that names the queue.
+// trigger is "" for a run without a trigger.
 func (c *Claims) QueueOf(trigger string) (queue, by string) {
 	for i := range c.Triggers {
 		if t := &c.Triggers[i]; trigger != "" && t.Name == trigger && t.Queue != "" {
@@ -74,7 +74,8 @@ func (c *Claims) LocksOf(params json.RawMessage, at time.Time) ([]string, error)
 // KeyExpr is the per_key of a queue: CEL over params and trigger.time.
 type KeyExpr struct{ x *expression }
 
-// CompileKey compiles the per_key of a queue. The parameters are known only for each run.
+// CompileKey compiles the per_key of a queue. It does not check the names of parameters, which are known only
+// for each run.
 func CompileKey(expr string) (*KeyExpr, error) {
 	x, faults := (*declarations)(nil).compile(expr, inClaim)
 	if len(faults) > 0 {
@@ -83,8 +84,8 @@ func CompileKey(expr string) (*KeyExpr, error) {
 	return &KeyExpr{x}, nil
 }
 
-// CheckKey refuses a per_key that a person declares if it does not compile, or if it certainly costs more
-// than the writer of a shard evaluates.
+// CheckKey returns an error for a per_key that does not compile, or that certainly costs more than the writer
+// of a shard may spend.
 func CheckKey(expr string) error {
 	k, err := CompileKey(expr)
 	if err != nil || k.x.path != nil {
@@ -96,7 +97,7 @@ func CheckKey(expr string) error {
 	return nil
 }
 
-// Key returns the key of a run: the value as a text.
+// Key returns the key of a run: the value of the expression as a text.
 func (k *KeyExpr) Key(params json.RawMessage, at time.Time) (string, error) {
 	from := values{params: params, at: at}
 	v, err := k.x.run(from.lookup)
@@ -131,7 +132,7 @@ func (r *reader) locks(n *node) []string {
 	return names
 }
 
-// Bounds of locks, as dag has them.
+// Bounds of locks, equal to those of package dag.
 const (
 	locksMax     = 16
 	lockBytesMax = 200

@@ -17,8 +17,8 @@ import (
 // conditionsMax bounds the conditions that a Compiler keeps.
 const conditionsMax = 10_000
 
-// Compiler compiles conditions. Equal texts share one program, up to a bound. The zero value is ready, and
-// may be used from several goroutines.
+// Compiler compiles conditions. Equal texts share one program, up to a bound. The zero value can be used at
+// once, by several goroutines.
 type Compiler struct {
 	mu    sync.Mutex
 	known map[string]dag.Condition
@@ -47,8 +47,8 @@ func (c *Compiler) Condition(source string) (dag.Condition, error) {
 	return compiled, nil
 }
 
-// CompileCondition compiles one condition from its stored text alone. The program itself is made on first
-// use. A caller that compiles many conditions uses a [Compiler].
+// CompileCondition compiles one condition from its stored text. It makes the program itself on the first use.
+// A caller that compiles many conditions should use a [Compiler].
 func CompileCondition(source string) (dag.Condition, error) {
 	c, err := compileCondition(source)
 	if err != nil {
@@ -94,16 +94,16 @@ type condition struct {
 	x       *expression
 	handles bool
 	reads   dag.Reads
-	costly  atomic.Bool // set when the condition has cost more than a step may take; it may do so again
-	memo    *memo       // nil: results are not kept
+	costly  atomic.Bool // set once the condition has cost more than a step may, because it may do so again
+	memo    *memo       // nil: results are not cached
 }
 
 func (c *condition) Source() string   { return c.source }
 func (c *condition) Handles() bool    { return c.handles }
 func (c *condition) Reads() dag.Reads { return c.reads }
 
-// Holds implements dag.Condition. If a condition costs more than a step may take, it is evaluated a second
-// time outside of the step, and only once for the same view.
+// Holds implements dag.Condition. A condition that costs more than a step may is evaluated again outside of
+// the step, and then only once for the same view.
 func (c *condition) Holds(v dag.View) (bool, error) {
 	if c.costly.Load() {
 		if v.Light {
@@ -147,7 +147,7 @@ func (c *condition) within(l limit, v *dag.View) (bool, error) {
 	return bool(holds), nil
 }
 
-// typeWord returns the name of a CEL type in the words of the file.
+// typeWord returns the word that workflow files have for a CEL type.
 func typeWord(name string) string {
 	switch name {
 	case "double":

@@ -25,7 +25,8 @@ func containerShape() *shape {
 			shape: table("a mapping such as {data: /data}", pattern("the name of a mount", `^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`), text("a path in the container, such as /data or /data:rw"))})
 }
 
-// containerGiven returns the input of the kind: run as it is read elsewhere, and the other values as texts.
+// containerGiven returns the input of the kind. The value of run is read as for other tasks, and the other
+// values are texts.
 func containerGiven(r *reader, n *node, at string) (all []Given) {
 	add := func(name string, v any) {
 		if raw, err := marshal(v); err == nil {
@@ -69,8 +70,8 @@ func checkContainer(r *reader, n *node, at string) {
 	}
 }
 
-// withEnv adds the environment to the input of a kind that isolates the command of the task itself. The
-// process of the kind itself does not get it.
+// withEnv adds the environment of the task to the input of a kind that isolates the command of the task
+// itself. The process of the kind does not get that environment.
 func withEnv(input json.RawMessage, env []KV) (json.RawMessage, error) {
 	if len(env) == 0 {
 		return input, nil

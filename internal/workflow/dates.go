@@ -23,16 +23,16 @@ const (
 
 const daySeconds = 86_400
 
-// dateWord is a function of dates as expressions name it. Each function takes an instant (parseDate takes a
-// text), at most one argument of its own, and, as the last, an optional time zone.
+// dateWord is a function of dates in expressions. Each function takes an instant (parseDate takes a text),
+// then at most one further argument, and last an optional time zone.
 type dateWord struct {
 	name   string
 	of     *cel.Type // the first argument
 	arg    *cel.Type // the type of the second argument; nil: none
 	result *cel.Type
-	// do computes the result. arg is the zero value if there is none.
+	// do computes the result. arg is the zero value if the function has no further argument.
 	do func(of, arg celref.Val, loc *time.Location) (celref.Val, error)
-	// literal checks a literal argument, so that a mistake is found when the file is read.
+	// literal checks an argument that is a literal, so that a mistake is found when the file is read.
 	literal func(text string) error
 }
 
@@ -59,7 +59,7 @@ var dateWords = []dateWord{
 			return nil, fmt.Errorf("addMonths counts at most %d months, not %d", monthsMax, n)
 		}
 		return onCalendar(instantOf(of), loc, func(d day) day {
-			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // the last day of the resulting month
+			last := time.Date(d.y, d.m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC) // the last day of the month that results
 			return day{last.Year(), last.Month(), min(d.d, last.Day()), d.clock}
 		})
 	}},
@@ -103,7 +103,7 @@ func dateFunctions() []cel.EnvOption {
 	return all
 }
 
-// call is the function in CEL. It only checks the types of dynamic arguments.
+// call implements the function in CEL. Of arguments that are not literals, it only checks the types.
 func (w *dateWord) call(args ...celref.Val) celref.Val {
 	loc, own := time.UTC, 1
 	if w.arg != nil {
@@ -131,8 +131,8 @@ func (w *dateWord) call(args ...celref.Val) celref.Val {
 	return v
 }
 
-// checkDateCall checks the literal arguments of a date function: the layout, the unit and the zone. args
-// hold their texts, or "" for arguments that are computed later.
+// checkDateCall checks the literal arguments of a date function: the layout, the unit and the zone. args has
+// their texts, with "" for arguments that are computed at run time.
 func checkDateCall(name string, args []string) error {
 	for i := range dateWords {
 		w := &dateWords[i]
@@ -187,8 +187,9 @@ func clockOf(t time.Time) time.Duration {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
 }
 
-// onClock returns the instant at which the clocks of a zone show a day and time. If a time comes twice, it is
-// the first one. If a time is left out, it is the moment of the change. Schedules do the same.
+// onClock returns the instant at which the clocks of a zone show a day and time. If they show it twice, it
+// returns the first instant. If they never show it, it returns the instant of the change. Schedules do the
+// same.
 func onClock(d day, loc *time.Location) (time.Time, error) {
 	wall := time.Date(d.y, d.m, d.d, 0, 0, 0, 0, time.UTC).Add(d.clock)
 	if wall.Year() < 1 || wall.Year() > 9999 {
@@ -196,14 +197,14 @@ func onClock(d day, loc *time.Location) (time.Time, error) {
 	}
 	_, before := wall.Add(-daySeconds * time.Second).In(loc).Zone()
 	_, after := wall.Add(daySeconds * time.Second).In(loc).Zone()
-	for _, off := range []int{max(before, after), min(before, after)} { // the earlier instant first
+	for _, off := range []int{max(before, after), min(before, after)} { // try the earlier instant first
 		at := wall.Add(-time.Duration(off) * time.Second)
 		if _, is := at.In(loc).Zone(); is == off {
 			return at, nil
 		}
 	}
 	early, late := wall.Unix()-int64(max(before, after)), wall.Unix()-int64(min(before, after))
-	for early+1 < late { // the change is between the two
+	for early+1 < late { // the change is between these two instants
 		mid := early + (late-early)/2
 		if _, off := time.Unix(mid, 0).In(loc).Zone(); off == before {
 			early = mid
@@ -225,8 +226,8 @@ func checkUnit(unit string) error {
 	return fmt.Errorf("%s is not a unit of the calendar: write %s", quoteShort(unit), strings.Join(units, ", "))
 }
 
-// startOf returns the beginning of the hour, day, week (Monday), month, quarter or year of an instant, or of
-// the more-th one after it.
+// startOf returns the beginning of the hour, day, week (Monday), month, quarter or year of an instant, moved
+// forward by more such units.
 func startOf(t time.Time, unit string, loc *time.Location, more int) (time.Time, error) {
 	if err := checkUnit(unit); err != nil {
 		return t, err
@@ -251,14 +252,14 @@ func startOf(t time.Time, unit string, loc *time.Location, more int) (time.Time,
 	return onClock(day{y, m, d, 0}, loc)
 }
 
-// signs maps the placeholders of format, which are those of date(1), to layouts of package time.
+// signs maps the placeholders of format to layouts of package time. The placeholders are those of date(1).
 var signs = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM",
 	'j': "002", 'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
 	'z': "-0700", 'Z': "MST",
 }
 
-// checkLayout returns the error of a layout.
+// checkLayout returns an error if a layout is invalid.
 func checkLayout(layout string) error {
 	_, err := formatTime(time.Unix(0, 0).UTC(), layout)
 	return err

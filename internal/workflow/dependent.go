@@ -14,9 +14,9 @@ import (
 
 // Needed is a run of another workflow that a task waits for.
 type Needed struct {
-	Workflow string `json:"workflow"`       // NAME of the same namespace, or NAMESPACE/NAME
+	Workflow string `json:"workflow"`       // NAME in the same namespace, or NAMESPACE/NAME
 	Task     string `json:"task,omitempty"` // a task of that run; "": the run itself
-	Within   string `json:"within"`         // hour | day | week | month, or a largest distance
+	Within   string `json:"within"`         // hour | day | week | month, or the largest distance in time
 	Zone     string `json:"timezone,omitempty"`
 	Require  string `json:"require"` // succeeded | ended
 }
@@ -63,7 +63,7 @@ func (q *Needed) Span(instant time.Time) (from, until time.Time, err error) {
 	return from, until, err
 }
 
-// TargetOf is the workflow of a dependent, as NAMESPACE/NAME.
+// TargetOf returns the workflow of a dependent, as NAMESPACE/NAME.
 func (w *Workflow) TargetOf(q *Needed) string { return w.Target(&Call{Workflow: q.Workflow}) }
 
 func (r *reader) waitCondition(t *Task, n *node, at string) {
@@ -110,7 +110,8 @@ func (w *Workflow) Holds(task int, in Inputs) (later time.Duration, err error) {
 	return t.Wait.looks(), nil
 }
 
-// truth evaluates an expression that must be true or false. The error continues the name of the expression.
+// truth evaluates an expression that must give true or false. The text of the error can follow the name of
+// the expression.
 func (w *Workflow) truth(text string, in scope, from *values) (bool, error) {
 	c, err := w.exprs.get(foreachText(text), in)
 	if err != nil {
@@ -127,7 +128,7 @@ func (w *Workflow) truth(text string, in scope, from *values) (bool, error) {
 	return bool(holds), nil
 }
 
-// looks is how often the condition is looked at.
+// looks returns the pause between two checks of the condition.
 func (w *Wait) looks() time.Duration {
 	if w.Every > 0 {
 		return time.Duration(w.Every)
@@ -135,7 +136,7 @@ func (w *Wait) looks() time.Duration {
 	return lookEvery
 }
 
-// Words describes the events outside of the run that a task waits for, for people.
+// Words describes for people which events outside of the run a task waits for.
 func (q *Needed) Words(target string, from, until time.Time) string {
 	what := "a run of " + target
 	if q.Task != "" {
@@ -153,7 +154,8 @@ func (q *Needed) Accepts(state string) bool {
 	return state == "succeeded"
 }
 
-// WithoutTask says that the present version of a workflow has no such task, and which task may be meant.
+// WithoutTask returns a message that the current version of a workflow does not have a task, with the name
+// that is most similar.
 func (w *Workflow) WithoutTask(target, task string) string {
 	text := fmt.Sprintf("workflow %s has no task %s", target, task)
 	near := suggest.Nearest(task, func(yield func(string) bool) {

@@ -1,4 +1,4 @@
-// Package workflow is the workflow file: YAML in, a checked definition out.
+// Package workflow reads workflow files: it turns YAML into a checked definition.
 //
 // Read in this order:
 //
@@ -19,7 +19,6 @@
 //   - files.go: the files that travel with a version.
 //   - value_file.go: YAML of other grammars, within the same bounds, for imports.
 //
-// An expression may read only the outputs of tasks that have certainly ended: the needs
-// of its task, direct or not. In a task that runs although something failed, it may read direct
-// needs only.
+// An expression may read only the outputs of tasks that have certainly ended: the needs of its task, direct
+// or not. If the task can run after a failure, the expression may read only the task's direct needs.
 package workflow

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Duration is a length of time that is written as people write it: 10s, 1h30m, 90d.
+// Duration is a length of time in the form in which people write it: 10s, 1h30m, 90d.
 type Duration time.Duration
 
 var durationUnits = []struct {
@@ -18,7 +18,7 @@ var durationUnits = []struct {
 	{"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond},
 }
 
-// durationMax keeps sums with instants far from overflow.
+// durationMax is small enough that sums with instants never overflow.
 const durationMax = 100 * 365 * 24 * time.Hour
 
 // ParseDuration reads whole numbers with units, the larger unit first: 250ms, 10s, 5m,
@@ -29,7 +29,7 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, nil
 	}
 	var sum time.Duration
-	next := 0 // the units before this one have been used or skipped
+	next := 0 // the index of the next unit that may follow
 	for rest := s; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 		n, err := strconv.ParseInt(rest[:digits], 10, 64)
@@ -58,14 +58,14 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(sum), nil
 }
 
-// String is the shortest text that ParseDuration reads back: 90d, 1h30m, 0s.
+// String returns the shortest text from which ParseDuration reads the same duration: 90d, 1h30m, 0s.
 func (d Duration) String() string {
 	if d == 0 {
 		return "0s"
 	}
 	var b strings.Builder
 	left := time.Duration(d)
-	for _, u := range durationUnits[1:] { // weeks can be read, and are never written
+	for _, u := range durationUnits[1:] { // weeks can be read, but are never written
 		if n := left / u.size; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)
 			left -= n * u.size
@@ -74,10 +74,10 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// MarshalText writes it as [Duration.String].
+// MarshalText writes the form of [Duration.String].
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads it as [ParseDuration].
+// UnmarshalText reads the form that [ParseDuration] reads.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := ParseDuration(string(text))
 	*d = v

@@ -17,7 +17,7 @@ type Error struct {
 	Key     string `json:"key"`    // dotted path: tasks.load.retry.max
 	Message string `json:"message"`
 	Hint    string `json:"hint"` // the remedy; may be empty
-	Snippet string `json:"-"`    // the line at fault with a caret below
+	Snippet string `json:"-"`    // the faulty line with a caret below the column
 }
 
 // Error is the one-line form: file:line:column: message.
@@ -29,7 +29,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", where, e.Line, e.Column, e.Message)
 }
 
-// Text is the whole form: the line of Error, the snippet and the hint.
+// Text returns the error in full: the line of Error, the snippet and the hint.
 func (e *Error) Text() string {
 	text := e.Error() + "\n"
 	if e.Snippet != "" {
@@ -41,10 +41,10 @@ func (e *Error) Text() string {
 	return text
 }
 
-// Errors is every fault found, in the order of the file. An empty Errors is no error.
+// Errors is a list of faults, in the order of the file. An empty list is no error.
 type Errors []Error
 
-// Error is every fault in full.
+// Error returns every fault in full.
 func (es Errors) Error() string {
 	var b strings.Builder
 	for i := range es {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// Expectation is a condition on the result of a statement of SQL, as the key expect of a task has it.
+// Expectation is a condition on the result of a statement of SQL: the key expect of a task.
 type Expectation struct {
 	program cel.Program
 	reads   map[string]bool
@@ -44,7 +44,7 @@ func ParseExpectation(text string) (*Expectation, error) {
 		return nil, fmt.Errorf("a condition must be true or false, and this one has the type %s", ast.OutputType())
 	}
 	x := &Expectation{reads: map[string]bool{}}
-	for _, word := range celWord.FindAllString(text, -1) { // an additional word only costs memory
+	for _, word := range celWord.FindAllString(text, -1) { // a word that is not a name is harmless: it only costs memory
 		x.reads[word] = true
 	}
 	x.program, err = env.Program(ast, cel.CostLimit(costMax[limitFull]))
@@ -54,8 +54,8 @@ func ParseExpectation(text string) (*Expectation, error) {
 // Reads reports whether the condition reads columns, row, rows or rows_affected.
 func (x *Expectation) Reads(name string) bool { return x.reads[name] }
 
-// Holds evaluates the condition. values has columns, row, rows and rows_affected. In the rows it replaces
-// each json.Number by an int or a float.
+// Holds evaluates the condition. values must have columns, row, rows and rows_affected. Holds replaces each
+// json.Number in the rows by an int or a float.
 func (x *Expectation) Holds(values map[string]any) (bool, error) {
 	for _, name := range expectNames {
 		if _, ok := values[name]; !ok && x.reads[name] {

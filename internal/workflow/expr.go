@@ -25,20 +25,21 @@ const (
 	resultBytesMax = 64 << 10 // text of one result
 )
 
-// A limit is how many of CEL's units an evaluation may cost. 500,000 are about a tenth of a second.
+// A limit is the number of CEL's units that an evaluation may cost. 500,000 units are about a tenth of a
+// second.
 type limit uint8
 
 const (
 	limitStep   limit = iota // for expressions that the writer of a shard evaluates: about a millisecond
-	limitFilter              // for expressions that a stranger's call makes a node evaluate
+	limitFilter              // for expressions that a caller without credentials makes a node evaluate
 	limitFull
 	limits
 )
 
 var costMax = [limits]uint64{dag.StepCostMax, 100_000, 500_000}
 
-// limit bounds the cost of one evaluation. Conditions of tasks may cost more than a step allows. They are
-// then evaluated outside the step.
+// limit returns the bound of the cost of one evaluation in a scope. A condition of a task may cost more than
+// a step allows; it is then evaluated outside of the step.
 func (s scope) limit() limit {
 	switch s {
 	case inClaim, inTrigger, inDefault:
@@ -62,7 +63,7 @@ type expression struct {
 	source string
 	refs   []ref // each once
 	out    *cel.Type
-	path   *ref // set if the whole expression is this reference, so that no program is needed
+	path   *ref // set if the whole expression is one reference, so that no program is needed
 
 	env      *cel.Env
 	ast      *cel.Ast
@@ -70,14 +71,14 @@ type expression struct {
 	programs [limits]program
 }
 
-// program is an expression with a limit of its cost. It is compiled at the first use.
+// program is an expression with a limit for its cost. It is compiled at the first use.
 type program struct {
 	once   sync.Once
 	is     cel.Program
 	broken error
 }
 
-// plainPath is an expression that is one dotted path.
+// plainPath matches an expression that is only one dotted path.
 var plainPath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\["[A-Za-z0-9_-]+"\])+$`)
 
 func splitPath(source string) []string {
@@ -111,7 +112,7 @@ func (d *declarations) compile(source string, in scope) (*expression, []complain
 	return x.compile(d, in)
 }
 
-// wellKnown handles the usual conditions, so that they need no compiled program.
+// wellKnown recognises the usual conditions, for which no program is compiled.
 func (x *expression) wellKnown(source string, in scope) bool {
 	kind, ok := map[string]refKind{"success()": successRef, "failure()": failureRef, "always()": alwaysRef}[source]
 	if !ok || in != inIf {
@@ -149,7 +150,7 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 		return nil, x.complaints(parsed.NativeRep().SourceInfo(), issues)
 	}
 	x.refs, x.out, x.env, x.ast = w.refs, checked.OutputType(), env, checked
-	if d != nil { // a stored expression is not refused, because its cost may be lower than estimated
+	if d != nil { // a stored expression is accepted, because its cost may be lower than the estimate
 		if fault := x.tooCostly(); fault != nil {
 			return nil, []complaint{*fault}
 		}
@@ -157,8 +158,8 @@ func (x *expression) compile(d *declarations, in scope) (*expression, []complain
 	return x, nil
 }
 
-// tooCostly reports whether an expression certainly costs more than it may: its least cost is too high, or
-// the sizes of all its inputs are written in it.
+// tooCostly returns a complaint if an expression certainly costs more than it may. This is certain if its
+// least cost is too high, or if the expression itself determines the sizes of all its inputs.
 func (x *expression) tooCostly() *complaint {
 	cost, err := x.env.EstimateCost(x.ast, sizes{})
 	most := costMax[x.limit]
@@ -184,7 +185,7 @@ func (sizes) EstimateCallCost(string, string, *celcost.AstNode, []celcost.AstNod
 // unboundCost is an estimate that depends on an unknown size.
 const unboundCost = 1 << 40
 
-// complaints translates the errors of CEL. It returns at most three, because the other ones usually follow
+// complaints translates the errors of CEL. It returns at most three, because further errors usually follow
 // from these.
 func (x *expression) complaints(info *celast.SourceInfo, issues *cel.Issues) []complaint {
 	var all []complaint
@@ -242,8 +243,7 @@ func (x *expression) run(lookup func(ref) celref.Val) (celref.Val, error) {
 	return x.within(x.limit, lookup)
 }
 
-// within evaluates the expression, unless that costs more than a limit. In this case the error is a
-// costError.
+// within evaluates the expression with a limit. If the evaluation costs more, the error is a costError.
 func (x *expression) within(l limit, lookup func(ref) celref.Val) (celref.Val, error) {
 	if x.path != nil {
 		v := lookup(*x.path)

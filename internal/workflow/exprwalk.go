@@ -15,8 +15,9 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// refWalk replaces, in a parsed expression, every path that is a ref by one variable of its own type. So CEL
-// checks the types that the workflow declares, and an evaluation fetches only values that it reads.
+// refWalk replaces every path that is a ref, in a parsed expression, by a variable with the type of the ref.
+// So CEL checks the types that the workflow declares, and an evaluation fetches only the values that it
+// reads.
 type refWalk struct {
 	d      *declarations
 	in     scope
@@ -32,7 +33,7 @@ func (w *refWalk) fault(e celast.Expr, c complaint) {
 	if r, ok := w.info.GetOffsetRange(e.ID()); ok {
 		c.offset = int(r.Start)
 		if e.Kind() == celast.CallKind && !e.AsCall().IsMemberFunction() && plainWord(e.AsCall().FunctionName()) {
-			c.offset -= len(e.AsCall().FunctionName()) // CEL points at the parenthesis
+			c.offset -= len(e.AsCall().FunctionName()) // CEL's position is that of the parenthesis
 		}
 	}
 	w.faults = append(w.faults, c)
@@ -68,8 +69,8 @@ func (w *refWalk) visit(e celast.Expr) {
 	}
 }
 
-// pathOf reads tasks["a-b"].outputs.rows as its segments, and returns the expression where the path begins.
-// It returns nil if e is no such path.
+// pathOf returns the segments of a path such as tasks["a-b"].outputs.rows, and the expression where the path
+// begins. It returns nil if e is not such a path.
 func pathOf(e celast.Expr) (path []string, at celast.Expr) {
 	switch e.Kind() {
 	case celast.IdentKind:
@@ -200,7 +201,7 @@ func (w *refWalk) visitMacro(c celast.ComprehensionExpr) {
 	w.local = w.local[:before]
 }
 
-// variables gives a program the values of its refs.
+// variables gives the values of the refs to a program.
 type variables struct {
 	refs   []ref
 	lookup func(ref) celref.Val

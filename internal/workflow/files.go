@@ -27,9 +27,9 @@ type File struct {
 	Data []byte      `json:"data"`
 }
 
-// CollectFiles reads the files that the globs name, in the order of their names. Only regular files inside
-// dir count. Pass os.Root.FS, which lets no link lead out of it. Each glob must name something. In a glob, **
-// is any number of folders.
+// CollectFiles reads the files that the globs name, in the order of their names. It reads only regular files
+// inside of dir. dir should come from os.Root.FS, which follows no link out of the folder. Each glob must
+// match a file. In a glob, ** matches any number of folders.
 func CollectFiles(dir fs.FS, globs []string) ([]File, error) {
 	names, err := matchFiles(dir, globs)
 	if err != nil {
@@ -60,7 +60,7 @@ func readFile(dir fs.FS, name string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("file %s: %w", name, err)
 	}
-	if !info.Mode().IsRegular() { // the file was replaced between the two calls
+	if !info.Mode().IsRegular() { // the file was replaced since it was listed
 		return File{}, fmt.Errorf("file %s: not a regular file", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(in, FileMax+1))
@@ -73,15 +73,15 @@ func readFile(dir fs.FS, name string) (File, error) {
 	return File{Name: name, Mode: info.Mode().Perm(), Data: data}, nil
 }
 
-// emptyGlobError: a glob names no file.
+// emptyGlobError says that a glob matches no file.
 type emptyGlobError struct{ glob string }
 
 func (e *emptyGlobError) Error() string {
 	return fmt.Sprintf("the pattern %s names no file", quoteShort(e.glob))
 }
 
-// matchFiles lists the regular files that the globs name. It skips folders and files whose names begin with a
-// dot, unless the glob names them.
+// matchFiles lists the regular files that the globs match. It skips folders and files whose names begin with
+// a dot, unless the glob itself has the dot.
 func matchFiles(dir fs.FS, globs []string) ([]string, error) {
 	found := map[string]bool{}
 	walked := 0
@@ -111,7 +111,7 @@ type matcher struct {
 	dir    fs.FS
 	found  map[string]bool
 	walked *int
-	hit    bool // some file matched, even if another glob has named it before
+	hit    bool // the glob has matched a file, even if an earlier glob matched it, too
 }
 
 var errTooManyFiles = errors.New("the patterns under files match too many files; name smaller folders")
@@ -158,7 +158,7 @@ func (m *matcher) entry(name string, e fs.DirEntry, parts []string) error {
 	case !ok && !deep || len(parts) > 1:
 		return nil
 	}
-	// Stat follows a link. The root refuses a link that leads out of it.
+	// Stat follows a link. If the link leads out of the root, Stat returns an error.
 	info, err := fs.Stat(m.dir, name)
 	if err != nil {
 		return fmt.Errorf("file %s: %w", name, err)
@@ -183,8 +183,8 @@ func (w *Workflow) Travelling() []string {
 	return globs
 }
 
-// SplitDocuments divides a YAML stream. A line that begins with --- always begins a document: inside a text
-// it would be indented.
+// SplitDocuments divides a YAML stream into documents. A line that begins with --- always begins a document,
+// because inside of a text it would be indented.
 func SplitDocuments(src []byte) [][]byte {
 	var all [][]byte
 	var doc []byte

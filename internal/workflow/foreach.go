@@ -12,11 +12,12 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Level is one level of foreach. With several, from the outer to the inner one, there is an instance
-// for each combination.
+// Level is one level of foreach. If there are several levels, the outermost comes first, and there is an
+// instance for each combination of their items.
 type Level struct {
-	Name  string          `json:"k,omitempty"` // item.NAME; "": this is the only level, and item is its value
-	Value json.RawMessage `json:"v"`           // a list, a text with an expression, or {from, to, step}
+	// expressions read the item as item.NAME; "": there is only this level, and expressions read it as item
+	Name  string          `json:"k,omitempty"`
+	Value json.RawMessage `json:"v"` // a list, a text with an expression, or {from, to, step}
 }
 
 // levelsMax bounds the levels of one foreach.
@@ -36,8 +37,8 @@ func (t *Task) foreachScope() scope {
 	return inTask
 }
 
-// spread returns the graph's form of a task with foreach. Each instance does what the task would do without
-// foreach.
+// spread returns the rule of a task with foreach in the graph. does is the rule of an instance: what the task
+// would do without foreach.
 func (t *Task) spread(does *dag.Logic, read bool) *dag.Logic {
 	return &dag.Logic{Kind: dag.Foreach, Parallel: t.Parallel, Collect: len(t.Outputs) > 0 && read, Each: does}
 }
@@ -103,7 +104,7 @@ func (w *Workflow) Items(task int, in Inputs) (*dag.Items, error) {
 	return it, nil
 }
 
-// levelItems evaluates one level.
+// levelItems evaluates one level of foreach.
 func (w *Workflow) levelItems(l *Level, from *values) ([]json.RawMessage, error) {
 	raw := l.Value
 	if text, ok := jsonString(raw); ok {
@@ -140,7 +141,7 @@ func foreachText(text string) string {
 	return "${{ " + text + " }}"
 }
 
-// numbersOf lists a range, its last number included.
+// numbersOf lists the numbers of a range, including the last.
 func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	for k := range span {
 		if !slices.Contains(rangeKeys, k) {
@@ -169,7 +170,7 @@ func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// foreachTexts calls add with every expression of foreach.
+// foreachTexts calls add for every expression in foreach.
 func (t *Task) foreachTexts(add func(text string)) {
 	for i := range t.Foreach {
 		if text, ok := jsonString(t.Foreach[i].Value); ok {
@@ -217,8 +218,8 @@ func isRange(n *node) bool {
 
 const foreachIs = "a list, an expression that gives one, or a range"
 
-// foreachHint is the hint for another form of foreach. Each key of a mapping is a level, and parallel is no
-// level.
+// foreachHint returns the hint for a foreach in another form. Each key of a mapping is a level, so parallel
+// must not be among them.
 func foreachHint(at string) string {
 	if strings.HasSuffix(at, ".foreach.parallel") {
 		return "write parallel: beside foreach:, as a key of the task"
@@ -279,7 +280,7 @@ func (c *readCheck) checkForeach(n *node, at string, read func(n *node, at strin
 	}
 }
 
-// collects finds the tasks with foreach whose list of outputs some expression reads.
+// collects finds the tasks with foreach whose list of outputs is read by an expression.
 func (w *Workflow) collects(spec *dag.GraphSpec) map[string]bool {
 	if !slices.ContainsFunc(w.Tasks, func(t Task) bool { return len(t.Foreach) > 0 }) {
 		return nil

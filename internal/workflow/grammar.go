@@ -21,7 +21,7 @@ func workflowName() *shape {
 	return pattern("a name of a-z, 0-9 and -, at most 63 characters, that begins and ends with a letter or digit", workflowNamePattern)
 }
 
-// workflowRef names a workflow, here or in another namespace.
+// workflowRef is the shape of the name of a workflow, in this or another namespace.
 func workflowRef() *shape {
 	return pattern("the name of a workflow, or namespace/name", `^([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}$`)
 }
@@ -43,7 +43,7 @@ func valueType() *shape {
 	return sh
 }
 
-// paramType is valueType for a parameter, whose texts may have a format.
+// paramType is valueType for a parameter, with formats for texts.
 func paramType() *shape {
 	means := valueType().means
 	sh := oneOf("string", "int", "float", "bool", "json", "secret")
@@ -56,7 +56,7 @@ func paramType() *shape {
 
 var paramFormats = []string{"date", "date-time", "duration"}
 
-// env is a table of variables. Values are used exactly as written.
+// env is the shape of a table of variables. Values are used exactly as they are written.
 func env() *shape {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable := scalar("a name of letters, digits and _ that does not begin with a digit or with SKEIN_",
@@ -158,7 +158,7 @@ func workflowShape() *shape {
 	return sh
 }
 
-// keyOrDash is a name of the form that queues, groups and plug-ins have.
+// keyOrDash is the shape of the names of queues, groups and plug-ins.
 func keyOrDash(is string) *shape { return pattern(is, `^[A-Za-z0-9_.-]{1,100}$`) }
 
 func defaults() *shape {

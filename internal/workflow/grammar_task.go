@@ -40,11 +40,11 @@ func taskShape() *shape {
 	for _, name := range actions() {
 		one = append(one, map[string]any{"required": []string{name}})
 	}
-	sh.schema = map[string]any{"oneOf": one} // the reader has a better message
+	sh.schema = map[string]any{"oneOf": one} // the reader reports this with a better message
 	return sh
 }
 
-// placement is where a task may run.
+// placement returns the keys that say where a task may run.
 func placement() []key {
 	return []key{
 		{name: "group", doc: "Worker group that runs the task.", shape: pattern("the name of a worker group", `^[^\s]{1,100}$`)},
@@ -100,8 +100,8 @@ func taskActionsLater() []key {
 	}
 }
 
-// approvers refuses an empty list. It reads as if no user could approve, and to treat it as all users would
-// be unsafe.
+// approvers refuses an empty list. A reader would understand an empty list as "no user", and treating it as
+// "all users" would be unsafe.
 func approvers() *shape {
 	sh := list("a list of users", keyOrDash("the name of a user"))
 	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; leave by out if anybody may"
@@ -133,7 +133,7 @@ func within() *shape {
 	})
 }
 
-// connectionName is the shape of the name of a connection, which package connection checks, too.
+// connectionName is the shape of the name of a connection. Package connection checks the name, too.
 func connectionName() *shape {
 	return pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 }
@@ -155,7 +155,7 @@ func http() *shape {
 			key{name: "body", doc: "A text that the body must hold.", shape: text("a text")})})
 }
 
-// artifactsMax bounds the names and patterns of one task.
+// artifactsMax bounds the names and patterns of one task's artifacts.
 const artifactsMax = 100
 
 func artifacts() *shape {

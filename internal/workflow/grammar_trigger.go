@@ -51,7 +51,7 @@ func count() *shape {
 		})
 }
 
-// countMax bounds the fires that are counted.
+// countMax bounds the key count: the number of fires.
 const countMax = 1_000_000_000
 
 func calendar() *shape {
@@ -62,7 +62,7 @@ func calendar() *shape {
 		key{name: "include", doc: "Only on these days: dates, weekdays, calendar files beside the workflow file.", shape: days})
 }
 
-// oneOrMore is a value, or a list with at least one value.
+// oneOrMore is the shape of a value, or of a list with at least one value.
 func oneOrMore(one *shape, is, isList string) *shape {
 	return forms(is, one, &shape{kind: listShape, is: isList, item: one, least: 1})
 }
@@ -72,7 +72,7 @@ const clockPattern = `^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$`
 func schedules() []key {
 	clock := pattern(`a time of day such as "06:00"`, clockPattern)
 	at := key{name: "at", must: true, doc: "Time of day, or a list of them.", shape: oneOrMore(clock, "a time of day or a list of them", "a list of times")}
-	times := func(is string, long *shape) *shape { // clock and the list are the short forms; long is a mapping
+	times := func(is string, long *shape) *shape { // the clock and the list are short forms; long is a mapping
 		return forms("a time of day, a list of them, or "+is, clock, &shape{kind: listShape, is: "a list of times", item: clock, least: 1}, long)
 	}
 	weekday := named("a weekday such as mon, or 0 to 7", weekdays, 0, 7)
@@ -100,7 +100,7 @@ var (
 	months   = []string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
 )
 
-// named is a weekday or a month, by its name or its number.
+// named is the shape of a weekday or a month, by its name or its number.
 func named(is string, names []string, least, most int) *shape {
 	re := "^(" + anyCase(names) + "|[0-9]{1,2})$"
 	compiled := regexp.MustCompile(re)
@@ -114,8 +114,8 @@ func named(is string, names []string, least, most int) *shape {
 	})
 }
 
-// anyCase is a regular expression for names, whole or their first three letters, in upper
-// and lower case. JSON Schema has no flag for that.
+// anyCase returns a regular expression for names, in full or as their first three letters, in upper and lower
+// case. It is needed because JSON Schema has no flag for that.
 func anyCase(names []string) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -176,5 +176,5 @@ func sensors() []key {
 	}...)
 }
 
-// requirePattern is a state, and all or any, in either order.
+// requirePattern matches a state, the word all or any, or both in either order.
 const requirePattern = `^(succeeded|failed|ended|all|any|(all|any) (succeeded|failed|ended)|(succeeded|failed|ended) (all|any))$`

@@ -10,26 +10,26 @@ import (
 // house is a kind of task that is part of this program. A task names it by a key of its own, such as
 // `name: {…}`. The value of the key is the input of the kind.
 type house struct {
-	name  string // name of the key, and of the kind in package kind
+	name  string // the name of the key and of the kind in package kind
 	doc   string
 	shape func() *shape
 	// keys are the keys of notOfKinds that a task of this kind may have.
 	keys []string
-	// exits reports whether the exit codes of the kind mean something to retry.on_exit.
+	// exits reports whether retry.on_exit may name exit codes of the kind.
 	exits bool
-	// plain are the keys of the input that may not hold ${{ }}, because their values are code.
+	// plain are the keys of the input that must not contain ${{ }}, because their values are code.
 	plain []string
 	// outputs returns the outputs that every task with this input has. If it is nil, the task declares its
 	// outputs.
 	outputs func(n *node) []Output
-	// artifacts returns the files that the kind makes, and that are kept; nil: none.
+	// artifacts returns the files that the kind makes and that are stored as artifacts; nil: none.
 	artifacts func(n *node) []string
-	// check reports faults that the shape does not find; nil: there are none.
+	// check reports faults that the shape does not find; nil: there are no further checks.
 	check func(r *reader, n *node, at string)
-	// given returns the input; nil: it is the value of the key as it is written.
+	// given returns the input; nil: the input is the value of the key.
 	given func(r *reader, n *node, at string) []Given
-	// boxed means that the kind isolates the command of the task itself: the environment of the task is part of
-	// the input, and the folder is always a fresh one.
+	// boxed says that the kind itself isolates the command of the task. The environment of the task is then
+	// part of the input, and the folder is always a fresh one.
 	boxed bool
 }
 
@@ -103,18 +103,18 @@ func (r *reader) house(t *Task, n *node, at string) {
 	}
 }
 
-// Boxed reports whether the kind of a task isolates its command itself, such as in a container. If
-// so, its folder is always a fresh one, and never a folder of the machine.
+// Boxed reports whether the kind of a task itself isolates the command, for example in a container. The
+// folder of such a task is always a fresh one, and never a folder of the machine.
 func (t *Task) Boxed() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.boxed })
 }
 
-// decidesOutputs reports whether the kind of the task decides its outputs, and not the author.
+// decidesOutputs reports whether the kind of the task, and not its author, determines the outputs.
 func (t *Task) decidesOutputs() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.outputs != nil })
 }
 
-// exits reports whether a task of a kind has exit codes for retry.on_exit.
+// exits reports whether a task of a kind has exit codes that retry.on_exit can name.
 func (t *Task) exits() bool {
 	return t.House && slices.ContainsFunc(houses, func(h house) bool { return h.name == t.Kind && h.exits })
 }

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// HTTP is a request that a task sends. URL, the values of headers and the texts of the body may
-// hold ${{ }}.
+// HTTP is a request that a task sends. URL, the values of headers and the texts of the body may contain ${{
+// }}.
 type HTTP struct {
 	Method string `json:"method,omitempty"` // "" is GET
 	// Connection names the connection of the request; URL is then a path. "": no connection.
 	Connection string          `json:"connection,omitempty"`
 	URL        string          `json:"url"`
 	Headers    []KV            `json:"headers,omitempty"`
-	Body       json.RawMessage `json:"body,omitempty"`    // a text as it is; any other value as JSON
+	Body       json.RawMessage `json:"body,omitempty"`    // a text is sent as it is; any other value is sent as JSON
 	Timeout    Duration        `json:"timeout,omitempty"` // the timeout of the answer; 0: the worker's default
 	Status     []int           `json:"status,omitempty"`  // the statuses of a success; empty: 200 to 299
 	Contains   string          `json:"contains,omitempty"`
@@ -26,7 +26,7 @@ type HTTP struct {
 	Keep       []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
 }
 
-// Sent is a request with everything evaluated.
+// Sent is a request whose expressions have been evaluated.
 type Sent struct {
 	*HTTP
 	Method  string
@@ -38,7 +38,7 @@ type Sent struct {
 // bodyBytesMax bounds the body of a request.
 const bodyBytesMax = 1 << 20
 
-// ownHeaders are made by the program that sends.
+// ownHeaders are headers that the sending program sets itself.
 var ownHeaders = []string{"content-length", "transfer-encoding", "connection", "trailer", "upgrade"}
 
 // http reads a request.
@@ -122,7 +122,7 @@ func (q *HTTP) outputs() []Output {
 	return out
 }
 
-// notOfRequest refuses the keys that have no meaning for a task without a process.
+// notOfRequest reports the keys that have no meaning for a task without a process.
 func (r *reader) notOfRequest(n *node, at string) {
 	for _, k := range n.keys {
 		switch k.text {
@@ -162,7 +162,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// texts returns the texts of a request that may hold ${{ }}.
+// templates calls add for each text of a request that may contain ${{ }}.
 func (q *HTTP) templates(add func(text string)) {
 	add(q.URL)
 	for _, h := range q.Headers {
@@ -171,7 +171,7 @@ func (q *HTTP) templates(add func(text string)) {
 	_, _ = eachText(q.Body, func(text string) (any, error) { add(text); return nil, nil })
 }
 
-// eachText replaces every text of a JSON value, except names.
+// eachText replaces every text in a JSON value, except the names of members.
 func eachText(raw json.RawMessage, to func(text string) (any, error)) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -204,7 +204,7 @@ func eachText(raw json.RawMessage, to func(text string) (any, error)) (any, erro
 	return walk(v)
 }
 
-// sent evaluates a request.
+// sent evaluates the expressions of a request.
 func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
 	q := t.HTTP
 	s := &Sent{HTTP: q, Method: firstText(q.Method, "GET")}
@@ -214,7 +214,7 @@ func (w *Workflow) sent(t *Task, from *values) (*Sent, error) {
 	}
 	if s.URL = strings.TrimSpace(s.URL); hasTemplate(q.URL) {
 		if err := q.checkURL(s.URL); err != nil {
-			return nil, fmt.Errorf("url: %w", err) // without the address, which may contain a secret
+			return nil, fmt.Errorf("url: %w", err) // the error must not contain the address, which may contain a secret
 		}
 	}
 	for _, h := range q.Headers {
@@ -292,13 +292,13 @@ func (c *readCheck) checkHTTP(n *node, at string, in scope, read func(n *node, a
 			}
 		}
 	}
-	walk(h.get("url"), join(join(at, "http"), "url"), in) // the address is in logs and messages
+	walk(h.get("url"), join(join(at, "http"), "url"), in) // the address appears in logs and messages, so it must not read secrets
 	for _, key := range []string{"headers", "body"} {
 		walk(h.get(key), join(join(at, "http"), key), in|secretsToo)
 	}
 }
 
-// decodeNumbers decodes JSON and keeps the form of its numbers.
+// decodeNumbers decodes JSON, and keeps numbers as they are written.
 func decodeNumbers(raw json.RawMessage) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -12,14 +12,14 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// Inputs of a task are files that earlier tasks have kept as artifacts. They are put into its working folder
-// before it starts.
+// The inputs of a task are files that earlier tasks have stored as artifacts. They are put into the working
+// folder of the task before it starts.
 
-// Input names files that a task gets of another one.
+// Input names files that a task gets from another task.
 type Input struct {
-	Task string `json:"task"`         // the task that keeps the files
+	Task string `json:"task"`         // the task that stores the files
 	Name string `json:"name"`         // the name of the file, or a pattern
-	To   string `json:"to,omitempty"` // the name in the working folder; a folder if it ends with a slash; "": unchanged
+	To   string `json:"to,omitempty"` // the name in the working folder, or a folder if it ends with a slash; "": the same name
 }
 
 // inputsMax bounds the names and patterns of one task.
@@ -74,8 +74,8 @@ func inputNodes(n *node) []*node {
 	return n.vals
 }
 
-// At returns the path of a task's file in the working folder. instance is the name of the instance that has
-// kept the file. It is "" if the task has no foreach.
+// At returns the path of another task's file in the working folder. instance is the name of the instance that
+// has stored the file, or "" if that task has no foreach.
 func (in *Input) At(instance, file string) string {
 	switch {
 	case in.To == "":
@@ -104,7 +104,7 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 			return
 		}
 		where := nodes[k]
-		if !takesInput(where) || v.kind == mapNode && !takesPlace(v.keys[k]) { // an earlier error says so
+		if !takesInput(where) || v.kind == mapNode && !takesPlace(v.keys[k]) { // an earlier error was reported
 			continue
 		}
 		if fault, hint := c.input(i, &in); fault != "" {
@@ -123,7 +123,7 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 	}
 }
 
-// meets refuses a name that another input already has, or that another input uses as a folder.
+// meets reports a name that another input already has, or that another input uses as a folder.
 func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	clash := ""
 	for other := range taken {
@@ -140,10 +140,10 @@ func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	}
 }
 
-// keeps holds the artifacts of a task.
+// keeps holds what a task stores as artifacts.
 type keeps struct {
 	artifacts []string
-	each      bool // the task has instances
+	each      bool // whether the task has instances
 }
 
 func keepsOf(w *Workflow) map[string]keeps {
@@ -154,9 +154,9 @@ func keepsOf(w *Workflow) map[string]keeps {
 	return all
 }
 
-// input returns the fault of an input, and the remedy.
+// input returns the fault of an input and its remedy, or "".
 func (c *readCheck) input(i int, in *Input) (fault, hint string) {
-	if c.graph == nil { // the fault of the graph was reported before
+	if c.graph == nil { // the fault of the graph was already reported
 		return "", ""
 	}
 	t := dag.TaskID(i)

@@ -18,37 +18,37 @@ const (
 // BatchWaitMax bounds the time for which events are collected for one run.
 const batchWaitMax = Duration(3600e9)
 
-// Intake is how the events of a source with a cursor are taken. It is the same for all such sources.
+// Intake says how the events of a source with a cursor are taken. All such sources have it.
 type Intake struct {
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every event
-	From   string `json:"from"`             // now | beginning: where a source without a cursor begins
-	Lost   string `json:"lost"`             // pause | skip: the action if events are gone before they were read
-	// BatchMax is the largest number of events for which one run is started; 0: each event starts a run of its
-	// own. The run is started once BatchMax events are there, or BatchWait after the first of them.
+	From   string `json:"from"`             // now | beginning: where a source without a cursor begins to read
+	Lost   string `json:"lost"`             // pause | skip: what happens if events are gone before they were read
+	// BatchMax is the largest number of events for which one run is started; 0: each event starts its own
+	// run. The run is started when BatchMax events have come, or BatchWait after the first of them.
 	BatchMax  int32    `json:"batch_max,omitempty"`
 	BatchWait Duration `json:"batch_wait,omitempty"`
 }
 
-// Filtering compiles the filter. The returned function returns an error if the filter cannot be evaluated for
-// an event.
+// Filtering compiles the filter. The function passes reports whether an event is accepted. It returns an
+// error if the filter cannot be evaluated for the event.
 func (i *Intake) Filtering() (passes func(event json.RawMessage) (bool, error), err error) {
 	return compileFilter(i.Filter, inEvent)
 }
 
-// EventSource is the events that were sent to the events API.
+// EventSource selects events that were sent to the events API.
 type EventSource struct {
 	Types  []string `json:"types,omitempty"`  // patterns of the attribute type, in which * matches any text; none: all
-	Source string   `json:"source,omitempty"` // such a pattern of the attribute source; "": any
+	Source string   `json:"source,omitempty"` // a pattern for the attribute source, in the same form; "": any
 }
 
-// Takes reports whether an event has one of the types and the source.
+// Takes reports whether the source selects an event with a type and a source.
 func (e *EventSource) Takes(kind, source string) bool {
 	return (len(e.Types) == 0 || slices.ContainsFunc(e.Types, func(p string) bool { return starMatch(p, kind) })) &&
 		(e.Source == "" || starMatch(e.Source, source))
 }
 
-// starMatch reports whether a text matches a pattern in which * stands for any text. The time is linear in
-// the length of both for each star.
+// starMatch reports whether a text matches a pattern in which * matches any text. For each star, the time is
+// linear in the length of both.
 func starMatch(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -80,7 +80,7 @@ func (e *EventSource) describe() string {
 	return words
 }
 
-// describe adds the rules that change what an event does.
+// describe says in words when events start runs. of names the events.
 func (i *Intake) describe(of string) string {
 	words := "when " + of + " comes"
 	if i.Filter != "" {
@@ -92,7 +92,7 @@ func (i *Intake) describe(of string) string {
 	return words
 }
 
-// intakeKeys are the keys that every source of events has.
+// intakeKeys returns the keys that every source of events has.
 func intakeKeys(over string) []key {
 	return []key{
 		{name: "filter", doc: "CEL expression over " + over + " that must hold.", shape: text(`an expression such as event.data.amount > 10`)},
@@ -135,7 +135,7 @@ func (r *triggerReader) event(n *node, at string) {
 	r.intake(n, at)
 }
 
-// sentOf reads which events are chosen.
+// sentOf reads which events are selected.
 func sentOf(n *node) (e EventSource) {
 	which := n
 	if n.kind == mapNode {
@@ -155,7 +155,7 @@ func eventShape() *shape {
 	return forms(`a type or a mapping such as {type: "order.*"}`, one, long)
 }
 
-// sentKeys returns the shape of a type of events, and the keys that choose events.
+// sentKeys returns the shape of a type of events, and the keys that select events.
 func sentKeys() (one *shape, keys []key) {
 	one = pattern("a type such as order.created, or a pattern such as order.*", eventPattern)
 	types := key{name: "type", doc: "Type of the events, or a list of types; * stands for any text; default: all types.",

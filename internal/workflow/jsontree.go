@@ -8,8 +8,8 @@ import (
 )
 
 // parseJSON reads a document in JSON, such as a file ending in .json or the output of a program. Its time is
-// linear in the length of the text; that of the YAML parser is not. It returns false if the text is not JSON;
-// the text may still be YAML in flow style.
+// linear in the length of the text, unlike that of the YAML parser. It returns false if the text is not JSON.
+// The text may then still be YAML in flow style.
 func (s *source) parseJSON(c chunk) (*node, bool) {
 	p := jsonTree{text: c.text, row: c.line, col: 1}
 	p.dec = json.NewDecoder(strings.NewReader(c.text))
@@ -34,7 +34,7 @@ var errTooDeep = fmt.Errorf("nested more than %d deep", depthMax)
 type jsonTree struct {
 	dec  *json.Decoder
 	text string
-	// seen, row and col are where we are: offsets only grow, so each byte is looked at once.
+	// seen, row and col are the present position. Offsets only grow, so each byte is examined once.
 	seen, row, col int
 }
 

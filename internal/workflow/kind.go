@@ -7,11 +7,12 @@ import (
 	"fmt"
 )
 
-// Tasks of a kind: workers register functions for kinds, and get the tasks of these kinds. A function gets
-// the input, a JSON object. Extensions bring kinds whose tasks run as processes. A file does not say which of
-// both a kind is, so keys about processes are allowed, and refused when the task is assigned to a function.
+// Workers register functions for kinds of tasks, and get the tasks of these kinds. A function gets the task's
+// input, a JSON object. Extensions add kinds whose tasks run as processes. A workflow file does not say which
+// of the two a kind is. So keys about processes are allowed in the file, and are refused when such a task is
+// assigned to a function.
 
-// inputBytesMax bounds the input of an attempt once it is evaluated.
+// inputBytesMax bounds the input of an attempt, after its expressions are evaluated.
 const inputBytesMax = 256 << 10
 
 // notOfKinds are the keys that have no meaning for a task function.
@@ -143,7 +144,7 @@ func exact(raw json.RawMessage) (v any, err error) {
 	return v, dec.Decode(&v)
 }
 
-// ProcessKeys names the keys of a task that only a process can obey.
+// ProcessKeys returns the keys of a task that only a process can obey.
 func (t *Task) ProcessKeys() (keys []string) {
 	for _, k := range notOfKinds {
 		if has := map[string]bool{"env": len(t.Env) > 0, "dir": t.Dir != "", "artifacts": len(t.Artifacts) > 0,

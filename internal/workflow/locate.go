@@ -3,7 +3,8 @@ package workflow
 import "skein.dev/skein/internal/dag"
 
 // Locate returns the line and column of a value in a file, from 1. place counts the workflows of the file
-// from 0. path is followed as far as it exists. 1:1 stands for the whole file.
+// from 0. If only a part of path exists, Locate returns the position of that part. 1:1 stands for the whole
+// file.
 func Locate(src []byte, place int, path ...string) (line, column int) {
 	line, column = 1, 1
 	s, ok := newSource(src, "")
@@ -13,7 +14,7 @@ func Locate(src []byte, place int, path ...string) (line, column int) {
 	s.tasksMax = dag.TasksMax
 	for _, d := range s.documents() {
 		n := s.parse(d)
-		if n == nil { // the file has only comments
+		if n == nil { // the file contains only comments
 			continue
 		}
 		if place--; place >= 0 {

@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The actions of tasks that no worker runs. At most one of a task's Wait, Approval, Switch, Call and
-// Dependent is set, and such a task has no Run.
+// The actions of tasks that no worker runs. A task has at most one of Wait, Approval, Switch, Call and
+// Dependent. If it has one of them, it has no Run.
 
 // Wait waits for a duration, until an instant, until a condition holds, or for an event.
 type Wait struct {
@@ -29,7 +29,7 @@ type Approval struct {
 	Message string   `json:"message,omitempty"`
 }
 
-// Branch is a choice of a switch.
+// Branch is one choice of a switch.
 type Branch struct {
 	If   string `json:"if,omitempty"` // CEL, without ${{ }}; "": else
 	Then string `json:"then"`
@@ -37,11 +37,11 @@ type Branch struct {
 
 // Call starts another workflow and waits for its end.
 type Call struct {
-	Workflow string  `json:"workflow"` // NAME of the same namespace, or NAMESPACE/NAME
+	Workflow string  `json:"workflow"` // NAME in the same namespace, or NAMESPACE/NAME
 	With     []Given `json:"with,omitempty"`
 }
 
-// Given is a parameter of a call, or a part of the input of a kind. A text may hold ${{ }}.
+// Given is a parameter of a call, or a part of the input of a kind. A text in it may contain ${{ }}.
 type Given struct {
 	Name  string          `json:"k"`
 	Value json.RawMessage `json:"v"`
@@ -58,7 +58,7 @@ func (t *Task) Logical() bool {
 	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Made != nil || t.Dependent != nil
 }
 
-// logicalPolicy returns the policy of a logical task. The defaults do not apply, because they concern
+// logicalPolicy returns the policy of a logical task. It ignores the defaults, because they are about
 // attempts of workers.
 func (t *Task) logicalPolicy() dag.Policy {
 	p := dag.Policy{WarnOnTimeout: t.OnTimeout == "warn"}
@@ -69,7 +69,7 @@ func (t *Task) logicalPolicy() dag.Policy {
 	return p
 }
 
-// logic returns the graph's form of a logical task, or nil if a worker runs the task.
+// logic returns the rule of a logical task in the graph, or nil if a worker runs the task.
 func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
 	case t.Dependent != nil:
@@ -102,7 +102,7 @@ func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	return l, nil
 }
 
-// Until evaluates the instant that a wait waits for.
+// Until evaluates the instant until which a wait waits.
 func (w *Workflow) Until(task int, in Inputs) (time.Time, error) {
 	t := &w.Tasks[task]
 	if t.Wait == nil {
@@ -151,7 +151,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 	for _, g := range t.Call.With {
 		i := slices.IndexFunc(child.Params, func(p Param) bool { return p.Name == g.Name })
 		if i < 0 {
-			known[g.Name] = nil // CheckParams reports that there is no such parameter
+			known[g.Name] = nil // CheckParams will report that there is no such parameter
 			continue
 		}
 		v, err := w.givenTo(&child.Params[i], g.Value, t.foreachScope(), &from)
@@ -167,7 +167,7 @@ func (w *Workflow) CallParams(task int, in Inputs, child *Workflow) (json.RawMes
 	return child.CheckParams(known, in.TriggerTime)
 }
 
-// givenTo is a value of a call or of a trigger for CheckParams.
+// givenTo returns a value of a call or of a trigger in the form for CheckParams.
 func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values) (any, error) {
 	text, isText := jsonString(raw)
 	if !isText || !hasTemplate(text) || p.Type == Secret {
@@ -193,8 +193,8 @@ func (w *Workflow) givenTo(p *Param, raw json.RawMessage, in scope, from *values
 	return v, nil
 }
 
-// MergeOutputs puts the outputs of several tasks into one object. If two have the same name, the last one
-// counts.
+// MergeOutputs puts the outputs of several tasks into one object. If two tasks have an output with the same
+// name, the later one is used.
 func MergeOutputs(all [][]byte) ([]byte, error) {
 	merged := map[string]json.RawMessage{}
 	for _, raw := range all {
@@ -209,7 +209,8 @@ func MergeOutputs(all [][]byte) ([]byte, error) {
 	return marshal(merged)
 }
 
-// templates passes each text of a task that may hold ${{ }} to add, except for those of env, dir and foreach.
+// templates calls add for each text of a task that may contain ${{ }}, except for those of env, dir and
+// foreach.
 func (t *Task) templates(add func(text string)) {
 	if t.HTTP != nil {
 		t.HTTP.templates(add)
@@ -232,7 +233,7 @@ func (t *Task) templates(add func(text string)) {
 	}
 }
 
-// calls returns the workflows that the tasks call, as NAMESPACE/NAME, each once.
+// Calls returns the workflows that the tasks call, as NAMESPACE/NAME. Each workflow is returned once.
 func (w *Workflow) Calls() []string {
 	var all []string
 	for i := range w.Tasks {
@@ -252,8 +253,8 @@ func (w *Workflow) Target(c *Call) string {
 	return w.Namespace + "/" + c.Workflow
 }
 
-// OutputTypes returns the outputs of a task by type. promised reports whether its author declares them. The
-// outputs of an approval or a request are known too, but are not promised.
+// OutputTypes returns the types of a task's outputs. promised reports whether the author declares the
+// outputs. The outputs of an approval or a request are also known, but are not declared by the author.
 func (t *Task) OutputTypes() (types map[string]string, promised bool) {
 	types = make(map[string]string, len(t.Outputs))
 	for _, out := range t.Outputs {

@@ -14,13 +14,13 @@ import (
 )
 
 // A task may consist of tasks that an expression gives at run time, for example from the output of an earlier
-// task or of a handler that plans. These tasks are written in the grammar of this package. They form a
-// workflow of their own, which the task calls.
+// task or of a task function that plans. These tasks are written in the grammar of this package. They form a
+// separate workflow, which the task calls.
 
 // Made is a task that consists of tasks made at run time.
 type Made struct {
 	From string `json:"from"` // an expression
-	// Head holds the parts of the workflow that also apply to these tasks: parameters, env, defaults.
+	// Head holds those parts of the workflow that also apply to the made tasks: parameters, env, defaults.
 	Head json.RawMessage `json:"head,omitempty"`
 }
 
@@ -37,7 +37,7 @@ var headKeys = []string{"params", "env", "defaults", "on_failure"}
 func (r *reader) made(t *Task, n *node) {
 	text := n.get("tasks").str()
 	if text == "" {
-		return // another check has reported it
+		return // another check has reported the fault
 	}
 	t.Made = &Made{From: text}
 	if raw, err := marshal(r.head); err == nil && len(r.head) > 0 {
@@ -45,7 +45,7 @@ func (r *reader) made(t *Task, n *node) {
 	}
 }
 
-// headOf returns the parts of a workflow that apply to tasks which its tasks make.
+// headOf returns the parts of a workflow that also apply to tasks that are made at run time.
 func headOf(n *node) map[string]any {
 	head := map[string]any{}
 	for _, key := range headKeys {
@@ -56,8 +56,8 @@ func headOf(n *node) map[string]any {
 	return head
 }
 
-// headClass replaces the resource class of the defaults by its numbers, so that tasks that are made later
-// take as much as those of the version, even if the class has changed since.
+// headClass replaces the resource class of the defaults by the present values of the class. So tasks that are
+// made later use as much as the tasks of the version, even if the class has changed since.
 func (r *reader) headClass(d *Defaults) {
 	given, ok := r.head["defaults"].(map[string]any)
 	if !ok || len(r.named) == 0 || d.Resources == nil {
@@ -83,8 +83,8 @@ func (w *Workflow) MadeName(task int, parent string) string {
 	return strings.TrimRight(name, "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// MadeSource evaluates the expression for the tasks of which a task consists, and returns them as a workflow
-// file with the given name. It returns nil if there are no tasks.
+// MadeSource evaluates the expression for the tasks of which a task consists. It returns them as a workflow
+// file with the given name, or nil if there are none.
 func (w *Workflow) MadeSource(task int, in Inputs, name string) ([]byte, error) {
 	t := &w.Tasks[task]
 	compiled, err := w.exprs.get(foreachText(t.Made.From), inTask)
@@ -142,11 +142,11 @@ type madeTask struct {
 	text json.RawMessage
 }
 
-// madeTasks reads a list of tasks with names, or a mapping of tasks by name.
+// madeTasks reads a list of tasks that have names, or a mapping from names to tasks.
 func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		dec := json.NewDecoder(bytes.NewReader(raw)) // a decoder, to keep the order of the input
+		dec := json.NewDecoder(bytes.NewReader(raw)) // a decoder keeps the order of the input
 		if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 			return nil, fmt.Errorf("tasks: %.60s is neither a list of tasks nor a mapping of tasks by name", raw)
 		}
@@ -179,7 +179,7 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 	return all, nil
 }
 
-// madeFaultsShown bounds the tasks that the message names.
+// madeFaultsShown bounds how many faulty tasks the message names.
 const madeFaultsShown = 3
 
 // ParseMade checks the result of MadeSource. own returns the resource classes that are not built in.

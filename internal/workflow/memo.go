@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// memoMax bounds the results that are kept of conditions that cost more than a step may take.
+	// memoMax bounds the cached results of conditions that cost more than a step may.
 	memoMax = 20_000
-	// costlyMax bounds the number of such conditions that are evaluated at one time, over all callers.
+	// costlyMax bounds how many such conditions are evaluated at the same time, for all callers together.
 	costlyMax = 2
 )
 
-// memo keeps the results of conditions that cost more than a step may take. A condition is a pure function of
-// the values that it reads. So the shard, every reader and every sweep of a node share the results, and no
-// such condition is evaluated twice.
+// memo caches the results of conditions that cost more than a step may. A condition is a pure function of the
+// values that it reads. So the shard, every reader and every sweep of a node share the results, and a
+// condition is not evaluated twice for the same values.
 type memo struct {
 	once  sync.Once
 	turns chan struct{} // cap costlyMax

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// elsewhere maps the words of other schedulers to those of workflow files. The hint names the first of these
-// words that is allowed at that place.
+// elsewhere maps words of other schedulers to words of workflow files. The hint names the first of these
+// words that is allowed at the position.
 var elsewhere = map[string][]string{
 	"retries": {"retry", "max"}, "max_retries": {"retry", "max"}, "attempts": {"retry", "max"},
 	"depends_on": {"needs"}, "depends": {"needs"}, "dependencies": {"needs"}, "after": {"needs"},

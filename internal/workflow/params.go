@@ -22,7 +22,7 @@ type ValueError struct {
 	Hint    string `json:"hint"`
 }
 
-// ValueErrors is every fault of the given values.
+// ValueErrors is a list of all faults of the given values.
 type ValueErrors []ValueError
 
 // Error returns one line for each value.
@@ -38,7 +38,7 @@ func (es ValueErrors) Error() string {
 }
 
 // CheckParams returns the parameters of a run as a JSON object. It checks types, converts texts as the
-// command line gives them, and fills in defaults. Expressions in defaults see at as trigger.time. The error
+// command line gives them, and fills in defaults. In expressions of defaults, trigger.time is at. The error
 // is a ValueErrors with every fault.
 func (w *Workflow) CheckParams(given map[string]any, at time.Time) (json.RawMessage, error) {
 	var errs ValueErrors
@@ -108,13 +108,13 @@ func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.Raw
 	return p.convert(v, false)
 }
 
-// SealedPrefix is the beginning of the value of a parameter of type secret, which is sealed before it reaches
-// this package.
+// SealedPrefix is the beginning of a sealed value of a parameter of type secret. Such a value is sealed
+// before it reaches this package.
 const SealedPrefix = "sealed:1:"
 
-// errSecretGiven refuses a value of type secret that was not sealed before it came here. A trigger,
-// a backfill, a call and another program's transaction give no sealed one: a sealed text that they
-// have is a copy.
+// errSecretGiven is the error for a value of type secret that was not sealed before it reached this package.
+// Triggers, backfills, calls and transactions of other programs cannot give a sealed value: if they have a
+// sealed text, it is a copy.
 var errSecretGiven = errors.New("is a secret: it is given when a person or a program starts a run, and its value is a text; here it would be stored or shown")
 
 // words returns the type and format for people.
@@ -142,10 +142,10 @@ func (p *Param) words() string {
 	return "a text"
 }
 
-// convert returns the JSON of a value of the parameter's type. With loose, texts are also accepted for other
-// types, as the command line gives them.
+// convert returns the JSON of a value of the parameter's type. If loose is set, a text is also accepted for
+// other types, because the command line gives every value as a text.
 func (p *Param) convert(v any, loose bool) (json.RawMessage, error) {
-	if p.Type == Secret { // the value is in no message
+	if p.Type == Secret { // no message may contain the value
 		text, _ := v.(string)
 		if !strings.HasPrefix(text, SealedPrefix) {
 			return nil, errSecretGiven
@@ -194,8 +194,8 @@ func shown(v any) string {
 	return string(b)
 }
 
-// convert returns the JSON of v as type t. Floats are written with a point or an exponent, so that they are
-// read back as floats.
+// convert returns v as JSON of type t. It writes floats with a point or an exponent, so that they are read
+// back as floats.
 func convert(t Type, v any, loose bool) (json.RawMessage, bool) {
 	text, isText := v.(string)
 	if t == String || t == "" {
@@ -258,8 +258,8 @@ func numberText(v any) (string, bool) {
 // exactJSON is a JSON value that needs no conversion.
 type exactJSON struct{ json.RawMessage }
 
-// convertJSON accepts any value. A text that is valid JSON counts as that JSON, so that the command line can
-// give any value.
+// convertJSON accepts any value. If v is a text with valid JSON, the value is that JSON. So the command line
+// can give any value.
 func convertJSON(v any, loose bool) (json.RawMessage, bool) {
 	if exact, ok := v.(exactJSON); ok {
 		v, loose = exact.RawMessage, false
@@ -275,7 +275,7 @@ func convertJSON(v any, loose bool) (json.RawMessage, bool) {
 	return raw, err == nil && jsonDepth(raw) <= depthMax && !bytes.Contains(raw, []byte(`\u0000`))
 }
 
-// jsonDepth is how deep valid JSON is nested.
+// jsonDepth returns the depth of nesting of valid JSON.
 func jsonDepth(raw []byte) int {
 	depth, deepest := 0, 0
 	quoted := false

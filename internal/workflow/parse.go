@@ -50,7 +50,7 @@ func Parse(src []byte, opt Options) ([]*Workflow, Errors) {
 	return all, nil
 }
 
-// parseDocument checks one document. It returns nil if the rest cannot be checked.
+// parseDocument checks one document. It returns nil if the document cannot be checked any further.
 func parseDocument(s *source, d *document, opt Options) *Workflow {
 	before := len(s.errs)
 	n := s.parse(d)

@@ -14,16 +14,16 @@ import (
 )
 
 // reader makes the definition from nodes that the grammar has checked. It leaves out the parts that the
-// grammar has refused. It checks the rules that concern the whole file.
+// grammar has refused. It also checks the rules that concern the whole file.
 type reader struct {
 	*checker
 	opt      Options
 	declared declarations
 	compiled map[exprKey]compiled // by source text, because many tasks have equal conditions
 	self     string               // NAMESPACE/NAME
-	head     map[string]any       // the keys that apply to all tasks, including tasks that are made at run time
+	head     map[string]any       // the keys that apply to all tasks, including those that are made at run time
 	named    []Class              // the classes that are not built in
-	own      map[string]dag.Need  // the classes that Options.Classes returned
+	own      map[string]dag.Need  // the result of Options.Classes
 }
 
 func (r *reader) workflow(n *node) *Workflow {
@@ -175,7 +175,7 @@ func (r *reader) param(k, n *node) Param {
 		typ = n.get("type")
 	}
 	if typ != nil {
-		if !paramType().takes(typ) { // the grammar has reported this, and the default cannot be checked
+		if !paramType().takes(typ) { // the grammar has reported this fault, and the default cannot be checked
 			return Param{Name: k.text, Type: JSON}
 		}
 		p.Type = Type(typ.text)
@@ -225,10 +225,10 @@ func (r *reader) param(k, n *node) Param {
 	return p
 }
 
-// literal converts a value written in the file.
+// literal converts a value that is written in the file.
 func (r *reader) literal(p *Param, n *node, at string) (json.RawMessage, bool) {
 	v := n.value()
-	if p.Type == String && n.isText() { // 5 and true are texts here, as everywhere
+	if p.Type == String && n.isText() { // for a string, 5 and true are texts, too
 		v = n.text
 	}
 	raw, err := p.convert(v, false)
@@ -262,7 +262,7 @@ func (r *reader) defaultOf(p *Param, n *node, at string) json.RawMessage {
 	return raw
 }
 
-// gives reports whether the value of a template has the type. It returns the type that the value has.
+// gives reports whether the value of a template has a type. It also returns the type that the value has.
 func gives(t *template, typ Type) (string, bool) {
 	if len(t.parts) != 1 || t.parts[0].expr == nil {
 		return "text", typ == String || typ == JSON
@@ -306,7 +306,7 @@ func (r *reader) files(n *node) {
 		for _, name := range names {
 			info, err := fs.Stat(r.opt.Dir, name)
 			if err != nil {
-				continue // the file was removed in the meantime; collecting the files reports that
+				continue // the file was removed meanwhile, and collecting the files will report that
 			}
 			if total += info.Size(); info.Size() > FileMax {
 				r.failNode(g, "files", fmt.Sprintf("the file %s is larger than %s", name, sizeText(FileMax)), "do not list it; give its path as a parameter")
@@ -351,7 +351,7 @@ func (r *reader) nearFile(name string) string {
 	return "paths are relative to the workflow file's folder"
 }
 
-// leavesFolder reports whether a relative folder leads out of the workflow's.
+// leavesFolder reports whether a relative folder is outside of the workflow's folder.
 func leavesFolder(dir string) bool {
 	return !path.IsAbs(dir) && !isInside(dir)
 }

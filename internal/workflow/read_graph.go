@@ -11,11 +11,11 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// compiled is the result of compiling a text. Texts are compiled once for all tasks.
+// compiled is the result of compiling a text. Each text is compiled once for all tasks.
 type compiled struct {
 	refs   []ref
 	faults []complaint
-	out    string // the type of the result, if the text is a single expression
+	out    string // the type of the result if the text is only one expression
 }
 
 // compile compiles a text with ${{ }}, or a condition.
@@ -50,8 +50,8 @@ func (r *reader) compile(text string, in scope) compiled {
 	return c
 }
 
-// complain reports what is wrong with an expression inside a scalar; from is where the
-// expression begins in the scalar's text.
+// complain reports the faults of an expression inside of a scalar. from is the offset of the expression in
+// the scalar's text.
 func (r *reader) complain(n *node, at string, from int, faults []complaint) {
 	for _, f := range faults {
 		line, col := r.inside(n, from+f.offset)
@@ -60,7 +60,8 @@ func (r *reader) complain(n *node, at string, from int, faults []complaint) {
 }
 
 // inside returns the position in the file of the character at an offset of a scalar's text. For folded and
-// escaped texts, where the two cannot be matched, it returns the beginning of the scalar.
+// escaped texts, whose characters cannot be matched with those of the file, it returns the beginning of the
+// scalar.
 func (r *reader) inside(n *node, offset int) (line, col int) {
 	line, col = int(n.line), int(n.col)
 	text := []rune(n.text)
@@ -82,8 +83,7 @@ func (r *reader) inside(n *node, offset int) (line, col int) {
 	return line, col
 }
 
-// matches reports whether the file, at a line and column, continues with the beginning of
-// the text.
+// matches reports whether the file contains the beginning of the text at a line and column.
 func (r *reader) matches(line, col int, text []rune) bool {
 	source := r.lineText(line)
 	for range col - 1 {
@@ -115,7 +115,7 @@ func (r *reader) checkEnv(n *node, at string, in scope, read func(n *node, at st
 	}
 }
 
-// checkGraph checks needs and cycles, and that expressions read only tasks that have ended before.
+// checkGraph checks needs and cycles. It also checks that expressions read only tasks that have ended before.
 func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	if r.partial || r.full() { // tasks may be missing, so further errors would be misleading
 		return
@@ -124,7 +124,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	at := make(map[string]int, len(w.Tasks))
 	for i := range w.Tasks {
 		spec.Tasks[i] = dag.TaskSpec{Name: w.Tasks[i].Name, Needs: w.Tasks[i].Needs}
-		if _, twice := at[w.Tasks[i].Name]; !twice { // the graph also takes the first one
+		if _, twice := at[w.Tasks[i].Name]; !twice { // the graph also uses the first task with a name
 			at[w.Tasks[i].Name] = i
 		}
 	}
@@ -144,7 +144,7 @@ func (r *reader) checkGraph(w *Workflow, tasks *node) {
 	}
 }
 
-// graphFault adds to a fault of the graph its position in the file.
+// graphFault reports a fault of the graph at its position in the file.
 func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 	switch f.Kind {
 	case dag.EmptyGraph, dag.DuplicateTask: // other checks have reported them
@@ -168,7 +168,7 @@ func (r *reader) graphFault(f *dag.GraphError, tasks *node, at map[string]int) {
 		if near := suggest.Nearest(f.Other, maps.Keys(at)); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		if f.Other != "" { // an item that is not text was refused before
+		if f.Other != "" { // an item that is not a text was already refused
 			r.failNode(needNode(k, v, f.Other, 1), key, f.Error(), hint)
 		}
 	case dag.SelfLoop:
@@ -199,7 +199,7 @@ func needNode(k, v *node, name string, nth int) *node {
 // readCheck checks which tasks and values the expressions of tasks read.
 type readCheck struct {
 	*reader
-	graph  *dag.Graph // nil if the graph is wrong
+	graph  *dag.Graph // nil if the graph has faults
 	tasks  map[string]keeps
 	walked int
 }
@@ -238,9 +238,9 @@ func (c *readCheck) check(i int, n *node, at string) {
 	}
 }
 
-// refs checks the rule of package dag: a task may read the tasks that it needs, directly or not. A task that
-// may run after a failure may read only the tasks that it needs directly, because only these have certainly
-// ended.
+// refs checks a rule of package dag: a task may read only the tasks that it needs, directly or not. A task
+// that can run after a failure may read only the tasks that it needs directly, because only these have
+// certainly ended.
 func (c *readCheck) refs(i int, n *node, at string, refs []ref, handles bool) {
 	if c.graph == nil {
 		return
@@ -276,7 +276,8 @@ func (c *readCheck) needs(t, need dag.TaskID) bool {
 	return false
 }
 
-// stepsMax bounds the search over all tasks. Beyond it, a reading counts as wrong, as in package dag.
+// stepsMax bounds the search over all tasks. If it is reached, reading a task counts as a fault, as in
+// package dag.
 const stepsMax = 20_000_000
 
 func (c *readCheck) ancestor(t, of dag.TaskID) bool {

@@ -11,7 +11,7 @@ import (
 // notLogical are the keys that have no meaning for a task that no worker runs.
 var notLogical = []string{"env", "dir", "retry", "kill_grace", "on_lost", "start_deadline", "queue", "artifacts", "inputs", "access"}
 
-// logic reads what a task does that no worker runs.
+// logic reads the action of a task that no worker runs.
 func (r *reader) logic(t *Task, n *node, at string) {
 	switch {
 	case n.get("wait") != nil:
@@ -58,7 +58,7 @@ func (r *reader) wait(t *Task, n *node, at string) {
 	t.Wait = &Wait{}
 	if n.kind == scalarNode {
 		if t.Wait.For = durationOf(n); t.Wait.For <= 0 {
-			t.Wait = nil // another check has reported it
+			t.Wait = nil // another check has reported the fault
 		}
 		return
 	}
@@ -179,7 +179,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n 
 	}
 }
 
-// leads checks that a switch chooses only tasks that need it.
+// leads reports the tasks that a switch chooses although they do not need the switch.
 func (c *readCheck) leads(i int, v *node, at string) {
 	if c.graph == nil {
 		return

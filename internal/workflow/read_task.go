@@ -50,7 +50,7 @@ func (r *reader) task(k, n *node) Task {
 	return t
 }
 
-// unique refuses a name that occurs twice in a list.
+// unique reports a name that occurs twice in a list.
 func (r *reader) unique(n *node, at string) {
 	if n == nil || n.kind != listNode {
 		return
@@ -64,7 +64,7 @@ func (r *reader) unique(n *node, at string) {
 	}
 }
 
-// action holds a task to exactly one action.
+// action reports a task that does not have exactly one action.
 func (r *reader) action(k, n *node, at string) {
 	var found []string
 	var second *node
@@ -137,7 +137,8 @@ func (r *reader) run(n *node, at string) Run {
 	return out
 }
 
-// noTemplates refuses ${{ }} in commands and code, so that no value can inject code into a shell.
+// noTemplates reports ${{ }} in commands and code. It is not allowed there, so that no value can inject code
+// into a shell.
 func (r *reader) noTemplates(n *node, at string) {
 	if i := strings.Index(n.text, "${{"); n.kind == scalarNode && i >= 0 {
 		line, col := r.inside(n, len([]rune(n.text[:i])))

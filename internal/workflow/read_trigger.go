@@ -19,8 +19,8 @@ type triggerReader struct {
 	*reader
 	w       *Workflow
 	t       *Trigger
-	n       *node // the trigger's entry in the file, without the refused keys
-	key     *node // the key that names its kind
+	n       *node // the trigger's entry in the file, without the keys that were refused
+	key     *node // the key that determines the trigger's kind
 	val     *node
 	at      string // triggers[0]
 	refused bool   // n lacks something
@@ -62,8 +62,8 @@ func (r *reader) triggers(w *Workflow, n *node) {
 	r.calendarSizes(w, n)
 }
 
-// wellFormed returns a mapping without the entries that its shape refuses. refused reports whether there
-// were any; their faults are reported already.
+// wellFormed returns a mapping without the entries that its shape refuses. refused reports whether there were
+// any. Their faults have been reported.
 func wellFormed(n *node, sh *shape) (kept *node, refused bool) {
 	kept = &node{kind: mapNode, line: n.line, col: n.col}
 	for i, k := range n.keys {
@@ -93,7 +93,7 @@ func (r *triggerReader) kindOf(n *node, kinds []string) bool {
 	return found == 1 && r.val != nil
 }
 
-// read reports whether the trigger is valid.
+// read reads the trigger, and reports whether it is valid.
 func (r *triggerReader) read() bool {
 	before := len(r.errs)
 	r.t.Kind = r.key.text
@@ -108,7 +108,7 @@ func (r *triggerReader) read() bool {
 	switch r.t.Name {
 	case "":
 		r.t.Name = r.t.defaultName()
-	case ".", "..": // such a path means another folder
+	case ".", "..": // a path with this name would be another folder
 		n := r.n.get("name")
 		r.failNode(n, join(r.at, "name"), "the name of the trigger cannot be "+quoteShort(n.text)+", because no URL can contain it", "use a letter or a digit, too")
 	}
@@ -121,17 +121,17 @@ func (r *triggerReader) read() bool {
 	return len(r.errs) == before
 }
 
-// hashSign is the H of a cron expression.
+// hashSign matches the H of a cron expression.
 var hashSign = regexp.MustCompile(`(?:^|[ ,])[Hh](?:[ ,/(]|$)`)
 
-// zonePrefix is a time zone in front of a cron expression.
+// zonePrefix matches a time zone before a cron expression.
 var zonePrefix = regexp.MustCompile(`^\s*(?:CRON_)?TZ=(\S+)\s+`)
 
 func (r *triggerReader) timezone() {
 	n := r.n.get("timezone")
 	r.t.Timezone = firstText(n.str(), "UTC")
 	if m := zonePrefix.FindStringSubmatch(r.val.str()); m != nil && n == nil && r.t.Kind == KindCron {
-		r.t.Timezone = m[1] // the expression is checked with it
+		r.t.Timezone = m[1] // the expression is checked in this time zone
 	}
 	zone, err := cron.LoadZone(r.t.Timezone)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *triggerReader) timezone() {
 	r.zone, r.t.Timezone = zone, zone.String()
 }
 
-// failCron reports what package cron says about a scalar or a mapping.
+// failCron reports an error of package cron about a scalar or a mapping.
 func (r *triggerReader) failCron(n *node, at string, err error) {
 	line, col := int(n.line), int(n.col)
 	message, hint := err.Error(), ""
@@ -233,7 +233,7 @@ func (r *triggerReader) once(v *node, at string) {
 	}
 }
 
-// instant is an instant in UTC. It returns "" for any other text.
+// instant returns a text as an instant in UTC, or "" if the text is not an instant.
 func (r *triggerReader) instant(v *node, at string) string {
 	if r.zone == nil {
 		return ""
@@ -287,7 +287,7 @@ func (r *triggerReader) wallClock(v *node) {
 	t.Days, t.Months = slices.Compact(t.Days), sortedSet(t.Months)
 }
 
-// fromFirst moves the days that are counted from the end of a month to the end of the list.
+// fromFirst is the sort key of a day of a month. Days that are counted from the end come last.
 func fromFirst(day int) int { return (day + 64) % 64 }
 
 func sortedSet[T int | string](all []T) []T {
@@ -328,7 +328,7 @@ func (r *triggerReader) file(n *node, at string) *FileWatch {
 		}
 	}
 	f.Path = path.Clean(place.text)
-	if n.kind == scalarNode { // the path of one file
+	if n.kind == scalarNode { // a scalar is the path of one file
 		f.Path, f.Pattern = path.Dir(f.Path), literalGlob(path.Base(f.Path))
 	}
 	if strings.Contains(place.text, "${{") {
@@ -347,7 +347,7 @@ func (r *triggerReader) file(n *node, at string) *FileWatch {
 	return f
 }
 
-// literalGlob is a glob that matches exactly one name.
+// literalGlob returns a glob that matches exactly one name.
 func literalGlob(name string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(name, `\$0`)
 }
@@ -441,7 +441,7 @@ func (r *triggerReader) params(n *node) {
 		slices.SortFunc(given, func(a, b member) int { return strings.Compare(a.name, b.name) })
 		r.t.Params = writeObject(given)
 	}
-	if r.refused { // the key may be one of the refused ones
+	if r.refused { // the key may be among the refused ones
 		return
 	}
 	for i := range r.w.Params {
@@ -453,7 +453,7 @@ func (r *triggerReader) params(n *node) {
 	}
 }
 
-// param returns one value. It returns false if the value counts as not given.
+// param returns one value. It returns false if the value is taken as not given.
 func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 	at := join(join(r.at, "params"), k.text)
 	p := r.declared.params[k.text]
@@ -510,7 +510,7 @@ func holdsTemplate(n *node) bool {
 	return n.kind == scalarNode && hasTemplate(n.text) || slices.ContainsFunc(n.vals, holdsTemplate)
 }
 
-// hasEvent reports whether a fire has an event.
+// hasEvent reports whether fires of the trigger have an event.
 func (t *Trigger) hasEvent() bool {
 	return t.Webhook != nil || t.File != nil || t.RunOf != nil || t.Intake != nil
 }

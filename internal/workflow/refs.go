@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// scope is the position of an expression. It determines which values the expression may read.
+// scope is where an expression is. It determines which values the expression may read.
 type scope uint8
 
 const (
-	inIf        scope = iota // pure: evaluated again at every reload
+	inIf        scope = iota // must be pure, because it is evaluated again at every reload
 	inTask                   // env and dir of a task, evaluated at dispatch
 	inEnv                    // env of the workflow, which cannot read tasks
 	inDefault                // default of a parameter: trigger.time only
@@ -31,11 +31,11 @@ const (
 	inItem                   // id and newer of a poll: item only
 )
 
-// filters reports whether an expression sees an event and nothing else.
+// filters reports whether an expression can read an event and nothing else.
 func (s scope) filters() bool { return s == inFilter || s == inEvent }
 
-// secretsToo is added to a scope whose expressions may read secrets: env, the input of a kind, and the
-// headers and the body of a request. The values of such expressions are not stored in rows.
+// secretsToo is added to a scope if its expressions may read secrets. These are env, the input of a kind, and
+// the headers and the body of a request. The values of such expressions are not stored in rows.
 const secretsToo scope = 1 << 7
 
 type refKind uint8
@@ -64,10 +64,10 @@ type ref struct {
 	kind refKind
 	task string
 	key  string
-	has  bool // the reference is in has(…), which asks only whether the value exists
+	has  bool // the reference is inside of has(…), which only tests whether the value exists
 }
 
-// id is the variable for the ref in the compiled program. It is not a name that an author could write.
+// id returns the name of the variable for the ref in the compiled program. An author cannot write this name.
 func (r ref) id() string {
 	return fmt.Sprintf("@%d/%s/%s/%t", r.kind, r.task, r.key, r.has)
 }
@@ -134,19 +134,19 @@ type declarations struct {
 // roots are the variables of expressions.
 var roots = []string{"params", "tasks", "trigger", "run", "item", "event", "now", "secrets", "answer"}
 
-// eventKeys are the parts of a call to a webhook.
+// eventKeys are the members of the event of a webhook.
 var eventKeys = []string{"body", "headers", "query"}
 
 var runKeys = []string{"id", "workflow", "namespace", "attempt", "version"}
 
-// complaint is a fault of an expression at an offset, in characters.
+// complaint is a fault at an offset of an expression, in characters.
 type complaint struct {
 	offset  int
 	message string
 	hint    string
 }
 
-// Error makes a complaint an error for callers that have no file.
+// Error implements error, for callers that have no file.
 func (c complaint) Error() string {
 	if c.hint == "" {
 		return c.message
@@ -154,7 +154,7 @@ func (c complaint) Error() string {
 	return c.message + " (" + c.hint + ")"
 }
 
-// refLength is how many segments of a dotted path make a ref: 2 of params.day, 4 of
+// refLength returns how many segments of a dotted path form a ref: 2 of params.day, 4 of
 // tasks.a.outputs.rows.
 func refLength(path []string) int {
 	switch {
@@ -163,12 +163,12 @@ func refLength(path []string) int {
 	case path[0] != "tasks":
 		return 2
 	case len(path) > 3 && path[2] != "state":
-		return 4 // this includes a misspelt outputs, so that the hint can give the whole reference
+		return 4 // this includes a misspelt "outputs", so that the hint can give the whole reference
 	}
 	return 3
 }
 
-// resolve finds the meaning of a path of exactly one ref, and its type.
+// resolve returns the ref that a path stands for, and its type. The path must be exactly one ref.
 func (d *declarations) resolve(path []string, in scope) (ref, *cel.Type, *complaint) {
 	if path[0] == "secrets" {
 		return resolveSecret(path, in)
@@ -225,13 +225,14 @@ func resolveSecret(path []string, in scope) (ref, *cel.Type, *complaint) {
 	return ref{kind: secretRef, key: path[1]}, cel.StringType, nil
 }
 
-// paramsKey is the secret that holds the key of parameters of type secret.
+// paramsKey is the name of the secret with the key for parameters of type secret.
 const paramsKey = "__params"
 
 // secretName matches the names that a secret can have.
 var secretName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
-// beforeRun refuses what no run has yet: where a trigger decides what to start.
+// beforeRun reports a value that belongs to a run, in an expression that a trigger evaluates before there is
+// a run.
 func beforeRun(root string, in scope) *complaint {
 	if in != inTrigger && !in.filters() || root == "trigger" || root == "event" {
 		return nil
@@ -317,7 +318,7 @@ func (d *declarations) resolveParam(path []string, in scope) (ref, *cel.Type, *c
 	return r, celType(p.Type, p.Optional), nil
 }
 
-// secretParam returns the first parameter of type secret by name. It returns "" if there is none.
+// secretParam returns the first parameter of type secret, by name, or "" if there is none.
 func (d *declarations) secretParam() string {
 	if d == nil {
 		return ""
@@ -368,7 +369,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 		if d != nil && d.foreach[task] {
 			return foreachOutputs(path, outputs)
 		}
-		if len(path) == 3 && d == nil { // a mapping, or the list of a foreach
+		if len(path) == 3 && d == nil { // this is a mapping, or the list of a foreach
 			return ref{kind: outputsRef, task: task}, cel.DynType, nil
 		}
 		if len(path) == 3 {
@@ -392,7 +393,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 	return ref{}, nil, &complaint{message: fmt.Sprintf("a task has outputs and state, not %s", quoteShort(path[2])), hint: hint}
 }
 
-// foreachOutputs returns the outputs of a task with foreach, as expressions see them.
+// foreachOutputs returns the ref and type of the outputs of a task with foreach, as expressions read them.
 func foreachOutputs(path []string, outputs []Output) (ref, *cel.Type, *complaint) {
 	r := ref{kind: outputsRef, task: path[1]}
 	switch {

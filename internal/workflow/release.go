@@ -7,10 +7,10 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Release ends the work that attempts of a task begin outside of their processes.
+// Release is the command that ends work which attempts of a task have started outside of their processes.
 type Release struct {
 	Run Run `json:"run"`
-	// Adopts: the attempt after one that was lost goes on with its work.
+	// Adopts: after an attempt was lost, the next attempt continues its work.
 	Adopts  bool      `json:"adopts,omitempty"`
 	Timeout *Duration `json:"timeout,omitempty"` // nil: dag.ReleaseTimeoutDefault
 }
@@ -25,7 +25,7 @@ func releaseKeys() []key {
 	}
 }
 
-// release reads what ends the work of a task outside of its process.
+// release reads the command that ends the work of a task outside of its process.
 func (r *reader) release(t *Task, n *node, at string) {
 	rel := n.get("release")
 	for _, name := range []string{"release", "adopts", "release_timeout"} {

@@ -17,34 +17,35 @@ type Inputs struct {
 	RunID       string
 	Attempt     int
 	Version     int             // version of the workflow
-	Params      json.RawMessage // the parameters that CheckParams has returned
+	Params      json.RawMessage // the parameters, as CheckParams has returned them
 	TriggerTime time.Time
-	// Outputs returns a task's outputs, a JSON object or nil, and its state. It is called only for the tasks of
-	// ReadsOutputs.
+	// Outputs returns a task's outputs, a JSON object or nil, and its state. Resolve calls it only for the
+	// tasks that ReadsOutputs returns.
 	Outputs func(task string) (json.RawMessage, dag.TaskState)
 	Item    json.RawMessage // the item of an instance of foreach
 	Now     time.Time       // the value of now in the condition of a wait
-	// Secret returns the value of a secret. It is called only where secrets may be read.
+	// Secret returns the value of a secret. It is called only where expressions may read secrets.
 	Secret func(name string) (string, error)
 	// Process reports whether a task of a kind runs as a process, which has an environment and a folder.
 	Process bool
-	// Unseal returns the value of a parameter of type secret. It is called only where secrets may be read.
+	// Unseal returns the value of a parameter of type secret. It is called only where expressions may read
+	// secrets.
 	Unseal func(name, sealed string) (string, error)
 }
 
-// Resolved is the work of an attempt, with all expressions evaluated.
+// Resolved is the work of an attempt, after all expressions were evaluated.
 type Resolved struct {
 	Run Run
-	Dir string // the folder as written; "": the default
-	Env []KV   // the variables of the workflow and the task; each name once, in the order of the file
-	// Request is sent instead of Run. It is nil if there is none.
+	Dir string // the working folder as it is written; "": the default
+	Env []KV   // the variables of the workflow and the task, in the order of the file; each name occurs once
+	// Request is the request to send instead of Run; nil: there is none.
 	Request *Sent
-	// Input is the input of a kind, a JSON object. It is nil if the task has no kind.
+	// Input is the input of a kind, a JSON object; nil: the task has no kind.
 	Input json.RawMessage
 }
 
-// Resolve evaluates what an attempt of a task needs. An error says which variable cannot
-// be evaluated, and fails the attempt.
+// Resolve evaluates the expressions of a task for an attempt. An error names the value that cannot be
+// evaluated, and fails the attempt.
 func (w *Workflow) Resolve(task int, in Inputs) (Resolved, error) {
 	t := &w.Tasks[task]
 	from := w.valuesOf(&in)
@@ -100,7 +101,7 @@ func (in *Inputs) taskValues(name string) (dag.TaskState, []byte) {
 	return state, outputs
 }
 
-// text evaluates a text that may hold ${{ }}.
+// text evaluates a text that may contain ${{ }}.
 func (w *Workflow) text(text string, in scope, from *values) (string, error) {
 	if !hasTemplate(text) {
 		return text, nil
@@ -112,7 +113,7 @@ func (w *Workflow) text(text string, in scope, from *values) (string, error) {
 	return t.render(from.lookup)
 }
 
-// ReadsOutputs names the tasks whose outputs or state Resolve will ask for, sorted.
+// ReadsOutputs returns, sorted, the tasks whose outputs or states Resolve will need.
 func (w *Workflow) ReadsOutputs(task int) []string {
 	t := &w.Tasks[task]
 	var names []string
@@ -149,7 +150,7 @@ func (w *Workflow) ReadsOutputs(task int) []string {
 	return slices.Compact(names)
 }
 
-// values gives references their values. It decodes a JSON object once, when one of its members is first
+// values returns the values of references. It decodes a JSON object once, when one of its members is first
 // needed.
 type values struct {
 	params  []byte
@@ -162,10 +163,10 @@ type values struct {
 	run     map[string]any
 	secret  func(name string) (string, error)
 	unseal  func(name, sealed string) (string, error)
-	sealed  func(name string) bool // a parameter is of type secret
+	sealed  func(name string) bool // reports whether a parameter is of type secret
 	masked  func(params json.RawMessage) json.RawMessage
 
-	known map[string]map[string]json.RawMessage // "" holds the parameters
+	known map[string]map[string]json.RawMessage // by task; "" has the parameters
 }
 
 func (v *values) members(name string, raw func() []byte) (map[string]json.RawMessage, error) {

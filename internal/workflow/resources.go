@@ -21,7 +21,7 @@ var classes = map[string]dag.Need{
 	"premium": {CPU: 2000, Memory: 4 << 30},
 }
 
-// BuiltinClasses are the resource classes that are the same everywhere, by name.
+// BuiltinClasses returns the resource classes that exist in every database, by name.
 func BuiltinClasses() []Class {
 	all := make([]Class, 0, len(classes))
 	for name, need := range classes {
@@ -31,7 +31,7 @@ func BuiltinClasses() []Class {
 	return all
 }
 
-// Class is a resource class: the resources that a task takes if it names the class.
+// Class is a resource class: the resources that a task uses if it names the class.
 type Class struct {
 	Name string   `json:"name"`
 	Need dag.Need `json:"need,omitzero"`
@@ -47,14 +47,14 @@ func IsClassName(name string) bool {
 	return !builtin && classPattern.MatchString(name)
 }
 
-// class returns the resources of a class as numbers, so that a later change of the class changes no existing
-// version.
+// class returns the resources of a class as numbers, so that a later change of the class does not change
+// existing versions.
 func (r *reader) class(n *node, at string) *dag.Need {
 	name := n.text
 	if need, ok := classes[name]; ok {
 		return &need
 	}
-	if !classPattern.MatchString(name) { // another check has reported it
+	if !classPattern.MatchString(name) { // another check has reported the fault
 		return nil
 	}
 	i := slices.IndexFunc(r.named, func(c Class) bool { return c.Name == name })
@@ -100,7 +100,7 @@ func nearClass(name string, own map[string]dag.Need) string {
 	return "name one of these, write {cpu: 2, memory: 4Gi}, or make it: skein class set " + name + " --cpu 2 --memory 4Gi"
 }
 
-// resources reads the resources that a task takes of its worker. It returns nil if the file names none.
+// resources reads which resources a task uses of its worker. It returns nil if the file names none.
 func (r *reader) resources(n *node, at string) *dag.Need {
 	if n == nil {
 		return nil
@@ -115,7 +115,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 	}
 	if m := n.get("memory"); m != nil {
 		v, err := ParseSize(m.text)
-		if err != nil && sizePattern.MatchString(m.text) { // otherwise the fault was reported before
+		if err != nil && sizePattern.MatchString(m.text) { // otherwise the fault was already reported
 			r.failNode(m, join(at, "memory"), err.Error(), "write a size such as 512Mi or 4Gi")
 		}
 		need.Memory = v
@@ -123,7 +123,7 @@ func (r *reader) resources(n *node, at string) *dag.Need {
 	return &need
 }
 
-// sizeMax is the largest size in bytes whose sums cannot overflow.
+// sizeMax is the largest size in bytes. It is small enough that sums cannot overflow.
 const sizeMax = 1 << 50
 
 // sizeUnits are the units of sizes, in bytes.

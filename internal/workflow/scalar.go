@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The core schema of YAML 1.2: yes, no, on and off are texts.
+// The core schema of YAML 1.2, in which yes, no, on and off are texts.
 var (
 	yamlInt   = regexp.MustCompile(`^[-+]?[0-9]+$`)
 	yamlRadix = regexp.MustCompile(`^0(?:o[0-7]+|x[0-9a-fA-F]+)$`)
@@ -103,7 +103,7 @@ func (n *node) value() any {
 	return n.text
 }
 
-// floatText writes a float so that it is read back as a float: 3.0, not 3.
+// floatText writes a float in a form that is read back as a float: 3.0, not 3.
 func floatText(v float64) string {
 	text := strconv.FormatFloat(v, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -133,7 +133,7 @@ func (n *node) str() string {
 	return n.text
 }
 
-// what names the node as a person would.
+// what returns the words that people use for the node.
 func (n *node) what() string {
 	switch {
 	case n.kind == listNode:
@@ -146,7 +146,7 @@ func (n *node) what() string {
 	return quoteShort(n.text)
 }
 
-// quoteShort quotes a text, cut to what a message can bear.
+// quoteShort quotes a text, shortened for a message.
 func quoteShort(text string) string {
 	const most = 60
 	if r := []rune(text[:min(len(text), 4*most+4)]); len(r) > most {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// SchemaID is where the schema says it lives.
+// SchemaID is the address at which the schema claims to be.
 const SchemaID = "https://skein.dev/schema/workflow/v1.json"
 
-// Schema is the JSON Schema (2020-12) of a workflow file. It is made from the grammar with which Parse
-// checks, so editors complete and check the same keys.
+// Schema returns the JSON Schema (2020-12) of a workflow file. It is made from the grammar that Parse uses,
+// so editors complete and check the same keys.
 func Schema() []byte {
 	root := grammar().jsonSchema()
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -19,7 +19,8 @@ func Schema() []byte {
 	root["title"] = "Skein workflow"
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("workflow: the schema is not JSON: %v", err)) // this cannot happen, because the schema consists of maps and texts
+		// this cannot happen, because the schema consists of maps and texts
+		panic(fmt.Sprintf("workflow: the schema is not JSON: %v", err))
 	}
 	return append(out, '\n')
 }

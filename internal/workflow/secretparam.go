@@ -8,7 +8,7 @@ import (
 	celref "github.com/google/cel-go/common/types/ref"
 )
 
-// SecretShown stands for the value of a parameter of type secret.
+// SecretShown is shown in place of the value of a parameter of type secret.
 const SecretShown = "***"
 
 // MaskParams returns the parameters of a run, a JSON object or nil, with SecretShown in place of every value
@@ -37,8 +37,8 @@ func (w *Workflow) MaskParams(params json.RawMessage) json.RawMessage {
 	return writeObject(masked)
 }
 
-// allParams is the value of params as a whole. A file that reads it and has a parameter of type secret is
-// refused now, but an earlier version accepted such files.
+// allParams returns the value of params as a whole. Now, Parse refuses a file that reads params as a whole
+// and has a parameter of type secret. But an earlier version accepted such files.
 func (v *values) allParams() celref.Val {
 	params := orEmpty(v.params)
 	if v.masked != nil {

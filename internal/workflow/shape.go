@@ -18,17 +18,17 @@ const (
 	scalarShape                  // text, number or boolean; check decides
 	listShape                    // of item
 	objectShape                  // an object with known keys
-	tableShape                   // names chosen by the author, each with an item
+	tableShape                   // an object with names that the author chooses, all with the same shape
 	formsShape                   // one of several shapes; the kind of the node decides
 )
 
-// shape is the set of values that are allowed at one place of the file. Both the checker and the JSON Schema
-// are derived from it.
+// shape is the set of values that are allowed at one place of the file. The checker and the JSON Schema are
+// both derived from it.
 type shape struct {
 	kind   shapeKind
 	is     string             // description for people: "a duration such as 10s"
-	takes  func(n *node) bool // for a scalar: reports whether it is valid
-	schema map[string]any     // the schema of a scalar; for other kinds it is added to their schema
+	takes  func(n *node) bool // for a scalar: reports whether the scalar is valid
+	schema map[string]any     // the schema of a scalar; for other kinds, a part that is added to their schema
 	item   *shape
 	name   *shape // for a table: the shape of the names of its entries
 	keys   []key
@@ -36,7 +36,7 @@ type shape struct {
 	forms  []*shape
 	least  int               // for a list: the least number of items
 	empty  string            // for a list: the hint if it has no items; "": is
-	means  map[string]string // for words: by a wrong word, the word that was probably meant
+	means  map[string]string // for words: maps a wrong word to the word that was probably meant
 }
 
 // key is one key of an object.
@@ -45,8 +45,8 @@ type key struct {
 	doc   string
 	shape *shape
 	must  bool
-	later string // the future feature of this key; "": it is supported
-	// unless names other keys: if one of them is present, this key may be missing.
+	later string // the future feature to which this key belongs; "": the key is supported
+	// unless reports whether this key may be missing, because another key is present.
 	unless func(n *node) bool
 }
 
@@ -59,7 +59,7 @@ func (sh *shape) find(name string) *key {
 	return nil
 }
 
-// names yields the supported keys. Keys of future features are left out.
+// names yields the supported keys. It leaves out keys of future features.
 func (sh *shape) names(yield func(string) bool) {
 	for i := range sh.keys {
 		if k := &sh.keys[i]; k.later == "" && !yield(k.name) {
@@ -72,7 +72,8 @@ func scalar(is string, schema map[string]any, takes func(n *node) bool) *shape {
 	return &shape{kind: scalarShape, is: is, schema: schema, takes: takes}
 }
 
-// text is any scalar except an empty one, as it is written, including true and 5.
+// text is the shape of any scalar except an empty one. The text is used as it is written, including true and
+// 5.
 func text(is string) *shape {
 	return scalar(is, map[string]any{"type": []string{"string", "number", "boolean"}},
 		func(n *node) bool { return n.isText() && n.text != "" && !strings.Contains(n.text, "\x00") })
@@ -119,7 +120,7 @@ func boolean() *shape {
 	})
 }
 
-// duration is a duration above zero. With orNone it may be zero.
+// duration is the shape of a duration above zero. If orNone is set, it may be zero.
 func duration(orNone bool) *shape {
 	is, re := "a duration such as 10s, 5m, 1h30m or 90d", `^([0-9]+(w|d|h|m|s|ms|us|ns))+$`
 	schema := map[string]any{"type": "string", "pattern": re}
@@ -157,14 +158,14 @@ func forms(is string, of ...*shape) *shape { return &shape{kind: formsShape, is:
 // checker compares nodes with shapes.
 type checker struct {
 	*source
-	partial bool // a part of the file could not be read, so a missing key may be there
+	partial bool // a part of the file could not be read, so a missing key may be in that part
 }
 
 func (c *checker) failNode(n *node, key, message, hint string) {
 	c.fail(int(n.line), int(n.col), key, message, hint)
 }
 
-// check reports the faults of n, whose path is path. At the top path is "".
+// check reports the faults of n. path is the path of n, which is "" at the top.
 func (c *checker) check(n *node, sh *shape, path string) {
 	if c.full() || n.broken {
 		return
@@ -225,7 +226,7 @@ func (c *checker) mismatch(n *node, sh *shape, path string) {
 	c.failNode(n, path, name+" must be "+sh.is+", not "+n.what(), sh.suggest(n))
 }
 
-// suggest finds what the author most likely meant.
+// suggest returns the word that the author most likely meant, or "".
 func (sh *shape) suggest(n *node) string {
 	if _, number := n.int(); number && strings.HasPrefix(sh.is, "a duration") {
 		return "add a unit, such as " + n.text + "s"
@@ -295,7 +296,7 @@ func (c *checker) missing(n *node, k *key, path string) {
 	c.failNode(n, join(path, k.name), path+" has no "+k.name, "it must be "+k.shape.is)
 }
 
-// checkChoice checks that an object has exactly one of the keys from which it must choose.
+// checkChoice reports an object that does not have exactly one of the keys of which one must be chosen.
 func (c *checker) checkChoice(n *node, sh *shape, path string) {
 	if len(sh.choose) == 0 {
 		return

@@ -2,10 +2,10 @@ package workflow
 
 import "strings"
 
-// Most lines of a large file have the form `needs: [a, b]`: a key and a value that ends on its line. They
-// need no YAML parser, which makes some fifty objects for each. This file reads only such lines, and reads
-// them as YAML does: a fuzz test compares the two. At the first character that could mean more, the parser
-// gets the whole piece.
+// Most lines of a large file have the form `needs: [a, b]`: a key, and a value that ends on the same line.
+// The YAML parser makes some fifty objects for each such line. This file reads these lines without the
+// parser, with the same result; a fuzz test compares the two. At the first character that could have another
+// meaning, the parser gets the whole piece.
 
 // simpleDepthMax bounds the depth of nested lists and mappings. The parser reads deeper ones.
 const simpleDepthMax = 16
@@ -21,12 +21,12 @@ type simple struct {
 
 // simpleLine is a line that is not blank.
 type simpleLine struct {
-	text   string // without the blanks around it
+	text   string // the text without the blanks around it
 	indent int
 	no     int
 }
 
-// parseSimple reads a chunk. It returns false, without any fault, if the parser has to read it.
+// parseSimple reads a chunk. It returns false, and reports no fault, if the parser must read the chunk.
 func (s *source) parseSimple(c chunk) (*node, bool) {
 	if len(c.text) > chunkSignsMax {
 		return nil, false
@@ -41,10 +41,10 @@ func (s *source) parseSimple(c chunk) (*node, bool) {
 		if text == "" {
 			continue
 		}
-		if text[len(text)-1] == ' ' { // the parser reports another position for such a value
+		if text[len(text)-1] == ' ' { // the parser gives such a value another position
 			return nil, false
 		}
-		for i := 0; i < len(text); i++ { // a column counts characters, and a tab has special rules
+		for i := 0; i < len(text); i++ { // a column counts characters, and for tabs there are special rules
 			if text[i] < ' ' || text[i] > '~' {
 				return nil, false
 			}
@@ -96,13 +96,13 @@ func (p *simple) mapping(indent, depth int) *node {
 	return m
 }
 
-// count counts a key. It reports whether the chunk is still within its bound of keys.
+// count counts a key. It reports whether the chunk still has at most its bound of keys.
 func (p *simple) count() bool {
 	p.keys++
 	return p.keys <= chunkKeysMax
 }
 
-// value reads what follows the colon of an entry.
+// value reads the value of an entry, after the colon.
 func (p *simple) value(line *simpleLine, from, depth int) *node {
 	if from < len(line.text) {
 		if line.text[from] != ' ' {
@@ -113,14 +113,14 @@ func (p *simple) value(line *simpleLine, from, depth int) *node {
 		}
 		return p.inline(line, from, depth)
 	}
-	if p.at == len(p.lines) || depth == simpleDepthMax { // no value follows; the parser finds the position of the fault
+	if p.at == len(p.lines) || depth == simpleDepthMax { // no value follows; the parser will find the position of the fault
 		return p.fail()
 	}
 	next := &p.lines[p.at]
 	switch {
 	case next.indent < line.indent:
 		return p.fail()
-	case next.text[0] == '-': // a list may have the indentation of its key
+	case next.text[0] == '-': // the items of a list may have the indentation of the list's key
 		return p.list(next.indent, depth+1)
 	case next.indent == line.indent:
 		return p.fail()
@@ -165,7 +165,7 @@ func (p *simple) inline(line *simpleLine, from, depth int) *node {
 	}
 	text := line.text[from:]
 	for i := 1; i < len(text); i++ {
-		// ": " begins a value, " #" a comment.
+		// ": " would begin a value, and " #" a comment.
 		if text[i] == ':' && (i+1 == len(text) || text[i+1] == ' ') || text[i] == '#' && text[i-1] == ' ' {
 			return p.fail()
 		}

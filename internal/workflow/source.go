@@ -11,21 +11,24 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Options says how a file is read.
+// Options says how to read a file.
 type Options struct {
-	File     string // the name shown in errors
-	Dir      fs.FS  // the folder of the workflow file, for the check of scripts and globs; nil: not checked. Use os.Root.FS
-	TasksMax int    // 0 means dag.TasksMax
+	File string // the name of the file in errors
+	// the folder of the workflow file, for checking scripts and globs; nil: they are not checked. Use
+	// os.Root.FS
+	Dir      fs.FS
+	TasksMax int // 0 means dag.TasksMax
 	// Namespace is the namespace of workflows that name none; "": default.
 	Namespace string
-	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom]. nil:
-	// they are read from Dir. Without either they are not read, and the triggers that name them have no schedule.
+	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom].
+	// nil: they are read from Dir. If Dir is nil, too, they are not read, and the triggers that name them
+	// have no schedule.
 	ReadFile func(name string) ([]byte, error)
-	// Classes returns the resource classes that are not built in. It is called only if the file names one. nil:
-	// they are not known here, and any name passes; see [Workflow.Classes].
+	// Classes returns the resource classes that are not built in. It is called only if the file names one.
+	// nil: the classes are not known here, and any name is accepted; see [Workflow.Classes].
 	Classes func() map[string]dag.Need
-	// Input checks the input of a task with a kind, whose expressions are not evaluated. nil: it is not checked,
-	// as for a kind that is not known here.
+	// Input checks the input of a task with a kind. The expressions in the input are not evaluated. nil: the
+	// input is not checked, as for a kind that is not known here.
 	Input func(kind string, with json.RawMessage) error
 }
 
@@ -41,10 +44,10 @@ type source struct {
 
 	tasksMax int
 	anchors  map[string]anchor // the anchors of the document so far
-	expanded int               // the number of nodes for which its aliases stand
+	expanded int               // the number of nodes that the aliases of the document stand for
 }
 
-// full reports whether further faults would not help.
+// full reports whether there are already so many faults that further ones would not help.
 func (s *source) full() bool { return len(s.errs) >= errorsMax }
 
 func (s *source) fail(line, col int, key, message, hint string) {
@@ -56,7 +59,7 @@ func (s *source) fail(line, col int, key, message, hint string) {
 		Message: message, Hint: hint, Snippet: s.snippet(line, col)})
 }
 
-// newSource refuses what no parser should see. The second result is false if the file
+// newSource reports the faults of a file that no parser must read. The second result is false if the file
 // cannot be read any further.
 func newSource(src []byte, file string) (*source, bool) {
 	s := &source{file: file}
@@ -138,7 +141,7 @@ func (s *source) lineText(n int) string {
 	return text
 }
 
-// snippetWidth is how many characters of a line are shown.
+// snippetWidth is how many characters of a line a snippet shows.
 const snippetWidth = 100
 
 // snippet shows a line with a caret below the column.

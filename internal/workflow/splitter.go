@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A custom splitter is a kind whose handler makes the tasks of a run. A workflow that names one has no tasks
-// in its file, but two in its graph: split, which a worker that has registered the kind executes, and work,
-// which consists of the tasks that split has given as its output.
+// A custom splitter is a kind whose task function makes the tasks of a run. A workflow that names a splitter
+// has no tasks in its file, and two tasks in its graph. A worker that has registered the kind executes the
+// first task, split. The second task, work, consists of the tasks that split has given as its output.
 
-// The names of the tasks of a workflow with a splitter, and of the output that passes the tasks on.
+// The names of the tasks of a workflow with a splitter, and the name of the output that contains the tasks.
 const (
 	splitTask  = "split"
 	workTask   = "work"
@@ -23,7 +23,8 @@ func splitter() *shape {
 	name := keyOrDash("default, or the name of a kind that makes the tasks")
 	task := taskShape()
 	kind, with := *task.find("kind"), *task.find("with")
-	kind.shape = keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -") // a splitter is a function
+	// a splitter is always a task function
+	kind.shape = keyOrDash("the name of a kind, such as vm.create: letters, digits, _, . and -")
 	kind.must, with.doc = true, "Further input of the splitter. Texts may hold ${{ }}."
 	keys := []key{kind, with}
 	for _, k := range splitKeys {
@@ -33,13 +34,13 @@ func splitter() *shape {
 	return forms(is, name, object(is, keys...))
 }
 
-// splits reports whether a splitter makes the tasks of a workflow.
+// splits reports whether a workflow has a splitter.
 func splits(n *node) bool {
 	s := n.get("splitter")
 	return s != nil && !s.isNull() && (s.kind == mapNode || s.text != "default")
 }
 
-// split gives the tasks of a workflow that has a splitter.
+// split makes the two tasks of a workflow that has a splitter.
 func (r *reader) split(n *node) *node {
 	s := n.get("splitter")
 	if tasks := n.get("tasks"); tasks != nil {

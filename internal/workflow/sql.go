@@ -38,7 +38,7 @@ func sqlShape() *shape {
 		key{name: "transaction", doc: "false: each statement is committed by itself; default: true.", shape: boolean()})
 }
 
-// sqlFile returns the use of the rows, and the file for them; "": none.
+// sqlFile returns how the rows are used, and the file for them; "": there is none.
 func sqlFile(n *node) (use, file string) {
 	is := n.get("result")
 	if is == nil || is.kind != mapNode {
@@ -72,7 +72,7 @@ func sqlArtifacts(n *node) []string {
 	return nil
 }
 
-// checkSQL finds the faults of a task with sql that do not depend on its database.
+// checkSQL finds those faults of a task with sql that do not depend on its database.
 func checkSQL(r *reader, n *node, at string) {
 	query, file, use := n.get("query"), n.get("file"), n.get("result")
 	switch {
@@ -105,7 +105,7 @@ func checkSQL(r *reader, n *node, at string) {
 	}
 }
 
-// sqlOnce finds keys that do not go together.
+// sqlOnce finds keys that cannot be used together.
 func (r *reader) sqlOnce(n *node, at string) {
 	isTrue := func(name string) bool {
 		v := n.get(name)
@@ -126,8 +126,8 @@ func (r *reader) sqlOnce(n *node, at string) {
 	}
 }
 
-// sqlParams compares the parameters with those in the text. The type of the connection is not known
-// here, so a parameter counts if one of the databases would find it.
+// sqlParams compares the parameters with those in the text. The type of the connection is not known here. So
+// a parameter is accepted if one of the databases would find it in the text.
 func (r *reader) sqlParams(n *node, query, at string) {
 	given := n.get("params")
 	if given == nil || given.kind != mapNode {

@@ -11,15 +11,15 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// StartParams works out the parameters of a run that a trigger or a backfill starts: given,
-// a JSON object or nil, over the defaults. Texts of both may hold ${{ }}; they see at as
-// trigger.time, and those of given also event, a JSON value or nil, as trigger.event. The
-// error is a ValueErrors that names each parameter at fault.
+// StartParams computes the parameters of a run that a trigger or a backfill starts. given, a JSON object or
+// nil, overrides the defaults. The texts of both may contain ${{ }}. In these expressions, trigger.time is
+// at. In those of given, trigger.event is event, a JSON value or nil. The error is a ValueErrors that names
+// each faulty parameter.
 func (w *Workflow) StartParams(given json.RawMessage, at time.Time, event json.RawMessage) (json.RawMessage, error) {
 	return w.complete(given, &values{at: at, event: event}, w.givenValue)
 }
 
-// LiteralParams is StartParams for values that are data: expressions in their texts are not evaluated.
+// LiteralParams is like StartParams, for values that are data: it evaluates no expressions in their texts.
 func (w *Workflow) LiteralParams(given json.RawMessage, at time.Time, _ json.RawMessage) (json.RawMessage, error) {
 	return w.complete(given, &values{at: at}, func(p *Param, raw json.RawMessage, _ *values) (any, error) { return literal(p, raw) })
 }
@@ -34,7 +34,7 @@ func (w *Workflow) complete(given json.RawMessage, from *values, value func(*Par
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
 		if i < 0 {
-			known[name] = nil // CheckParams reports that there is no such parameter
+			known[name] = nil // CheckParams will report that there is no such parameter
 			continue
 		}
 		p := &w.Params[i]
@@ -51,17 +51,17 @@ func (w *Workflow) complete(given json.RawMessage, from *values, value func(*Par
 	return w.CheckParams(known, from.at)
 }
 
-// givenValue is a value of a trigger for CheckParams.
+// givenValue returns a value of a trigger in the form for CheckParams.
 func (w *Workflow) givenValue(p *Param, raw json.RawMessage, from *values) (any, error) {
 	return w.givenTo(p, raw, inTrigger, from)
 }
 
-// literal is a value for CheckParams in which no expression is evaluated.
+// literal returns a value in the form for CheckParams, without evaluating expressions in it.
 func literal(p *Param, raw json.RawMessage) (any, error) {
 	if p.Type == Secret && string(raw) != "null" {
 		return nil, errSecretGiven
 	}
-	if p.Type == JSON { // keep a text: CheckParams would read it as JSON
+	if p.Type == JSON { // this keeps a text as a text; CheckParams would read it as JSON
 		return exactJSON{raw}, nil
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -77,7 +77,7 @@ func literal(p *Param, raw json.RawMessage) (any, error) {
 func (w *Workflow) NeedsInstant(given json.RawMessage) bool {
 	texts, err := members(given)
 	if err != nil {
-		return true // StartParams reports the fault
+		return true // StartParams will report the fault
 	}
 	depends := func(raw json.RawMessage) bool {
 		text, ok := jsonString(raw)

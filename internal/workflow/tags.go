@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// tagsShape is a mapping of tags.
+// tagsShape is the shape of a mapping of tags.
 func tagsShape() *shape {
 	key := pattern("a key of letters, digits, '.', '_', '-' and '/' that begins with a letter or digit, at most 63 characters", `^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
 	value := pattern("a text of 1 to 63 bytes", `^[^\x00-\x1f\x7f]{1,63}$`)
@@ -24,7 +24,7 @@ func (r *reader) tags(n *node, at string) []KV {
 	for _, kv := range all {
 		key := join(at, kv.Name)
 		if slices.ContainsFunc(r.errs, func(e Error) bool { return e.Key == key }) {
-			continue // the shape has refused it
+			continue // the shape has already refused it
 		}
 		if strings.Contains(kv.Value, "${{") {
 			r.failNode(n.get(kv.Name), key, "${{ }} in a tag is not supported", "give a run tags of its own when you start it: skein run NAME --tag KEY=VALUE")
@@ -36,12 +36,12 @@ func (r *reader) tags(n *node, at string) []KV {
 	return all
 }
 
-// TagLines returns the tags of the workflow in the form that runs have.
+// TagLines returns the tags of the workflow in the form of the tags of runs.
 func (w *Workflow) TagLines() dag.Tags {
 	m := make(map[string]string, len(w.Tags))
 	for _, kv := range w.Tags {
 		m[kv.Name] = kv.Value
 	}
-	tags, _ := dag.TagsOf(m, dag.TagsGivenMax) // the reader has checked them
+	tags, _ := dag.TagsOf(m, dag.TagsGivenMax) // the reader has already checked the tags
 	return tags
 }

@@ -9,16 +9,16 @@ import (
 	celref "github.com/google/cel-go/common/types/ref"
 )
 
-// template is a text with ${{ }} in it.
+// template is a text that contains ${{ }}.
 type template struct {
 	parts []part
 }
 
-// part is literal text, or an expression.
+// part is either literal text or an expression.
 type part struct {
 	text   string
 	expr   *expression
-	offset int // the offset of the expression's source in the template, in characters
+	offset int // the offset of the expression in the template, in characters
 }
 
 func hasTemplate(text string) bool { return strings.Contains(text, "${{") }
@@ -76,7 +76,7 @@ func closing(text string, from int) int {
 	return -1
 }
 
-// template compiles a text with ${{ }}.
+// template compiles a text that contains ${{ }}.
 func (d *declarations) template(text string, in scope) (*template, []complaint) {
 	parts, fault := splitTemplate(text)
 	if fault != nil {
@@ -148,7 +148,7 @@ func (t *template) value(lookup func(ref) celref.Val) (any, error) {
 	return native(v, 0)
 }
 
-// derived keeps what was compiled for a workflow, up to a bound, and finds its tasks.
+// derived caches, up to a bound, what was compiled for a workflow. It also finds tasks by name.
 type derived struct {
 	mu        sync.Mutex
 	templates map[exprKey]*template
@@ -162,10 +162,10 @@ type exprKey struct {
 	in   scope
 }
 
-// exprCacheMax bounds the templates kept for one workflow.
+// exprCacheMax bounds the cached templates of one workflow.
 const exprCacheMax = 1000
 
-// get compiles a template without a schema, because Parse has checked it.
+// get compiles a template. It needs no schema, because Parse has checked the template.
 func (c *derived) get(text string, in scope) (*template, error) {
 	key := exprKey{text, in}
 	if c != nil {
@@ -191,7 +191,7 @@ func (c *derived) get(text string, in scope) (*template, error) {
 	return t, nil
 }
 
-// jsonString reads raw as a JSON string.
+// jsonString returns the text of raw if it is a JSON string.
 func jsonString(raw json.RawMessage) (string, bool) {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {

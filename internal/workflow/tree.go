@@ -23,26 +23,26 @@ const (
 
 // node is a value of the file with its position.
 type node struct {
-	text string  // for a scalar: its source text, or the text within its quotes
+	text string  // for a scalar: its source text, or the text inside of its quotes
 	keys []*node // the keys of a mapping, parallel to vals
 	vals []*node // the values of a mapping or a list
 	line int32
 	col  int32
 	kind nodeKind
-	// plain: a scalar without quotes, so null, true and 5 mean themselves.
+	// plain: the scalar has no quotes, so null, true and 5 are not texts.
 	plain bool
-	// block: a scalar after | or >.
+	// block: the scalar comes after | or >.
 	block bool
-	// broken reports whether the node was refused already.
+	// broken says that the node was already refused.
 	broken bool
 }
 
 const (
-	depthMax     = 64   // nested lists and mappings
+	depthMax     = 64   // the depth of nested lists and mappings
 	chunkKeysMax = 2000 // keys of one chunk
 	// A token takes some 300 bytes, so the tokens of a chunk are bounded.
 	chunkBytesMax = 2 << 20
-	chunkSignsMax = 200_000 // characters that may be tokens by themselves
+	chunkSignsMax = 200_000 // characters each of which may be a token
 )
 
 // parse turns a document into nodes. It returns nil if no part of it can be used.
@@ -113,7 +113,7 @@ func (s *source) merge(into *node, c chunk) {
 	}
 }
 
-// parseChunk parses one piece. If the piece is invalid, it notes the fault and returns nil.
+// parseChunk parses one piece. If the piece is invalid, it reports the fault and returns nil.
 func (s *source) parseChunk(c chunk) *node {
 	if n, ok := s.parseSimple(c); ok {
 		return n
@@ -123,7 +123,7 @@ func (s *source) parseChunk(c chunk) *node {
 
 // parseYAML parses one piece by the rules of YAML.
 func (s *source) parseYAML(c chunk) (n *node) {
-	defer func() { // a foreign parser may panic on text of unknown origin
+	defer func() { // the parser may panic on text of unknown origin
 		if p := recover(); p != nil {
 			s.fail(c.line, 1, "", "this part of the file is not valid YAML", "")
 			n = nil
@@ -156,8 +156,8 @@ func (s *source) parseYAML(c chunk) (n *node) {
 	return n
 }
 
-// joinPlain mends what the lexer cuts: in a list inside braces, {at: [06:00, 18:00]}, it takes
-// the colon of 06:00 for the one behind a key, though no blank follows.
+// joinPlain joins tokens that the lexer has cut wrongly. In a list inside of braces, such as {at: [06:00,
+// 18:00]}, the lexer takes the colon of 06:00 for the colon after a key, although no blank follows.
 func joinPlain(tokens token.Tokens) token.Tokens {
 	kept := make(token.Tokens, 0, len(tokens))
 	var open []token.Type
@@ -202,7 +202,7 @@ func touches(a, b *token.Token) bool {
 		a.Position.Column+utf8.RuneCountInString(a.Value) == b.Position.Column
 }
 
-// checkChunk refuses a piece whose tokens alone would cost too much.
+// checkChunk refuses a piece whose tokens alone would need too much memory.
 func (s *source) checkChunk(c chunk) bool {
 	if len(c.text) > chunkBytesMax {
 		s.fail(c.line, 1, "", fmt.Sprintf("this part of the file is larger than %s in one piece", sizeText(chunkBytesMax)),
@@ -227,7 +227,7 @@ func (s *source) checkChunk(c chunk) bool {
 	return true
 }
 
-// failYAML says in plain words what the parser did not like.
+// failYAML reports an error of the parser in plain words.
 func (s *source) failYAML(err error, first int) {
 	var e yaml.Error
 	if !errors.As(err, &e) || e.GetToken() == nil {
@@ -240,7 +240,7 @@ func (s *source) failYAML(err error, first int) {
 	s.fail(line, col, "", message, hint)
 }
 
-// yamlWords translates the parser's messages. Other messages stay as they are.
+// yamlWords translates messages of the parser. It returns other messages unchanged.
 func yamlWords(m string) (message, hint string) {
 	table := []struct{ has, message, hint string }{
 		{"tab character", "a tab is used for indentation", "indent with spaces"},
@@ -271,8 +271,8 @@ func yamlWords(m string) (message, hint string) {
 	return "not valid YAML: " + m, ""
 }
 
-// checkTokens refuses, before anything recursive runs, what the file may not contain:
-// tags, merge keys, deep nesting, too many keys.
+// checkTokens refuses what a file must not contain: tags, merge keys, deep nesting, too many keys. It does so
+// before any recursive code runs.
 func (s *source) checkTokens(tokens token.Tokens, first int) bool {
 	v := converter{base: first - 1, s: s}
 	var flow, keys int
@@ -330,7 +330,7 @@ func refusedToken(t *token.Token) (message, hint string) {
 	return "", ""
 }
 
-// converter turns the parser's nodes into ours. base is the line before the chunk.
+// converter converts the parser's nodes to nodes of this package. base is the line before the chunk.
 type converter struct {
 	base int
 	s    *source

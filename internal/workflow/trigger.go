@@ -11,7 +11,7 @@ import (
 const (
 	triggersMax       = 1000
 	calendarBytesMax  = 256 << 10 // one calendar file
-	calendarsBytesMax = 4 << 20   // all calendars of a workflow, counted in each trigger that names them
+	calendarsBytesMax = 4 << 20   // all calendars of a workflow; a calendar counts once for each trigger that names it
 )
 
 // The defaults of a trigger.
@@ -22,7 +22,7 @@ const (
 	MaxPerHourDefault   = 60
 )
 
-// Kinds of triggers: the keys that they are declared with, and start for `at: start`.
+// Kinds of triggers. A kind has the name of the key that declares it; start is declared by `at: start`.
 const (
 	KindCron     = "cron"
 	KindEvery    = "every"
@@ -43,14 +43,14 @@ const (
 	KindObject   = "object"
 )
 
-// Trigger is one checked entry of triggers, with its defaults filled in. A store keeps its JSON, which is all
-// that is needed to evaluate the trigger, without the file or the version.
+// Trigger is one checked entry of triggers, with its defaults filled in. The store keeps its JSON. The JSON
+// alone is enough to evaluate the trigger, without the file or the version.
 type Trigger struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 
 	Cron   string   `json:"cron,omitempty"`
-	Seed   string   `json:"seed,omitempty"` // for cron: the text from which H is hashed
+	Seed   string   `json:"seed,omitempty"` // for cron: the text that H is computed from
 	Every  Duration `json:"every,omitempty"`
 	Count  int64    `json:"count,omitempty"`  // for every: the largest number of fires; 0: no limit
 	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; for other kinds times of day, such as 06:00
@@ -58,19 +58,19 @@ type Trigger struct {
 	Months []int    `json:"months,omitempty"` // for annually: 1 to 12
 
 	Timezone string `json:"timezone"`
-	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" where it does not apply
+	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" if it does not apply
 	Repeat   string `json:"repeat,omitempty"` // once | second | both
 	// Start and End are dates of Timezone or instants in UTC; see Span. A date includes the whole day. "": no
 	// bound.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
-	// Include and Exclude are dates, weekdays and names of calendar files; Calendars holds the content of those
+	// Include and Exclude are dates, weekdays and names of calendar files. Calendars has the content of those
 	// files.
 	Include   []string          `json:"include,omitempty"`
 	Exclude   []string          `json:"exclude,omitempty"`
 	Calendars map[string]string `json:"calendars,omitempty"`
 
-	Paused         bool     `json:"paused,omitempty"`          // the trigger begins paused
+	Paused         bool     `json:"paused,omitempty"`          // the trigger is paused when it is declared
 	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow | wait
 	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
 	QueueMax       int32    `json:"queue_max,omitempty"`       // for overlap queue
@@ -79,7 +79,7 @@ type Trigger struct {
 	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: no limit
 	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
 
-	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by name; its texts may hold ${{ }}
+	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by parameter; its texts may contain ${{ }}
 	Priority string          `json:"priority,omitempty"` // "": the workflow's
 	Queue    string          `json:"queue,omitempty"`    // "": the workflow's
 
@@ -93,59 +93,60 @@ type Trigger struct {
 	Object  *Objects   `json:"object,omitempty"`
 	Outside *Outside   `json:"outside,omitempty"`
 
-	// Intake belongs to the kinds that a source of events with a cursor feeds.
+	// Intake is set for the kinds that read from a source of events with a cursor.
 	Intake *Intake      `json:"intake,omitempty"`
 	Event  *EventSource `json:"event,omitempty"`
 }
 
 // Webhook is a signed call from outside.
 type Webhook struct {
-	// Secret is the name of the secret that signs the calls. "": a secret that Skein makes for this trigger.
+	// Secret is the name of the secret that signs the calls. "": Skein makes a secret for this trigger.
 	Secret string `json:"secret"`
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every call
-	// Unsigned are the headers and queries that event has although no signature covers them: headers.NAME,
-	// query.NAME.
+	// Unsigned are the headers and query parameters that event has although no signature covers them:
+	// headers.NAME, query.NAME.
 	Unsigned []string `json:"unsigned,omitempty"`
 }
 
-// FileWatch is a file that arrives in a folder and no longer grows.
+// FileWatch describes a file that arrives in a folder and stops growing.
 type FileWatch struct {
 	Path    string   `json:"path"`    // folder; absolute once SetOrigin has been called
 	Pattern string   `json:"pattern"` // glob of a file's name
-	Settle  Duration `json:"settle"`  // the time for which its size must not change
+	Settle  Duration `json:"settle"`  // the time for which the file's size must not change
 }
 
-// RunOf is runs of other workflows that ended.
+// RunOf describes runs of other workflows that have ended.
 type RunOf struct {
 	Workflows []string `json:"workflows"`        // namespace/name, sorted
 	Require   string   `json:"require"`          // hour | day | week | month (of the time zone) or a duration in which the runs must have ended; "": any
-	All       bool     `json:"all,omitempty"`    // each of Workflows must end, not only one
+	All       bool     `json:"all,omitempty"`    // every one of Workflows must end, and not only one of them
 	Within    string   `json:"within,omitempty"` // hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "": any
 }
 
-// Again is the end of the last run of the trigger's own workflow.
+// Again describes the end of the last run of the trigger's own workflow.
 type Again struct {
 	Workflow   string `json:"workflow"` // namespace/name
 	MaxPerHour int32  `json:"max_per_hour"`
 }
 
-// Absent names the expected event: RunOf or File.
+// Absent names the event that is expected: RunOf or File.
 type Absent struct {
 	RunOf *RunOf     `json:"run_of,omitempty"`
 	File  *FileWatch `json:"file,omitempty"`
-	// By has one of three forms. A time of day such as 06:00, in Timezone: the trigger fires each day if nothing
-	// came since that time on the day before. An instant in UTC: it fires if nothing came until then. A duration:
-	// it fires if nothing came for that time, counted from the last event or fire.
+	// By has one of three forms. It can be a time of day such as 06:00, in Timezone: the trigger fires on
+	// each day if nothing came since that time of the day before. It can be an instant in UTC: the trigger
+	// fires if nothing came until then. It can be a duration: the trigger fires if nothing came for that time
+	// since the last event or fire.
 	By string `json:"by"`
 }
 
-// Sensor reports whether the trigger waits for an event, including the start of a scheduler. Its fires do not
-// follow from the clock alone.
+// Sensor reports whether the trigger waits for an event. The start of a scheduler is such an event, too. The
+// fires of a sensor cannot be computed from the clock alone.
 func (t *Trigger) Sensor() bool {
 	return slices.Contains([]string{KindStart, KindWebhook, KindFile, KindRunOf, KindAgain, KindAbsent}, t.Kind) || t.Intake != nil
 }
 
-// Source reports whether the trigger reads its events from another system, and keeps a position there.
+// Source reports whether the trigger reads its events from another system, and stores a position there.
 func (t *Trigger) Source() bool {
 	return t.Poll != nil || t.Query != nil || t.Object != nil || t.Outside != nil
 }
@@ -163,18 +164,19 @@ func (t *Trigger) On() []string {
 	return nil
 }
 
-// Encode returns the canonical JSON. Equal declarations give equal bytes, independent of their position and
-// of the rest of the file.
+// Encode returns the canonical JSON. Equal declarations give equal bytes, wherever they are in a file and
+// whatever else is in it.
 func (t *Trigger) Encode() []byte {
 	out, err := marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("workflow: a trigger is not JSON: %v", err)) // this cannot happen, because a trigger consists of texts and JSON
+		// this cannot happen, because a trigger consists of texts and JSON
+		panic(fmt.Sprintf("workflow: a trigger is not JSON: %v", err))
 	}
 	return out
 }
 
-// DecodeTrigger reads the form that Encode writes. It trusts declarations that [Parse] accepted, and checks
-// only their shape.
+// DecodeTrigger reads the form that Encode writes. It relies on the checks of [Parse], and checks only the
+// shape.
 func DecodeTrigger(spec []byte) (*Trigger, error) {
 	t := &Trigger{}
 	if err := json.Unmarshal(spec, t); err != nil {
@@ -184,8 +186,8 @@ func DecodeTrigger(spec []byte) (*Trigger, error) {
 	return t, nil
 }
 
-// SetOrigin sets the folder from which the workflow was applied, "" over the API. It makes the relative
-// folders that its triggers watch absolute.
+// SetOrigin sets the folder from which the workflow was applied; "" for a workflow that came over the API. It
+// makes relative folders that the triggers watch absolute.
 func (w *Workflow) SetOrigin(dir string) error {
 	w.Origin = dir
 	for i := range w.Triggers {

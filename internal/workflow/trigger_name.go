@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nameBytesMax is what the pattern of a trigger's name allows.
+// nameBytesMax is the length that the pattern of a trigger's name allows.
 const nameBytesMax = 100
 
 // cronSigns are the replacements of the signs of a cron expression in a name, so that different expressions
@@ -18,8 +18,8 @@ var cronSigns = strings.NewReplacer(" ", "-", "*", "x", "?", "x", "/", "_", ",",
 // fileSigns are the replacements of the signs of a path and a glob in a name.
 var fileSigns = strings.NewReplacer("*", "x", "/", ".")
 
-// defaultName is made of the kind and the expression, in the characters that a name may have:
-// cron-15-2-x-x-x, every-3h, weekly-mon-fri-06.00, run_of-shop.orders.
+// defaultName returns a name made of the kind and the expression. It has only characters that a name may
+// have: cron-15-2-x-x-x, every-3h, weekly-mon-fri-06.00, run_of-shop.orders.
 func (t *Trigger) defaultName() string {
 	words := []string{t.Kind}
 	add := func(text string) { words = append(words, text) }

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/broker"
 )
 
-// Kinds of triggers whose source is a process of its own.
+// Kinds of triggers whose source is a separate process.
 const (
 	KindKafka  = "kafka"
 	KindSource = "source" // a source of an extension
@@ -21,7 +21,7 @@ type Outside struct {
 	With json.RawMessage `json:"with"`
 }
 
-// outsideKeys are the triggers whose source is a process.
+// outsideKeys returns the keys of triggers whose source is a process.
 func outsideKeys() []key {
 	return []key{
 		{name: KindKafka, doc: "Records of a topic of Kafka.", shape: fedObject("a mapping such as {connection: k1, topic: orders}", "event.topic, event.partition, event.offset, event.timestamp, event.key, event.headers and event.value",
@@ -54,7 +54,7 @@ func (r *triggerReader) outsideOf(v *node, at string) {
 		with = all
 	}
 	raw, err := marshal(with)
-	if err != nil { // this cannot happen, because it consists of JSON
+	if err != nil { // this cannot happen, because the value consists of JSON
 		r.failNode(v, at, "the input cannot be written: "+err.Error(), "")
 		return
 	}
@@ -75,14 +75,14 @@ func (o *Outside) describe() string {
 	return "an event of the source " + o.Source
 }
 
-// topic is the topic of Kafka.
+// topic returns the topic of Kafka.
 func (o *Outside) topic() string {
 	var k broker.KafkaInput
-	_ = json.Unmarshal(o.With, &k) // it was written by outsideOf
+	_ = json.Unmarshal(o.With, &k) // outsideOf has written this, so it can be decoded
 	return k.Topic
 }
 
-// Place names what is read, for people.
+// Place names for people what the source reads.
 func (o *Outside) Place() string {
 	if o.Source == KindKafka {
 		return o.Connection + " " + o.topic()
@@ -99,8 +99,8 @@ func (o *Outside) nameWords(add func(string)) {
 	add(o.Source)
 }
 
-// Read returns the part that determines what the source reads. If an edit changes it, the stored cursor has
-// no meaning any more.
+// Read returns the part that determines what the source reads. If an edit changes it, the stored cursor no
+// longer has a meaning.
 func (o *Outside) Read() *Outside {
 	is := *o
 	if o.Source == KindKafka {

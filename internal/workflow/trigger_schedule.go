@@ -13,12 +13,12 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// Schedule returns the instants of the trigger, limited to its span and its calendar. It is nil for triggers
-// whose fires do not follow from the clock (see [Trigger.Sensor]), and for absent without a time of day or an
-// instant. A call costs some ten microseconds, and more with calendars. A frequent caller keeps the result.
+// Schedule returns the instants of the trigger, limited to its span and its calendar. It returns nil for
+// sensors (see [Trigger.Sensor]), except for absent with a time of day or an instant. A call takes some ten
+// microseconds, and longer with calendars, so a frequent caller should keep the result.
 func (t *Trigger) Schedule() (*cron.Schedule, error) { return t.ScheduleWith(cron.LoadZone) }
 
-// ScheduleWith is Schedule with zones that the caller has loaded, because loading one costs more than
+// ScheduleWith is like Schedule, with zones that the caller loads, because loading a zone costs more than
 // everything else.
 func (t *Trigger) ScheduleWith(load func(name string) (*time.Location, error)) (*cron.Schedule, error) {
 	if t.Sensor() && t.Kind != KindAbsent {
@@ -150,7 +150,7 @@ func (t *Trigger) spanIn(loc *time.Location) (from, until time.Time, err error) 
 	return from, until, nil
 }
 
-// parseBound reads a date or an instant. As an end, a date means its last moment.
+// parseBound reads a date or an instant. If end is set, a date means its last moment.
 func parseBound(text string, loc *time.Location, end bool) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
 	if outOfRange(err) {
@@ -175,8 +175,8 @@ var localForms = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02
 
 var errNotInstant = errors.New("is not an instant such as 2027-01-01T06:00:00Z, or 2027-01-01T06:00 in the trigger's time zone")
 
-// parseInstant reads an instant, with an offset or in the zone. If a wall time comes twice, it means the
-// first one. If a wall time never comes, it is an error.
+// parseInstant reads an instant that has an offset or is in the zone. If the clocks show a wall time twice,
+// it returns the first instant. If they never show it, it returns an error.
 func parseInstant(text string, loc *time.Location) (time.Time, error) {
 	fault := errNotInstant
 	for _, form := range append([]string{time.RFC3339, "2006-01-02 15:04:05Z07:00"}, localForms...) {
@@ -222,7 +222,7 @@ func inYears(at time.Time) error {
 }
 
 // onWall returns the first instant at which the clocks of a zone show the date and time of t. If they never
-// do, it returns the first instant after that, and false.
+// show it, it returns the first instant after the gap, and false.
 func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
 	y, mo, d := t.Date()
 	h, mi, s := t.Clock()
@@ -249,19 +249,19 @@ func onWall(t time.Time, loc *time.Location) (time.Time, bool) {
 	return at, true
 }
 
-// wallOf returns the wall time of t in its zone, as if that were UTC.
+// wallOf returns the wall time of t in its zone, as if it were a time in UTC.
 func wallOf(t time.Time) time.Time {
 	_, off := t.Zone()
 	return t.UTC().Add(time.Duration(off) * time.Second)
 }
 
-// anyOf is the days of several calendars, with their words.
+// anyOf is the union of the days of several calendars, with the words for it.
 type anyOf struct {
 	all   []cron.Calendar
 	items []string
 }
 
-// spokenMax bounds the items of a list that a description names.
+// spokenMax bounds how many items of a list a description names.
 const spokenMax = 5
 
 // String returns the list as the file writes it: "days of holidays.ics, sat".
@@ -314,7 +314,7 @@ func (t *Trigger) days(items []string) (cron.Calendar, error) {
 	return all, nil
 }
 
-// calendarFile matches a name with an extension. Dates and weekdays have none.
+// calendarFile matches a name with an extension. Dates and weekdays have no extension.
 var calendarFile = regexp.MustCompile(`\.[A-Za-z][A-Za-z0-9]*$`)
 
 func isCalendarFile(item string) bool { return calendarFile.MatchString(item) }
@@ -326,7 +326,7 @@ func parseCalendar(name string, data []byte) (cron.Calendar, error) {
 	return cron.ParseHolidayList(data)
 }
 
-// After is By as a duration. It is 0 for a time of day or an instant.
+// After returns By as a duration. It returns 0 for a time of day or an instant.
 func (a *Absent) After() time.Duration {
 	d, err := ParseDuration(a.By)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Times between two looks of a source, if the trigger names none.
+// The pauses between two looks of a source, if the trigger does not name one.
 const (
 	PollEveryDefault   = Duration(60e9)
 	QueryEveryDefault  = Duration(10e9)
@@ -25,24 +25,25 @@ const (
 	QuerySettleDefault = Duration(10e9)
 )
 
-// Poll reads a document over HTTP again and again. Its items are events.
+// Poll reads a document over HTTP repeatedly. Its items are events.
 type Poll struct {
 	// Connection names the connection that has the address of the server; URL is then a path. "": none.
 	Connection string   `json:"connection,omitempty"`
 	URL        string   `json:"url"`
 	Every      Duration `json:"every"`
-	Items      string   `json:"items,omitempty"` // CEL over answer that gives the list; "": answer is the list
+	Items      string   `json:"items,omitempty"` // CEL over answer that returns the list; "": answer itself is the list
 	ID         string   `json:"id,omitempty"`    // CEL over item; "": the whole item identifies it
-	Newer      string   `json:"newer,omitempty"` // CEL over item: its position, which grows; "": none
+	// CEL over item that returns its position, which grows; "": items have no position
+	Newer string `json:"newer,omitempty"`
 }
 
-// Query reads rows of a database. Each row is an event.
+// Query reads rows of a database. Each row is one event.
 type Query struct {
 	Connection string   `json:"connection"`
 	Query      string   `json:"query"`  // with :cursor
-	Cursor     string   `json:"cursor"` // the column that is the next :cursor
+	Cursor     string   `json:"cursor"` // the column whose last value is the next :cursor
 	Every      Duration `json:"every"`
-	Listen     string   `json:"listen,omitempty"` // the channel of NOTIFY that wakes the source
+	Listen     string   `json:"listen,omitempty"` // the channel of NOTIFY that wakes the source; "": none
 	Settle     Duration `json:"settle"`           // the longest time to wait for transactions that began earlier
 }
 
@@ -53,10 +54,10 @@ type Objects struct {
 	Prefix  string   `json:"prefix,omitempty"`
 	Pattern string   `json:"pattern,omitempty"` // glob of the key after the prefix; "": every key
 	Every   Duration `json:"every"`
-	Ordered bool     `json:"ordered,omitempty"` // keys grow, so what sorts before the last key is known
+	Ordered bool     `json:"ordered,omitempty"` // keys grow, so a key that sorts before the last key is already known
 }
 
-// sourceKeys are the sensors that read from another system.
+// sourceKeys returns the keys of sensors that read from another system.
 func sourceKeys() []key {
 	connection := connectionName()
 	every := func(otherwise Duration) key {
@@ -87,7 +88,7 @@ func sourceKeys() []key {
 	}
 }
 
-// fedObject is the mapping of a source, with the keys that all sources have.
+// fedObject is the shape of the mapping of a source, with the keys that all sources have.
 func fedObject(is, over string, keys ...key) *shape {
 	return object(is, append(keys, intakeKeys(over)...)...)
 }
@@ -158,7 +159,7 @@ func (r *triggerReader) sourceExpression(n *node, at string, in scope) string {
 	return text
 }
 
-// cursorWord is :cursor, but no cast such as ::cursor.
+// cursorWord matches :cursor, but not a cast such as ::cursor.
 var cursorWord = regexp.MustCompile(`(^|[^:A-Za-z0-9_]):cursor\b`)
 
 func (r *triggerReader) query(v *node, at string) *Query {
@@ -174,7 +175,7 @@ func (r *triggerReader) query(v *node, at string) *Query {
 	return q
 }
 
-// Statement returns the query with a placeholder instead of each :cursor.
+// Statement returns the query with a placeholder in place of each :cursor.
 func (q *Query) Statement(placeholder string) string {
 	return cursorWord.ReplaceAllString(q.Query, "${1}"+strings.ReplaceAll(placeholder, "$", "$$"))
 }
@@ -232,7 +233,7 @@ func (t *Trigger) describeSource() string {
 	return ""
 }
 
-// Place is where the objects are, for people.
+// Place names for people where the objects are.
 func (o *Objects) Place() string {
 	place, _, _ := strings.Cut(o.URL, "?")
 	if o.Prefix+o.Pattern == "" {
@@ -241,7 +242,7 @@ func (o *Objects) Place() string {
 	return strings.TrimRight(place, "/") + "/" + o.Prefix + o.Pattern
 }
 
-// sourceWords returns the words of the default name of a source.
+// sourceWords adds the words of the default name of a source.
 func (t *Trigger) sourceWords(add func(string)) {
 	switch {
 	case t.Poll != nil:
@@ -263,7 +264,7 @@ func (t *Trigger) sourceWords(add func(string)) {
 // PollReader evaluates the expressions of a Poll. It may be used by one goroutine at a time.
 type PollReader struct {
 	items, id, newer *expression // nil: none
-	path             []string    // of items, if it is a plain path; nil: it is none
+	path             []string    // the path of items, if the expression is only a path; nil: it is not
 }
 
 // Reader compiles the expressions.
@@ -295,8 +296,8 @@ func (p *Poll) Reader() (*PollReader, error) {
 // ErrItems says that an answer has no list where its items should be.
 var ErrItems = errors.New("items gives no list")
 
-// Items returns the items of an answer. An answer that is no list and for which there is no expression is one
-// item.
+// Items returns the items of an answer. If there is no expression and the answer is not a list, the answer is
+// the only item.
 func (r *PollReader) Items(answer json.RawMessage) ([]json.RawMessage, error) {
 	if r.path == nil {
 		return r.computedItems(answer)
@@ -347,7 +348,7 @@ func (r *PollReader) computedItems(answer json.RawMessage) ([]json.RawMessage, e
 	return all, nil
 }
 
-// ID returns what identifies an item. ok is false if no expression says so.
+// ID returns the identity of an item. ok is false if there is no expression for it.
 func (r *PollReader) ID(item json.RawMessage) (id string, ok bool, err error) {
 	if r.id == nil {
 		return "", false, nil
@@ -368,7 +369,7 @@ func (r *PollReader) ID(item json.RawMessage) (id string, ok bool, err error) {
 // Position is the place of an item in the order of newer: a number or a text.
 type Position struct {
 	Number float64 `json:"n,omitempty"`
-	Int    int64   `json:"i,omitempty"` // the exact number, if it is a whole one
+	Int    int64   `json:"i,omitempty"` // the exact number, if it is a whole number
 	Text   string  `json:"t,omitempty"`
 	IsText bool    `json:"s,omitempty"`
 }
@@ -400,7 +401,7 @@ func (p Position) String() string {
 // positionTextMax bounds a position that is a text, in bytes.
 const positionTextMax = 200
 
-// Newer returns the position of an item. ok is false if no expression says so.
+// Newer returns the position of an item. ok is false if there is no expression for it.
 func (r *PollReader) Newer(item json.RawMessage) (p Position, ok bool, err error) {
 	if r.newer == nil {
 		return p, false, nil

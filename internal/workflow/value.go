@@ -15,7 +15,7 @@ import (
 )
 
 // celValue makes a CEL value of JSON. A number is an int if it is written as one, so a float must be written
-// as 3.0. CheckParams and the worker write floats so.
+// as 3.0. CheckParams and the worker write floats in this form.
 func celValue(raw json.RawMessage) celref.Val {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -58,8 +58,8 @@ func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	return m, json.Unmarshal(raw, &m)
 }
 
-// render returns the text of a result: strings as they are, ints without exponent, lists and maps as JSON,
-// null as an empty text.
+// render returns a result as a text: strings as they are, ints without an exponent, lists and maps as JSON,
+// and null as an empty text.
 func render(v celref.Val) (string, error) {
 	var text string
 	switch v := v.(type) {
@@ -93,7 +93,7 @@ func render(v celref.Val) (string, error) {
 	return text, nil
 }
 
-// marshal is json.Marshal without the escapes that are meant for HTML.
+// marshal is json.Marshal without the escapes for HTML.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -104,8 +104,8 @@ func marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// unescaped undoes the escapes for HTML that json.Marshal puts into raw values, so that
-// what was stored is byte for byte what was parsed.
+// unescaped removes the escapes for HTML that json.Marshal adds in raw values. So a stored value is byte for
+// byte the value that was parsed.
 func unescaped(raw json.RawMessage) json.RawMessage {
 	if !bytes.Contains(raw, []byte(`\u`)) {
 		return raw
@@ -142,7 +142,7 @@ func (w *Workflow) unescape() {
 	}
 }
 
-// native converts a CEL value to a value that encoding/json writes, with numbers as json.Number.
+// native converts a CEL value to a value for encoding/json, with numbers as json.Number.
 func native(v celref.Val, depth int) (any, error) {
 	if depth > depthMax {
 		return nil, fmt.Errorf("the result is nested too deep")

@@ -2,7 +2,7 @@ package workflow
 
 import "fmt"
 
-// Kind is what a Value is.
+// Kind is the kind of a Value.
 type Kind uint8
 
 // The kinds of values.
@@ -15,7 +15,7 @@ const (
 // Value is a value of a YAML file that is not a workflow file, with its position.
 type Value struct {
 	Kind   Kind
-	Text   string   // for a scalar: its source text, or the text within its quotes
+	Text   string   // for a scalar: its source text, or the text inside of its quotes
 	Plain  bool     // the scalar has no quotes, so null, true and 5 are not texts
 	Keys   []*Value // the keys of a mapping, parallel to Vals
 	Vals   []*Value // the values of a mapping or a list
@@ -23,7 +23,7 @@ type Value struct {
 	Column int // from 1, in characters
 }
 
-// Document is one YAML document of a file. Value is nil if there are Errors.
+// Document is one YAML document of a file. If there are Errors, Value is nil.
 type Document struct {
 	Line   int
 	Value  *Value
@@ -31,7 +31,7 @@ type Document struct {
 }
 
 // ReadYAML reads a YAML file of any grammar within the bounds of a workflow file: bytes, depth, keys, and the
-// size of expanded aliases. The returned errors are about the file as a whole; a broken document holds its
+// size of expanded aliases. The returned errors are about the file as a whole. An invalid document has its
 // own errors.
 func ReadYAML(src []byte, file string) ([]Document, Errors) {
 	s, ok := newSource(src, file)
@@ -99,7 +99,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// Str returns the text of a scalar, or "" of any other value.
+// Str returns the text of a scalar, or "" for any other value.
 func (v *Value) Str() string {
 	if v == nil || v.Kind != ScalarValue || v.Null() {
 		return ""
@@ -107,8 +107,8 @@ func (v *Value) Str() string {
 	return v.Text
 }
 
-// IsWorkflowFile reports whether a YAML file in a folder is meant as a workflow file: a document has the key
-// name or tasks. A file that is no YAML counts, so that its fault is shown.
+// IsWorkflowFile reports whether a YAML file in a folder is meant to be a workflow file. This is so if one of
+// its documents has the key name or tasks. A file that is not YAML counts, too, so that its fault is shown.
 func IsWorkflowFile(src []byte) bool {
 	docs, faults := ReadYAML(src, "")
 	if len(faults) > 0 {

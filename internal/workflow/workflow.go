@@ -9,9 +9,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Workflow is a checked definition. Its JSON is the canonical form that is stored with a
-// version; [Decode] reads it back. A Workflow is never changed after it was made, so it
-// may be used from several goroutines.
+// Workflow is a checked definition. Its JSON is the canonical form that is stored with a version; [Decode]
+// reads it back. A Workflow is never changed after it was made, so several goroutines may use it.
 type Workflow struct {
 	Namespace   string    `json:"namespace"`
 	Name        string    `json:"name"`
@@ -19,34 +18,35 @@ type Workflow struct {
 	Tags        []KV      `json:"tags,omitempty"` // sorted by key
 	Params      []Param   `json:"params,omitempty"`
 	Env         []KV      `json:"env,omitempty"`
-	Priority    string    `json:"priority,omitempty"`   // a level's name; "" is medium
+	Priority    string    `json:"priority,omitempty"`   // the name of a level; "" is medium
 	OnFailure   string    `json:"on_failure,omitempty"` // "" is continue
 	Timeout     Duration  `json:"timeout,omitempty"`    // bound of the time of the run; 0: none
 	Files       []string  `json:"files,omitempty"`      // globs
 	Defaults    Defaults  `json:"defaults,omitzero"`
 	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // the largest number of active runs; 0: any number
-	Retention   Retention `json:"retention,omitzero"`            // retention of finished runs
-	Queue       string    `json:"queue,omitempty"`               // named queue of the runs
+	Retention   Retention `json:"retention,omitzero"`            // when finished runs are deleted
+	Queue       string    `json:"queue,omitempty"`               // the named queue of the runs
 	Locks       []string  `json:"locks,omitempty"`               // names, which may contain ${{ }}
 	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
 	Triggers    []Trigger `json:"triggers,omitempty"`
 	Alerts      []Alert   `json:"alerts,omitempty"`
-	// Offers are the other namespaces whose workflows may call this one and wait for its runs; "*": all. nil: the
-	// rights of the authors of those workflows decide.
+	// Offers are the other namespaces whose workflows may call this one and wait for its runs; "*": all. nil:
+	// the rights of the authors of those workflows decide.
 	Offers []string `json:"offers,omitzero"`
 	Tasks  []Task   `json:"tasks"` // in the order of the file
 	// Origin is the absolute path of the workflow file's folder on the machine that applied it; "": the workflow
 	// came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves it empty.
 	Origin string `json:"origin,omitempty"`
-	// Git says from which commit the workflow comes; nil: from no git source. Parse leaves it nil.
+	// Git says from which commit the workflow comes; nil: it does not come from a git source. Parse leaves it
+	// nil.
 	Git *Git `json:"git,omitempty"`
-	// Classes are the resource classes that the workflow names and that are not built in, with their values at
-	// the time of reading. Without Options.Classes they have no values, and the definition must not be stored.
+	// Classes are the resource classes that the workflow names, except built-in ones, with their values when
+	// the file was read. Without Options.Classes they have no values, and the definition must not be stored.
 	Classes []Class `json:"classes,omitempty"`
-	// Emitted: a task of another workflow has made it. Versions that no run has need not be kept.
+	// Emitted says that a task of another workflow has made this one. Versions without runs need not be kept.
 	Emitted bool `json:"emitted,omitempty"`
 
-	exprs *derived // computed from the fields above on first use
+	exprs *derived // computed from the fields above at the first use
 }
 
 // Git is the place of a workflow file in a git repository.
@@ -56,14 +56,14 @@ type Git struct {
 	File   string `json:"file"`   // the path of the file in the folder of the source
 }
 
-// Retention says which finished runs are deleted: runs older than Age, and all except the newest Runs. 0
+// Retention says which finished runs are deleted: those older than Age, and all except the newest Runs. 0
 // means the cluster's default.
 type Retention struct {
 	Age  Duration `json:"age,omitempty"`
 	Runs int64    `json:"runs,omitempty"`
 }
 
-// Defaults holds the values of keys that tasks leave out.
+// Defaults holds the values of keys that a task leaves out.
 type Defaults struct {
 	Retry     *Retry    `json:"retry,omitempty"`
 	Timeout   *Duration `json:"timeout,omitempty"`
@@ -76,7 +76,7 @@ type Defaults struct {
 	Access    *Access   `json:"access,omitempty"`
 }
 
-// Task is one task as written in the file. Keys that it leaves out have the values in Defaults.
+// Task is one task as it is written in the file. Keys that it leaves out have the values of Defaults.
 type Task struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description,omitempty"`
@@ -92,48 +92,49 @@ type Task struct {
 	Made        *Made     `json:"made,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
-	Kind        string    `json:"kind,omitempty"`     // a kind that workers have; the task then has no Run
-	House       bool      `json:"house,omitempty"`    // Kind is a kind of this program
-	With        []Given   `json:"with,omitempty"`     // input of Kind
-	Patience    Duration  `json:"patience,omitempty"` // for a Kind that runs as a process; 0: the default
-	Dir         string    `json:"dir,omitempty"`
-	Env         []KV      `json:"env,omitempty"`
-	Outputs     []Output  `json:"outputs,omitempty"`
-	Artifacts   []string  `json:"artifacts,omitempty"` // names and globs of files that are kept
-	Inputs      []Input   `json:"inputs,omitempty"`    // files that it gets from other tasks
-	Retry       *Retry    `json:"retry,omitempty"`
-	Timeout     *Duration `json:"timeout,omitempty"` // the timeout of one attempt; an explicit 0 removes the default
-	KillGrace   *Duration `json:"kill_grace,omitempty"`
-	OnTimeout   string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
-	OnLost      string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
-	StartBy     *Duration `json:"start_deadline,omitempty"` // the longest time from ready to the assignment; an explicit 0 removes the default
-	Priority    string    `json:"priority,omitempty"`
-	Group       string    `json:"group,omitempty"`  // the group of the worker
-	Labels      []KV      `json:"labels,omitempty"` // the labels that the worker must have
-	Node        string    `json:"node,omitempty"`   // the name of the worker
-	Queue       string    `json:"queue,omitempty"`  // named queue that limits the number of such attempts
+	Kind        string    `json:"kind,omitempty"`  // the kind of the task; the task then has no Run
+	House       bool      `json:"house,omitempty"` // whether Kind is a kind of this program
+	With        []Given   `json:"with,omitempty"`  // input of Kind
+	// for a kind that runs as a process: how long it is started again; 0: the default
+	Patience  Duration  `json:"patience,omitempty"`
+	Dir       string    `json:"dir,omitempty"`
+	Env       []KV      `json:"env,omitempty"`
+	Outputs   []Output  `json:"outputs,omitempty"`
+	Artifacts []string  `json:"artifacts,omitempty"` // names and globs of the files that are stored as artifacts
+	Inputs    []Input   `json:"inputs,omitempty"`    // files that the task gets from other tasks
+	Retry     *Retry    `json:"retry,omitempty"`
+	Timeout   *Duration `json:"timeout,omitempty"` // the timeout of one attempt; an explicit 0 removes the default
+	KillGrace *Duration `json:"kill_grace,omitempty"`
+	OnTimeout string    `json:"on_timeout,omitempty"`     // fail | warn; "" is fail
+	OnLost    string    `json:"on_lost,omitempty"`        // resubmit | fail | ask; "" is resubmit
+	StartBy   *Duration `json:"start_deadline,omitempty"` // the longest time from ready to the assignment; an explicit 0 removes the default
+	Priority  string    `json:"priority,omitempty"`
+	Group     string    `json:"group,omitempty"`  // the group of the worker
+	Labels    []KV      `json:"labels,omitempty"` // the labels that the worker must have
+	Node      string    `json:"node,omitempty"`   // the name of the worker
+	Queue     string    `json:"queue,omitempty"`  // named queue that limits the number of such attempts
 	// Resources are the resources that the task takes of its worker in addition to a slot. nil means the
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
-	Release   *Release  `json:"release,omitempty"` // of work outside of its process; nil: there is none
+	Release   *Release  `json:"release,omitempty"` // the command that ends work outside of its process; nil: there is none
 }
 
-// Run is the program of a task: exactly one of Shell, Argv, Code, File and Builtin is set, unless no worker
-// runs the task, or it is a request or has a kind.
+// Run is the program of a task. Exactly one of Shell, Argv, Code, File and Builtin is set. If no worker runs
+// the task, or if it is a request or has a kind, none is set.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // text for sh -c
-	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, no shell
+	Argv  []string `json:"argv,omitempty"`  // a program and its arguments, without a shell
 	Lang  string   `json:"lang,omitempty"`  // the language of Code: python | node | bash | sh
 	Code  string   `json:"code,omitempty"`  // inline source
 	File  string   `json:"file,omitempty"`  // a script in the folder of the workflow file
 	Args  []string `json:"args,omitempty"`  // of File
-	// Builtin is executed by the node itself, without a process. Only workflows of the program have it, and no
-	// file.
+	// Builtin is executed by the node itself, without a process. Only the program's own workflows have it; no
+	// file can.
 	Builtin string `json:"builtin,omitempty"`
 }
 
-// KV is one variable of an environment; Value may hold ${{ }}.
+// KV is one variable of an environment. Value may contain ${{ }}.
 type KV struct {
 	Name  string `json:"k"`
 	Value string `json:"v"`
@@ -156,14 +157,14 @@ const (
 type Param struct {
 	Name        string            `json:"name"`
 	Type        Type              `json:"type"`
-	Format      string            `json:"format,omitempty"` // the form of a string: date | date-time | duration
+	Format      string            `json:"format,omitempty"` // the format of a string: date | date-time | duration
 	Description string            `json:"description,omitempty"`
 	Optional    bool              `json:"optional,omitempty"` // the parameter has no default and may be left out; then it is null
-	Default     json.RawMessage   `json:"default,omitempty"`  // a JSON string with ${{ }} is evaluated at the start
+	Default     json.RawMessage   `json:"default,omitempty"`  // the value; expressions in a text are evaluated at the start
 	Enum        []json.RawMessage `json:"enum,omitempty"`
 }
 
-// Required reports whether a start must give the parameter.
+// Required reports whether every start must give the parameter.
 func (p *Param) Required() bool { return !p.Optional && p.Default == nil }
 
 // Output is one declared output of a task.
@@ -191,7 +192,7 @@ func (w *Workflow) Level() dag.Priority {
 	return p
 }
 
-// Decode reads the canonical JSON. It trusts definitions that [Parse] accepted, and checks only their shape.
+// Decode reads the canonical JSON. It relies on the checks of [Parse], and checks only the shape.
 func Decode(def []byte) (*Workflow, error) {
 	w := &Workflow{exprs: &derived{}}
 	if err := json.Unmarshal(def, w); err != nil {
@@ -201,9 +202,9 @@ func Decode(def []byte) (*Workflow, error) {
 	return w, nil
 }
 
-// Find returns the position of a task by its name.
+// Find returns the index of a task by its name.
 func (w *Workflow) Find(name string) (int, bool) {
-	if w.exprs == nil { // made by a program, not by Parse or Decode
+	if w.exprs == nil { // the Workflow was made by a program, not by Parse or Decode
 		i := slices.IndexFunc(w.Tasks, func(t Task) bool { return t.Name == name })
 		return i, i >= 0
 	}
@@ -217,7 +218,7 @@ func (w *Workflow) Find(name string) (int, bool) {
 	return i, ok
 }
 
-// Policy is how task i is run, with the defaults filled in.
+// Policy returns the policy of task i, with the defaults filled in.
 func (w *Workflow) Policy(i int) dag.Policy {
 	t, d := &w.Tasks[i], &w.Defaults
 	if t.Logical() {
@@ -257,7 +258,9 @@ func (w *Workflow) Policy(i int) dag.Policy {
 	p.Queue = t.Queue
 	t.releasePolicy(&p)
 	if t.Kind != "" && !t.exits() {
-		p.Retry.OnExit = nil // a task function ends without an exit code: the default is meant for processes
+		// a task function ends without an exit code, so this default, which is meant for processes, does not
+		// apply
+		p.Retry.OnExit = nil
 	}
 	return p
 }

@@ -20,7 +20,7 @@ const (
 // Link describes how packets are carried over a link. The zero value carries every packet without delay.
 type Link struct {
 	Cut   bool          // nothing arrives
-	Loss  float64       // share of the packets that do not arrive, from 0 to 1
+	Loss  float64       // fraction of the packets that do not arrive, from 0 to 1
 	Delay time.Duration // time that a packet takes
 }
 
@@ -30,7 +30,7 @@ type way struct {
 	carried, lost atomic.Int64
 	waiting       chan delayed
 
-	mu   sync.Mutex // protects following fields; take holds it, so that packets keep their order
+	mu   sync.Mutex // protects the following fields; take holds it, so that packets keep their order
 	link Link
 	late int // packets that wait
 }
@@ -53,7 +53,7 @@ func (w *way) set(l Link) {
 	w.link = l
 }
 
-// take loses a packet, passes it on, or keeps it until its time.
+// take loses a packet, passes it on at once, or keeps it until its time.
 func (w *way) take(packet []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,5 +87,5 @@ func (w *way) pass(packet []byte) {
 	w.carried.Add(1)
 }
 
-// close ends deliver. The caller has ended all calls of take.
+// close ends deliver. All calls of take must have returned.
 func (w *way) close() { close(w.waiting) }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serial tells the namespaces of this process apart.
+// serial makes the names of the namespaces of this process different.
 var serial atomic.Int64
 
 // device is the name of the network device of each machine.
@@ -62,10 +62,11 @@ func (m *Machine) connect() error {
 	return nil
 }
 
-// openTun makes a TUN device in the namespace of the calling thread. It is gone when the file is closed.
+// openTun makes a TUN device in the namespace of the calling thread. The device exists until the file is
+// closed.
 func openTun(name string) (*os.File, error) {
 	const path = "/dev/net/tun"
-	// A file that does not block uses the runtime's poller, so Close ends a Read.
+	// With O_NONBLOCK, the file uses the runtime's poller, so that Close ends a Read.
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -103,7 +104,7 @@ func (m *Machine) Do(do func() error) error {
 	return err
 }
 
-// Dial connects to an address as a program on the machine does. The address has no name of a host.
+// Dial connects to an address as a program on the machine would. The address must not contain a host name.
 func (m *Machine) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
 	err = m.Do(func() error {
 		c, err = (&net.Dialer{}).DialContext(ctx, network, address)
@@ -112,7 +113,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (c net.Conn
 	return c, err
 }
 
-// Enter makes a command that has not started run on the machine, as the user that starts it.
+// Enter makes a command run on the machine, as the user of this process. The command must not have started.
 func (m *Machine) Enter(cmd *exec.Cmd) {
 	program, err := exec.LookPath("nsenter")
 	if err != nil {

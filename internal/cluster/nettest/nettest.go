@@ -1,17 +1,17 @@
 //go:build linux
 
-// Package nettest gives tests several machines: network namespaces, each with an address of its own. A test
-// cuts, delays and makes lossy the links between them, in each direction by itself.
+// Package nettest gives tests several machines, which are network namespaces, each with its own address. A
+// test can cut the links between them, delay packets, and lose packets, separately for each direction.
 //
 //	lan := nettest.Start(t)
 //	a, b := lan.Add(), lan.Add()
 //	a.Enter(cmd)                                        // cmd will run on machine a
 //	lan.Set(a, b, nettest.Link{Loss: 0.2})              // packets from a to b
 //
-// Each machine has one TUN device. A switch in the test process carries the packets between the devices, so a
-// link needs no part of the kernel that many kernels lack (netem). TCP sees real loss, real delay and real
-// silence: no connection is closed for it. The machines share files, processes and clocks, and they reach
-// nothing but each other.
+// Each machine has one TUN device. A switch in the test process carries the packets between the devices. So a
+// link does not need netem, which many kernels lack. TCP sees real loss, real delay and real silence, because
+// the switch never closes a connection. The machines share files, processes and clocks, and can reach only
+// each other.
 package nettest
 
 import (
@@ -32,11 +32,11 @@ import (
 const (
 	// prefix begins the addresses of all machines. RFC 2544 reserves it for tests of networks.
 	prefix = "198.18.0."
-	// MachinesMax is the most machines that a network can have.
+	// MachinesMax is the largest number of machines of a network.
 	MachinesMax = 40
 	// spaces is the folder in which iproute2 keeps namespaces by name.
 	spaces = "/run/netns"
-	// named begins the names of our namespaces. The process id of the test follows.
+	// named is the beginning of the names of our namespaces. The process id of the test follows.
 	named = "skein-"
 )
 
@@ -72,7 +72,8 @@ func Start(t testing.TB) *Network {
 	return n
 }
 
-// able tries what machines need, and removes the namespaces of tests that were killed.
+// able tests whether this machine can do what machines need, and removes the namespaces of tests that were
+// killed.
 func able() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can")
@@ -93,7 +94,7 @@ func able() error {
 		}
 		_ = ip("netns", "delete", filepath.Base(path))
 	}
-	try := fmt.Sprintf("%s%d-%d", named, os.Getpid(), serial.Add(1)) // parallel tests try at once
+	try := fmt.Sprintf("%s%d-%d", named, os.Getpid(), serial.Add(1)) // tests may run this in parallel
 	if err := ip("netns", "add", try); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func Addresses() (all []net.IP) {
 
 func address(i int) string { return prefix + strconv.Itoa(i+1) }
 
-// Add makes one more machine. Its links carry everything at once.
+// Add makes one more machine. Its links carry every packet without delay.
 func (n *Network) Add(t testing.TB) *Machine {
 	t.Helper()
 	n.mu.Lock()
@@ -154,7 +155,7 @@ func (n *Network) carry(from *Machine) {
 	}
 }
 
-// way finds the link of a packet. It is nil if the packet is for no machine.
+// way returns the link of a packet. It returns nil if no machine has the packet's address.
 func (n *Network) way(from *Machine, packet []byte) *way {
 	const version, to, ends = 4, 16, 20
 	if len(packet) < ends || packet[0]>>4 != version {
@@ -216,7 +217,7 @@ func (n *Network) Count() (carried, lost int64) {
 	return carried, lost
 }
 
-// close removes the machines. Processes that still run on them reach nothing.
+// close removes the machines. Processes that still run on them can then reach nothing.
 func (n *Network) close() error {
 	var all []error
 	for _, m := range n.all() {
