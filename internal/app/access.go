@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// someToken refuses to open the node to other machines as long as no caller could sign in.
+// someToken returns an error if other machines could reach the node and no caller could sign in.
 func someToken(ctx context.Context, c *config.Config, st store.Tokens) error {
 	if !c.Exposed() {
 		return nil
@@ -38,7 +38,8 @@ func someToken(ctx context.Context, c *config.Config, st store.Tokens) error {
 		config.ErrNotAllowed, c.Listen)
 }
 
-// secure requires TLS if there is a certificate, and tokens of callers elsewhere, and bounds their cost.
+// secure requires TLS if there is a certificate, and credentials from callers elsewhere. It also bounds what
+// the requests of callers may cost.
 func (n *Node) secure() (err error) {
 	if n.own, err = localtoken.New(n.cfg.Data, n.cfg.Exposed()); err != nil {
 		return err
@@ -46,7 +47,9 @@ func (n *Node) secure() (err error) {
 	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, NodesCertified: n.cfg.NodesCertified, Rates: n.cfg.Rates, PerMinute: engine.NamespacesOf(n.engine.Engine).RequestsPerMinute, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
-	n.http.ReadTimeout = auth.StrangerBodyMax // for requests that net/http answers itself; the gate sets the deadline of all other requests
+	// for requests that net/http answers itself; for all other requests, the check of the credential sets the
+	// deadline
+	n.http.ReadTimeout = auth.StrangerBodyMax
 	n.http.ConnContext, n.http.ConnState = n.conns.Context, n.conns.State
 	if n.http.TLSConfig = n.tls; n.tls != nil {
 		n.upkeep.certificate = n.tls.GetCertificate
@@ -54,9 +57,9 @@ func (n *Node) secure() (err error) {
 	return nil
 }
 
-// announce publishes the node's address for other processes, and its token for those of the same user.
-// Commands find the node of a data folder by that folder, so a command that is a node needs no record of its
-// token.
+// announce publishes the node's address for other processes, and its token for processes of the same user.
+// Commands find the node of a data folder by that folder. So a command that is itself a node needs no record
+// of its token.
 func announce(n *Node) error {
 	level := slog.LevelWarn
 	if n.cfg.LoopbackOpen {
@@ -96,7 +99,7 @@ func (n *Node) route(r *http.Request) auth.Route {
 	row, _ := access.Match(r)
 	out := auth.Route{Verb: row.Verb}
 	switch {
-	case r.ContentLength == 0: // the kind does not matter
+	case r.ContentLength == 0: // the kind of the route does not matter
 	case row.Of == access.OfWorker:
 		out.BodyMax = home.CallBytesMax
 	case row.Of == access.OfNode && strings.HasPrefix(r.URL.Path, home.PeerPrefix):

@@ -30,7 +30,7 @@ func newSender(n *Node, shards int) *notify.Sender {
 	})
 }
 
-// watch calls the address of the watchdog while the scheduler works.
+// watch calls the address of the watchdog regularly while the scheduler works.
 func watch(n *Node) (stop func()) {
 	if n.cfg.Watchdog == "" {
 		return func() {}
@@ -40,8 +40,8 @@ func watch(n *Node) (stop func()) {
 	return n.beside(w.Run)
 }
 
-// sendNotices lets the sender, the watchdog and the monitor work. A command leaves notices to the next
-// server.
+// sendNotices starts the sender, the watchdog and the monitor. A short-lived command does not send notices:
+// the next server sends them.
 func sendNotices(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}

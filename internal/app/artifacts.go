@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/server"
 )
 
-// artifactSource shows the artifacts that this node can read to the server.
+// artifactSource gives the server the artifacts that this node can read.
 type artifactSource struct{ nodes.Source }
 
 var _ server.ArtifactSource = artifactSource{}
@@ -44,7 +44,7 @@ func (s artifactSource) Open(ctx context.Context, ref server.LogRef, name string
 	return r, server.Artifact(info), nil
 }
 
-// readLater says of an error other than fs.ErrNotExist that the store may answer later.
+// readLater marks an error other than fs.ErrNotExist as one of a store that may answer later.
 func readLater(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,7 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// newAuditor makes the keeper of the audit log. A command signs nothing: the next server does.
+// newAuditor makes the keeper of the audit log. For a short-lived command, the keeper signs nothing: the next
+// server does.
 func newAuditor(n *Node, cluster string) (*audit.Keeper, error) {
 	c := audit.Config{Store: n.store, Origin: audit.NewOrigin(cluster), Keep: func() time.Duration { return n.keeping().Audit.Age }, Log: n.log}
 	if !n.cfg.ByHand {
@@ -34,8 +35,8 @@ func newAuditor(n *Node, cluster string) (*audit.Keeper, error) {
 	return k, nil
 }
 
-// keepAudit starts the keeper of the audit log, and lets it record what the authority does. A short-lived
-// command does not call it: the next server takes up the rows that the command wrote.
+// keepAudit starts the keeper of the audit log, and makes it record the actions of the certificate authority.
+// A short-lived command does not call it: the next server processes the rows that the command wrote.
 func keepAudit(n *Node) (stop func()) {
 	if n.cfg.ByHand {
 		return func() {}

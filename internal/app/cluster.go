@@ -30,7 +30,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// membership holds the parts of a node that belong to a cluster.
+// membership holds the parts of a node in a cluster.
 type membership struct {
 	n      *Node
 	shared store.Cluster
@@ -38,15 +38,15 @@ type membership struct {
 	peers  *peer.Client
 	rt     http.RoundTripper
 	home   *home.Home
-	// channel proves to other nodes for which caller this node passes a request on, and checks the same proof
-	// of the other nodes.
+	// channel proves to other nodes for which caller this node passes a request on. It also checks such
+	// proofs of other nodes.
 	channel auth.Channel
 }
 
 var _ members = (*membership)(nil)
 
-// newMembership makes what calls other nodes, then the directory of the members, then the executor, and last
-// what needs all of them.
+// newMembership makes the parts in the order of their needs: the calls to other nodes, then the directory of
+// the members, then the executor, and last the parts that need all of these.
 func newMembership(ctx context.Context, n *Node, shared store.Cluster, self store.Member) (*membership, error) {
 	cfg := n.cfg
 	if cfg.Exposed() && cfg.APIToken == "" {
@@ -78,13 +78,13 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 	return m, nil
 }
 
-// others are the other nodes, as a search for artifacts asks them.
+// others gives a search for artifacts access to the other nodes.
 type others struct {
 	*peer.Caller
 	*cluster.Node
 }
 
-// keyStore is where the nodes have their key, and the clock that they share.
+// keyStore has the key of the nodes, and the clock that they share.
 type keyStore struct {
 	store.Cluster
 	st store.Store
@@ -119,8 +119,8 @@ func (m *membership) submit(ctx context.Context, s dag.ShardID, sub engine.Submi
 	return err
 }
 
-// asking is the way of a sweep to the holders of attempts. It reaches nodes directly, and workers through
-// their homes.
+// asking lets a sweep reach the holders of attempts. It reaches nodes directly, and workers through their
+// homes.
 type asking struct{ m *membership }
 
 // Check implements engine.Helpers.
@@ -136,15 +136,16 @@ func (a asking) Missing(ctx context.Context, h dag.HandlerID, list []engine.Held
 	return a.m.peers.Missing(ctx, h, list)
 }
 
-// ended tells the broker of slots that an attempt of this node has ended, because its slot may be lent.
+// ended informs the slot broker that an attempt of this node has ended, because the attempt's slot may be
+// lent.
 func (m *membership) ended(run dag.RunID, task dag.TaskID, token dag.Token) {
 	m.home.Ended(run, task, token)
 }
 
 func (m *membership) pending(id engine.AttemptID) bool { return m.peers.Pending(id) }
 
-// neighbours holds the functions by which a server reaches other nodes. All of them are nil if there are
-// none.
+// neighbours holds the functions by which a server reaches other nodes. They are nil if there are no other
+// nodes.
 type neighbours struct {
 	remote   func(context.Context, dag.HandlerID) (dag.HandlerID, bool)
 	holder   func(context.Context, server.LogRef) (dag.HandlerID, bool)
@@ -158,9 +159,9 @@ type neighbours struct {
 	sessions *auth.Sessions // nil: this process only reads the database
 	classes  store.Classes
 	secrets  store.Secrets
-	workers  func() []store.Member // the members that a node which is alone knows
+	workers  func() []store.Member // the members that a node without a cluster knows
 	metrics  []metric.Source
-	stuck    func() time.Duration // the time for which the slot broker is stuck
+	stuck    func() time.Duration // how long the slot broker has been stuck
 	audits   store.AuditLog
 	auditor  *audit.Keeper // nil: this process only reads the database
 	keeping  func() time.Duration
@@ -173,18 +174,18 @@ type neighbours struct {
 	connections store.Outside
 	connector   server.Connector // nil: this process only reads the database
 	source      server.SourceState
-	git         func() server.GitSyncer // nil: this process looks at no repositories
+	git         func() server.GitSyncer // nil: this process reads no repositories
 	events      server.EventLog         // nil: this process only reads the database
 }
 
-// town is the cluster as a node's server sees it.
+// town gives a node's server access to the cluster.
 type town struct {
 	store.Cluster
 	clock func(context.Context) (dag.Micros, error)
 	m     *membership // nil: the process only reads the database
 }
 
-// neighboursOf returns the other members of the cluster, for a process that only reads.
+// neighboursOf returns the neighbours of a process that only reads the database of a cluster.
 func neighboursOf(st store.Store, shared logs.Store, d *depot.Depot) neighbours {
 	near := neighbours{logs: shared, artifacts: d.Source(), tokens: st, access: st, classes: st, secrets: st, audits: st, alerts: st, connections: st}
 	if c := store.Can(st).Cluster; c != nil {
@@ -223,8 +224,9 @@ func (t *town) Wake() {
 	}
 }
 
-// gateway answers the requests of other nodes, and passes on requests that another node can answer better.
-// Like the decision about the call, the choice follows the row of the request, never a part of its path.
+// gateway answers the requests of other nodes, and passes on requests that another node must answer. To
+// choose the node, it uses the row of the request in the table of access, and not the text of the path. The
+// decision about access uses the same row.
 func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	n, mux := m.n, access.NewMux()
 	peer.Handle(mux, m.node, &n.engine, m.home.Cancel, joining.ProvenNode)
@@ -237,7 +239,7 @@ func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	}
 	calls := server.Guarded(n.listener.Addr().String(), n.cfg.Exposed(), peer.OnlyJSON(mux))
 	return func(own http.Handler) http.Handler {
-		events := access.NewMux() // calls of events have no body
+		events := access.NewMux() // calls about events have no body
 		events.HandleFunc("GET "+eventsPath, ofThisNode(own))
 		outer := peer.Gateway(own, m.node, m.rt, m.channel.Vouch, n.log)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +258,8 @@ func (m *membership) gateway() (func(own http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// run is a member until stop is called. The node gives its shards back when it begins to stop: see leave.
+// run makes the node a member until stop is called. The node releases its shards before that, when it begins
+// to stop: see leave.
 func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	sent := make(chan struct{})
@@ -289,15 +292,15 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 	}, fail
 }
 
-// remote finds the present node that has the files of the attempts of a handler, and reports whether it is
-// another node of the cluster. That node may have a newer handler by now. 0: no present node has them.
+// remote finds the present node that has the files of a handler's attempts. It returns whether this is
+// another node of the cluster. That node may have a newer handler by now. 0: no present node has the files.
 func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
 	self := m.node.Self().Handler
 	if h == self {
 		return self, false
 	}
 	if o, ok := m.node.Member(h); ok && o.Worker {
-		return 0, false // any node can read from a worker: see giver
+		return 0, false // every node can read the files of a worker: see giver
 	} else if ok {
 		return h, true
 	}
@@ -320,13 +323,13 @@ func (m *membership) alone() bool {
 	return !slices.ContainsFunc(members, func(o store.Member) bool { return !o.Worker && o.Handler != self.Handler && o.Seen > self.Started })
 }
 
-// leave gives the shards back at once. Attempts that still run here report to the next owners of the shards.
+// leave releases the shards at once. Attempts that still run here report to the next owners of the shards.
 func (m *membership) leave() { m.node.Cordon(true) }
 
-// sweeps reports whether this node looks after the recovery sweep.
+// sweeps reports whether this node starts the recovery sweep.
 func (n *Node) sweeps() bool { return n.cfg.Recovery && !n.cfg.ByHand }
 
-// deposed starts a recovery sweep at once when another node was declared dead.
+// deposed starts a recovery sweep at once, because another node was declared dead.
 func (n *Node) deposed(ctx context.Context, dead store.Member) {
 	n.upkeep.deposed.Add(1)
 	if n.sweeps() {

@@ -9,16 +9,16 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// connector uses connections from this node.
+// connector uses connections on this node.
 type connector struct {
 	n        *Node
 	database []egress.Own
 }
 
-// rules returns the rules for calls that this node makes to addresses that users choose.
+// rules returns the rules for requests that this node sends to addresses that users choose.
 func (c connector) rules() egress.Rules { return c.n.egressHere(c.n.egressRules()) }
 
-// transport makes a transport for one call: the next call may have other rules.
+// transport makes a transport for one call, because the rules may be different for the next call.
 func (c connector) transport() (http.RoundTripper, error) {
 	t, err := egress.Transport(c.rules())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// ownDatabase are the addresses of the database.
+// ownDatabase returns the addresses of the database.
 func ownDatabase(c *config.Config) ([]egress.Own, error) {
 	if c.Postgres == "" {
 		return nil, nil
@@ -29,8 +29,8 @@ func ownDatabase(c *config.Config) ([]egress.Own, error) {
 	return all, nil
 }
 
-// egressRules returns the rules for the requests of tasks on every machine, from the nodes that are known
-// now.
+// egressRules returns the rules for the requests of tasks on every machine, computed from the nodes that are
+// known now.
 func (n *Node) egressRules() egress.Rules {
 	rules := egress.Rules{Policies: []string{n.cfg.EgressPolicy()}, Own: slices.Clone(n.connector.database)}
 	add := func(address string) {

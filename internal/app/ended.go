@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/trace"
 )
 
-// follow makes what works on ended runs: the counts, and the export of traces. A command exports nothing: the
-// next server does.
+// follow makes the parts that process ended runs: the counts, and the export of traces. For a short-lived
+// command there is no export: the next server does it.
 func (u *upkeep) follow(n *Node, cluster string) {
 	owner := func() dag.HandlerID { return n.engine.Handler().ID }
 	owns := func(s dag.ShardID) bool { return n.engine.Owns(s) }
@@ -22,14 +22,14 @@ func (u *upkeep) follow(n *Node, cluster string) {
 	}
 }
 
-// ended tells both which runs ended in a transaction.
+// ended passes the runs that ended in a transaction to both parts.
 func (u *upkeep) ended(ends []store.Ended) {
 	u.tally.Ended(ends)
 	u.traces.Ended(ends)
 }
 
-// traceparent returns what makes the trace contexts of attempts. It is nil if no traces are exported: then
-// tasks get the context of their caller.
+// traceparent returns the function that makes the trace contexts of attempts. It returns nil if no traces are
+// exported; tasks then get the context of their caller.
 func traceparent(cfg *config.Config) func(*dag.Header, dag.TaskID, dag.Token) string {
 	if cfg.Traces.URL == "" {
 		return nil

@@ -14,11 +14,12 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// eventsPath is the path at which a node streams the events that it commits itself.
+// eventsPath is the path at which a node streams the events of its own commits.
 const eventsPath = peer.Prefix + "events"
 
-// ofThisNode answers requests for that stream. The asking node has decided what its caller may watch, and a
-// node has no verb of its own in any namespace.
+// ofThisNode answers requests for the stream of this node's own events. The asking node has already decided
+// what its caller may watch. The check is left out here, because a node has no verb of its own in any
+// namespace.
 func ofThisNode(routes http.Handler) http.HandlerFunc {
 	routes = auth.AsLocal(routes)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +30,7 @@ func ofThisNode(routes http.Handler) http.HandlerFunc {
 	}
 }
 
-// streets are the ways to the other nodes.
+// streets opens the event streams of other nodes.
 type streets struct{ m *membership }
 
 var _ server.Neighbours = streets{}

@@ -10,7 +10,8 @@ import (
 	"skein.dev/skein/internal/remote"
 )
 
-// rereadOf returns a function that reads the extensions of a worker again, and registers with them.
+// rereadOf returns a function that reads the extensions of a worker again, and registers the worker with
+// them.
 func rereadOf(b *extension.Book, w *remote.Worker, log *slog.Logger) func(*config.Config) error {
 	return func(*config.Config) error {
 		house.Report(b.Reload(), log)

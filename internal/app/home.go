@@ -14,7 +14,7 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// newHome makes the home of the workers of a node.
+// newHome makes the home for the workers of a node.
 func newHome(n *Node, members home.Members, others home.Caller, directory home.Directory) *home.Home {
 	return home.New(home.Config{Directory: directory, Engine: &n.engine, Boot: worker.Boot, Logs: workerLogs(n), Artifacts: n.depot.Home(),
 		Store: members, Register: n.store.Register, Caller: others, Jobs: n.executor.Jobs(), Executor: n.executor,
@@ -29,7 +29,7 @@ func (n *Node) traits() store.Traits {
 	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.WorkerLabels(), Levels: n.cfg.WorkerLevels(), Room: n.cfg.Room, Extensions: n.extensions.Extensions()}
 }
 
-// slotless returns cfg, or for a node without the role worker a copy of cfg with no slots.
+// slotless returns cfg. For a node without the role worker, it returns a copy without slots.
 func slotless(cfg *config.Config) *config.Config {
 	if !cfg.NoWorker {
 		return cfg
@@ -39,7 +39,7 @@ func slotless(cfg *config.Config) *config.Config {
 	return &own
 }
 
-// withWorkers answers workers, and leaves every other call to others.
+// withWorkers answers the calls of workers, and passes every other call to others.
 func (n *Node) withWorkers(others http.Handler) (http.Handler, error) {
 	var routes access.Routes
 	methods := workerv1.File_worker_v1_worker_proto.Services().ByName("Workers").Methods()

@@ -12,10 +12,10 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// KeeperMain is the main of a keeper: see worker.KeeperMain.
+// KeeperMain is the main function of a keeper: see worker.KeeperMain.
 func KeeperMain(args []string) int { return worker.KeeperMain(args) }
 
-// beside runs f in a goroutine until stop is called. stop returns after f has returned.
+// beside runs f in a goroutine until stop is called. stop returns when f has returned.
 func (n *Node) beside(f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -29,7 +29,8 @@ func (n *Node) beside(f func(context.Context)) (stop func()) {
 	}
 }
 
-// tag is the data that a node leaves with its keeper, so that its next process can continue its life.
+// tag is stored at the keeper by a node, so that the next process of the node can continue under the same
+// handler.
 type tag struct {
 	Handler dag.HandlerID `json:"handler"`
 	UUID    string        `json:"uuid"` // tells databases apart
@@ -50,7 +51,7 @@ type connected struct {
 	err     error
 }
 
-// connect finds or starts the keeper, concurrently with the rest of the start.
+// connect finds or starts the keeper. It works concurrently with the rest of the start.
 func (n *Node) connect(ctx context.Context) <-chan connected {
 	got := make(chan connected, 1)
 	go func() {
@@ -65,8 +66,8 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	return got
 }
 
-// goOn finds out whether an earlier process of this node has left attempts with the keeper. It returns no
-// identity if there are none, or if they belong to another database and were killed.
+// goOn finds out whether an earlier process of this node has left attempts at the keeper. If there are none,
+// or if they belong to another database and were killed, it returns no identity.
 func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (identity, error) {
 	if len(a.Running)+len(a.Ended) == 0 {
 		return identity{}, nil
@@ -87,15 +88,16 @@ func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (identity, error) {
 }
 
 const (
-	// renewalsPerLease is how often a lease is renewed before it would end.
+	// renewalsPerLease is how often a lease is renewed during its length.
 	renewalsPerLease = 8
-	// firstRenewal is the pause while there is nothing yet to renew from.
+	// firstRenewal is the pause between two tries while there is no instant from which a lease could be
+	// renewed.
 	firstRenewal = 50 * time.Millisecond
 )
 
-// renew renews the lease of the attempts until ctx ends. Without a cluster no node can take them from this
-// process, so that its life is enough. In a cluster the lease counts from the last confirmation by the
-// store, or by all nodes.
+// renew renews the lease of the attempts until ctx ends. Without a cluster no other node can take the
+// attempts of this process, so the lease counts from the present instant. In a cluster it counts from the
+// last confirmation by the store, or from the last instant at which all nodes were blind.
 func (n *Node) renew(ctx context.Context) {
 	lease := n.worker.Lease()
 	pause := firstRenewal
@@ -112,11 +114,11 @@ func (n *Node) renew(ctx context.Context) {
 	}
 }
 
-// leasePerLag is the longest lease as a part of the lag: the attempts of a node must have ended before the
-// other nodes may declare it dead.
+// leasePerLag is the longest lease, as a fraction of the lag. The attempts of a node must have ended before
+// other nodes may declare the node dead.
 const leasePerLagNum, leasePerLagDen = 3, 4
 
-// leaseOf is how long attempts outlive the last renewal.
+// leaseOf returns how long attempts outlive the last renewal.
 func leaseOf(cfg *config.Config) time.Duration {
 	if cfg.Postgres == "" {
 		return cfg.Lease
@@ -124,7 +126,7 @@ func leaseOf(cfg *config.Config) time.Duration {
 	return min(cfg.Lease, cfg.Failover()*leasePerLagNum/leasePerLagDen)
 }
 
-// reborn tells the keeper the new handler of a node that the other nodes had declared dead.
+// reborn gives the keeper the new handler of a node that the other nodes had declared dead.
 type reborn struct {
 	*inside
 	brand func(store.Handler)

@@ -14,11 +14,11 @@ import (
 // the remedy.
 var ErrListen = errors.New("cannot listen")
 
-// portsMax is how many ports after the usual one are tried.
+// portsMax is the number of ports after the default one that are tried.
 const portsMax = 100
 
-// listen opens the node's address. The default address moves to the next free port if its port is taken. An
-// address that was set is used as it is, or refused.
+// listen opens the node's address. If the port of the default address is taken, it uses the next free port.
+// It uses an address from the settings as it is, or returns an error.
 func listen(c *config.Config) (net.Listener, error) {
 	host, port, err := c.ListenAddress()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// openLogs opens the common store of logs, which is used in addition to the files of each node: the shared
-// folder if there is one, else the database of a cluster. It returns nil if there is neither.
+// openLogs opens the log store that all nodes share, in addition to the files of each node. It is the shared
+// folder if there is one, and otherwise the database of a cluster. openLogs returns nil if there is neither.
 func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 	if cfg.Logs != "" {
 		if info, err := os.Stat(cfg.Logs); err != nil || !info.IsDir() {
@@ -30,9 +30,9 @@ func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 	return nil, nil
 }
 
-// logSource finds the logs of attempts. It looks first in the data folder of this node, which has them
-// complete, then in the common store. The worker of an attempt gives the parts of its log that the common
-// store does not have.
+// logSource finds the logs of attempts. It first searches the data folder of this node, in which logs are
+// complete, and then the shared store. Parts of a log that the shared store does not have come from the
+// worker of the attempt.
 type logSource struct {
 	own    logs.Folder
 	shared logs.Store                                      // nil: there is none
@@ -41,7 +41,7 @@ type logSource struct {
 
 var _ server.LogSource = logSource{}
 
-// Open implements server.LogSource. An attempt that has written nothing has no log.
+// Open implements server.LogSource. It returns fs.ErrNotExist for an attempt that has written nothing.
 func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReader, error) {
 	r := logs.Ref{Namespace: ref.Namespace, Workflow: ref.Workflow, Run: ref.Run, Task: ref.Index, Name: ref.Task, Token: ref.Attempt}
 	found, err := l.own.Open(ctx, r)
@@ -57,8 +57,8 @@ func (l logSource) Open(ctx context.Context, ref server.LogRef) (server.LogReade
 	return found, nil
 }
 
-// giver gives pieces of a log from the worker that has, or had, the attempt: perhaps in a later life, under
-// another handler.
+// giver gets pieces of a log from the worker that has or had the attempt. The worker may have restarted
+// since, under another handler.
 func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.Giver {
 	return func(ctx context.Context, p logs.Piece) ([]byte, error) {
 		w, ok := m.workerOf(ctx, st, h)
@@ -69,7 +69,7 @@ func (m *membership) giver(st store.Store, ref *logs.Ref, h dag.HandlerID) logs.
 	}
 }
 
-// workerOf finds the worker that a handler is or was, if it is there.
+// workerOf returns the present handler of the worker that a handler is or was, if that worker is listed.
 func (m *membership) workerOf(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
 	if o, ok := m.node.Member(h); ok {
 		return h, o.Worker

@@ -14,22 +14,23 @@ import (
 	"skein.dev/skein/internal/trace"
 )
 
-// sizesEvery is how old the sizes of tables on a page may be, sizesMax how long a scrape waits for them.
+// sizesEvery is the greatest age of the sizes of tables on a page. sizesMax bounds how long a scrape waits
+// for them.
 const sizesEvery, sizesMax = time.Minute, time.Second
 
-// upkeep counts the work that a node does for itself.
+// upkeep counts the work that a node does for its own maintenance.
 type upkeep struct {
 	tally  *tally.Folder   // nil before the engine is made
 	traces *trace.Exporter // nil if no collector is set
 	began  time.Time
-	// certificate returns the certificate of the node. It is nil if the node listens in plain text.
+	// certificate returns the certificate of the node. It is nil if the node listens without TLS.
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 	passed  atomic.Int64 // when retention last completed a pass, as time.UnixMicro
-	deposed atomic.Int64 // members that this node declared dead
+	deposed atomic.Int64 // the number of members that this node has declared dead
 }
 
-// sources are the metrics of a node in addition to those of its engine and its server.
+// sources returns the metrics of a node in addition to those of its engine and its server.
 func (n *Node) sources() []metric.Source {
 	sizes := metric.NewCached(sizesEvery, sizesMax, n.sizes)
 	return []metric.Source{n.showUpkeep, n.showSlots, n.monitor.Show, n.upkeep.traces.Show, n.sender.Show, n.feeds.Show, n.git.Show, func(p *metric.Page) {
@@ -40,7 +41,7 @@ func (n *Node) sources() []metric.Source {
 	}}
 }
 
-// sizes are the bytes of the tables of a PostgreSQL, or of the file of an SQLite.
+// sizes returns the bytes of the tables of a PostgreSQL database, or of the file of an SQLite database.
 func (n *Node) sizes(ctx context.Context) (map[string]int64, error) {
 	if db, ok := n.store.(*postgres.DB); ok {
 		return postgres.Sizes(ctx, db)
@@ -52,7 +53,7 @@ func (n *Node) sizes(ctx context.Context) (map[string]int64, error) {
 	return map[string]int64{"database": info.Bytes}, nil
 }
 
-// showUpkeep shows whether logs, retention and backups keep up, and when the certificate expires.
+// showUpkeep shows how far logs, retention and backups are behind, and when the certificate expires.
 func (n *Node) showUpkeep(p *metric.Page) {
 	passed := n.upkeep.began
 	if at := n.upkeep.passed.Load(); at != 0 {

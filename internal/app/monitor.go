@@ -13,13 +13,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// newMonitor makes the monitor of the other nodes. call is nil if there are none.
+// newMonitor makes the monitor of the other nodes. call is nil if there are no other nodes.
 func newMonitor(n *Node, self func() store.Member, call func(context.Context, store.Member, string, any, any) error) *monitor.Monitor {
 	return monitor.New(monitor.Config{Self: self, View: func() []store.Member { all, _ := n.members.list(); return all }, Call: call,
 		Clock: n.store.Clock, Look: func(r *monitor.Report) { describe(n, r) }, Counters: func() monitor.Counters { return countersOf(n) }, Jitter: host.Machine{}.Jitter, Log: n.log})
 }
 
-// describe tells the other nodes how this one is.
+// describe fills in the report that this node sends to other nodes.
 func describe(n *Node, r *monitor.Report) {
 	r.Stuck = max(n.engine.StuckFor(), n.members.slots().StuckFor())
 	if err := n.engine.Accepting(); err != nil {
@@ -27,7 +27,7 @@ func describe(n *Node, r *monitor.Report) {
 	} else if r.Stuck > stopWait {
 		r.Ready, r.Why = false, fmt.Sprintf("it has completed no turn for %v", r.Stuck.Round(time.Second))
 	}
-	r.DiskFree, r.DiskTotal, _ = monitor.Disk(n.cfg.Data) // 0, 0: they are not known
+	r.DiskFree, r.DiskTotal, _ = monitor.Disk(n.cfg.Data) // after an error both are 0, which means unknown
 	r.Backup, _ = dbadmin.LastBackup(n.cfg.Data)
 	for _, is := range n.feeds.Away() {
 		r.Sources = append(r.Sources, monitor.Away{Trigger: is.Workflow + "/" + is.Key.Name, Since: is.State.Away.Time(), Why: is.Why})
@@ -40,7 +40,7 @@ func describe(n *Node, r *monitor.Report) {
 	}
 }
 
-// countersOf reads what the node counts.
+// countersOf returns the counters of the node.
 func countersOf(n *Node) monitor.Counters {
 	is := n.engine.Stats()
 	c := monitor.Counters{Commits: is.Commits.Load(), CommitTime: time.Duration(is.CommitNanos.Load()), Started: is.AttemptsStarted.Load()}
@@ -48,7 +48,7 @@ func countersOf(n *Node) monitor.Counters {
 	return c
 }
 
-// newOverseer makes the part that looks at the cluster for its alert rules.
+// newOverseer makes the part that measures the cluster for its alert rules.
 func newOverseer(n *Node) *oversee.Overseer {
 	return oversee.New(oversee.Config{Store: n.store, Owns: n.engine.Owns, Peers: n.monitor, Log: n.log,
 		Members: func(context.Context) ([]store.Member, []store.ShardRow, error) {

@@ -49,13 +49,14 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// Node is one process over one data folder: store, worker, engine, server. Open it, Run it once.
+// Node is one process for one data folder: store, worker, engine, server. Open makes it, and Run may be
+// called once.
 type Node struct {
 	cfg      *config.Config
 	log      *slog.Logger
 	lock     *datadir.Lock
 	listener net.Listener
-	life     string // the name of this process for triggers of kind start
+	life     string // a name for the start of this process, for triggers of kind start
 	services
 	declared   func() // called by the writer when triggers have changed
 	upkeep     upkeep
@@ -63,27 +64,27 @@ type Node struct {
 	authority  *authority.Authority // the authority with the roots of the certificates of workers and nodes
 	joining    *joining.Node        // issues and verifies these certificates
 
-	// newer are the settings of the last reload; only those of retention are read from it. nil: there was no
-	// reload. rekept gets a value when they have changed.
+	// newer are the settings of the last reload, of which only those of retention are used; nil: there was no
+	// reload. rekept gets a value when the settings of retention have changed.
 	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 
-	leaving atomic.Bool // true: no new work is accepted
-	over    bool        // the engine has ended by itself
+	leaving atomic.Bool // no new work is accepted
+	over    bool        // the engine has ended although it was not stopped
 	ready   chan struct{}
-	hurry   chan struct{} // closed: end the drain now
+	hurry   chan struct{} // closed when the drain must end at once
 	once    sync.Once
-	// stopMax is how much longer than the drain a shutdown may take.
+	// stopMax is how long a shutdown may take in addition to the drain.
 	stopMax time.Duration
-	// wentBack counts the regresses of the database that were found before the engine and the membership
-	// existed. begun is true once they exist.
+	// wentBack counts how often it was found, before the engine and the membership existed, that the database
+	// had gone back. begun is true once they exist.
 	wentBack atomic.Int64
 	begun    atomic.Bool
 }
 
-// services are the parts of a node, in the order in which Open makes them. A part gets those above it when
-// it is made. Only the engine is called by parts above it: see inside. Nothing runs before Run, except the
-// keeper's link, the lease's renewal and the listener.
+// services are the parts of a node, in the order in which Open makes them. A part gets the parts above it
+// when it is made. Of the parts below, only the engine is called by parts above it: see inside. Before Run,
+// only the keeper's link, the renewal of the lease and the listener work.
 type services struct {
 	store     store.Store
 	logs      logs.Store // the log store in addition to the files of this node; nil: none
@@ -93,7 +94,7 @@ type services struct {
 	connector connector
 	secrets   *provider.Chain
 	depot     *depot.Depot // the stores of artifacts and logs
-	past      *past.Past   // the confirmed progress of the database
+	past      *past.Past   // what the database has confirmed before
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
 	members   members
@@ -107,20 +108,20 @@ type services struct {
 	git       *gitsync.Syncer
 	auditor   *audit.Keeper
 	recovery  *recovery.Keeper
-	tls       *tls.Config  // nil: the node listens in plain text
-	settings  *config.Live // the settings in force, except for those in Node.newer
+	tls       *tls.Config  // nil: the node listens without TLS
+	settings  *config.Live // the present settings, except for those in Node.newer
 	sessions  *auth.Sessions
 	server    *server.Server
-	handler   http.Handler      // the handler of the server and of the worker protocol, before the gate
+	handler   http.Handler      // the handler of the server and of the workers' protocol, without the check of credentials
 	own       *localtoken.Token // the token of this process
 	gate      *auth.Gate
 	conns     *auth.Connections
 	http      *http.Server
-	// stopRenewals ends the renewals of the lease.
+	// stopRenewals ends the renewal of the lease.
 	stopRenewals func()
 }
 
-// Open takes the data folder and makes everything, but starts nothing. It gives a *LockedError if another
+// Open takes the data folder and makes all parts, but starts none. It returns a *LockedError if another
 // process holds the folder.
 func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, err error) {
 	if err := worker.Supported(); err != nil {
@@ -162,8 +163,8 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (n *Node, e
 	return n, n.open(ctx)
 }
 
-// patient returns the log of a server, which waits for its database. It returns nil for a command, because
-// a person waits for it.
+// patient returns the log of a server, which waits for its database. It returns nil for a command, because a
+// person is waiting for its answer.
 func (n *Node) patient() *slog.Logger {
 	if n.cfg.ByHand {
 		return nil
@@ -171,7 +172,7 @@ func (n *Node) patient() *slog.Logger {
 	return n.log
 }
 
-// open makes the rest of a node that has its store and its keeper.
+// open makes the remaining parts of a node that has its store and its keeper.
 func (n *Node) open(ctx context.Context) error {
 	cfg, log := n.cfg, n.log
 	database, err := ownDatabase(cfg)
@@ -221,14 +222,14 @@ func (n *Node) open(ctx context.Context) error {
 	return nil
 }
 
-// identity is the handler under which a node lives.
+// identity is the handler of a node's process.
 type identity struct {
 	handler   store.Handler
-	continues bool // an earlier process had it, and has left attempts
+	continues bool // whether the handler is that of an earlier process, which has left attempts
 }
 
-// identify finds out under which handler this node lives: that of an earlier process, whose attempts the
-// keeper still holds, or a new one. Before that, it looks whether the database has gone back.
+// identify finds out which handler this process has: that of an earlier process whose attempts the keeper
+// still holds, or a new one. Before that, it checks whether the database has gone back to an earlier state.
 func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err error) {
 	err = n.patiently(ctx, func() (err error) {
 		if info, err = n.store.Info(ctx); err != nil {
@@ -251,7 +252,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 }
 
 // newExecutor makes the parts that turn assignments into jobs and results into reports. They call the engine
-// only for attempts: none of them begins before worker.Link.Begin.
+// only because of attempts, and no attempt begins before worker.Link.Begin.
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
 	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
@@ -266,10 +267,11 @@ func (n *Node) secretNow(ctx context.Context, namespace, name string) ([]byte, e
 	return n.secrets.Value(ctx, namespace, name, false)
 }
 
-// quotasEach is the time between two readings of the quotas of namespaces: other nodes may have changed them.
+// quotasEach is the time between two reads of the quotas of namespaces. They are read again because other
+// nodes may have changed them.
 const quotasEach = 2 * time.Second
 
-// newEngine makes the engine and what only it drives.
+// newEngine makes the engine, and the parts that only the engine uses.
 func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error {
 	life := engine.Life{Handler: is.handler}
 	if is.continues {
@@ -327,7 +329,8 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 	return nil
 }
 
-// answers puts the handlers of the node together. It refuses a route that the table of access does not have.
+// answers combines the handlers of the node. It returns an error for a route that is not in the table of
+// access.
 func (n *Node) answers() (err error) {
 	n.sessions = auth.NewSessions(n.store)
 	near := n.neighbours()
@@ -351,19 +354,19 @@ func compiler() dag.Compiler {
 	return new(workflow.Compiler).Condition
 }
 
-// reap is called for attempts that earlier lives of this data folder left running, before their tasks are
-// assigned again. It need not kill them: before the keeper answered, it killed all attempts that this process
-// does not adopt.
+// reap is called for attempts that earlier processes of this data folder have left, before their tasks are
+// assigned again. It has nothing to kill: the keeper killed all attempts that this process does not adopt
+// before it answered.
 func (n *Node) reap(_ context.Context, lost []dag.AttemptRow) error {
 	n.log.Info("an earlier process of this node ended without a shutdown", "code", "node_restarted", "attempts_lost", len(lost))
 	return nil
 }
 
-// URL is where the node answers.
+// URL returns the address at which the node answers.
 func (n *Node) URL() string {
 	address := n.listener.Addr().String()
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		address = net.JoinHostPort("localhost", port) // the address for calls from this machine
+		address = net.JoinHostPort("localhost", port) // the address for calls on this machine
 	}
 	if n.cfg.TLSCert != "" {
 		return "https://" + address
@@ -371,8 +374,8 @@ func (n *Node) URL() string {
 	return "http://" + address
 }
 
-// advertised is the address by which the other nodes of the cluster reach this one. Port 0 of --advertise is
-// the port that the node listens on.
+// advertised returns the address by which the other nodes of the cluster reach this node. If --advertise has
+// port 0, the port is the one on which the node listens.
 func (n *Node) advertised() string {
 	if n.cfg.Advertise == "" {
 		return n.URL()
@@ -386,7 +389,7 @@ func (n *Node) advertised() string {
 	return n.cfg.Advertise
 }
 
-// Handler answers requests without a socket.
+// Handler returns the handler for requests without a socket.
 func (n *Node) Handler() http.Handler { return auth.AsLocal(n.handler) }
 
 // Ready is closed once requests are answered.
@@ -401,8 +404,8 @@ func (n *Node) Rows() int64 { return n.engine.Stats().Rows.Load() }
 // Hurry ends the drain of a shutdown: attempts that still run are killed.
 func (n *Node) Hurry() { n.once.Do(func() { close(n.hurry) }) }
 
-// guarded refuses requests that would only wait for the next life while this one ends. Requests that end
-// runs are still possible: they make the drain end sooner.
+// guarded refuses requests while the node is stopping, because they would only wait for the next process. It
+// still allows requests that end runs, because they shorten the drain.
 func (n *Node) guarded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ending := strings.HasSuffix(r.URL.Path, ":stop") || strings.HasSuffix(r.URL.Path, ":kill")
@@ -416,6 +419,6 @@ func (n *Node) guarded(h http.Handler) http.Handler {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		p := api.NewProblem(api.ProblemUnavailable, http.StatusServiceUnavailable, "the node is stopping and takes no new requests")
 		p.Instance = r.URL.Path
-		_ = json.NewEncoder(w).Encode(p) // the client has gone
+		_ = json.NewEncoder(w).Encode(p) // the client is gone
 	})
 }

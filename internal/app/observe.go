@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Observer reads a data folder that no process uses: it writes nothing and takes no lock.
+// Observer reads a data folder that no process uses. It writes nothing and takes no lock.
 type Observer struct {
 	store   store.Store
 	handler http.Handler
@@ -49,13 +49,13 @@ func Observe(ctx context.Context, cfg *config.Config) (*Observer, error) {
 	return &Observer{store: db, handler: auth.AsLocal(srv.Handler())}, nil
 }
 
-// Handler answers requests that only read.
+// Handler returns the handler for requests, which must only read.
 func (o *Observer) Handler() http.Handler { return o.handler }
 
 // Close closes the database.
 func (o *Observer) Close() error { return o.store.Close() }
 
-// unregistered is a store on which no caller acts, so that no caller is registered.
+// unregistered is a store for a process on whose behalf no change is made, so that it registers no handler.
 type unregistered struct{ store.Store }
 
 func (unregistered) Register(_ context.Context, uuid, node string) (store.Handler, error) {

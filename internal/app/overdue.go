@@ -8,23 +8,23 @@ import (
 	"skein.dev/skein/internal/shutdown"
 )
 
-// stopMax bounds how much longer than its drain a shutdown may take.
+// stopMax bounds how long a shutdown may take in addition to its drain.
 const stopMax = 10 * time.Second
 
-// Run works until ctx ends. Then it accepts no more work, lets running attempts finish for Config.Drain or
-// until Hurry, kills the others, writes all reports, and gives up its shards. The next process over the
-// data folder finds the attempts that did not finish, declares them lost, and runs their tasks again. Run
-// returns shutdown.ErrOverdue if it needs more than stopMax longer than the drain. The stuck part then
-// still runs, and the next process finds everything as after a crash.
+// Run works until ctx ends. Then it accepts no more work and lets running attempts finish for Config.Drain or
+// until Hurry. It kills the remaining attempts, writes all reports, and releases its shards. The next process
+// of the data folder finds the attempts that did not finish, declares them lost, and runs their tasks again.
+// Run returns shutdown.ErrOverdue if it needs more than stopMax in addition to the drain. In this case the
+// stuck part is still running, and the next process finds the same state as after a crash.
 func (n *Node) Run(ctx context.Context) error {
 	d := shutdown.Deadline{Drain: n.cfg.Drain, Most: n.stopMax, Hurry: n.hurry, Log: n.log, Stuck: n.stuck}
-	if n.cfg.Hold { // the call waits for attempts that end, and for two barriers
+	if n.cfg.Hold { // the stop waits for attempts that are ending, and for two barriers
 		d.Drain = obeyWait + 2*stopWait
 	}
 	return d.Run(ctx, func() error { return n.work(ctx) })
 }
 
-// stuck names the part of the node that makes no progress.
+// stuck returns the name of the part of the node that makes no progress.
 func (n *Node) stuck() string {
 	if d := n.engine.StuckFor(); d > stopWait {
 		return fmt.Sprintf("the writer has completed no turn for %v", d.Round(time.Second))

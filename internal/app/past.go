@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// remember compares the database with the progress that it had confirmed when this node ran last, and
-// raises the era if the database has gone back.
+// remember compares the database with what the database had confirmed when this node ran last. If the
+// database has gone back to an earlier state, remember raises the era.
 func (n *Node) remember(ctx context.Context, info store.Info) error {
 	n.past = past.Open(past.Config{Store: n.store, Cluster: info.Cluster, Node: n.cfg.Name, File: n.cfg.PastFile(), Letter: letterOf,
 		Back: n.back, Sure: n.sureOf, Log: n.log})
@@ -30,20 +30,20 @@ func (n *Node) remember(ctx context.Context, info store.Info) error {
 
 func letterOf(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) }
 
-// back is called when the era has risen. At the start there is no engine yet, and all later reads are of
+// back is called when the era has risen. During the start there is no engine yet, and all later reads are of
 // the new era.
 func (n *Node) back(era dag.Era) {
 	if n.begun.Load() {
 		n.forgetVersions()
 		n.engine.Back(era)
-		n.members.slots().EndOld(era) // workers must end the attempts of older eras
+		n.members.slots().EndOld(era) // workers must end their attempts of older eras
 		return
 	}
 	n.wentBack.Add(1)
 }
 
-// forgetVersions drops everything in memory that was read from versions of workflows. The database may have
-// lost them, and then other versions get their numbers.
+// forgetVersions drops from memory everything that was read from versions of workflows. The database may have
+// lost these versions, and other versions may then get their numbers.
 func (n *Node) forgetVersions() {
 	n.resolver.Forget()
 	n.planner.Forget()
@@ -59,8 +59,7 @@ func (n *Node) sureOf() time.Time {
 	return n.members.beaten()
 }
 
-// ofDatabase adds the name of the database to an error which says that the database cannot be used at
-// present.
+// ofDatabase adds the name of the database to an error that says that the database cannot be used at present.
 func ofDatabase(cfg *config.Config, err error) error {
 	if errors.Is(err, errkind.ErrUnavailable) {
 		return fmt.Errorf("database %s: %w", cfg.DBName(), err)

@@ -19,8 +19,8 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// RunWorker runs a worker that is no node until ctx ends and the worker has drained. hurry ends the drain.
-// For each load that comes from reload, the worker reads its settings again with it.
+// RunWorker runs a worker that is not a node, until ctx ends and the worker has drained. hurry ends the
+// drain. When reload receives a function, the worker reads its settings again with that function.
 func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry <-chan struct{}, reload <-chan func() (*config.Config, error)) error {
 	if err := worker.Supported(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}
-	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // while its attempts end, too
+	renewals, stopRenewals := context.WithCancel(context.WithoutCancel(ctx)) // they also continue while the worker's attempts end
 	defer stopRenewals()
 	go renew(renewals, w.Nodes)
 	for _, server := range servers {
@@ -83,7 +83,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	live := config.NewLive(cfg, log, config.Rules{
 		Read:    rereadOf(extensions, w, log),
 		Apply:   func(name string, to *config.Config) bool { return name == "pass_env" && w.PassEnv(to.PassEnv) },
-		Ignored: []string{"api_token"}, // the worker reads the file again when a node refuses the token
+		Ignored: []string{"api_token"}, // when a node refuses the token, the worker reads the file again
 	})
 	defer live.Follow(reload)()
 	log.Info("the worker has started", "code", "worker_started", "name", cfg.Name, "data", cfg.Data, "slots", cfg.Slots, "servers", servers)
@@ -91,8 +91,8 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	return d.Run(ctx, func() error { return errors.Join(w.Run(ctx, hurry), held.Release()) })
 }
 
-// credential returns the transport of a worker, which shows its certificate if it has one, and a func that
-// renews the certificate at the nodes that the worker knows.
+// credential returns the transport of a worker, which shows the worker's certificate if there is one. It also
+// returns a function that renews the certificate at the nodes that the worker knows.
 func credential(cfg *config.Config, m *joining.Membership, base *http.Transport, log *slog.Logger) (http.RoundTripper, func(context.Context, func() []string), error) {
 	never := func(context.Context, func() []string) {}
 	switch {
@@ -102,14 +102,14 @@ func credential(cfg *config.Config, m *joining.Membership, base *http.Transport,
 			return nil, nil, err
 		}
 		return t, t.Run, nil
-	case cfg.APIToken == "": // a node of this user on this machine records its token at each start
+	case cfg.APIToken == "": // a node of this user on this machine writes its token into a file at each start
 		return local.Transport(base), never, nil
 	}
 	return base, never, nil
 }
 
-// membershipOf returns the certificate with which a worker calls, and completes the settings with what it
-// says. It returns nil if the worker has not joined, or calls with a token.
+// membershipOf returns the certificate of a worker, and completes the settings with its content. It returns
+// nil if the worker has not joined, or uses a token.
 func membershipOf(cfg *config.Config) (*joining.Membership, error) {
 	if cfg.APIToken != "" {
 		return nil, nil
@@ -121,7 +121,7 @@ func membershipOf(cfg *config.Config) (*joining.Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !cfg.ByFlag("name") { // a certificate has one name
+	if !cfg.ByFlag("name") { // the certificate contains the name
 		cfg.Name = m.Name
 	}
 	if cfg.Default("slots") && m.Slots > 0 {
@@ -136,7 +136,7 @@ func membershipOf(cfg *config.Config) (*joining.Membership, error) {
 	return m, nil
 }
 
-// JoinWorker lets the worker of a data folder join by an invitation.
+// JoinWorker makes the worker of a data folder join with an invitation.
 func JoinWorker(ctx context.Context, cfg *config.Config, by joining.Invitation) (*joining.Membership, error) {
 	servers, err := cfg.NodesOfWorker()
 	if err != nil {
@@ -145,7 +145,7 @@ func JoinWorker(ctx context.Context, cfg *config.Config, by joining.Invitation) 
 	if err := datadir.Prepare(cfg.Data); err != nil {
 		return nil, err
 	}
-	held, err := datadir.Take(cfg.Data) // a worker that runs here would renew the file at the same time
+	held, err := datadir.Take(cfg.Data) // a worker that is running here could renew the file at the same time
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/retention"
 )
 
-// retention returns the settings and parts that the Cleaner of this node needs.
+// retention returns the settings and the parts that the Cleaner of this node needs.
 func (n *Node) retention() retention.Config {
 	exists := func(ctx context.Context, run dag.RunID) error { _, err := n.engine.RunRow(ctx, run); return err }
 	return retention.Config{Store: n.store, Changed: n.rekept, ByHand: n.byHand, Superseded: retention.SupersededMin, Rest: retention.RestUsual, Log: n.log,

@@ -10,20 +10,20 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// stopWait bounds the farewell of each part, once attempts have ended.
+// stopWait bounds the time for stopping each part after the attempts have ended.
 const stopWait = 5 * time.Second
 
-// obeyWait bounds the wait of a command for attempts that it told to end. It is longer than their usual
-// grace.
+// obeyWait bounds how long a command waits for attempts that it has ordered to end. It is longer than their
+// usual grace period.
 const obeyWait = 15 * time.Second
 
-// service is a part of a node that runs in a goroutine of its own.
+// service is a part of a node that runs in its own goroutine.
 type service struct {
 	cancel context.CancelFunc
 	ended  chan error // cap 1
 }
 
-// launch lets a part run until stop is called, or ctx ends, or the part does.
+// launch runs a part in a goroutine until stop is called, ctx ends, or the part returns.
 func launch(ctx context.Context, run func(context.Context) error) *service {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &service{cancel, make(chan error, 1)}
@@ -37,13 +37,13 @@ func (s *service) stop() error {
 	return <-s.ended
 }
 
-// failed notes that the error of a part is known. stop then returns nil.
+// failed records that the error of a part is already known, so that stop returns nil.
 func (s *service) failed(err error) error {
 	s.ended <- nil
 	return err
 }
 
-// quiet is a part that has no error.
+// quiet adapts the function of a part that returns no error.
 func quiet(run func(context.Context)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		run(ctx)
@@ -53,17 +53,17 @@ func quiet(run func(context.Context)) func(context.Context) error {
 
 // work runs the parts of the node until ctx ends or one of them fails.
 //
-// The start: attempts that the keeper holds are reported, then everything that needs no caller begins. Calls
-// are answered once the engine owns its shards and the address is announced. Other members come last: a node
-// that takes shards of others must answer.
+// At the start, the attempts that the keeper holds are reported first. Then all parts begin that need no
+// caller. Requests are answered once the engine owns its shards and the address is announced. The node joins
+// the other members last, because a node that takes shards of other nodes must be able to answer.
 //
-// The end: first what would begin work, then the attempts with their reports and logs, then the farewell to
-// the other members, and last the parts by which all of that was written. The HTTP server ends after the
-// engine, because callers wait for its answers.
+// At the end, the parts that could begin new work stop first. Then the attempts end, with their reports and
+// logs. Then the node leaves the other members. The parts that wrote all of this stop last. The HTTP server
+// stops after the engine, because callers wait for answers of the engine.
 func (n *Node) work(ctx context.Context) error {
 	n.worker.Begin()
 	n.executor.Replay(n.adopted)
-	free := context.WithoutCancel(ctx) // the parts end when their stop functions are called
+	free := context.WithoutCancel(ctx) // the parts do not end with ctx, but when their stop functions are called
 	remembering := launch(free, n.past.Run)
 	acknowledging := launch(free, quiet(func(ctx context.Context) { n.executor.Acknowledge(ctx, n.members.pending) }))
 	stopAudit, stopNotices := keepAudit(n), sendNotices(n)
@@ -78,7 +78,7 @@ func (n *Node) work(ctx context.Context) error {
 	var err error
 	select {
 	case <-n.engine.Ready():
-		err = announce(n) // first: the calls of workers need the token of this start
+		err = announce(n) // this comes first, because the calls of workers need the token of this process
 		serving := launch(free, func(context.Context) error { return n.serve() })
 		if err == nil {
 			close(n.ready)
@@ -116,11 +116,11 @@ func (n *Node) serve() error {
 	return n.http.Serve(n.conns)
 }
 
-// byHand reports whether nothing starts by itself here. A command that joins a cluster of servers owns some
-// of the shards, and does for them what a server would do.
+// byHand reports whether this process starts nothing by itself. A command that joins a cluster of servers
+// owns some of the shards, so it does for these shards what a server would do.
 func (n *Node) byHand() bool { return n.cfg.ByHand && n.members.alone() }
 
-// sensors lists the sensors that this node looks after.
+// sensors lists the sensors that this node must run.
 func (n *Node) sensors(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
 	if n.byHand() {
 		return nil, nil
@@ -128,7 +128,7 @@ func (n *Node) sensors(ctx context.Context, kinds []string, after store.TriggerK
 	return n.engine.Sensors(ctx, kinds, after, limit)
 }
 
-// greet tells triggers that the scheduler has started; life names this start.
+// greet fires the triggers of kind start, because the scheduler has started. life names this start.
 func (n *Node) greet(ctx context.Context, life string) {
 	if n.cfg.ByHand {
 		return
@@ -138,7 +138,7 @@ func (n *Node) greet(ctx context.Context, life string) {
 	}
 }
 
-// look runs the sensors once the engine owns something.
+// look runs the sensors once the engine owns a shard.
 func (n *Node) look(ctx context.Context) error {
 	select {
 	case <-n.engine.Ready():
@@ -160,7 +160,7 @@ func (n *Node) look(ctx context.Context) error {
 	}
 }
 
-// until waits for the end, or for a part that failed.
+// until waits until ctx ends or a part fails.
 func (n *Node) until(ctx context.Context, engine, http *service, member <-chan error) error {
 	select {
 	case <-ctx.Done():
@@ -172,12 +172,12 @@ func (n *Node) until(ctx context.Context, engine, http *service, member <-chan e
 	case <-ended(n.store):
 		return n.stranded(store.ErrLost)
 	case err := <-member:
-		n.Hurry() // other nodes have taken over the attempts that run here
+		n.Hurry() // other nodes have taken the attempts that run here
 		return err
 	}
 }
 
-// stranded notes the reason for which no further write is possible, if there is one.
+// stranded records the reason why no further write is possible, if there is one.
 func (n *Node) stranded(err error) error {
 	if n.over = err != nil; n.over {
 		n.log.Error("the store cannot be written any more; running attempts continue for the next server", "code", "store_lost", "err", err)
@@ -185,8 +185,8 @@ func (n *Node) stranded(err error) error {
 	return err
 }
 
-// ended returns a channel that is closed when the store has failed for good. On an idle server the engine
-// may not notice that for hours.
+// ended returns a channel that is closed when the store has failed permanently. On an idle server, the engine
+// could take hours to notice that.
 func ended(st store.Store) <-chan struct{} {
 	if m := store.Can(st).Mortal; m != nil {
 		return m.Lost()
@@ -194,17 +194,17 @@ func ended(st store.Store) <-chan struct{} {
 	return nil
 }
 
-// drain ends the attempts and has their reports written.
+// drain ends the attempts and makes the engine write their reports.
 func (n *Node) drain() {
 	n.leaving.Store(true)
 	n.engine.Drain()
 	n.executor.Hold()
-	if n.over { // no owner would take a report
+	if n.over { // no owner would accept a report
 		return
 	}
-	if n.cfg.Hold { // the next process adopts the attempts that still run
+	if n.cfg.Hold { // the next process will adopt the attempts that still run
 		over, cancel := context.WithTimeout(context.Background(), obeyWait)
-		n.barrier() // an attempt gets a stop only after the commit of the stop
+		n.barrier() // an attempt gets a stop only after the stop was committed
 		n.executor.Obeyed(over)
 		cancel()
 		n.barrier()
@@ -238,7 +238,7 @@ func (n *Node) barrier() {
 	}
 }
 
-// shipRest sends the remaining output to where the other nodes find it.
+// shipRest sends the remaining output to the log store that other nodes read.
 func (n *Node) shipRest() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
 	defer cancel()
@@ -263,18 +263,18 @@ func (n *Node) release() error {
 	switch {
 	case n.worker == nil:
 	case n.executor != nil && n.executor.UnderWay() > 0 || n.engine.Engine == nil && len(n.adopted.Running)+len(n.adopted.Ended) > 0:
-		n.worker.Leave() // this process only read the database; the next one continues with the attempts
+		n.worker.Leave() // this process was only a reader; the next one continues with the attempts
 	default:
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
-		errs = append(errs, n.worker.Close(over)) // the second time, it does nothing
+		errs = append(errs, n.worker.Close(over)) // a second call does nothing
 		n.worker.End()
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
 	}
 	if n.listener != nil {
-		_ = n.listener.Close() // the HTTP server has closed it already
+		_ = n.listener.Close() // the HTTP server has already closed it
 	}
 	if n.lock != nil {
 		errs = append(errs, n.own.Remove(), n.lock.Release())

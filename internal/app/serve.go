@@ -20,12 +20,12 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// face is the data that a server shows of its process.
+// face is what a server shows of its process.
 type face struct {
 	address   string
-	leaving   func() bool // nil: it never is
+	leaving   func() bool // nil: it never is leaving
 	retention func() workflow.Retention
-	log       server.LogLevel // nil: the process has none
+	log       server.LogLevel // nil: the process has no log
 	definer   server.Definer  // nil: the process runs no tasks
 	// input checks the input of a task with a kind; nil: it is not checked.
 	input func(kind string, with json.RawMessage) error

@@ -6,14 +6,14 @@ import (
 	"skein.dev/skein/internal/config"
 )
 
-// Reload reads the settings again while the node runs, see config.Live.
+// Reload reads the settings again while the node runs: see config.Live.
 func (n *Node) Reload(load func() (*config.Config, error)) { n.settings.Reload(load) }
 
-// apply puts a changed setting into force, if that needs no restart.
+// apply applies a changed setting. It returns false if the setting needs a restart.
 func (n *Node) apply(name string, to *config.Config) bool {
 	switch {
 	case name == "tls_cert", name == "tls_key":
-		return n.cfg.TLSCert != "" && to.TLSCert != "" // the certificate has been read again
+		return n.cfg.TLSCert != "" && to.TLSCert != "" // the certificate was read again
 	case name == "pass_env":
 		return n.worker.PassEnv(to.PassEnv)
 	case strings.HasPrefix(name, "retention_"):
@@ -27,7 +27,7 @@ func (n *Node) apply(name string, to *config.Config) bool {
 	return false
 }
 
-// keeping returns the settings of retention that hold now.
+// keeping returns the present settings of retention.
 func (n *Node) keeping() *config.Config {
 	if c := n.newer.Load(); c != nil {
 		return c

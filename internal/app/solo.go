@@ -24,13 +24,13 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// solo is a node that shares its store with no other node, with the workers that are attached to it. For a
-// cluster see membership.
+// solo is a node that shares its store with no other node, together with its workers. In a cluster,
+// membership takes its place.
 type solo struct {
 	n       *Node
 	workers *cluster.Alone
 	home    *home.Home
-	// over is true when the node no longer attaches workers, because its process is about to end.
+	// over is true when the node attaches no more workers, because its process is about to end.
 	over atomic.Bool
 }
 
@@ -65,7 +65,7 @@ func (noPeers) Call(_ context.Context, to store.Member, _ string, _, _ any) erro
 	return fmt.Errorf("node %s cannot be called: this node is alone", to.Name)
 }
 
-// soloHolders are the workers, as the engine asks for them.
+// soloHolders gives the engine access to the workers.
 type soloHolders struct{ *solo }
 
 // Alive implements engine.Holders.
@@ -107,10 +107,10 @@ func (h *solo) proofs() auth.Channel { return nil }
 // started fires the triggers of the start of a scheduler.
 func (h *solo) started(ctx context.Context) { h.n.greet(ctx, h.n.life) }
 
-// leave does nothing: no other node can take the shards.
+// leave does nothing, because no other node can take the shards.
 func (h *solo) leave() {}
 
-// ended does nothing: slots of this process are lent to no other node.
+// ended does nothing, because slots of this process are lent to no other node.
 func (h *solo) ended(dag.RunID, dag.TaskID, dag.Token) {}
 
 func (h *solo) pending(engine.AttemptID) bool { return false }
@@ -121,12 +121,12 @@ func (h *solo) submit(_ context.Context, s dag.ShardID, _ engine.Submission) err
 
 func (h *solo) alone() bool { return true }
 
-// sure is always now: the life of this process is enough, because no other node can take the attempts.
+// sure returns the present instant, because no other node can take the attempts.
 func (h *solo) sure() time.Duration { return worker.Boot() }
 
 func (h *solo) beaten() time.Time { return time.Time{} }
 
-// run serves workers until stop is called. After that, their attempts continue for the length of a lease, so
+// run serves workers until stop is called. Afterwards their attempts continue for the length of a lease, so
 // that the next process of this node finds them.
 func (h *solo) run(ctx context.Context) (stop func() error, failed <-chan error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -142,9 +142,9 @@ func (h *solo) run(ctx context.Context) (stop func() error, failed <-chan error)
 	}, nil
 }
 
-// takes reports whether the node accepts a request of a worker while it stops. In a cluster, workers find
-// another node. Here there is none, so without these requests their leases, and their attempts, would end
-// during a long drain.
+// takes reports whether the node accepts a request of a worker while it is stopping. In a cluster, workers
+// then find another node. Here there is no other node. So if these requests were refused, the leases of the
+// workers and their attempts would end during a long drain.
 func (h *solo) takes(r *http.Request) bool {
 	if h.over.Load() {
 		return false
@@ -153,7 +153,8 @@ func (h *solo) takes(r *http.Request) bool {
 	return row.Of == access.OfWorker
 }
 
-// workerLogs stores what attempts of workers print: where all nodes find it, else in the data folder.
+// workerLogs returns where the output of workers' attempts is stored: in the store that all nodes read, if
+// there is one, and otherwise in the data folder.
 func workerLogs(n *Node) logs.Sink {
 	switch {
 	case n.logs != nil:
@@ -164,7 +165,7 @@ func workerLogs(n *Node) logs.Sink {
 	return nil
 }
 
-// homeMetrics exports the counts that the home of the workers keeps.
+// homeMetrics exports the counters of the home of the workers.
 func homeMetrics(h *home.Home) metric.Source {
 	return func(p *metric.Page) {
 		st := &h.Stats

@@ -37,7 +37,7 @@ func newSources(n *Node) *source.Supervisor {
 		Cursor: source.Stored(n.planner), Hear: engine.IntakeOf(n.engine.Engine).Take, Name: means.Name, Log: n.log})
 }
 
-// newGit makes the part that looks at the repositories of git sources.
+// newGit makes the part that reads the repositories of git sources.
 func newGit(n *Node) *gitsync.Syncer {
 	return gitsync.New(gitsync.Config{Store: n.store, Owns: n.engine.Owns, Applier: func() gitsync.Applier { return server.GitSets(n.server) }, Log: n.log,
 		Needs: gitsync.Needs{Dir: filepath.Join(n.cfg.Data, "git"), Rules: n.connector.rules,

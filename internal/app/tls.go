@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/joining"
 )
 
-// serverTLS makes the TLS settings that a node listens with, and a function that reads its certificate again.
-// Both are nil for plain text.
+// serverTLS makes the TLS settings with which a node listens, and a function that reads its certificate
+// again. Both are nil if the node listens without TLS.
 func serverTLS(cfg *config.Config, j *joining.Node, log *slog.Logger) (*tls.Config, func(*config.Config) error, error) {
 	if cfg.TLSCert == "" {
 		return nil, nil, nil
@@ -23,7 +23,7 @@ func serverTLS(cfg *config.Config, j *joining.Node, log *slog.Logger) (*tls.Conf
 		return nil, nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
 	reread := func(to *config.Config) error {
-		if to.TLSCert == "" { // a certificate needs a restart here, so the earlier pair stays in use until then
+		if to.TLSCert == "" { // removing the certificate needs a restart, so the earlier pair stays in use until then
 			return nil
 		}
 		return c.Reread(to.TLSCert, to.TLSKey)
@@ -32,8 +32,8 @@ func serverTLS(cfg *config.Config, j *joining.Node, log *slog.Logger) (*tls.Conf
 	return j.Listen(base), reread, nil
 }
 
-// Transport is the transport of this process for calls to servers and nodes: the default one, which also
-// trusts --ca-cert.
+// Transport returns the transport of this process for calls to servers and nodes: the default transport,
+// which also trusts --ca-cert.
 func Transport(cfg *config.Config) (*http.Transport, error) {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
