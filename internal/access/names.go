@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nameMax bounds the name of a principal or a role, in bytes, as it was written and as it is kept.
+// nameMax bounds the name of a principal or a role, in bytes, before and after it is normalized.
 const nameMax = 100
 
 // Name normalizes the name of a principal or a role: NFKC, case-folded. It returns an error if text is not a
@@ -34,7 +34,7 @@ func Name(text string) (string, error) {
 	return name, nil
 }
 
-// fold is NFKC and case folding. Folding can undo the normal form, and the reverse, so each is applied twice.
+// fold applies NFKC and case folding, each twice, because either of the two can undo the other's normal form.
 func fold(text string) string {
 	for range 2 {
 		text = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
@@ -42,7 +42,7 @@ func fold(text string) string {
 	return text
 }
 
-// nameRune reports whether a character may be in a name. Characters that are not drawn may not.
+// nameRune reports whether a character may be in a name. Characters without a visible form may not.
 func nameRune(c rune) bool {
 	if unicode.Is(unicode.Other_Default_Ignorable_Code_Point, c) || unicode.Is(unicode.Variation_Selector, c) {
 		return false
@@ -50,10 +50,10 @@ func nameRune(c rune) bool {
 	return unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c) || strings.ContainsRune("-_.@+", c)
 }
 
-// namespacePattern is how the workflow file writes a namespace.
+// namespacePattern matches namespaces, as in workflow files.
 var namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckNamespace refuses a text unless it names a namespace or is Everywhere.
+// CheckNamespace returns an error if a text is neither the name of a namespace nor Everywhere.
 func CheckNamespace(ns string) error {
 	if ns == Everywhere || namespacePattern.MatchString(ns) {
 		return nil

@@ -12,15 +12,15 @@ import (
 // Kind is the kind of a principal.
 type Kind uint8
 
-// The kinds of principals. The zero Kind is no kind: it has only the verbs that are public.
+// The kinds of principals. The zero Kind is no kind: such a principal has only the public verbs.
 const (
 	_ Kind = iota
 	User
 	Service
-	Worker  // calls the protocol of workers, nothing else
-	Node    // calls the other nodes of the cluster, nothing else
-	Local   // a program on the node's machine that calls without a token: it also has the verbs of workers and nodes
-	Invited // a worker that shows an invitation; it may join, and nothing else
+	Worker  // may only call the protocol of workers
+	Node    // may only call the other nodes of the cluster
+	Local   // a program on the node's machine that uses no token: it also has the verbs of workers and nodes
+	Invited // a worker that shows an invitation: it may only join
 )
 
 var kindNames = [...]string{"none", "user", "service", "worker", "node", "local", "invited"}
@@ -33,8 +33,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// ParseKind returns the kind of that name among those that can have bindings. It returns the zero Kind for
-// any other text.
+// ParseKind returns the kind with a name, if that kind can have bindings. It returns the zero Kind for any
+// other text.
 func ParseKind(name string) Kind {
 	for _, k := range [...]Kind{User, Service} {
 		if kindNames[k] == name {
@@ -54,13 +54,13 @@ type Binding struct {
 // Scope narrows the rights of a principal to those of one of its tokens. The zero Scope has no rights.
 type Scope struct {
 	Verbs      Verbs
-	Namespaces []string // all namespaces if Everywhere is among them
+	Namespaces []string // the namespaces; all of them if Everywhere is among them
 }
 
-// Whole is the scope of a token with all rights of its principal.
+// Whole returns the scope of a token with all rights of its principal.
 func Whole() Scope { return Scope{Verbs: assignable, Namespaces: []string{Everywhere}} }
 
-// grant is a set of verbs that counts until an instant.
+// grant is a set of verbs that is valid until an instant.
 type grant struct {
 	verbs   Verbs
 	expires dag.Micros // 0: never
@@ -73,18 +73,18 @@ func (g grant) has(v Verb, now dag.Micros) bool {
 // BindingsMax bounds the bindings of one principal.
 const BindingsMax = 1000
 
-// Principal is a caller with its rights, as its bindings and the scope of its token give them. It does not
-// change. The zero Principal may do nothing that is not public.
+// Principal is a caller with its rights, as its bindings and the scope of its token give them. A Principal
+// does not change. The zero Principal has only the public verbs.
 type Principal struct {
 	Name string
 	Kind Kind
-	all  []grant // valid in all namespaces and for the cluster
+	all  []grant // grants for all namespaces and for the cluster
 	in   map[string][]grant
-	by   *Principal // limits this principal to rights that by also has; nil: no limit
+	by   *Principal // the principal has only rights that by also has; nil: no limit
 }
 
-// Under returns the principal with only the rights that by also has. If by is nil, it has none. A principal
-// that is under another one already stays under that one, too.
+// Under returns the principal with only those rights that by also has. If by is nil, it has no rights. A
+// principal that is already under another one stays under that one, too.
 func (p *Principal) Under(by *Principal) *Principal {
 	under := *p
 	if by == nil {
@@ -97,8 +97,8 @@ func (p *Principal) Under(by *Principal) *Principal {
 	return &under
 }
 
-// NewPrincipal gives a principal the rights that its bindings have in common with a scope. A binding for a
-// namespace that has no valid name gives nothing. Workers and nodes have no bindings.
+// NewPrincipal returns a principal with the rights that both its bindings and a scope have. A binding for a
+// namespace with an invalid name gives no right. Workers and nodes have no bindings.
 func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Principal, error) {
 	p := &Principal{Name: name, Kind: kind, in: map[string][]grant{}}
 	switch {
@@ -127,7 +127,7 @@ func NewPrincipal(kind Kind, name string, bindings []Binding, scope Scope) (*Pri
 	return p, nil
 }
 
-// Only returns the namespace in which all rights of a principal are. It returns false if the principal has
+// Only returns the namespace that contains all rights of a principal. It returns false if the principal has
 // rights in several namespaces or in none, or has a role in all of them.
 func (p *Principal) Only() (namespace string, ok bool) {
 	if p == nil || len(p.all) > 0 || len(p.in) != 1 {
@@ -138,7 +138,7 @@ func (p *Principal) Only() (namespace string, ok bool) {
 	return namespace, true
 }
 
-// add joins grants that expire at the same instant.
+// add adds a grant to a list. It combines grants that expire at the same instant.
 func add(to []grant, g grant) []grant {
 	for i := range to {
 		if to[i].expires == g.expires {
@@ -149,9 +149,9 @@ func add(to []grant, g grant) []grant {
 	return append(to, g)
 }
 
-// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For objects of
-// the cluster the namespace is Everywhere: then only bindings for all namespaces count. Decide denies the
-// zero Verb, a nil principal, and an empty namespace.
+// Decide reports whether a principal has a verb in a namespace now, by the store's clock. For an object of
+// the cluster the namespace is Everywhere, and only bindings for all namespaces apply. Decide denies the zero
+// Verb, a nil principal, and an empty namespace.
 func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
 	if v >= Public {
 		return special(p, v)
@@ -172,7 +172,7 @@ func Decide(p *Principal, v Verb, namespace string, now dag.Micros) bool {
 	return false
 }
 
-// special decides about the verbs that no role holds.
+// special decides about the verbs that no role can have.
 func special(p *Principal, v Verb) bool {
 	switch v {
 	case Public:
@@ -198,7 +198,8 @@ type Namespaces struct {
 // All reports whether the set has every namespace.
 func (n Namespaces) All() bool { return n.all }
 
-// Names returns the namespaces in order. It returns nothing if the set has every namespace: ask All first.
+// Names returns the namespaces in order. It returns nothing if the set has every namespace, so a caller must
+// call All first.
 func (n Namespaces) Names() []string { return n.names }
 
 // Has reports whether a namespace is in the set.
@@ -227,8 +228,8 @@ func Visible(p *Principal, v Verb, now dag.Micros) (seen Namespaces) {
 	return seen
 }
 
-// Can returns the verbs that a principal has now, by namespace. Verbs that it has in all namespaces and for
-// the cluster are under Everywhere and not repeated elsewhere.
+// Can returns the verbs that a principal has now, by namespace. The verbs that it has in all namespaces and
+// for the cluster are listed under Everywhere, and not repeated under other namespaces.
 func Can(p *Principal, now dag.Micros) map[string]Verbs {
 	can := map[string]Verbs{}
 	if p == nil {
@@ -273,7 +274,7 @@ func common(a, b map[string]Verbs) map[string]Verbs {
 	return both
 }
 
-// Lost reports whether the rights in has lack a verb of had, which is an earlier result of Can.
+// Lost reports whether has lacks a right of had. Both are results of Can, and had is the earlier one.
 func Lost(had, has map[string]Verbs) bool {
 	for ns, verbs := range had {
 		if !(has[ns] | has[Everywhere]).Covers(verbs) {
@@ -292,8 +293,8 @@ func Anywhere(p *Principal, v Verb, now dag.Micros) bool {
 	return seen.all || len(seen.names) > 0
 }
 
-// MayGive refuses to let a principal give a role, or a token with some verbs, in a namespace, unless it has
-// each of the verbs there. So no right is ever given by a principal that does not have it.
+// MayGive returns an error if a principal may not give a role or a token with some verbs in a namespace. It
+// may do so only if it has each of these verbs there. So no principal can give a right that it does not have.
 func MayGive(p *Principal, verbs Verbs, namespace string, now dag.Micros) error {
 	if err := CheckNamespace(namespace); err != nil {
 		return err

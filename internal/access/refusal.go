@@ -7,21 +7,20 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Refusal is the reason for which a call is refused.
+// Refusal is the reason why a call is refused.
 type Refusal struct {
-	// Verb is the verb that the caller lacks in Namespace. If Namespace is Everywhere, the verb is about the
+	// Verb is the verb that the caller lacks in Namespace. If Namespace is Everywhere, the call is about the
 	// cluster.
 	Verb      Verb
 	Namespace string
-	// Hidden: the caller may not know that the object exists. The answer is the same as for an object that does
-	// not exist.
+	// Hidden: the caller may not know whether the object exists. The answer is then the same as for an object
+	// that does not exist.
 	Hidden bool
 	// Roles have the verb.
 	Roles []string
 }
 
-// Error names the verb that is missing and the roles that have it. If the refusal is hidden, it names
-// nothing.
+// Error names the missing verb and the roles that have it. For a hidden refusal it names nothing.
 func (r *Refusal) Error() string {
 	if r.Hidden {
 		return "there is no such object"
@@ -36,7 +35,7 @@ func (r *Refusal) Error() string {
 // Need is the verb that a call needs, with its object.
 type Need struct {
 	Verb Verb
-	// See is the verb that shows the object. Zero means that every caller may know of the object.
+	// See is the verb that shows the object. Zero means that every caller may see that the object exists.
 	See Verb
 	// Namespace is the namespace of the object. Everywhere: the object belongs to the cluster.
 	Namespace string

@@ -11,7 +11,7 @@ type Role struct {
 	Verbs Verbs
 }
 
-// Everywhere is the namespace of a binding that counts in all namespaces and for the cluster.
+// Everywhere is the namespace of a binding for all namespaces and for the cluster.
 const Everywhere = "*"
 
 var (
@@ -21,7 +21,7 @@ var (
 		WorkflowOperate, RunApprove, RunMark, AlertOperate, EventSend)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite, ConnectionRead)
 	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, MemberWrite, TokenNamespace, AuditRead)
-	// assignable holds the verbs that roles can hold: each verb before Public.
+	// assignable is the set of verbs that roles can have: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
 	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, NamespaceRead, UserRead, RoleRead)
 )
@@ -49,7 +49,7 @@ func BuiltinRole(name string) (Role, bool) {
 	return Role{}, false
 }
 
-// NewRole makes a custom role. It refuses names that are taken by the program and sets that hold nothing.
+// NewRole makes a custom role. It returns an error for the name of a built-in role and for an empty set.
 func NewRole(name string, verbs Verbs) (Role, error) {
 	name, err := Name(name)
 	if err != nil {
@@ -66,7 +66,7 @@ func NewRole(name string, verbs Verbs) (Role, error) {
 	return Role{name, verbs}, nil
 }
 
-// Holders returns the names of the roles that hold a verb: those of the program, then custom ones.
+// Holders returns the names of the roles that have a verb: first the built-in ones, then custom ones.
 func Holders(v Verb, custom ...Role) []string {
 	names := []string{}
 	for _, roles := range [...][]Role{builtin, custom} {

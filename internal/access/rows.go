@@ -1,7 +1,7 @@
 package access
 
-// rows is the table: every route of every listener, with the verb that a call to it needs. Each route that
-// is registered needs a row here, and each row a route; otherwise the server does not start.
+// rows is the table of every route of every listener, with the verb that a call to it needs. Each route that
+// is registered needs a row here, and each row needs a route. Otherwise the server does not start.
 var rows = []Row{
 	// Outside of the versioned interface.
 	{"GET", "/livez", Public, OfPublic, "a supervisor asks it, and it says only that the process answers"},
@@ -36,7 +36,7 @@ var rows = []Row{
 	{"GET", "/api/v1/runs/{id}/deadlines", AlertRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks", RunRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}", RunRead, OfRun, ""},
-	{"GET", "/api/v1/runs/{id}/tasks/{task}/definition", WorkflowSource, OfRun, ""}, // the handler requires run.values, too
+	{"GET", "/api/v1/runs/{id}/tasks/{task}/definition", WorkflowSource, OfRun, ""}, // the handler also requires run.values
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/explain", Explain, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs", LogRead, OfRun, ""},
 	{"GET", "/api/v1/runs/{id}/tasks/{task}/logs/search", LogRead, OfRun, ""},
@@ -107,22 +107,23 @@ var rows = []Row{
 	{"POST", "/api/v1/queues/{name}:pause", QueueWrite, OfShared, ""},
 	{"POST", "/api/v1/queues/{name}:drain", QueueWrite, OfShared, ""},
 	{"POST", "/api/v1/queues/{name}:resume", QueueWrite, OfShared, ""},
-	// Secrets. No route gives a value.
+	// Secrets. No route returns the value of a secret.
 	{"GET", "/api/v1/secrets", SecretList, OfList, ""},
 	{"PUT", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/secrets/{ns}/{name}", SecretWrite, OfNamespace, ""},
 	// Namespaces and their quotas.
 	{"GET", "/api/v1/namespaces", NamespaceRead, OfList, ""},
 	{"PUT", "/api/v1/namespaces/{ns}", NamespaceWrite, OfCluster, ""},
-	// Connections. They hold names of secrets, and no value.
+	// Connections. They contain names of secrets, but no values.
 	{"GET", "/api/v1/connections", ConnectionRead, OfList, ""},
 	{"PUT", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/connections/{ns}/{name}", ConnectionWrite, OfNamespace, ""},
 	{"POST", "/api/v1/connections/{ns}/{name}:test", ConnectionRead, OfNamespace, ""},
 
-	// Git sources. What they apply are workflows of their namespace.
+	// Git sources. The workflows that they apply are in their namespace.
 	{"GET", "/api/v1/git-sources", WorkflowRead, OfList, ""},
-	{"PUT", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""}, // the handler requires more for removed: delete and for file://
+	// for removed: delete and for file://, the handler requires further verbs
+	{"PUT", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
 	{"POST", "/api/v1/git-sources/{ns}/{name}:sync", WorkflowWrite, OfNamespace, ""},
 	{"POST", "/api/v1/git-sources/{ns}/{name}:plan", WorkflowSource, OfNamespace, ""},

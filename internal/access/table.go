@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Of says how the object of a call is found, and so in which namespace the call needs its verb.
+// Of says how the object of a call is found. So it determines in which namespace the caller needs the verb.
 type Of uint8
 
 // The kinds of objects. The zero Of is no kind, and no row has it.
 const (
 	_           Of = iota
-	OfPublic       // no object: the row says why every caller may call
+	OfPublic       // there is no object: the row says why every caller may make the call
 	OfSelf         // the caller
-	OfList         // the namespace of each item: the list shows the items that the caller may see
+	OfList         // the namespace of each item: a list shows the items that the caller may see
 	OfRun          // the run in the path, in the namespace of its workflow
 	OfWorkflow     // the workflow in the path
 	OfSchedule     // the trigger in the path
@@ -27,7 +27,7 @@ const (
 	OfBody         // the object that the body names
 	OfMany         // each run that the body names or its filter finds
 	OfNamespace    // the namespace in the path
-	OfShared       // queues and locks: a read needs the verb in any namespace, a change in all
+	OfShared       // queues and locks: a read needs the verb in any namespace, a change needs it in all
 	OfCluster      // the cluster
 	OfWorker       // the worker that calls
 	OfNode         // the node that calls
@@ -51,7 +51,7 @@ func (o Of) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 // Row is the verb and the object of one route.
 type Row struct {
 	Method string `json:"method"`
-	Path   string `json:"path"` // as in the OpenAPI document
+	Path   string `json:"path"` // as it is written in the OpenAPI document
 	Verb   Verb   `json:"verb"`
 	Of     Of     `json:"object"`
 	// Because says why a route is public.
@@ -100,7 +100,8 @@ func index(rows []Row) *table {
 	return t
 }
 
-// RowOf returns the row of a route. A route without one has the zero Row, which denies.
+// RowOf returns the row of a route. For a route without a row it returns the zero Row, which denies every
+// call.
 func RowOf(method, path string) Row {
 	if row := routes.named[method+" "+path]; row != nil {
 		return *row
@@ -108,14 +109,15 @@ func RowOf(method, path string) Row {
 	return Row{}
 }
 
-// unknown is the row of requests that match no route. A known caller learns that there is no such route. Any
-// other caller learns nothing.
+// unknown is the row of requests that match no route. A known caller is told that there is no such route. Any
+// other caller is told nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 
-// anyPage is the row of all addresses of the page.
+// anyPage is the row of all addresses of the web page.
 const anyPage = "/{path...}"
 
-// Reserved reports whether a path belongs to the interfaces, so that no page is there.
+// Reserved reports whether a path belongs to the API or the other interfaces, so that it cannot be an address
+// of the web page.
 func Reserved(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/version", "/metrics", "/api":
@@ -124,8 +126,8 @@ func Reserved(path string) bool {
 	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/auth/") || strings.HasPrefix(path, "/internal/") || strings.HasPrefix(path, "/skein.worker.")
 }
 
-// Match finds the row of a request by the pattern that its method and path match, as net/http does. If
-// there is no row, ok is false, and the returned row lets a known caller learn that nothing is there.
+// Match finds the row of a request, by the same pattern that net/http uses for its method and path. If there
+// is no row, ok is false. The returned row then allows a known caller to learn that the route does not exist.
 func Match(r *http.Request) (row Row, ok bool) {
 	_, pattern := routes.mux.Handler(r)
 	found := routes.exact[pattern]
@@ -142,14 +144,14 @@ func Match(r *http.Request) (row Row, ok bool) {
 	return *found, true
 }
 
-// Routes notes which routes of the table have a handler. Use it while handlers are registered.
+// Routes notes which routes of the table have a handler. It is used while handlers are registered.
 type Routes struct {
 	taken  map[string]bool
 	faults []error
 }
 
-// Take returns the row of a route that gets its handler now. Err reports a route without a row, or with a
-// second handler.
+// Take returns the row of a route whose handler is registered now. Err later reports a route without a row,
+// or with a second handler.
 func (t *Routes) Take(method, path string) Row {
 	name := method + " " + path
 	row := routes.named[name]
@@ -166,8 +168,8 @@ func (t *Routes) Take(method, path string) Row {
 	return *row
 }
 
-// Err reports each route that was registered without a row, and each row without a handler. It looks only
-// at the rows that part selects.
+// Err reports each route that was registered without a row, and each row without a handler. It checks only
+// the rows that part selects.
 func (t *Routes) Err(part func(Of) bool) error {
 	faults := slices.Clone(t.faults)
 	for i := range rows {
@@ -178,7 +180,7 @@ func (t *Routes) Err(part func(Of) bool) error {
 	return errors.Join(faults...)
 }
 
-// Mux is a mux that takes each of its routes from the table.
+// Mux is a mux whose routes must all be in the table.
 type Mux struct {
 	http.ServeMux
 	*Routes

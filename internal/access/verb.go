@@ -77,11 +77,11 @@ const (
 	Verify
 	Metrics
 
-	// Verbs that no role holds.
+	// Verbs that no role can have.
 
-	Public     // every caller may; the row of the call in the table of calls says why
-	Self       // every known principal may, about itself
-	WorkerCall // the protocol of workers
+	Public     // every caller has it; the row of the call says why
+	Self       // every known principal has it, for calls about itself
+	WorkerCall // calls of the workers' protocol
 	NodeCall   // calls between the nodes of a cluster
 	WorkerJoin // calls of a worker with an invitation
 
@@ -105,7 +105,7 @@ var verbNames = [verbsEnd]string{
 	Public: "public", Self: "self", WorkerCall: "worker.call", NodeCall: "node.call", WorkerJoin: "worker.join",
 }
 
-// String returns the verb's name; "none" for a number that is no verb.
+// String returns the verb's name, or "none" for a number that is not a verb.
 func (v Verb) String() string {
 	if v == 0 || v >= verbsEnd {
 		return "none"
@@ -116,7 +116,7 @@ func (v Verb) String() string {
 // MarshalText writes the verb's name.
 func (v Verb) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// ParseVerb finds a verb that a role can hold.
+// ParseVerb finds a verb that a role can have.
 func ParseVerb(name string) (Verb, error) {
 	for v := range assignable.All() {
 		if verbNames[v] == name {
@@ -133,7 +133,7 @@ func ParseVerb(name string) (Verb, error) {
 // Verbs is a set of verbs. The zero Verbs is empty.
 type Verbs uint64
 
-// VerbsOf returns the set of some verbs. It leaves out numbers that are no verbs.
+// VerbsOf returns a set of verbs. It leaves out numbers that are not verbs.
 func VerbsOf(verbs ...Verb) (set Verbs) {
 	for _, v := range verbs {
 		if v != 0 && v < verbsEnd {
@@ -143,7 +143,7 @@ func VerbsOf(verbs ...Verb) (set Verbs) {
 	return set
 }
 
-// Has reports whether a verb is in the set. No set has the zero Verb.
+// Has reports whether a verb is in the set. The zero Verb is in no set.
 func (s Verbs) Has(v Verb) bool { return v != 0 && v < verbsEnd && s>>v&1 == 1 }
 
 // Covers reports whether the set has every verb of other.
@@ -172,7 +172,7 @@ func (s Verbs) Names() []string {
 // String returns the names, separated by spaces.
 func (s Verbs) String() string { return strings.Join(s.Names(), " ") }
 
-// ParseVerbs reads names of verbs that a role can hold.
+// ParseVerbs reads the names of verbs that a role can have.
 func ParseVerbs(names []string) (set Verbs, err error) {
 	for _, name := range names {
 		v, err := ParseVerb(name)

@@ -12,13 +12,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The events of the cluster. They belong to no workflow. Each of them is a condition that stands for a while.
+// The events of the cluster. They belong to no workflow. Each of them is a condition that lasts for some
+// time.
 const (
 	NodeLost        Event = "node_lost"            // a node was declared dead and has not joined again
 	WorkerLost      Event = "worker_lost"          // a worker was declared dead and has not joined again
-	NoWorker        Event = "no_worker"            // ready tasks ask for a placement that no worker has
-	NodeUnreachable Event = "node_unreachable"     // a node does not answer its peers, and the database lists it
-	NodeStuck       Event = "node_stuck"           // a node has completed no turn although work waits
+	NoWorker        Event = "no_worker"            // ready tasks require a placement that no worker has
+	NodeUnreachable Event = "node_unreachable"     // a node does not answer other nodes, although the database lists it
+	NodeStuck       Event = "node_stuck"           // the writer or the broker of a node has completed no cycle although work waits
 	ShardUnowned    Event = "shard_unowned"        // a shard has no owner
 	StoreRegressed  Event = "store_regressed"      // the database went back to an earlier state
 	DiskLow         Event = "disk_low"             // the disk of a data folder is nearly full
@@ -27,13 +28,14 @@ const (
 	ClockSkew       Event = "clock_skew"           // the clock of a node differs from that of the database
 	QueueOld        Event = "queue_old"            // the first run of a queue has waited for too long
 	AuditBehind     Event = "audit_behind"         // rows of the audit log have no index yet, so no checkpoint covers them
-	ChannelDown     Event = "channel_down"         // a channel does not take its messages
-	SourceDown      Event = "source_down"          // a source of events does not reach the other system
+	ChannelDown     Event = "channel_down"         // a channel does not accept its messages
+	SourceDown      Event = "source_down"          // a source of events cannot reach the other system
 )
 
-// limit is the bound of an event that has one. below: the event stands below the bound, otherwise from it on.
+// limit is the limit of an event that has one. below says that the condition is true below the limit;
+// otherwise it is true from the limit on.
 type limit struct {
-	usual   int64 // microseconds; of DiskLow in hundredths of a percent
+	usual   int64 // in microseconds; for DiskLow in hundredths of a percent
 	below   bool
 	percent bool
 }
@@ -44,7 +46,7 @@ const (
 	day    = 24 * 60 * minute
 )
 
-// clusterEvents are the events of the cluster, with their bounds.
+// clusterEvents are the events of the cluster, with their limits.
 var clusterEvents = map[Event]limit{
 	NodeLost: {}, WorkerLost: {}, StoreRegressed: {}, ChannelDown: {}, NodeUnreachable: {},
 	NoWorker: {usual: minute}, NodeStuck: {usual: 30 * second}, ShardUnowned: {usual: 30 * second}, QueueOld: {usual: 10 * minute}, SourceDown: {usual: 5 * minute},
@@ -70,7 +72,7 @@ const (
 	clusterMessageMax = 1000 // bytes
 	clusterNameMax    = 100  // bytes
 	rungsMax          = 5
-	// subjectsMax bounds the incidents of one rule and event that are open at a time.
+	// subjectsMax bounds the open incidents of one rule and event.
 	subjectsMax = 50
 	// subjectMax bounds a subject, in bytes.
 	subjectMax = 200
@@ -84,15 +86,16 @@ type ClusterRule struct {
 	Severity string   `json:"severity"`
 	Message  string   `json:"message,omitempty"`
 	Escalate []Rung   `json:"escalate,omitempty"`
-	// Limit replaces the usual bound of the event: microseconds, of DiskLow hundredths of a percent. 0: the
-	// usual one. A rule with a limit has one event.
+	// Limit replaces the default limit of the event, in microseconds, or for DiskLow in hundredths of a
+	// percent. 0: the default. A rule with a limit has only one event.
 	Limit int64 `json:"limit,omitempty"`
 }
 
-// ClusterRules are the rules of a cluster, as a row of store.AlertRules keeps them.
+// ClusterRules are the rules of a cluster, in the form of a row of store.AlertRules.
 type ClusterRules struct {
 	Rules []ClusterRule `json:"rules"`
-	// Floor is the floor of the eras when the rules were set. A regress before that opens no incident.
+	// Floor is the floor of the eras when the rules were set. If the database went back before that, this
+	// opens no incident.
 	Floor dag.Era `json:"floor"`
 }
 
@@ -105,8 +108,8 @@ func ReadClusterRules(data []byte) (*ClusterRules, error) {
 	return &r, nil
 }
 
-// Check returns what is wrong with the rules, as an error that names the rule. If nothing is wrong, it fills
-// in the defaults.
+// Check returns an error that names a faulty rule and its fault. If there is none, Check fills in the
+// defaults.
 func (c *ClusterRules) Check() error {
 	names, told := map[string]bool{}, 0
 	if len(c.Rules) > clusterRulesMax {
@@ -180,7 +183,7 @@ func checkRungs(rungs []Rung) error {
 	return nil
 }
 
-// joined is the usual name of a rule.
+// joined returns the default name of a rule for these events.
 func joined(on []Event) string {
 	all := make([]string, len(on))
 	for i, e := range on {
@@ -193,7 +196,7 @@ func joined(on []Event) string {
 // Percent reports whether the limit of an event is a percentage.
 func Percent(e Event) bool { return clusterEvents[e].percent }
 
-// Bound is the bound of an event of the rule; 0: it has none.
+// Bound returns the limit of an event of the rule; 0: the event has none.
 func (r *ClusterRule) Bound(e Event) int64 {
 	if r.Limit != 0 {
 		return r.Limit
@@ -201,31 +204,32 @@ func (r *ClusterRule) Bound(e Event) int64 {
 	return clusterEvents[e].usual
 }
 
-// Finding is something that was measured: a condition that may stand.
+// Finding is a measured condition, which may be true.
 type Finding struct {
 	Event   Event
-	Subject string // the object, such as the name of a node; "": the cluster
-	// Value is the number that is compared with the bound of the event. Events without a bound ignore it.
+	Subject string // the object that was measured, such as the name of a node; "": the cluster
+	// Value is the number to compare with the limit of the event. For an event without a limit, it is
+	// ignored.
 	Value int64
-	// Cause tells one occurrence from the next one, if the event has such a mark. An occurrence opens one
-	// incident, whatever happens to it.
+	// Cause distinguishes one occurrence of the condition from the next, for events that have such a mark.
+	// Each occurrence opens only one incident, even if that one is resolved early.
 	Cause   string
 	Message string
-	// Ages: Value is the time since which this owner has seen the condition. An owner before it may have seen it
-	// for longer, so an incident that is open stays open below the bound.
+	// Ages: Value is the time since which this owner has seen the condition. An earlier owner may have seen
+	// it for longer. So an open incident stays open although the value is below the limit.
 	Ages bool
 }
 
-// Findings holds what one measurement of the cluster found.
+// Findings are the results of one measurement of the cluster.
 type Findings struct {
 	All []Finding
-	// Unknown are events that could not be measured. Blind are subjects of which nothing is known now. Their
-	// incidents stay as they are.
+	// Unknown are events that could not be measured. Blind are subjects about which nothing is known now. The
+	// incidents about both stay as they are.
 	Unknown map[Event]bool
 	Blind   map[string]bool
 }
 
-// stands reports whether a finding counts for the rule.
+// stands reports whether a finding is a true condition for the rule.
 func (r *ClusterRule) stands(f *Finding) bool {
 	if !slices.Contains(r.On, f.Event) {
 		return false
@@ -234,8 +238,8 @@ func (r *ClusterRule) stands(f *Finding) bool {
 	return b == 0 || clusterEvents[f.Event].below == (f.Value < b)
 }
 
-// near reports whether the value of a finding is so close to the bound that an open incident stays open.
-// Otherwise a value that moves around the bound would notify people at each look.
+// near reports whether the value of a finding is so close to the limit that an open incident stays open.
+// Without this, a value that moves around the limit would notify people at each measurement.
 func (r *ClusterRule) near(f *Finding) bool {
 	b := r.Bound(f.Event)
 	if clusterEvents[f.Event].below {
@@ -244,10 +248,11 @@ func (r *ClusterRule) near(f *Finding) bool {
 	return b != 0 && f.Value >= b-b/nearPerBound
 }
 
-// nearPerBound is the part of a bound within which a value is near it.
+// nearPerBound: a value is near its limit if it differs by at most the limit divided by nearPerBound.
 const nearPerBound = 10
 
-// keyOf is the rule of an incident about the cluster. It is unique among those that are not over.
+// keyOf returns the key of an incident about the cluster, which is stored as its rule. The key is unique
+// among the incidents that have not ended.
 func keyOf(rule string, e Event, subject string) string {
 	return rule + " " + string(e) + " " + subject
 }
@@ -259,8 +264,8 @@ type ClusterIncident struct {
 	Finding *Finding
 }
 
-// Standing lists the incidents that should be open, by key. stays holds the keys of conditions that open no
-// incident, but that keep an open incident open.
+// Standing lists the incidents that should be open. stays has the keys of conditions that open no incident,
+// but keep an open incident open.
 func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[string]bool) {
 	stays = map[string]bool{}
 	if c == nil {
@@ -283,12 +288,12 @@ func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[s
 	return slices.CompactFunc(all, func(a, b ClusterIncident) bool { return a.Key == b.Key }), stays
 }
 
-// reported are the events of which nothing is known while a node does not answer: those that it tells of
-// itself, and whether it can be reached, as long as it was not asked often enough.
+// reported are the events about which nothing is known while a node does not answer. The node reports most of
+// them itself. Whether it is unreachable is not known until it was asked often enough.
 var reported = []Event{DiskLow, CertificateEnds, ClockSkew, NodeStuck, NodeUnreachable}
 
-// Kept reports whether an incident of the cluster stays open although its condition was not found: it could
-// not be measured.
+// Kept reports whether an incident of the cluster stays open although its condition was not found, because
+// the condition could not be measured.
 func (f *Findings) Kept(n *Incident) bool {
 	h := &n.Detail.Last
 	return f.Unknown[h.Event] || slices.Contains(reported, h.Event) && f.Blind[h.Subject]
@@ -307,7 +312,7 @@ func (c *ClusterRules) Named(name string) *ClusterRule {
 	return nil
 }
 
-// Room reports whether a rule may open one more incident about an event.
+// Room reports whether a rule may open a further incident about an event.
 func Room(open map[string]*Incident, rule string, e Event) bool {
 	n := 0
 	for _, is := range open {
@@ -318,12 +323,12 @@ func Room(open map[string]*Incident, rule string, e Event) bool {
 	return n < subjectsMax
 }
 
-// rule is the rule in the form of a workflow's one.
+// rule returns the rule in the form of a rule of a workflow.
 func (r *ClusterRule) rule(key string, e Event) *Rule {
 	return &Rule{Name: key, On: []Event{e}, To: r.To, Severity: r.Severity, Message: r.Message, Escalate: r.Escalate}
 }
 
-// Opens opens an incident about the cluster.
+// Opens returns the change that opens an incident about the cluster.
 func (c *ClusterIncident) Opens(id uuid.UUID, at dag.Micros) Change {
 	f := c.Finding
 	h := &Happening{Event: f.Event, Subject: f.Subject, Cause: f.Cause, Message: f.Message, At: at, ID: id,
@@ -334,13 +339,13 @@ func (c *ClusterIncident) Opens(id uuid.UUID, at dag.Micros) Change {
 	return r.open(n, h)
 }
 
-// Told reports whether an earlier incident was about the same occurrence.
+// Told reports whether an earlier incident was already about the same occurrence.
 func (c *ClusterIncident) Told(last *Incident) bool {
 	return c.Finding.Cause != "" && last.Detail.Last.Cause == c.Finding.Cause
 }
 
-// AsRule is the rule of an open incident of the cluster, for its silences and escalations. It is an empty
-// rule if the rules have none.
+// AsRule returns the rule of an open incident of the cluster, for its silences and escalations. It returns an
+// empty rule if the rules no longer contain it.
 func (c *ClusterRules) AsRule(n *Incident) *Rule {
 	if r := c.Named(n.Detail.Of); r != nil {
 		return r.rule(n.Rule, n.Detail.Last.Event)

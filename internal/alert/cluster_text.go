@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// clusterTexts say what an event of the cluster means. %s is its subject.
+// clusterTexts say what each event of the cluster means. %s is the subject.
 var clusterTexts = map[Event]string{
 	NodeLost: "node %s was declared dead", WorkerLost: "worker %s was declared dead",
 	NoWorker: "ready tasks wait for a worker that does not exist", NodeUnreachable: "node %s does not answer other nodes",

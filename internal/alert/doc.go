@@ -1,5 +1,5 @@
-// Package alert decides who is notified of what: from rules, incidents and happenings to changed incidents
-// and notices. It is pure: no I/O, no clock, no goroutine.
+// Package alert decides which channels are notified of which events: from rules, incidents and happenings it
+// computes changed incidents and notices. It is pure: no I/O, no clock, no goroutine.
 //
 // A rule belongs to a workflow and watches some events. The first such event opens an incident, and further
 // ones add to it. The next success of the workflow resolves it. The opening and the end of an incident are

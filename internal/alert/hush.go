@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Silenced is a silence as an incident keeps it.
+// Silenced is a silence in the form in which an incident stores it.
 type Silenced struct {
 	ID     string     `json:"id"`
 	By     string     `json:"by"`
@@ -17,7 +17,7 @@ type Silenced struct {
 
 // Rung is a step of an escalation.
 type Rung struct {
-	After dag.Micros `json:"after"` // since the first notice
+	After dag.Micros `json:"after"` // microseconds since the first notice
 	To    []string   `json:"to"`
 }
 
@@ -27,9 +27,9 @@ type Escalated struct {
 	To  []string `json:"to"`
 }
 
-// Silence removes the notices of a change that opens an incident or reports an event, if a silence covers
-// the incident. It leaves other changes as they are: channels that were told of the beginning are also told
-// of the end.
+// Silence removes the notices of a change that opens an incident or reports an event, if a silence covers the
+// incident. It does not alter other changes: channels that were notified of the beginning of an incident are
+// also notified of its end.
 func (c *Change) Silence(all []store.Silence, now dag.Micros) {
 	if c.Incident == nil || len(c.Notices) == 0 || c.Incident.Detail.Seq != 1 {
 		return
@@ -45,7 +45,7 @@ func (c *Change) Silence(all []store.Silence, now dag.Micros) {
 	c.Notices = nil
 }
 
-// silencing is the silence about an incident that lasts longest, or nil.
+// silencing returns the silence about an incident that lasts longest, or nil.
 func silencing(all []store.Silence, n *Incident, now dag.Micros) (longest *store.Silence) {
 	for i := range all {
 		if s := &all[i]; s.Until > now && s.Matches(n.Namespace, n.Detail.Name, n.ruleName()) && (longest == nil || s.Until > longest.Until) {
@@ -55,7 +55,7 @@ func silencing(all []store.Silence, n *Incident, now dag.Micros) (longest *store
 	return longest
 }
 
-// ruleName is the name of the rule, as people write it.
+// ruleName returns the name of the rule, as people write it.
 func (n *Incident) ruleName() string {
 	if n.Detail.Of != "" {
 		return n.Detail.Of
@@ -63,13 +63,13 @@ func (n *Incident) ruleName() string {
 	return n.Rule
 }
 
-// Silent reports whether an open incident is kept back by a silence.
+// Silent reports whether the notices of an open incident are withheld because of a silence.
 func (n *Incident) Silent() bool {
 	return n.State == store.IncidentOpen && n.Detail.Silenced != nil && n.Detail.Seq == 0
 }
 
-// Speak notifies the channels of an incident whose silence has ended. If another silence has followed, Speak
-// only notes it. Then the change has no incident if that silence was noted before.
+// Speak notifies the channels of an incident whose silence has ended. If another silence applies now, Speak
+// only notes that silence. If it was already noted, the change has no incident.
 func (r *Rule) Speak(is *Incident, all []store.Silence, now dag.Micros) Change {
 	next := *is
 	if s := silencing(all, is, now); s != nil {
@@ -84,7 +84,7 @@ func (r *Rule) Speak(is *Incident, all []store.Silence, now dag.Micros) Change {
 	return next.told(KindOpened, is.State, now)
 }
 
-// climbs notes the time of the first escalation of an incident whose channels are notified now.
+// climbs sets the time of the first escalation of an incident whose channels are notified now.
 func (r *Rule) climbs(n *Incident, now dag.Micros) {
 	n.Detail.ToldAt, n.Detail.EscalateAt = now, 0
 	if len(r.Escalate) > 0 {
@@ -92,12 +92,13 @@ func (r *Rule) climbs(n *Incident, now dag.Micros) {
 	}
 }
 
-// Climb notifies the channels of the next rung of an incident that no person has acknowledged.
+// Climb notifies the channels of the next step of the escalation of an incident that no person has
+// acknowledged.
 func (r *Rule) Climb(is *Incident, now dag.Micros) Change {
 	next := *is
 	d := &next.Detail
 	at := len(d.Escalated)
-	if d.EscalateAt = 0; at >= len(r.Escalate) { // an edit has taken the rung away
+	if d.EscalateAt = 0; at >= len(r.Escalate) { // an edit has removed the step
 		next.put(is.State, now)
 		return Change{Incident: &next}
 	}
@@ -108,7 +109,7 @@ func (r *Rule) Climb(is *Incident, now dag.Micros) Change {
 	return next.told(KindEscalate, is.State, now)
 }
 
-// Climbs is the time of the next escalation of an open incident; 0: there is none.
+// Climbs returns the time of the next escalation of an open incident; 0: there is none.
 func (n *Incident) Climbs() dag.Micros {
 	if n.State != store.IncidentOpen {
 		return 0
@@ -116,8 +117,8 @@ func (n *Incident) Climbs() dag.Micros {
 	return n.Detail.EscalateAt
 }
 
-// channels returns the names of the channels that the transition seq notifies. An escalation has channels of
-// its own. Every other transition goes to the channels of the rule and of all earlier escalations.
+// channels returns the names of the channels that the transition seq notifies. An escalation notifies its own
+// channels. Every other transition notifies the channels of the rule and of all earlier escalations.
 func (d *Detail) channels(seq int32) []string {
 	all := d.To
 	for i := range d.Escalated {

@@ -10,24 +10,25 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Happening is one event of a workflow.
+// Happening is one event that rules may watch.
 type Happening struct {
-	Event    Event      `json:"event"`
-	Run      string     `json:"run,omitempty"` // "": there is none
-	Origin   dag.Origin `json:"origin"`
-	Trigger  string     `json:"trigger,omitempty"`
-	Tags     dag.Tags   `json:"tags,omitempty"` // of the run, or of the workflow if there is no run
-	Instant  dag.Micros `json:"instant,omitempty"`
-	Cause    string     `json:"cause,omitempty"`
-	Message  string     `json:"message,omitempty"`
-	At       dag.Micros `json:"at"`
-	Instants int64      `json:"instants,omitempty"` // the number of instants of the trigger, if the incident is about several
-	Due      dag.Micros `json:"due,omitempty"`      // the deadline that was passed, or will be
-	Success  bool       `json:"-"`                  // true: the event resolves incidents
-	Over     bool       `json:"-"`                  // the run has ended
-	Course   Course     `json:"-"`                  // the progress of the run, or of an instant without a run
-	ID       uuid.UUID  `json:"-"`                  // the id for an incident that the event opens
-	Subject  string     `json:"subject,omitempty"`  // the object of a cluster event: a node, a worker, a queue
+	Event   Event      `json:"event"`
+	Run     string     `json:"run,omitempty"` // the run of the event; "": there is none
+	Origin  dag.Origin `json:"origin"`
+	Trigger string     `json:"trigger,omitempty"`
+	Tags    dag.Tags   `json:"tags,omitempty"` // the tags of the run or, without a run, of the workflow
+	Instant dag.Micros `json:"instant,omitempty"`
+	Cause   string     `json:"cause,omitempty"`
+	Message string     `json:"message,omitempty"`
+	At      dag.Micros `json:"at"`
+	// the number of instants of the trigger, if the incident is about several instants
+	Instants int64      `json:"instants,omitempty"`
+	Due      dag.Micros `json:"due,omitempty"`     // the deadline that has passed, or will pass
+	Success  bool       `json:"-"`                 // the event resolves incidents
+	Over     bool       `json:"-"`                 // the run has ended
+	Course   Course     `json:"-"`                 // the progress of the run; or the instant, if there is no run
+	ID       uuid.UUID  `json:"-"`                 // the id of the incident, if the event opens one
+	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster: a node, a worker, a queue
 	Of       Subject    `json:"-"`
 }
 
@@ -41,7 +42,7 @@ type Subject struct {
 
 // Incident is an incident with its content.
 //
-// Invariant: Data is the form of Detail that is stored.
+// Invariant: Data is the stored form of Detail.
 type Incident struct {
 	store.Incident
 	Detail Detail
@@ -49,25 +50,25 @@ type Incident struct {
 
 // Detail is the content of an incident.
 type Detail struct {
-	Name string `json:"name"` // name of the workflow; "": the incident is about the cluster
-	// Of is the rule of an incident about the cluster. The rule of its row names the event and the subject as
-	// well.
+	Name string `json:"name"` // the name of the workflow; "": the incident is about the cluster
+	// Of is the name of the rule of an incident about the cluster. The rule in the row also contains the
+	// event and the subject.
 	Of           string     `json:"of,omitempty"`
 	Severity     string     `json:"severity"`
-	To           []string   `json:"to"` // the channels that were notified, or will be
+	To           []string   `json:"to"` // the channels that were notified, or will be notified
 	Message      string     `json:"message,omitempty"`
 	Seq          int32      `json:"seq"`   // transitions so far
-	Count        int64      `json:"count"` // events in a row
+	Count        int64      `json:"count"` // the number of events in a row
 	First        Happening  `json:"first"`
 	Last         Happening  `json:"last"`
 	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0: no channel was notified
 	Acknowledged *Word      `json:"acknowledged,omitempty"`
 	Resolved     *Word      `json:"resolved,omitempty"`
-	Late         *Lateness  `json:"late,omitempty"` // for a rule about the times of runs
-	// Silenced is the silence in which it opened. While Seq is 0, no channel was notified.
+	Late         *Lateness  `json:"late,omitempty"` // only for a rule about the times of runs
+	// Silenced is the silence during which the incident opened. While Seq is 0, no channel was notified.
 	Silenced *Silenced `json:"silenced,omitempty"`
-	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation; 0: there is none.
-	// Escalated has the escalations so far.
+	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation; 0: there is
+	// none. Escalated has the escalations that have happened.
 	ToldAt     dag.Micros  `json:"told_at,omitempty"`
 	EscalateAt dag.Micros  `json:"escalate_at,omitempty"`
 	Escalated  []Escalated `json:"escalated,omitempty"`
@@ -81,7 +82,7 @@ type Word struct {
 	At     dag.Micros `json:"at"`
 }
 
-// Read makes an incident of its row.
+// Read returns the incident of a row.
 func Read(row store.Incident) (*Incident, error) {
 	n := &Incident{Incident: row}
 	if err := json.Unmarshal(row.Data, &n.Detail); err != nil {
@@ -94,7 +95,7 @@ func Read(row store.Incident) (*Incident, error) {
 const (
 	KindOpened   = "opened"
 	KindResolved = "resolved"
-	KindEvent    = "event" // an incident that was over at once: each, or a success
+	KindEvent    = "event" // an incident that ended at once: of a rule with each, or about a success
 	KindEscalate = "escalated"
 	KindTest     = "test"
 )
@@ -127,5 +128,5 @@ func (n *Incident) put(state string, at dag.Micros) {
 	n.stored()
 }
 
-// stored makes Data of Detail.
-func (n *Incident) stored() { n.Data, _ = json.Marshal(&n.Detail) } // texts and numbers have a form
+// stored sets Data to the stored form of Detail.
+func (n *Incident) stored() { n.Data, _ = json.Marshal(&n.Detail) } // texts and numbers can always be encoded

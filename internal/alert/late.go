@@ -10,18 +10,18 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Deadline says which point a run must reach, and by what time. A deadline belongs to an instant of a
-// trigger, or to a run without a trigger.
+// Deadline says which point a run must reach by what time. A deadline is for an instant of a trigger, or for
+// a run without a trigger.
 type Deadline struct {
-	After    dag.Micros `json:"after,omitempty"`    // the time after From; 0: By is used
+	After    dag.Micros `json:"after,omitempty"`    // the time after From; 0: By is used instead
 	From     string     `json:"from,omitempty"`     // trigger (default) | queued | started
-	By       string     `json:"by,omitempty"`       // HH:MM, the first one after the instant; only of triggers
+	By       string     `json:"by,omitempty"`       // HH:MM, at its first occurrence after the instant; only for triggers
 	Timezone string     `json:"timezone,omitempty"` // of By
 	For      string     `json:"for,omitempty"`      // success (default) | end | start
 	clock    *clock     // of By
 }
 
-// The points from which a deadline counts, and the points that a run must reach by then.
+// The points from which a deadline counts, and the points that a run must reach by the deadline.
 const (
 	FromTrigger = "trigger"
 	FromQueued  = "queued"
@@ -38,32 +38,33 @@ type clock struct {
 	hour, minute int
 }
 
-// Than says how long is too long.
+// Than is the duration from which a run takes too long.
 type Than struct {
 	Fixed      dag.Micros `json:"fixed,omitempty"`      // 0: Times counts
-	Times      float64    `json:"times,omitempty"`      // factor of the percentile
-	Percentile int        `json:"percentile,omitempty"` // percentile of the durations of the last runs that succeeded
+	Times      float64    `json:"times,omitempty"`      // the factor of the percentile
+	Percentile int        `json:"percentile,omitempty"` // the percentile of the durations of the last successful runs
 }
 
-// UsualOf is the number of successful runs of which a Usual knows the durations. UsualLeast is the number
-// from which they count.
+// UsualOf is the number of successful runs whose durations a Usual knows. UsualLeast is the least number of
+// them for which it returns a percentile.
 const UsualOf, UsualLeast = 50, 5
 
-// Usual returns a percentile of the durations of a workflow's runs. ok is false while too few runs have
-// succeeded.
+// Usual returns a percentile of the durations of a workflow's runs. ok is false while fewer than UsualLeast
+// runs have succeeded.
 type Usual func(percentile int) (d dag.Micros, ok bool)
 
 // Course is the progress of a run, or of an instant without a run.
 type Course struct {
-	Instant dag.Micros // instant of its trigger; 0: none
+	Instant dag.Micros // the instant of its trigger; 0: none
 	Created dag.Micros
 	Started dag.Micros // 0: not yet
-	// Recovered is when it was recovered, or began after that: deadlines count from then. 0: it was not.
+	// Recovered is the time at which a recovery of the run began, from which its deadlines count; 0: it was
+	// not recovered.
 	Recovered dag.Micros
 }
 
-// CourseOf is the course of a run. A run that was recovered and waits has not started, although it has a
-// time.
+// CourseOf returns the course of a run. A recovered run that waits counts as not started, although its row
+// has a time.
 func CourseOf(r *dag.Header, s dag.RunState, started dag.Micros, generation int32) Course {
 	c := Course{Created: r.Created, Started: started}
 	if generation > 1 {
@@ -78,10 +79,10 @@ func CourseOf(r *dag.Header, s dag.RunState, started dag.Micros, generation int3
 	return c
 }
 
-// Timed reports whether the rule watches the time of runs instead of events.
+// Timed reports whether the rule watches the times of runs and not events.
 func (r *Rule) Timed() bool { return r.Deadline != nil || r.Than != nil }
 
-// Event is the event of a rule that watches the time of runs.
+// Event returns the event of a rule that watches the times of runs.
 func (r *Rule) Event() Event {
 	if r.Than != nil {
 		return Slow
@@ -89,7 +90,7 @@ func (r *Rule) Event() Event {
 	return Late
 }
 
-// Goal is the point that a run must reach by the deadline of a rule that watches the time of runs.
+// Goal returns the point that a run must reach by the deadline.
 func (r *Rule) Goal() string {
 	switch {
 	case r.Than != nil:
@@ -100,8 +101,8 @@ func (r *Rule) Goal() string {
 	return r.Deadline.For
 }
 
-// Due is the deadline of a run or of an instant. It is 0 if there is none. If it counts from a start that is
-// still to come, ahead is true.
+// Due returns the deadline of a run or of an instant, or 0 if there is none. ahead is true if the deadline
+// counts from the start of the run and the run has not started.
 func (r *Rule) Due(c *Course, usual Usual) (due dag.Micros, ahead bool) {
 	d := r.Deadline
 	switch {
@@ -136,14 +137,15 @@ func (r *Rule) fromStart() bool { return r.Deadline == nil || r.Deadline.From ==
 // Starts reports whether the rule watches the start of runs.
 func (r *Rule) Starts() bool { return r.Timed() && r.Goal() == ForStart }
 
-// Any is true of every rule.
+// Any returns true. It selects every rule.
 func (r *Rule) Any() bool { return true }
 
 // Met reports whether a run that has not ended has already reached the goal of a rule.
 func (r *Rule) Met(c *Course) bool { return r.Goal() == ForStart && c.Started != 0 }
 
-// after is the first instant after at that has this time of day. If a clock change skips the time of day, the
-// offset before the change is used. If a clock change repeats it, one of the two counts.
+// after returns the first instant after at that has this time of day. If a clock change skips the time of
+// day, it uses the offset before the change. If a clock change repeats the time of day, it returns one of the
+// two instants.
 func (c *clock) after(at dag.Micros) dag.Micros {
 	local := at.Time().In(c.zone)
 	for day := range 3 {
@@ -152,10 +154,10 @@ func (c *clock) after(at dag.Micros) dag.Micros {
 			return dag.Micros(t.UnixMicro())
 		}
 	}
-	return at + dag.Micros((24 * time.Hour).Microseconds()) // no clock is changed by days
+	return at + dag.Micros((24 * time.Hour).Microseconds()) // no clock change lasts for days
 }
 
-// ready completes a rule that was read.
+// ready completes a rule after it was read.
 func (r *Rule) ready() error {
 	d := r.Deadline
 	if d == nil || d.By == "" {
@@ -172,16 +174,17 @@ func (r *Rule) ready() error {
 
 // Lateness is the content of an incident of a rule that watches the time of runs.
 type Lateness struct {
-	Until dag.Micros `json:"until,omitempty"` // the newest deadline that was counted
-	// Unmet is true if an instant has passed its deadline, and no active run can still succeed for it.
+	Until dag.Micros `json:"until,omitempty"` // the newest deadline that the incident has counted
+	// Unmet says that an instant has passed its deadline, and no active run can still succeed for it.
 	Unmet bool `json:"unmet,omitempty"`
-	// Due is the earliest deadline to come of instants that have ended without success; 0: there is none.
+	// Due is the earliest future deadline among the instants whose run has ended without success; 0: there is
+	// none.
 	Due dag.Micros `json:"due,omitempty"`
 }
 
 // Pass changes the incident of a rule after a run or an instant has passed its deadline, h.Due. is is the
-// incident of the rule that is not over, or nil. unmet says that the run has ended, or that there is none.
-// counted says that the incident has counted it while it ran.
+// incident of the rule that has not ended, or nil. unmet says that the run has ended, or that there is no
+// run. counted says that the incident already counted this deadline while the run was running.
 func (r *Rule) Pass(is *Incident, h *Happening, unmet, counted bool) Change {
 	var next *Incident
 	switch {
@@ -229,7 +232,7 @@ func (r *Rule) Fall(is *Incident, h *Happening) Change {
 	}
 	l := next.Detail.late()
 	if l.Unmet || l.Due != 0 && l.Due <= h.Due {
-		return Change{} // an earlier one waits
+		return Change{} // an earlier deadline has not passed yet
 	}
 	l.Due, next.Detail.Late = h.Due, &l
 	if is != nil && is.State != store.IncidentCounting {
@@ -242,7 +245,7 @@ func (r *Rule) Fall(is *Incident, h *Happening) Change {
 }
 
 // Finish changes the incident of a rule after the end of a run or, if the rule watches starts, after its
-// start. others is the number of further runs that are late.
+// start. others is the number of other late runs.
 func (r *Rule) Finish(is *Incident, h *Happening, others int) Change {
 	switch {
 	case is == nil || r.Goal() == ForSuccess && !h.Success:
@@ -275,13 +278,13 @@ func (d *Detail) late() Lateness {
 	return *d.Late
 }
 
-// Counted reports whether an incident, which may be over, has counted a deadline.
+// Counted reports whether an incident, which may have ended, has counted a deadline.
 func (n *Incident) Counted(due dag.Micros) bool { return n.Detail.late().Until >= due }
 
-// Waits is the deadline for which an incident waits without a run; 0: there is none.
+// Waits returns the deadline for which an incident without a run waits; 0: there is none.
 func (n *Incident) Waits() dag.Micros { return n.Detail.late().Due }
 
-// Percentile returns a percentile of durations, which it sorts.
+// Percentile returns a percentile of durations. It sorts all.
 func Percentile(all []dag.Micros, p int) dag.Micros {
 	if len(all) == 0 {
 		return 0

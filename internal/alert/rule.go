@@ -15,7 +15,7 @@ type Event string
 const (
 	Failed    Event = "failed"    // a run failed
 	Stopped   Event = "stopped"   // a run was stopped
-	Skipped   Event = "skipped"   // a run ended without a start
+	Skipped   Event = "skipped"   // a run ended as skipped, before any of its tasks started
 	Missed    Event = "missed"    // an instant of a trigger has no run, or its run began too late and was skipped
 	Succeeded Event = "succeeded" // a run succeeded; it also resolves incidents
 	Late      Event = "late"      // a run or an instant has passed its deadline
@@ -29,16 +29,16 @@ type Rule struct {
 	On       []Event  `json:"on"`
 	To       []string `json:"to"`               // channels
 	Severity string   `json:"severity"`         // info | warning | error | critical
-	After    int64    `json:"after,omitempty"`  // the incident opens at this event in a row; 0: at the first
-	Each     bool     `json:"each,omitempty"`   // every event is an incident of its own, which is over at once
-	Origin   []string `json:"origin,omitempty"` // origins of the runs; none: all except backfills
-	Tags     []Tag    `json:"tags,omitempty"`   // runs that have all of these tags
+	After    int64    `json:"after,omitempty"`  // the incident opens at this number of events in a row; 0: at the first event
+	Each     bool     `json:"each,omitempty"`   // every event is a separate incident, which ends at once
+	Origin   []string `json:"origin,omitempty"` // origins of the runs; empty: all except backfills
+	Tags     []Tag    `json:"tags,omitempty"`   // only runs that have all of these tags
 	Message  string   `json:"message,omitempty"`
-	// A rule with one of these watches the time of runs, and On is [late] or [slow].
+	// A rule with one of these watches the times of runs, and its On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`
 	Than     *Than     `json:"than,omitempty"`
-	// Escalate lists further channels, the earliest first. They are notified unless the incident is acknowledged
-	// or over by then.
+	// Escalate lists further channels, the earliest first. They are notified if the incident is neither
+	// acknowledged nor ended by then.
 	Escalate []Rung `json:"escalate,omitempty"`
 }
 
@@ -61,18 +61,18 @@ func Rules(def []byte) ([]Rule, error) {
 	return d.Alerts, nil
 }
 
-// Tag is a tag by which a rule chooses runs.
+// Tag is a tag by which a rule selects runs.
 type Tag struct {
 	Key   string `json:"k"`
 	Value string `json:"v"`
 }
 
-// watches reports whether the rule is about an event.
+// watches reports whether the rule watches an event.
 func (r *Rule) watches(h *Happening) bool {
 	return r.Covers(h.Origin, h.Tags) && slices.Contains(r.On, h.Event)
 }
 
-// Covers reports whether the rule is about runs of an origin with these tags.
+// Covers reports whether the rule applies to runs of an origin with these tags.
 func (r *Rule) Covers(o dag.Origin, tags dag.Tags) bool {
 	for _, t := range r.Tags {
 		if tags.Value(t.Key) != t.Value {

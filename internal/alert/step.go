@@ -9,14 +9,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Change is the outcome of a step. Incident is nil if nothing changes.
+// Change is the result of a step. If Incident is nil, nothing changes.
 type Change struct {
 	Incident *Incident // the incident in its new revision
 	Notices  []store.Notice
 }
 
-// Step applies an event to a rule. is is the incident of the rule that is not over, or nil. Step does not
-// change it.
+// Step applies an event to a rule. is is the incident of the rule that has not ended, or nil. Step does not
+// change is.
 func Step(r *Rule, is *Incident, h *Happening) Change {
 	switch {
 	case !r.Covers(h.Origin, h.Tags):
@@ -31,7 +31,7 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 		return n.told(KindEvent, store.IncidentResolved, h.At)
 	case is == nil:
 		return r.opened(begin(r, h), h)
-	case h.Run != "" && h.Run == is.Detail.Last.Run: // the run was recovered, and ended in the same way again
+	case h.Run != "" && h.Run == is.Detail.Last.Run: // the run was recovered, and has ended in the same way again
 		next := *is
 		next.Detail.Last = *h
 		next.put(is.State, h.At)
@@ -48,7 +48,7 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 	return Change{Incident: &next}
 }
 
-// begin makes the incident that an event begins.
+// begin makes the incident that an event begins. The incident is not open yet.
 func begin(r *Rule, h *Happening) *Incident {
 	return &Incident{
 		Incident: store.Incident{ID: h.ID, Shard: h.Of.Shard, Workflow: h.Of.Workflow, Namespace: h.Of.Namespace, Rule: r.Name, Created: h.At},
@@ -56,7 +56,7 @@ func begin(r *Rule, h *Happening) *Incident {
 	}
 }
 
-// opened opens an incident if there were enough events in a row.
+// opened opens an incident if there were enough events in a row for it.
 func (r *Rule) opened(n *Incident, h *Happening) Change {
 	if n.Detail.Count < r.After {
 		n.put(store.IncidentCounting, h.At)
@@ -72,7 +72,7 @@ func (r *Rule) open(n *Incident, h *Happening) Change {
 	return n.told(KindOpened, store.IncidentOpen, h.At)
 }
 
-// told makes the transition to a state, with the notices of it.
+// told moves the incident to a state and adds the notices about this transition.
 func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	n.Detail.Seq++
 	d := &n.Detail
@@ -83,7 +83,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.ruleName(), Severity: d.Severity,
 		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
 	body.Text = body.line()
-	data, _ := json.Marshal(&body) // cannot fail: the fields are texts and numbers
+	data, _ := json.Marshal(&body) // the fields are texts and numbers, so there is no error
 	c := Change{Incident: n}
 	to := d.channels(d.Seq)
 	for i, name := range to {
@@ -96,7 +96,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	return c
 }
 
-// line returns a line of text that names the subject of a notice.
+// line returns a line of text that names what a notice is about.
 func (b *Notice) line() string {
 	name := b.Namespace + "/" + b.Workflow
 	if b.Workflow == "" {
@@ -148,7 +148,7 @@ func (b *Notice) line() string {
 	return text
 }
 
-// counted returns the unit of an incident's count.
+// counted returns the unit of an incident's count, in words.
 func (b *Notice) counted() string {
 	if b.Event.Event == Late || b.Event.Event == Slow {
 		return " (%d since then)"
@@ -156,8 +156,8 @@ func (b *Notice) counted() string {
 	return " (%d in a row)"
 }
 
-// Close ends an incident that is not over. If no channel was notified of its opening, none is notified of its
-// end.
+// Close ends an incident that has not ended. If no channel was notified of its opening, none is notified of
+// its end.
 func Close(is *Incident, why Word) Change {
 	next := *is
 	next.Detail.Resolved = &why
@@ -165,14 +165,14 @@ func Close(is *Incident, why Word) Change {
 		next.put(store.IncidentPassed, why.At)
 		return Change{Incident: &next}
 	}
-	if is.Detail.Silenced != nil && is.Detail.Seq == 0 { // no channel knows of it
+	if is.Detail.Silenced != nil && is.Detail.Seq == 0 { // no channel was notified of it
 		next.put(store.IncidentResolved, why.At)
 		return Change{Incident: &next}
 	}
 	return next.told(KindResolved, store.IncidentResolved, why.At)
 }
 
-// Acknowledge notes that a person takes care of an open incident. No channel is notified of it.
+// Acknowledge records that a person takes care of an open incident. No channel is notified of that.
 func Acknowledge(is *Incident, who Word) Change {
 	next := *is
 	next.Detail.Acknowledged = &who

@@ -11,11 +11,11 @@ import (
 
 const (
 	verifyPage = 500
-	verifyMax  = 100 // violations that Verify returns
+	verifyMax  = 100 // the largest number of violations that Verify returns
 )
 
-// Verify checks the invariants of incidents and notices. It may run next to a writer: an incident that
-// seems wrong is read again.
+// Verify checks the invariants of incidents and notices. It may run while a writer works, so it reads an
+// incident that seems wrong a second time.
 func Verify(ctx context.Context, st store.Alerts) (found []string, err error) {
 	open := map[string]store.Incident{}
 	for q := (store.IncidentQuery{Over: true, Counting: true, Limit: verifyPage}); ; {
@@ -48,11 +48,11 @@ func Verify(ctx context.Context, st store.Alerts) (found []string, err error) {
 	}
 }
 
-// again verifies an incident as it is now.
+// again verifies an incident in its present state.
 func again(ctx context.Context, st store.Alerts, n *store.Incident) (string, error) {
 	is, err := st.Incident(ctx, n.ID)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", nil // retention has deleted it
+		return "", nil // retention has deleted the incident meanwhile
 	}
 	if err != nil {
 		return "", err
@@ -61,7 +61,7 @@ func again(ctx context.Context, st store.Alerts, n *store.Incident) (string, err
 	return verified(ctx, st, n)
 }
 
-// verified returns what is wrong with an incident, or "" if nothing is wrong.
+// verified returns the fault of an incident, or "" if there is none.
 func verified(ctx context.Context, st store.Alerts, row *store.Incident) (string, error) {
 	n, err := Read(*row)
 	if err != nil {
