@@ -146,7 +146,7 @@ type channelFile struct {
 	Namespace string                    `yaml:"namespace"`
 	Channels  map[string]map[string]any `yaml:"channels"`
 	Cluster   []clusterRule             `yaml:"cluster"`
-	cluster   bool                      // the file has the key
+	cluster   bool                      // whether the file has the key cluster
 }
 
 // channelKeysLater are the keys of the file that are known but not supported yet.

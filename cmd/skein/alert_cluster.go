@@ -23,7 +23,7 @@ type clusterRule struct {
 	Escalate any    `yaml:"escalate"`
 }
 
-// read makes the rule of the interface.
+// read returns the rule in the form of the API.
 func (r *clusterRule) read() (out api.ClusterAlert, err error) {
 	out = api.ClusterAlert{Name: r.Name, Severity: r.Severity, Message: r.Message, Limit: r.Limit}
 	if out.On, err = oneOrMore("on", r.On); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// apiBodyMax bounds the request body that is read here, in bytes. Servers accept less on most routes.
+// apiBodyMax bounds the request body that this command reads, in bytes. Servers accept less on most routes.
 const apiBodyMax = 64 << 20
 
 func (c *cli) apiCmd() *cobra.Command {

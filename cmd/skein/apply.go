@@ -64,8 +64,8 @@ func readEvery(paths []string, tasksMax int) (defs []*definition, err error) {
 	return defs, faults.Err()
 }
 
-// readFolder reads the workflow files of a folder and the folders in it: those with the key name or tasks,
-// except files that a workflow names under files. Names that begin with a dot are left out.
+// readFolder reads the workflow files in a folder and in the folders below it. A workflow file has the key
+// name or tasks, and no workflow names it under files. Names that begin with a dot are left out.
 func readFolder(folder string, tasksMax int) (defs []*definition, faults workflow.Errors, err error) {
 	carried := map[string]bool{}
 	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
@@ -105,8 +105,8 @@ func readFolder(folder string, tasksMax int) (defs []*definition, faults workflo
 	return defs, faults, err
 }
 
-// checkTogether asks the server about every file before one of several workflows is applied. A single
-// workflow needs no check: an apply that is refused changes nothing.
+// checkTogether asks the server to check every file, before one of several workflows is applied. A single
+// workflow needs no check, because a refused apply changes nothing.
 func checkTogether(ctx context.Context, s *session, defs []*definition) error {
 	if len(defs) < 2 {
 		return nil

@@ -30,7 +30,7 @@ func (c *cli) backfillCmd() *cobra.Command {
 	return cmd
 }
 
-// backfillTable lays out every list of backfills.
+// backfillTable prints a list of backfills.
 func (c *cli) backfillTable(all []api.Backfill) error {
 	return show(c, all, backfillName, []column[api.Backfill]{
 		{head: "BACKFILL", get: backfillName},
@@ -51,7 +51,7 @@ func (c *cli) backfillTable(all []api.Backfill) error {
 
 func backfillName(b api.Backfill) string { return strconv.FormatInt(b.ID, 10) }
 
-// backfillDone is "7/31", and how many failed.
+// backfillDone returns a text such as "7/31", with the number of failed runs.
 func backfillDone(b api.Backfill) string {
 	s := fmt.Sprintf("%d/%d", b.Ended, b.Total)
 	if b.Failed > 0 {
@@ -157,7 +157,7 @@ func (c *cli) backfillGetCmd() *cobra.Command {
 	}
 }
 
-// backfillCard shows one backfill to a person; in a pipe its row.
+// backfillCard shows one backfill: as a card on a terminal, and as a row in a pipe.
 func (c *cli) backfillCard(b *api.Backfill) error {
 	if !c.outTTY {
 		return c.backfillTable([]api.Backfill{*b})
@@ -264,7 +264,8 @@ func (c *cli) backfillWatchCmd() *cobra.Command {
 	return cmd
 }
 
-// awaitBackfill waits for the end of a backfill, shows it and gives the error that makes the exit code.
+// awaitBackfill waits for the end of a backfill and shows it. It returns the error that determines the exit
+// code.
 func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 	var b api.Backfill
 	err := w.withServer(ctx, func(s *session) (err error) {
@@ -279,7 +280,7 @@ func (w *waiter) awaitBackfill(ctx context.Context, id int64) error {
 	}
 	if errors.Is(err, errTimedOut) || errors.Is(err, errInterrupted) {
 		w.c.say("the backfill continues; to end it: skein backfill cancel %d", id)
-		w.disconnect() // the caller did not ask to wait for its runs again
+		w.disconnect() // the caller did not ask to wait again
 		return err
 	}
 	w.leave(ctx)
@@ -298,8 +299,8 @@ func backfillVerdict(c *cli, b *api.Backfill) error {
 	return nil
 }
 
-// watchBackfill follows a backfill until it ends: a bar on a terminal, a line each time it has moved in a
-// pipe.
+// watchBackfill follows a backfill until it ends. It shows a bar on a terminal, and prints a line at each
+// change in a pipe.
 func (w *waiter) watchBackfill(ctx context.Context, id int64) (api.Backfill, error) {
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()

@@ -103,7 +103,7 @@ func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
 	return req, nil
 }
 
-// fill puts the instants into a request: dates are days of a zone that only the trigger may know.
+// fill puts the instants into a request. Dates are days in a time zone, which only the trigger may know.
 func (f *backfillFlags) fill(req *api.BackfillRequest, zone string) error {
 	when, err := momentsIn(zone)
 	if err != nil {
@@ -198,7 +198,8 @@ func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFl
 	})
 	var refused *skein.Error
 	switch {
-	case errors.As(err, &refused) && refused.Problem.Type == api.ProblemNothing: // a refusal is no failure here, because a script may run this command every night
+	// this is not a failure, because a script may run the command every night
+	case errors.As(err, &refused) && refused.Problem.Type == api.ProblemNothing:
 		c.say("%s", refused.Problem.Detail)
 		err = nil
 	case err != nil:
@@ -273,7 +274,7 @@ func (c *cli) sendBackfill(ctx context.Context, s *session, req api.BackfillRequ
 	return b, noBackfill(ctx, s, &req, err)
 }
 
-// noBackfill adds a proposal to a refusal: the backfill that the user may have meant.
+// noBackfill adds to a refusal the name of the backfill that the user may have meant.
 func noBackfill(ctx context.Context, s *session, req *api.BackfillRequest, err error) error {
 	if errors.Is(err, skein.ErrNotFound) && req.Trigger != "" {
 		return noSuchTrigger(ctx, s, triggerRef{req.Workflow, req.Trigger}, err)

@@ -21,7 +21,7 @@ type benchFlags struct {
 	cold              bool
 }
 
-// benchNodesMax bounds the schedulers of a benchmark: each has connections of its own.
+// benchNodesMax bounds the schedulers of a benchmark, because each has its own connections.
 const benchNodesMax = 8
 
 func (c *cli) benchCmd() *cobra.Command {
@@ -120,8 +120,8 @@ func (c *cli) benchShape(ctx context.Context, shape bench.Shape, f benchFlags) (
 	return r, err
 }
 
-// benchPlace makes an empty folder, and an empty database in it or in a schema of its own, and calls measure
-// with them. It removes both when measure ends, also after an error.
+// benchPlace makes an empty folder with an empty database, or an empty schema in a database, and calls
+// measure with them. It removes both when measure returns, even with an error.
 func (c *cli) benchPlace(ctx context.Context, f benchFlags, measure func(dir string, at bench.Place) error) (err error) {
 	dir, remove, err := bench.Folder(c.cfg.Data)
 	if err != nil {

@@ -50,8 +50,7 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 	})
 }
 
-// generate makes the calls in a process of their own, so that their processor time is measured apart from the
-// node's.
+// generate makes the calls in a separate process, so that their processor time is not part of the node's.
 func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +69,7 @@ func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err er
 	return t, json.Unmarshal(out.Bytes(), &t)
 }
 
-// benchCallsCmd is the command that this process runs. It exists for the benchmark, not for users.
+// benchCallsCmd is the command of that separate process. It is not for users.
 func (c *cli) benchCallsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "calls", Short: "Make the calls that a benchmark asks for on stdin, and report them as JSON", Hidden: true, Args: cobra.NoArgs,

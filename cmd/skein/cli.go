@@ -19,17 +19,17 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// cli is one call of the program.
+// cli is one execution of the program.
 type cli struct {
 	in       *os.File
-	out, err io.Writer // on a terminal, a filter removes control sequences from foreign text
-	// rawOut and rawErr write bytes unchanged: the live part of the screen, and output that was requested as
-	// bytes.
+	out, err io.Writer // on a terminal, a filter removes control sequences from text of other people
+	// rawOut and rawErr write bytes unchanged. They are for the live part of the screen, and for output that
+	// was requested as bytes.
 	rawOut, rawErr io.Writer
 	outTTY         bool // stdout is a terminal
-	errTTY         bool // stderr is a terminal: progress may move
+	errTTY         bool // stderr is a terminal, so progress may be redrawn
 	colour         bool // of stdout
-	entered        bool // the command line was understood
+	entered        bool // the command line was valid
 	patient        bool // repeat a request for a while if the server cannot answer it now
 
 	// Flags that every command has.
@@ -116,12 +116,12 @@ With one, others can look on and start runs:      skein dev`,
 	return root
 }
 
-// knownTopics makes the help command fail for a word that is no command. Without it, help would print an
-// error and exit with 0.
+// knownTopics makes the help command fail for an unknown command. Without it, help would print an error and
+// exit with 0.
 func (c *cli) knownTopics(root *cobra.Command) {
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
-		panic(err) // the line before made it
+		panic(err) // the line above has made the command
 	}
 	show := help.Run
 	help.Run = nil
@@ -135,7 +135,8 @@ func (c *cli) knownTopics(root *cobra.Command) {
 	}
 }
 
-// do makes a RunE: it notes that the command line was understood, reads the settings, and calls f.
+// do makes the function RunE of a command: it records that the command line is valid, reads the settings, and
+// calls f.
 func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c.entered = true
@@ -143,10 +144,11 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 			return err
 		}
 		c.flags = cmd.Flags()
-		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 { // 0 means no bound; without this check it would mean no time
+		// 0 means no limit; without this check, a negative time would have passed at once
+		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 {
 			return usage("--timeout %v: want a length of time such as 30s", d)
 		}
-		if i := slices.Index(args, ""); i >= 0 { // probably the value of an unset variable, so it is not a name
+		if i := slices.Index(args, ""); i >= 0 { // an empty argument probably comes from an unset variable
 			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")
 		}
 		if set("CI") {
@@ -170,7 +172,7 @@ func words(cmd *cobra.Command) string {
 	return cmd.Use
 }
 
-// changedFlags are the flags that were given and can be settings.
+// changedFlags returns the flags that were given and that are also settings.
 func changedFlags(cmd *cobra.Command) map[string]string {
 	flags := map[string]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -181,7 +183,7 @@ func changedFlags(cmd *cobra.Command) map[string]string {
 	return flags
 }
 
-// noSetting marks flags that have the name of a setting but another meaning.
+// noSetting marks a flag that has the name of a setting but another meaning.
 const noSetting = "no-setting"
 
 func notSettings(f *pflag.FlagSet, names ...string) {
@@ -190,7 +192,7 @@ func notSettings(f *pflag.FlagSet, names ...string) {
 	}
 }
 
-// nodeFlags are the settings of commands that can become a node.
+// nodeFlags adds the settings of commands that can become a node.
 func nodeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("name", "", "stable name of this node (default: the name of the host)")
@@ -243,10 +245,10 @@ func listenFlag(cmd *cobra.Command) {
 	cmd.Flags().String("listen", "", "HOST:PORT (default "+config.ListenDefault+", or the next free port)")
 }
 
-// say writes a line for people: progress, hints.
+// say writes a line for people, such as progress or a hint.
 func (c *cli) say(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
 
-// complain shows an error: what, where, why, and the next command to type.
+// complain shows an error: the fault, its place, the reason, and the next command to type.
 func (c *cli) complain(err error) {
 	var end *errEnd
 	if err == nil || errors.As(err, &end) {
@@ -281,7 +283,8 @@ func (c *cli) complain(err error) {
 	}
 }
 
-// asTyped replaces the field of a request that an error of the API names by the flag that the user typed.
+// asTyped replaces the name of a field, in an error of the API, by the name of the flag that the user has
+// typed.
 func (c *cli) asTyped(text string) string {
 	if c.flags != nil {
 		c.flags.Visit(func(f *pflag.Flag) {
@@ -319,7 +322,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// me is the user in whose name requests are made: the user of the operating system.
+// me returns the user for whom requests are made: the user of the operating system.
 func me() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -327,10 +330,10 @@ func me() string {
 	return os.Getenv("USER")
 }
 
-// usage is an error of the command line that the parser could not see.
+// usage returns an error about the command line that the parser could not find.
 func usage(format string, args ...any) error { return &said{errUsage, fmt.Sprintf(format, args...)} }
 
-// confirm asks before something that is hard to take back.
+// confirm asks the user before a change that is hard to undo.
 func (c *cli) confirm(yes bool, question string) error {
 	if yes {
 		return nil

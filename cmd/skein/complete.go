@@ -25,7 +25,7 @@ const (
 
 type completion = func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completions gives every command below cmd its completions. The words of its usage decide which: FILE, NAME,
+// completions adds completions to every command below cmd. The words in its usage decide which: FILE, NAME,
 // RUN.
 func (c *cli) completions(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
@@ -54,7 +54,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 		values["state"] = runStates
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		// An error only says that the flag has a function already: commands share some flags.
+		// The only error is that the flag already has a function, because commands share some flags.
 		switch words, ok := values[f.Name]; {
 		case ok:
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
@@ -64,7 +64,7 @@ func (c *cli) completions(cmd *cobra.Command) {
 	})
 }
 
-// The states by which lists can be filtered, in the order of a life.
+// The states by which lists can be filtered, in the order in which they occur.
 var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}
@@ -83,7 +83,7 @@ func (c *cli) argumentOf(use string) completion {
 		files = cobra.ShellCompDirectiveDefault
 	}
 	if strings.Contains(use, "RUN/TASK") {
-		files |= cobra.ShellCompDirectiveNoSpace // the task comes next
+		files |= cobra.ShellCompDirectiveNoSpace // the user types the task next
 	}
 	var all completion
 	switch {
@@ -107,8 +107,8 @@ func (c *cli) argumentOf(use string) completion {
 	}
 }
 
-// offers asks a server, or the data folder. After any error it offers nothing and prints nothing, because
-// the user is in the middle of a line.
+// offers returns the completions that list finds at a server or in the data folder. After any error it offers
+// nothing and prints nothing, because the user is typing a line.
 func (c *cli) offers(list func(context.Context, *session) []cobra.Completion, files cobra.ShellCompDirective) completion {
 	return func(cmd *cobra.Command, _ []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWait)
@@ -148,7 +148,7 @@ func (c *cli) triggerRefs(ctx context.Context, s *session) (all []cobra.Completi
 	return all
 }
 
-// backfillRefs are the ids of the newest backfills.
+// backfillRefs returns the ids of the newest backfills.
 func (c *cli) backfillRefs(ctx context.Context, s *session) (all []cobra.Completion) {
 	page, err := s.Backfills(ctx, skein.BackfillsQuery{Limit: completeRunsMax})
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *cli) backfillRefs(ctx context.Context, s *session) (all []cobra.Complet
 	return all
 }
 
-// runRefs are NAME@latest and the ids of the newest runs.
+// runRefs returns NAME@latest for workflows, and the ids of the newest runs.
 func (c *cli) runRefs(ctx context.Context, s *session) []cobra.Completion {
 	page, err := s.Runs(ctx, skein.RunsQuery{Limit: completeRunsMax})
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	failedMax = 10 // the number of failed tasks that are named at the end
-	tailedMax = 3  // the number of these that are shown with the end of their log
+	failedMax = 10 // the number of failed tasks that the end of the output names
+	tailedMax = 3  // how many of these are shown with the end of their logs
 	tailLines = 5
 )
 
-// conclude shows a run that has ended and gives the error that makes the exit code.
+// conclude shows a run that has ended. It returns the error that determines the exit code.
 func (c *cli) conclude(ctx context.Context, s *session, run *api.Run) error {
 	if c.format != "table" && c.format != "name" || run.State == "failed" {
 		if err := fillTasks(ctx, s, run); err != nil {
@@ -52,7 +52,8 @@ func fillTasks(ctx context.Context, s *session, run *api.Run) error {
 	return sayConditions(ctx, s, run.ID, run.Tasks)
 }
 
-// sayConditions adds the message from the run's history to each task whose condition could not be evaluated.
+// sayConditions adds to each task whose condition could not be evaluated the message from the history of the
+// run.
 func sayConditions(ctx context.Context, s *session, run string, tasks []api.Task) error {
 	mute := map[string]*api.Task{}
 	for i := range tasks {
@@ -78,7 +79,7 @@ func sayConditions(ctx context.Context, s *session, run string, tasks []api.Task
 	return nil
 }
 
-// explainFailure prints which tasks failed, why, and the next command to type.
+// explainFailure prints which tasks failed and why, and the next command to type.
 func (c *cli) explainFailure(ctx context.Context, s *session, run *api.Run) {
 	if run.Message != nil && run.Counts["failed"] == 0 {
 		c.say("run %s failed: %s", run.ID, *run.Message)

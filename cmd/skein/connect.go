@@ -21,7 +21,7 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// session is a connection to a server: to one in another process, or to a node in this process.
+// session is a connection to a server in another process, or to a node in this process.
 type session struct {
 	*skein.Client
 	node      *app.Node // the node in this process; nil: the server is another process
@@ -29,7 +29,7 @@ type session struct {
 	held      bool      // a node in this process that starts no task
 	close     func()    // ends the session and waits until its node has ended
 	ended     chan error
-	broken    bool // after close: the node in this process ended with an error, which has been printed
+	broken    bool // set after close: the node in this process ended with an error, which was printed
 }
 
 // newClient makes a client on behalf of the user of this process.
@@ -39,7 +39,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		opts = append(opts, skein.WithToken(c.cfg.APIToken))
 	} else if ok {
 		opts = append(opts, skein.WithSession(is.Header()))
-	} else if !localtoken.Recorded(url) { // a recorded token is found by the client itself, also after a restart of the node
+	} else if !localtoken.Recorded(url) { // the client itself finds a recorded token, even after a restart of the node
 		if token, err := localtoken.Of(c.cfg.Data, url); err == nil {
 			opts = append(opts, skein.WithToken(token))
 		}
@@ -49,7 +49,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 		if err != nil {
 			return nil, err
 		}
-		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process comes before it
+		opts = append([]skein.Option{skein.WithTransport(rt)}, opts...) // a handler in this process takes precedence
 	}
 	if c.patient {
 		opts = append(opts, skein.WithPatience(contactWait, func(e *skein.Error) { c.say("%s", notNow(e)) }))
@@ -62,7 +62,7 @@ func (c *cli) newClient(url string, opts ...skein.Option) (*skein.Client, error)
 }
 
 // servers returns the servers that a command talks to, as whole addresses. A data folder or a database on the
-// command line has precedence over servers named in the environment.
+// command line takes precedence over servers in the environment.
 func (c *cli) servers() []string {
 	if !c.cfg.ByFlag("server") && (c.cfg.ByFlag("data") || c.cfg.ByFlag("db") || c.cfg.ByFlag("db_file")) {
 		return nil
@@ -70,18 +70,19 @@ func (c *cli) servers() []string {
 	out := make([]string, len(c.cfg.Server))
 	for i, at := range c.cfg.Server {
 		out[i] = at
-		if k, err := skein.New(at); err == nil { // the command that uses the address reports an invalid one
+		if k, err := skein.New(at); err == nil { // another command reports an invalid address
 			out[i] = k.URL()
 		}
 	}
 	return out
 }
 
-// private refuses to send a token, a session or a password over a connection that others can read on its way.
+// private returns an error instead of sending a token, a session or a password over a connection that others
+// could read.
 func (c *cli) private(server string, secret bool) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
-		return nil // the command that uses the URL reports an invalid one
+		return nil // another command reports an invalid URL
 	}
 	return hint(usage("--server %s: your credential would pass in plain text to another machine, and anyone who reads it can use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
@@ -126,8 +127,7 @@ func unreached(err error) error {
 	return hint(err, "is it running? start one with: skein server")
 }
 
-// refused explains the error of a server that is reachable and rejects the token or the session, or requires
-// one.
+// refused explains the error of a server that can be reached, but rejects the credential or requires one.
 func refused(c *cli, err error, server string) error {
 	var e *skein.Error
 	if is, ok := local.SessionAt(server); ok && c.cfg.APIToken == "" && errors.As(err, &e) && e.Problem.Status == http.StatusUnauthorized {
@@ -136,7 +136,7 @@ func refused(c *cli, err error, server string) error {
 	return hint(err, "sign in: skein login "+server+"; or show a token that its operators make: skein token create --kind api --out FILE, --token-file FILE")
 }
 
-// holder connects to the server that holds the data folder. It returns nil if none does.
+// holder connects to the server that holds the data folder. It returns nil if there is none.
 func (c *cli) holder(ctx context.Context) (*session, error) {
 	h, err := datadir.Find(ctx, c.cfg.Data)
 	if err != nil || h == nil {
@@ -152,8 +152,8 @@ func (c *cli) holder(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process that is frozen or hangs also holds the folder. The error names that process, and the wait for it
-	// is bounded.
+	// The process that holds the folder may be frozen or stuck. Then the error names the process, and the
+	// wait for it is bounded.
 	greet, cancel := context.WithTimeout(ctx, greetWait)
 	defer cancel()
 	if _, err := k.ServerVersion(greet); err != nil && ctx.Err() == nil {
@@ -210,22 +210,22 @@ func (c *cli) forWriting(ctx context.Context, hold bool) (*session, error) {
 		s, err := c.inProcess(ctx, hold)
 		var locked *datadir.LockedError
 		if errors.As(err, &locked) && try < connectTries {
-			continue // another process was first: connect to it
+			continue // another process has taken the folder first: connect to it
 		}
 		return s, err
 	}
 }
 
-// inProcess makes this process a node on a port of its own. It runs only the requested runs, and no due
-// triggers. With hold it accepts runs, but starts no task.
+// inProcess makes this process a node on a port of its own. It starts the requested runs, but fires no due
+// triggers. With hold it accepts runs, but starts no tasks.
 func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	cfg := *c.cfg
 	if !cfg.ListenChosen {
 		cfg.Listen, cfg.ListenChosen = "127.0.0.1:0", true
 	}
-	cfg.Drain = 0 // a person who ends this process does not want to wait
+	cfg.Drain = 0 // a person who ends this process should not have to wait
 	cfg.Hold, cfg.ByHand = hold, true
-	if cfg.Postgres != "" && cfg.Default("name") { // with the name of the host, this node would replace a server on this machine
+	if cfg.Postgres != "" && cfg.Default("name") { // under the name of the host, this node would replace a server on this machine
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
 	}
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))
@@ -258,7 +258,8 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	return s, nil
 }
 
-// quietLog is for a node inside a command: its ordinary lines would only be in the way.
+// quietLog returns the log for a node inside of a command. It leaves out the ordinary lines, which the user
+// does not need.
 func (c *cli) quietLog(cfg *config.Config) *slog.Logger {
 	quiet := *cfg
 	for _, v := range cfg.Values {
@@ -270,7 +271,7 @@ func (c *cli) quietLog(cfg *config.Config) *slog.Logger {
 }
 
 const (
-	// idlePoll is the pause between two looks whether other runs have ended.
+	// idlePoll is the pause between two checks whether other runs have ended.
 	idlePoll = 50 * time.Millisecond
 )
 
@@ -312,8 +313,8 @@ func (c *cli) reading(f func(ctx context.Context, s *session, args []string) err
 	}
 }
 
-// writing wraps a command that changes something. Without a server it starts no task: after a crash, a person
-// must be able to stop or pause a run before its lost attempts are tried again.
+// writing wraps a command that changes something. If there is no server, the command starts no tasks. So
+// after a crash, a person can stop or pause a run before its lost attempts are tried again.
 func (c *cli) writing(f func(ctx context.Context, s *session, args []string) error) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
 		ctx, stop := interruptible(ctx)
@@ -329,7 +330,7 @@ func (c *cli) writing(f func(ctx context.Context, s *session, args []string) err
 	}
 }
 
-// notHere reports whether an error means that no server answered.
+// notHere reports whether an error means that no server has answered.
 func notHere(err error) bool {
 	var e *skein.Error
 	if errors.As(err, &e) {
@@ -341,7 +342,7 @@ func notHere(err error) bool {
 // isRunID reports whether s has the form of a whole run id.
 func isRunID(s string) bool { return len(s) == 36 && strings.Count(s, "-") == 4 }
 
-// isNoData reports whether an error only says that a data folder is still empty.
+// isNoData reports whether an error only means that a data folder is still empty.
 func isNoData(err error) bool {
 	var h *hinted
 	return errors.As(err, &h) && h.err != nil && errors.Is(h.err, errNoData)

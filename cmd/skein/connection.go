@@ -139,10 +139,10 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	return map[string]any{kind: is}, err
 }
 
-// caBytesMax bounds the file of an authority, and that of the keys of a machine.
+// caBytesMax bounds the file with the certificate of an authority, and the file with the keys of a machine.
 const caBytesMax = 64 << 10
 
-// startOf reads a file, up to caBytesMax.
+// startOf reads at most caBytesMax bytes of a file.
 func startOf(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

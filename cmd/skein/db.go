@@ -74,7 +74,7 @@ func (c *cli) dbCard(s *dbadmin.Status) error {
 	return c.card(rows)
 }
 
-// card shows names with their values.
+// card prints names with their values.
 func (c *cli) card(rows [][]string) error {
 	if !c.outTTY {
 		return showPlain(c.out, rows, []column[[]string]{
@@ -111,7 +111,7 @@ func countsText(n map[string]int64) string {
 	return orNone(strings.Join(parts, ", "))
 }
 
-// ranges writes 0, 1, 2, 5 as 0–2, 5.
+// ranges formats the numbers 0, 1, 2, 5 as "0–2, 5".
 func ranges(n []int) string {
 	var parts []string
 	for i := 0; i < len(n); {
@@ -252,7 +252,7 @@ SQLite file must not be in use.`,
 	}
 }
 
-// dbHint adds the remedy for an obstacle, and gives the error the exit code of a conflict.
+// dbHint adds the remedy to an error, and gives it the exit code of a conflict.
 func dbHint(err error) error {
 	switch {
 	case errors.Is(err, dbadmin.ErrExists):

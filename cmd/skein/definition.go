@@ -19,8 +19,8 @@ import (
 // sourceBytesMax is the largest file that is read.
 const sourceBytesMax = 16 << 20
 
-// definition is a workflow file with the files that are sent with it. It is checked here so that errors
-// show the file.
+// definition is a workflow file with the files that are sent with it. It is also checked here, so that errors
+// can show lines of the file.
 type definition struct {
 	*workflow.Workflow
 	request api.ApplyRequest
@@ -28,7 +28,7 @@ type definition struct {
 	whole   []byte // the text of the file
 }
 
-// readSource reads a file, "-" is stdin.
+// readSource reads a file. "-" is stdin.
 func readSource(path string) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {
@@ -52,7 +52,7 @@ func readSource(path string) ([]byte, error) {
 	return src, nil
 }
 
-// unreadable is the error of a file that is missing or cannot be read. Both have the same exit code.
+// unreadable returns the error for a file that is missing or cannot be read. Both have the same exit code.
 func unreadable(path string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -61,7 +61,7 @@ func unreadable(path string, err error) error {
 	return &said{errNotFound, fmt.Sprintf("the file %s cannot be read: %v", path, err)}
 }
 
-// parseFile reads and checks a file. input is that of workflow.Options.
+// parseFile reads and checks a file. input is as in workflow.Options.
 func parseFile(path string, tasksMax int, input func(kind string, with json.RawMessage) error) ([]byte, []*workflow.Workflow, error) {
 	src, err := readSource(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func readDefinition(path string, tasksMax int) (*definition, error) {
 
 // readDefinitions reads every workflow of a file.
 func readDefinitions(path string, tasksMax int) ([]*definition, error) {
-	src, parsed, err := parseFile(path, tasksMax, nil) // the node that takes it checks the input
+	src, parsed, err := parseFile(path, tasksMax, nil) // the node to which the file is sent checks the input
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 		}
 	}
 	all, above := make([]*definition, len(parsed)), 0
-	if len(parsed) > 1 { // lines before the first document count as none
+	if len(parsed) > 1 { // lines before the first document are ignored
 		above = max(bytes.Count(src, []byte("\n"))-bytes.Count(bytes.Join(texts, nil), []byte("\n")), 0)
 	}
 	for i, w := range parsed {
@@ -130,7 +130,7 @@ func readDefinitions(path string, tasksMax int) ([]*definition, error) {
 	return all, nil
 }
 
-// collect reads the files that travel with a version.
+// collect reads the files that are sent with a version.
 func collect(folder string, globs []string) ([]api.File, error) {
 	if len(globs) == 0 {
 		return nil, nil
@@ -151,7 +151,7 @@ func collect(folder string, globs []string) ([]api.File, error) {
 	return files, nil
 }
 
-// fullName is NAME, or NS/NAME outside the default namespace.
+// fullName returns NAME, or NS/NAME outside of the namespace default.
 func (d *definition) fullName() string {
 	if d.Namespace == "" || d.Namespace == api.NamespaceDefault {
 		return d.Name
@@ -162,7 +162,7 @@ func (d *definition) fullName() string {
 func (d *definition) apply(ctx context.Context, s *session) (api.Applied, error) {
 	a, err := s.Apply(ctx, d.fullName(), d.request)
 	var p *api.Problem
-	if d.above > 0 && errors.As(err, &p) { // the server has only seen the document, not the file
+	if d.above > 0 && errors.As(err, &p) { // the server got only the document, so its line numbers begin there
 		for i := range p.Errors {
 			f := &p.Errors[i]
 			if f.File == "" {

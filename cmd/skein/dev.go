@@ -37,11 +37,11 @@ The server ends when you close its terminal, unless you start it with nohup.`,
 	return cmd
 }
 
-// serve runs the node until a signal comes. The first signal lets running attempts finish, the second ends
-// them, and the third makes the process leave at once.
+// serve runs the node until a signal arrives. The first signal lets running attempts finish, the second kills
+// them, and the third ends the process at once.
 func (c *cli) serve(ctx context.Context, ready func(context.Context, *app.Node) error) error {
 	cfg := *c.cfg
-	if ready != nil { // people read this terminal, so it shows only the important lines
+	if ready != nil { // a person reads this terminal, so only the important lines are shown
 		for _, v := range cfg.Values {
 			if v.Name == "log_level" && v.Origin == "default" {
 				cfg.LogLevel = "warn"
@@ -109,17 +109,17 @@ func serverSignals(dev bool) (end, reload <-chan os.Signal, stop func()) {
 	}
 }
 
-// openMax bounds the time that a signal waits for a node to stop opening.
+// openMax bounds how long a signal waits until a node that is opening gives up.
 const openMax = 10 * time.Second
 
-// openNode opens a node, unless a signal comes first: opening may wait for a database.
+// openNode opens a node, unless a signal arrives first. Opening may wait for a database.
 func (c *cli) openNode(ctx context.Context, giveUp func(), cfg *config.Config, sig <-chan os.Signal) (*app.Node, error) {
 	type outcome struct {
 		node *app.Node
 		err  error
 	}
 	paceHeap()
-	opened := make(chan outcome, 1) // with room for one value, so that a late goroutine can end
+	opened := make(chan outcome, 1) // the channel has room for one value, so that a late goroutine can end
 	go func() {
 		node, err := app.Open(ctx, cfg, config.NewLog(cfg, c.err))
 		opened <- outcome{node, err}
@@ -155,8 +155,8 @@ func (c *cli) alreadyHeld(ctx context.Context, locked *datadir.LockedError) erro
 	return hint(locked, next)
 }
 
-// dataFlag returns the flag by which a command finds the server of a data folder. It returns "" if commands
-// find it without a flag.
+// dataFlag returns the flag by which a command finds the server of a data folder. It returns "" if no flag is
+// needed.
 func (c *cli) dataFlag(data string) string {
 	if c.cfg.Default("data") && data == c.cfg.Data && len(c.cfg.Server) == 0 {
 		return ""
@@ -192,7 +192,7 @@ Ctrl-C ends the server; accepted runs continue at the next start.
 	return err
 }
 
-// program returns the command with which this program was called, if a plain skein would not find it.
+// program returns the command to type for this program, if "skein" alone would not find it.
 func program() string {
 	if found, err := exec.LookPath("skein"); err == nil {
 		self, _ := os.Executable()
@@ -210,8 +210,8 @@ func real(path string) string {
 	return path
 }
 
-// loadExamples applies every example. It reads the examples of the checkout in the working folder. If there
-// is no checkout, it uses the copies in this program.
+// loadExamples applies every example. It reads them from the checkout in the working folder. If there is no
+// checkout, it uses the copies in this program.
 func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err error) {
 	folder := "examples"
 	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
@@ -239,7 +239,7 @@ func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err
 	return names, errors.Join(errs...)
 }
 
-// unpack writes the files that are missing or belong to another version. It does not touch the files that
+// unpack writes the files that are missing or belong to another version. It does not change the files that
 // runs have written there.
 func unpack(from fs.FS, folder string) error {
 	return fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -65,7 +65,7 @@ and filter suit starts one run for it. An event with the same source and id as a
 	return cmd
 }
 
-// event makes the event of the flags.
+// event makes an event from the flags.
 func (f *eventFlags) event(in *os.File, kind string) (json.RawMessage, error) {
 	if f.id == "" {
 		f.id = uuid.NewString()
@@ -143,7 +143,7 @@ func scheduleGetCmd(c *cli) *cobra.Command {
 	}
 }
 
-// sourceTable shows how far the source of a trigger has come.
+// sourceTable shows the position of a trigger's source, and its state.
 func sourceTable(c *cli, is *api.ScheduleSource) error {
 	lag := "-"
 	if is.Lag != nil {
@@ -162,5 +162,5 @@ func sourceTable(c *cli, is *api.ScheduleSource) error {
 	})
 }
 
-// cursorShown bounds a cursor in a table, in characters. Those of poll and object have up to 16 KiB.
+// cursorShown bounds the characters of a cursor in a table. A cursor of poll or object can have 16 KiB.
 const cursorShown = 60

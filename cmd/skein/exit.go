@@ -16,7 +16,7 @@ import (
 	skein "skein.dev/skein/sdk"
 )
 
-// The exit codes: a contract.
+// The exit codes. They never change, because scripts rely on them.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -44,8 +44,8 @@ var (
 	errUnreachable = errors.New("unreachable")
 )
 
-// errEnd is the end of a run that did not succeed. The command has printed everything, so only the exit code
-// is set.
+// errEnd says that a run did not succeed. The command has printed everything, so only the exit code must be
+// set.
 type errEnd struct{ code int }
 
 func (e *errEnd) Error() string { return "the run did not succeed" }
@@ -61,7 +61,7 @@ func (h *hinted) Unwrap() error { return h.err }
 
 func hint(err error, text string) error { return &hinted{err, text} }
 
-// said is an error with a kind, which decides the exit code, and a sentence, which is shown.
+// said is an error that shows a sentence. Its kind determines the exit code.
 type said struct {
 	kind error
 	text string
@@ -131,14 +131,14 @@ func exitCode(err error) int {
 	return exitError
 }
 
-// run is main with an exit code.
+// run executes the program and returns its exit code.
 func run(args []string) int {
 	c := newCLI(os.Stdin, os.Stdout, os.Stderr)
 	root := c.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
 	if err != nil && !c.entered {
-		// The command line itself was refused by the parser: its errors have no kind.
+		// The parser has refused the command line; its errors have no kind.
 		err = usageError(cmd, err)
 	}
 	c.complain(err)

@@ -55,9 +55,9 @@ func bookOf(c *cli) *extension.Book {
 // kindRow is a kind in a list.
 type kindRow struct {
 	Kind       string   `json:"kind"`
-	Source     bool     `json:"source"` // true: it is a source of events
+	Source     bool     `json:"source"` // the kind is a source of events
 	Version    string   `json:"version"`
-	Extension  string   `json:"extension"` // "": part of Skein
+	Extension  string   `json:"extension"` // "": the kind is a part of Skein
 	Folder     string   `json:"folder"`
 	Connection []string `json:"connection"`
 	Digest     string   `json:"digest"`
@@ -127,12 +127,12 @@ func extensionListCmd(c *cli) *cobra.Command {
 	return cmd
 }
 
-// extensionsFlag is the setting of commands that read extensions.
+// extensionsFlag adds the setting of commands that read extensions.
 func extensionsFlag(cmd *cobra.Command) {
 	cmd.Flags().String("extensions", "", "folders of extensions, separated by colons, or none (default DATA/extensions:/etc/skein/extensions)")
 }
 
-// kindFlags are the settings of commands that run tasks, for kinds that run as processes.
+// kindFlags adds the settings of commands that run tasks, for kinds that run as processes.
 func kindFlags(cmd *cobra.Command) {
 	extensionsFlag(cmd)
 	f := cmd.Flags()
@@ -140,7 +140,7 @@ func kindFlags(cmd *cobra.Command) {
 	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
 }
 
-// isolationFlags are the flags of the isolation of tasks.
+// isolationFlags adds the flags for the isolation of tasks.
 func isolationFlags(f *pflag.FlagSet) {
 	f.String("isolation", "", "isolation of tasks: none (tasks have all rights of the worker's user) | fence (files and processes) | user (also a user for each namespace) | box (also namespaces and a filter of system calls); or several of them, as fence,box: a task gets the lowest one that it may have (default none)")
 	f.String("box-network", "", "network of tasks at the isolation level box: host (the network of the machine) | none (default host)")
@@ -226,7 +226,7 @@ func extensionInitCmd(c *cli) *cobra.Command {
 				if err := os.WriteFile(at, []byte(strings.ReplaceAll(string(text), "NAME", name)), mode); err != nil {
 					return err
 				}
-				if err := os.Chmod(at, mode); err != nil { // a umask such as 002 makes it writable by a group
+				if err := os.Chmod(at, mode); err != nil { // with a umask such as 002, a group could write the file
 					return err
 				}
 			}
@@ -262,7 +262,7 @@ error, the outputs to standard output. Exit code: 0 succeeded, 10 failed.`,
 	return cmd
 }
 
-// errKindFailed is the end of a test of a kind that failed.
+// errKindFailed says that the test of a kind has failed.
 var errKindFailed = errors.New("the kind failed")
 
 // kindTest is one run of a kind without a node.
@@ -298,7 +298,7 @@ func (t *kindTest) run(ctx context.Context, c *cli) error {
 	if err := errors.Join(os.WriteFile(at("input"), raw, 0o600), os.Mkdir(at("dir"), 0o700)); err != nil {
 		return err
 	}
-	folder, err := filepath.Abs(t.folder) // the working folder is another one
+	folder, err := filepath.Abs(t.folder) // the process has another working folder
 	if err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (t *kindTest) run(ctx context.Context, c *cli) error {
 	return t.ended(c, cmd.Run(), at, k.Outputs)
 }
 
-// ended says how the process ended, and shows its outputs.
+// ended prints how the process ended, and shows its outputs.
 func (t *kindTest) ended(c *cli, err error, at func(string) string, types map[string]string) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() != kind.Kept {
@@ -335,8 +335,8 @@ func (t *kindTest) ended(c *cli, err error, at func(string) string, types map[st
 	return nil
 }
 
-// givenOutputs reads outputs by the types of a manifest. These are for people: a task declares the outputs
-// that must be there.
+// givenOutputs reads outputs by the types in a manifest. These types are only for people: a task itself
+// declares which outputs are required.
 func givenOutputs(data []byte, types map[string]string) (json.RawMessage, error) {
 	all, err := output.Parse(data, nil)
 	if err != nil || all == nil {
@@ -355,7 +355,7 @@ func givenOutputs(data []byte, types map[string]string) (json.RawMessage, error)
 	return output.Parse(data, of)
 }
 
-// isDev reports whether the arguments of a process are those of skein dev, which HUP would end.
+// isDev reports whether the arguments of a process are those of skein dev. HUP would end such a process.
 func isDev(cmdline []byte) bool {
 	for arg := range bytes.SplitSeq(cmdline, []byte{0}) {
 		switch string(arg) {

@@ -17,7 +17,7 @@ const firesDefault = 50
 // outcomes lists the outcomes of a fire in alphabetical order.
 var outcomes = []string{"fired", "late", "skipped", "merged", "missed"}
 
-// fireQuery chooses lines of the ledger.
+// fireQuery selects lines of the ledger.
 type fireQuery struct {
 	since, until, zone string
 	outcome            string
@@ -51,7 +51,7 @@ have), skipped, merged or missed (see skein schedule missed --help). Each instan
 	return cmd
 }
 
-// ledgerCmd is a command that lists lines of the ledger.
+// ledgerCmd makes a command that lists lines of the ledger.
 func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
@@ -113,7 +113,7 @@ func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuer
 	return fires, nil
 }
 
-// fireTable shows lines of the ledger. If they have no runs, the table has no column for them.
+// fireTable shows lines of the ledger. If no line has a run, it leaves out the column for runs.
 func (c *cli) fireTable(fires []api.Fire, unfired bool) error {
 	cols := []column[api.Fire]{
 		{head: "INSTANT", get: func(f api.Fire) string { return f.At.UTC().Format("2006-01-02 15:04:05Z") },
@@ -131,7 +131,7 @@ func (c *cli) fireTable(fires []api.Fire, unfired bool) error {
 	return show(c, fires, func(f api.Fire) string { return f.At.String() }, cols)
 }
 
-// lastOf is the last instant of a line that covers several instants.
+// lastOf returns the last instant of a line that covers several instants.
 func lastOf(f api.Fire, form string) string {
 	if f.Count < 2 {
 		return ""
@@ -139,7 +139,7 @@ func lastOf(f api.Fire, form string) string {
 	return f.Last.UTC().Format(form)
 }
 
-// fireWhy is the reason of an outcome. For an event it also names the event.
+// fireWhy returns the reason for an outcome. For an event it also names the event.
 func fireWhy(f api.Fire) string {
 	why := text(f.Reason)
 	if f.Key != nil {

@@ -25,7 +25,7 @@ const (
 // follower shows the logs of attempts as they grow, line by line, each with the name of its task.
 type follower struct {
 	screen *screen
-	out    io.Writer     // nil: the lines are written to the screen
+	out    io.Writer     // nil: the lines are shown on the screen
 	turns  chan struct{} // cap followMax
 	wg     sync.WaitGroup
 
@@ -38,7 +38,7 @@ func newFollower(s *screen) *follower {
 	return &follower{screen: s, turns: make(chan struct{}, followMax), seen: map[logID]bool{}}
 }
 
-// follow shows a log until its attempt ends, once.
+// follow shows a log until its attempt ends. It shows each log only once.
 func (f *follower) follow(ctx context.Context, s *session, id logID) {
 	f.mu.Lock()
 	known := f.seen[id]
@@ -71,7 +71,7 @@ func (f *follower) copy(ctx context.Context, s *session, id logID) {
 			f.print(id.task, printable(string(line)))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return // the end of the log, or of the server: the watch reports it
+			return // the log or the server has ended, which the watch reports
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (f *follower) print(task, line string) {
 	fmt.Fprintf(f.out, "%s%s │ %s\n", task, pad, line)
 }
 
-// printable replaces characters that could move the cursor out of a line.
+// printable replaces characters that could move the cursor out of the line.
 func printable(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	return strings.Map(func(r rune) rune {

@@ -99,7 +99,7 @@ func gitListCmd(c *cli) *cobra.Command {
 	return cmd
 }
 
-// gitState is the state of a source in a word.
+// gitState returns the state of a source in a word.
 func gitState(s *api.GitState) string {
 	switch {
 	case s.Failing != nil && s.Failing.Commit != nil:
@@ -112,7 +112,7 @@ func gitState(s *api.GitState) string {
 	return "applied"
 }
 
-// commitText is the start of the name of a commit.
+// commitText returns the beginning of the name of a commit.
 func commitText(hash *string) string {
 	if hash == nil {
 		return "-"
@@ -132,7 +132,7 @@ func gitFrom(g api.GitSource) string {
 	return from
 }
 
-// gitFaults prints why the newest commit of a source is not in force.
+// gitFaults prints why the newest commit of a source was not applied.
 func gitFaults(c *cli, g *api.GitSource) {
 	f := g.State.Failing
 	if f == nil {
@@ -152,7 +152,8 @@ func gitFaults(c *cli, g *api.GitSource) {
 	}
 }
 
-// gitOutcome prints the changes of a sync or a plan. A repository or commit that cannot be used is an error.
+// gitOutcome prints the changes of a sync or a plan. It returns an error if the repository or the commit
+// cannot be used.
 func gitOutcome(c *cli, is *api.GitSync, done string) error {
 	f := is.Source.State.Failing
 	if f != nil {

@@ -69,7 +69,7 @@ func graphOf(ctx context.Context, s *session, ref string, version int32) (api.Gr
 	return s.RunGraph(ctx, id)
 }
 
-// graph is the graph of a file that was not applied.
+// graph returns the graph of a file that was not applied.
 func (d *definition) graph() api.Graph {
 	g := api.Graph{Nodes: []api.GraphNode{}, Edges: []api.GraphEdge{}}
 	for i, t := range d.Tasks {
@@ -81,7 +81,7 @@ func (d *definition) graph() api.Graph {
 	return g
 }
 
-// drawASCII lists the tasks by level: tasks that can run at the same time form one block.
+// drawASCII lists the tasks by level. The tasks of a level can run at the same time, and form one block.
 func drawASCII(w io.Writer, c *cli, g api.Graph) {
 	needs := map[string][]string{}
 	for _, e := range g.Edges {
@@ -112,7 +112,7 @@ func drawASCII(w io.Writer, c *cli, g api.Graph) {
 	}
 }
 
-// graphLine is a line of one task: its state, if it has one, and the tasks that it needs.
+// graphLine returns the line of one task: its state, if it has one, and the tasks that it needs.
 func (c *cli) graphLine(corner string, n api.GraphNode, wide int, needs []string) string {
 	line := c.paint(dim, corner) + " " + n.Name + strings.Repeat(" ", wide-len(n.Name))
 	if n.State != nil {

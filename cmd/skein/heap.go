@@ -7,17 +7,17 @@ import (
 	"runtime/metrics"
 )
 
-// A server without large runs has about 10 MiB of live memory. With Go's default the collector runs after
-// every further 10 MiB: several times a second under load, which was a tenth of the processor time of a
-// start. So a server lets its heap grow to heapFloor before a collection. A larger heap is collected as
-// usual.
+// A server without large runs has about 10 MiB of live memory. With Go's default the collector would then run
+// after every further 10 MiB. Under load that is several times a second, and took a tenth of the processor
+// time of a start. So a server lets its heap grow to heapFloor before a collection. A larger heap is
+// collected as usual.
 const (
 	heapFloor = 64 << 20
-	// percentUsual is Go's own value of GOGC. percentMost bounds the value that is set.
+	// percentUsual is Go's default for GOGC. percentMost bounds the value that paceHeap sets.
 	percentUsual, percentMost = 100, 800
 )
 
-// percentOf returns the value of GOGC with which a heap with this number of live bytes grows to heapFloor, or
+// percentOf returns the value of GOGC with which a heap of this number of live bytes grows to heapFloor, or
 // to twice its size if that is more.
 func percentOf(live uint64) int {
 	if live == 0 {
@@ -27,8 +27,8 @@ func percentOf(live uint64) int {
 	return int(min(max(free*100/int64(live), percentUsual), percentMost))
 }
 
-// paceHeap sets GOGC after each collection, for as long as the process lives. A value that the user has set
-// stays, and so does a limit of memory.
+// paceHeap sets GOGC after each collection, as long as the process lives. It does not change a value or a
+// memory limit that the user has set.
 func paceHeap() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -37,7 +37,7 @@ func paceHeap() {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	set := percentUsual
 	var collected func(c *cycle)
-	collected = func(c *cycle) { // runs after each collection, on the goroutine of finalizers
+	collected = func(c *cycle) { // this runs after each collection, on the goroutine of finalizers
 		metrics.Read(sample)
 		if percent := percentOf(sample[0].Value.Uint64()); percent*10 < set*9 || percent*10 > set*11 {
 			debug.SetGCPercent(percent)

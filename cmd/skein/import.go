@@ -37,7 +37,7 @@ type importFlags struct {
 	apply, dryRun, force                         bool
 }
 
-// imported is the output of `skein import … -o json`. Programs rely on its form.
+// imported is the output of `skein import … -o json`. Programs rely on its form, so it must not change.
 type imported struct {
 	*importer.Result
 	Written []string      `json:"written"`
@@ -71,7 +71,7 @@ Exit code: 0 at least one line was converted, 6 no line could be converted, 5 a 
 	return cmd
 }
 
-// add gives a command the flags of every import.
+// add adds the flags of every import to a command.
 func (f *importFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.out, "out", "", "folder for one file per workflow")
@@ -130,7 +130,7 @@ func nothingConverted(r *importer.Result) error {
 	return &said{errInvalid, "no " + what + " of " + r.File + " could be converted"}
 }
 
-// isDocuments reports whether a file held documents, not lines.
+// isDocuments reports whether a file contained documents, and not lines.
 func isDocuments(r *importer.Result) bool {
 	return r.Format == "dagu" || r.Format == "argo" || r.Format == "dolphinscheduler"
 }
@@ -183,8 +183,8 @@ func isUser(name string) bool {
 	return err == nil
 }
 
-// localZone returns the time zone of this machine, which its cron uses. TZ comes last, because it belongs
-// to the person at the terminal, and cron does not see it.
+// localZone returns the time zone of this machine, in which its cron works. It uses TZ last, because TZ
+// belongs to the person at the terminal, and cron does not see it.
 func localZone() string {
 	var names []string
 	if link, err := filepath.EvalSymlinks("/etc/localtime"); err == nil {
@@ -203,7 +203,7 @@ func localZone() string {
 	return "UTC"
 }
 
-// readImport reads a file, "-" is stdin. It stops at the largest length that an import accepts.
+// readImport reads a file; "-" is stdin. It stops at the largest length that an import accepts.
 func readImport(path, what string, most int64) ([]byte, error) {
 	in := os.Stdin
 	if path != "-" {
@@ -226,7 +226,7 @@ func readImport(path, what string, most int64) ([]byte, error) {
 	return src, nil
 }
 
-// write makes one file per workflow. It writes all of them, or none if one exists already.
+// write writes one file per workflow. If one of the files already exists, it writes none.
 func (i *imported) write(f importFlags) error {
 	paths := make([]string, len(i.Workflows))
 	for n, w := range i.Workflows {
@@ -264,8 +264,8 @@ func (i *imported) write(f importFlags) error {
 	return nil
 }
 
-// compare reports for each workflow whether the server has it. Without --force it refuses to replace a
-// different workflow of the same name, because that may be another person's work.
+// compare finds out for each workflow whether the server has it. Without --force it refuses to replace a
+// different workflow of the same name, because that may be the work of another person.
 func (i *imported) compare(ctx context.Context, s *session, f importFlags) error {
 	for n, w := range i.Workflows {
 		there, err := s.Workflow(ctx, w.Namespace+"/"+w.Name)
@@ -300,7 +300,7 @@ func (i *imported) apply(ctx context.Context, s *session, f importFlags) error {
 	return nil
 }
 
-// wouldApply only compares. Without a data folder, everything would be new.
+// wouldApply only compares. If there is no data folder, every workflow is new.
 func (c *cli) wouldApply(ctx context.Context, i *imported, f importFlags) error {
 	err := c.reading(func(ctx context.Context, s *session, _ []string) error { return i.compare(ctx, s, f) })(ctx, nil)
 	if !isNoData(err) {
@@ -388,7 +388,7 @@ func reportLine(l importer.Line) string {
 // documentsMax bounds the workflows of one file.
 const documentsMax = 1000
 
-// nextStep suggests the command that comes after the review.
+// nextStep suggests the command to type after the review.
 func (c *cli) nextStep(i *imported, f importFlags) {
 	switch {
 	case len(i.Workflows) == 0:

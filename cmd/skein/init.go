@@ -17,7 +17,7 @@ import (
 //go:embed template.yaml
 var template string
 
-// schemaFile is written next to a new workflow, so that editors complete and check without a network.
+// schemaFile is written next to a new workflow, so that editors can complete and check it without a network.
 const schemaFile = "workflow.schema.json"
 
 func (c *cli) initCmd() *cobra.Command {
@@ -56,7 +56,7 @@ func (c *cli) initCmd() *cobra.Command {
 	return cmd
 }
 
-// workflowName makes a legal name of the folder or the file.
+// workflowName makes a valid name from the name of the folder or the file.
 func workflowName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if base == "workflow" {

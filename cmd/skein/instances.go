@@ -9,7 +9,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// instancesMax bounds the instances of a foreach that a table names. More of them are folded into one line.
+// instancesMax bounds the instances of a foreach that a table names. If there are more, one line replaces
+// them.
 const instancesMax = 20
 
 // instancesFlag adds a flag that makes a table name every instance.
@@ -49,7 +50,7 @@ func (c *cli) folded(tasks []api.Task, all bool) []api.Task {
 	return out
 }
 
-// foldedName ends the name of the line of several instances.
+// foldedName is the end of the name in the line that replaces several instances.
 const foldedName = ".*"
 
 func foldedLine(of string, total int, counts map[string]int) api.Task {

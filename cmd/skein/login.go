@@ -22,7 +22,7 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// loginFlags select the credential of a sign-in. Without a flag it is a name and a password.
+// loginFlags select the credential of a sign-in. Without a flag, the credential is a name and a password.
 type loginFlags struct {
 	user        string
 	stdin       bool
@@ -73,8 +73,8 @@ func logoutCmd(c *cli) *cobra.Command {
 	}
 }
 
-// loginServers returns the addresses that one session is for. Nodes of one cluster know the sessions of
-// each other.
+// loginServers returns the addresses for which one session is valid. The nodes of a cluster share their
+// sessions.
 func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) {
 	urls := c.servers()
 	if len(args) > 0 {
@@ -101,7 +101,7 @@ func loginServers(ctx context.Context, c *cli, args []string) ([]string, error) 
 	return out, nil
 }
 
-// bare makes a client whose only credential is this session. nil: the client shows none.
+// bare makes a client whose only credential is a session. If cookie is nil, the client has no credential.
 func bare(c *cli, server string, cookie *http.Cookie) (*skein.Client, error) {
 	rt, err := app.Transport(c.cfg)
 	if err != nil {
@@ -135,7 +135,7 @@ func login(ctx context.Context, c *cli, args []string, f loginFlags) error {
 		fresh[i].Address = at
 	}
 	for i := range fresh {
-		if err := local.SaveSession(fresh[i]); err != nil { // a session that no command shows must not count
+		if err := local.SaveSession(fresh[i]); err != nil { // no command could use this session, so it must not count
 			return errors.Join(fmt.Errorf("keep the session: %w", err), leave(ctx, c, fresh))
 		}
 	}
@@ -161,7 +161,7 @@ func credentialOf(ctx context.Context, c *cli, server string, f loginFlags) (b a
 		b.Token, err = ask("Token: ")
 	case f.code:
 		b.Code, err = ask("Code: ")
-		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // b.Code is a complete address, as skein open prints it
+		if _, code, whole := strings.Cut(b.Code, "#code="); whole { // b.Code is a whole address, as skein open prints it
 			b.Code = code
 		}
 	default:
@@ -181,7 +181,7 @@ func credentialOf(ctx context.Context, c *cli, server string, f loginFlags) (b a
 	return b, err
 }
 
-// secretLine reads the first line of standard input.
+// secretLine reads one line of standard input.
 func secretLine(from *bufio.Reader) (string, error) {
 	line, err := from.ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -193,7 +193,7 @@ func secretLine(from *bufio.Reader) (string, error) {
 	return line, nil
 }
 
-// askLine reads a line from the terminal, which shows the typed text.
+// askLine reads a line from the terminal. The terminal shows what the user types.
 func askLine(ctx context.Context, c *cli, question string) (string, error) {
 	fmt.Fprint(c.err, question)
 	got := make(chan string, 1)
@@ -238,7 +238,7 @@ func signIn(ctx context.Context, c *cli, servers []string, b api.SignIn) (is loc
 		if err := json.NewDecoder(io.LimitReader(resp.Body, apiBodyMax)).Decode(&s); err != nil {
 			return is, fmt.Errorf("read the answer: %w", err)
 		}
-		for _, cookie := range resp.Cookies() { // a proxy may set others
+		for _, cookie := range resp.Cookies() { // a proxy may set other cookies
 			if cookie.MaxAge > 0 && (cookie.Name == "__Host-skein" || cookie.Name == "skein") {
 				return local.Session{Cookie: cookie.Name, Secret: cookie.Value, User: s.User, Ends: s.EndsAt.Time}, nil
 			}
@@ -264,7 +264,7 @@ func logout(ctx context.Context, c *cli, args []string) error {
 	return nil
 }
 
-// sessionsAt returns the sessions that commands show to servers.
+// sessionsAt returns the sessions that commands use for servers.
 func sessionsAt(servers []string) (all []local.Session) {
 	for _, at := range servers {
 		if is, ok := local.SessionAt(at); ok {
@@ -275,7 +275,7 @@ func sessionsAt(servers []string) (all []local.Session) {
 	return all
 }
 
-// leave ends the sessions on their servers, and deletes the local records of the sessions that have ended.
+// leave ends the sessions on their servers. It deletes the local records of the sessions that have ended.
 func leave(ctx context.Context, c *cli, all []local.Session) error {
 	ended, err := endSessions(ctx, c, all)
 	for i := range all {
@@ -289,9 +289,9 @@ func leave(ctx context.Context, c *cli, all []local.Session) error {
 	return err
 }
 
-// endSessions ends sessions on their servers, and returns the secrets of those that are no longer valid. All
-// nodes of a cluster have the same sessions, so it is enough that one node answers. err is the first error of
-// a session that has not ended.
+// endSessions ends sessions on their servers. It returns the secrets of the sessions that are no longer
+// valid. The nodes of a cluster share their sessions, so one answer is enough. err is the first error about a
+// session that has not ended.
 func endSessions(ctx context.Context, c *cli, all []local.Session) (ended map[string]bool, err error) {
 	ended, failed := map[string]bool{}, map[string]error{}
 	for i := range all {
@@ -313,7 +313,7 @@ func endSessions(ctx context.Context, c *cli, all []local.Session) (ended map[st
 	return ended, nil
 }
 
-// endSession ends a session on its server. It is no error if the session has ended before.
+// endSession ends a session on its server. It returns no error if the session had already ended.
 func endSession(ctx context.Context, c *cli, is *local.Session) error {
 	k, err := bare(c, is.Address, is.Header())
 	if err != nil {
@@ -331,7 +331,7 @@ func endSession(ctx context.Context, c *cli, is *local.Session) error {
 	return hint(fmt.Errorf("the session is still valid on the server: %w", err), "try again: skein logout "+is.Address)
 }
 
-// shown says by which credential a command calls the server of a session.
+// shown says which credential a command uses for the server of a session.
 func (s *session) shown(c *cli) string {
 	if s.node != nil || s.observing {
 		return "your right to the data folder"

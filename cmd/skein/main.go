@@ -14,18 +14,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "kind" { // not a command for people: the attempt of a task starts it
+	if len(os.Args) > 1 && os.Args[1] == "kind" { // people do not use this command: the attempt of a task starts it
 		os.Exit(house.Main(os.Args[2:]))
 	}
-	if len(os.Args) == 2 && os.Args[1] == box.Name { // not a command for people: a keeper starts the init of a box
+	if len(os.Args) == 2 && os.Args[1] == box.Name { // people do not use this command: a keeper starts the init of a box
 		os.Exit(box.Main())
 	}
-	_ = threads.Calm() // if the kernel refuses, short tasks cost more, and skein doctor says how much
+	_ = threads.Calm() // if the kernel refuses this, short tasks cost more, and skein doctor says how much
 	args, err := config.HideSecrets(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "skein:", err)
 	}
-	if len(args) > 0 && args[0] == "keeper" { // not a command for people: a server starts the keeper
+	if len(args) > 0 && args[0] == "keeper" { // people do not use this command: a server starts the keeper
 		os.Exit(app.KeeperMain(args[1:]))
 	}
 	// A fork occupies one of the runtime's processors without using it, until the child has called exec. If there

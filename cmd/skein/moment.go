@@ -11,13 +11,13 @@ import (
 const momentHelp = `T is an instant (2027-03-28T02:30:00+01:00), a date (2027-03-28, a day in the time zone), now, or a time
 relative to now: +36h is in the future, -2d is in the past. Units are w, d, h, m, s.`
 
-// moments reads points in time as people give them.
+// moments reads points in time in the forms that people use.
 type moments struct {
 	now  time.Time
 	zone *time.Location // the time zone of dates
 }
 
-// momentsIn are moments whose dates are days of a zone; "" is UTC.
+// momentsIn returns moments whose dates are days in a time zone; "" is UTC.
 func momentsIn(zone string) (moments, error) {
 	loc, err := cron.LoadZone(zone)
 	if err != nil {
@@ -26,12 +26,12 @@ func momentsIn(zone string) (moments, error) {
 	return moments{now: time.Now(), zone: loc}, nil
 }
 
-// from parses the beginning of a range of time. A date stands for its first moment. "" means that there is
-// no bound.
+// from parses the beginning of a range of time. For a date, this is the first moment of the day. "" means
+// that there is no beginning.
 func (m moments) from(flag, text string) (time.Time, error) { return m.read(flag, text, false) }
 
-// until parses the end of a range of time. A date stands for its last moment, so the range includes that
-// day. "" means that there is no bound.
+// until parses the end of a range of time. For a date, this is the last moment of the day, so the range
+// includes that day. "" means that there is no end.
 func (m moments) until(flag, text string) (time.Time, error) { return m.read(flag, text, true) }
 
 func (m moments) read(flag, text string, end bool) (time.Time, error) {
@@ -78,7 +78,7 @@ func firstOf(day time.Time, loc *time.Location) time.Time {
 			reached = t
 		}
 		_, end := t.ZoneBounds()
-		if !end.After(t) || reached.Before(end) { // the day has no end here, or it has passed: see zone.at in package cron
+		if !end.After(t) || reached.Before(end) { // in this zone, the day has no end or it has passed: see zone.at in package cron
 			return reached.In(loc)
 		}
 		t = end

@@ -7,7 +7,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// nameAt reads NS/NAME of a kind of thing: a secret, a connection, a channel. A name alone is one of the
+// nameAt reads NS/NAME, the name of a secret, a connection or a channel. A name without a namespace is in the
 // namespace default.
 func nameAt(kind, arg string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(arg, "/")
@@ -20,7 +20,7 @@ func nameAt(kind, arg string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// byName is the work of a command whose one argument is NS/NAME.
+// byName makes the function of a command whose only argument is NS/NAME.
 func byName(kind string, work func(ctx context.Context, s *session, namespace, name string) error) func(context.Context, *session, []string) error {
 	return func(ctx context.Context, s *session, args []string) error {
 		namespace, name, err := nameAt(kind, args[0])
@@ -31,7 +31,7 @@ func byName(kind string, work func(ctx context.Context, s *session, namespace, n
 	}
 }
 
-// everyPage reads a list to its end. page reads the page at a cursor, "" for the first.
+// everyPage reads a list to its end. page reads one page; cursor is "" for the first page.
 func everyPage[T any](page func(cursor string) (api.List[T], error)) ([]T, error) {
 	all := []T{}
 	for cursor := ""; ; {

@@ -127,7 +127,7 @@ func (c *cli) nextOfCron(f *nextFlags) error {
 	})
 }
 
-// instantsOf lists the next instants, each with the effect of clock changes near it.
+// instantsOf lists the next instants. Each has the effect of the clock changes near it.
 func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 	list := []instant{}
 	last, more := from, true
@@ -141,8 +141,8 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 	if len(list) == 0 {
 		return list
 	}
-	// A clock change is noted at the instant nearest to it, which may come before the change. After the last
-	// instant, only the time up to the next one, which is not listed, can hold such a change.
+	// A clock change is noted at the nearest instant, which may come before the change. A change after the
+	// last instant is noted only if it comes before the next instant, which is not listed.
 	end := last
 	if more {
 		end, _ = s.Next(last)
@@ -153,7 +153,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 			near++
 		}
 		if more && near == len(list)-1 && !farther(end, last, shift.At) {
-			break // the line belongs to a run that is not listed
+			break // the change belongs to an instant that is not listed
 		}
 		list[near].remark = joined(list[near].remark, shift.Effect)
 	}
@@ -163,7 +163,7 @@ func instantsOf(s *cron.Schedule, from time.Time, n int) []instant {
 // farther reports whether a is farther from t than b is.
 func farther(a, b, t time.Time) bool { return a.Sub(t).Abs() > b.Sub(t).Abs() }
 
-// scheduleError gives an error of the schedules' own parser its exit code, and its remedy as a hint.
+// scheduleError gives an error of the parser of schedules its exit code, and turns its remedy into a hint.
 func scheduleError(err error) error {
 	var e *cron.Error
 	if !errors.As(err, &e) {
@@ -235,15 +235,15 @@ func (c *cli) nextOfTrigger(ctx context.Context, s *session, r triggerRef, q ske
 	return s.NextFires(ctx, r.workflow, r.trigger, q)
 }
 
-// coming is an instant that a server returns.
+// coming is an instant that a server has returned.
 type coming struct {
 	api.Instant
 	at     time.Time // in the time zone of the output
 	remark string
 }
 
-// comingOf reads local times, moves them to another zone if one is given, and puts the remarks on clock
-// changes at the nearest instant of their trigger.
+// comingOf reads local times and converts them to another zone if one is given. It puts each remark about a
+// clock change at the nearest instant of the trigger.
 func comingOf(next *api.NextFires, zone string) ([]coming, error) {
 	list := make([]coming, len(next.Items))
 	of := map[triggerRef][]int{}
@@ -278,7 +278,7 @@ func comingOf(next *api.NextFires, zone string) ([]coming, error) {
 	return list, nil
 }
 
-// joined puts remarks behind one another.
+// joined joins two remarks.
 func joined(a, b string) string {
 	if a == "" {
 		return b

@@ -29,7 +29,7 @@ func (c *cli) nodeCmd() *cobra.Command {
 	return cmd
 }
 
-// nodeTable lays out every list of nodes.
+// nodeTable prints a list of nodes.
 func (c *cli) nodeTable(all []api.Node) error {
 	return show(c, all, nodeName, []column[api.Node]{
 		{head: "NODE", get: nodeName},
@@ -72,7 +72,7 @@ func nodeLag(n api.Node) string {
 	return fmt.Sprintf("%.1fs", n.Lag)
 }
 
-// nodeSight says how the node that answers sees another one, and which nodes cannot reach it.
+// nodeSight says how the answering node sees another node, and which nodes cannot reach that node.
 func nodeSight(n *api.Node) string {
 	if n.Sight == nil {
 		return "-"
@@ -113,7 +113,7 @@ STATE is active, cordoned (the node gets no shard), drained (cordoned, without s
 	}
 }
 
-// observed corrects the state that an observer reports of itself: it runs no tasks.
+// observed corrects the state that an observer reports for itself, because it runs no tasks.
 func (s *session) observed(n *api.Node) {
 	if s.observing && n.SeenAt == nil {
 		n.State = "stopped"
@@ -170,7 +170,7 @@ func (c *cli) nodeCard(n *api.Node) error {
 	})
 }
 
-// shardRanges is "4: 0-2, 7".
+// shardRanges returns a text such as "4: 0-2, 7".
 func shardRanges(list []int32) string {
 	if len(list) == 0 {
 		return "none"
@@ -206,7 +206,7 @@ func (c *cli) nodeVerbCmd(verb, short, long string, do func(*skein.Client, conte
 	}
 }
 
-// drainPoll is the pause between two reads of the state of a node that is being drained.
+// drainPoll is the pause between two reads of the state of a node that is draining.
 const drainPoll = 500 * time.Millisecond
 
 func (c *cli) nodeDrainCmd() *cobra.Command {
@@ -354,7 +354,7 @@ func (c *cli) schedulerCard(s *api.Scheduler) error {
 	})
 }
 
-// schedulerText says where runs are not advanced.
+// schedulerText says on which nodes runs are not advanced.
 func schedulerText(s *api.Scheduler) string {
 	switch {
 	case s.Stopped && text(s.User) != "":

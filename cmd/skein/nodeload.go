@@ -9,7 +9,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// percent shows a part of a whole; nil: not known.
+// percent formats a fraction as a percentage; nil: it is not known.
 func percent(part *float64) string {
 	if part == nil {
 		return "-"
@@ -17,7 +17,7 @@ func percent(part *float64) string {
 	return fmt.Sprintf("%.0f%%", 100**part)
 }
 
-// costsShown bounds the shards of which a node card shows the costs.
+// costsShown bounds the shards whose costs a node card shows.
 const costsShown = 5
 
 // loadRows shows the costliest shards of a node, and why shards were moved to it because of their load.

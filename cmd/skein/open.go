@@ -51,7 +51,7 @@ not send to servers.`,
 	return cmd
 }
 
-// signedInAddress asks a running server for an address that opens its page and signs the browser in.
+// signedInAddress asks a running server for an address that opens the server's page and signs the browser in.
 func signedInAddress(ctx context.Context, c *cli) (string, error) {
 	s, err := running(ctx, c)
 	if err != nil {
@@ -70,7 +70,7 @@ func signedInAddress(ctx context.Context, c *cli) (string, error) {
 	return app.SignInAddress(s.URL(), code.Code), nil
 }
 
-// running connects to a server. A page needs a server that continues when the command ends.
+// running connects to a server. A page needs a server that still runs when the command has ended.
 func running(ctx context.Context, c *cli) (*session, error) {
 	if len(c.servers()) > 0 {
 		return c.remote(ctx)
@@ -82,8 +82,8 @@ func running(ctx context.Context, c *cli) (*session, error) {
 	return s, err
 }
 
-// browse makes the desktop open an address. Each user of the machine can see the arguments of a program. So
-// the address is in a file that only this user can read.
+// browse makes the desktop open an address. Every user of the machine can see the arguments of a program. So
+// the address is written into a file that only this user can read.
 func browse(ctx context.Context, address string) error {
 	name := map[string]string{"darwin": "open", "linux": "xdg-open"}[runtime.GOOS]
 	dir, err := os.UserCacheDir()

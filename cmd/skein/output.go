@@ -25,15 +25,15 @@ func checkFormat(f string) error {
 	return nil
 }
 
-// column is one column of a table. In a pipe, plain is used if it is set.
+// column is one column of a table. In a pipe, plain is used instead, if it is set.
 type column[T any] struct {
 	head  string
 	get   func(T) string
 	plain func(T) string
 }
 
-// show writes a list in the requested format: on a terminal a table, in a pipe the same columns separated by
-// tabs, without heads, colour or truncation. An empty list is [].
+// show writes a list in the requested format. The default is a table on a terminal. In a pipe it has the same
+// columns, separated by tabs, without heads, colour or truncation. An empty list is [].
 func show[T any](c *cli, items []T, name func(T) string, cols []column[T]) error {
 	switch c.format {
 	case "json":
@@ -72,7 +72,7 @@ func newEncoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// one writes a single object. In the format for people it calls table.
+// one writes a single object. For the default format it calls table.
 func one[T any](c *cli, item T, name string, table func() error) error {
 	switch c.format {
 	case "json":
@@ -94,7 +94,7 @@ func (c *cli) json(v any) error {
 	return enc.Encode(v)
 }
 
-// yaml keeps the names and the order of the JSON.
+// yaml writes a value as YAML, with the names and the order of its JSON.
 func (c *cli) yaml(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -143,7 +143,8 @@ func showTable[T any](c *cli, items []T, cols []column[T]) error {
 	return writeRows(c, rows)
 }
 
-// writeRows aligns columns; colours have no width. The last column is cut at the terminal's edge.
+// writeRows writes aligned columns. It ignores the width of colours, and cuts the last column at the edge of
+// the terminal.
 func writeRows(c *cli, rows [][]string) error {
 	var widths []int
 	for _, row := range rows {
@@ -186,7 +187,7 @@ func (c *cli) columns() int {
 	return 120
 }
 
-// width counts the visible characters of a text: escape sequences do not count.
+// width returns the number of visible characters of a text. It ignores escape sequences.
 func width(s string) int {
 	n, inside := 0, false
 	for _, r := range s {
@@ -231,7 +232,8 @@ func (c *cli) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// looks maps states to their display: always a word, and on a terminal also a sign and a colour.
+// looks maps states to the form in which they are shown: always a word, and on a terminal also a sign and a
+// colour.
 var looks = map[string][2]string{
 	"succeeded": {"✓", green}, "failed": {"✗", red}, "upstream_failed": {"✗", dim}, "stopped": {"■", yellow},
 	"skipped": {"○", dim}, "running": {"●", blue}, "assigned": {"●", blue}, "splitting": {"●", blue}, "finalising": {"●", blue},
@@ -252,7 +254,7 @@ func (c *cli) state(s string) string {
 	return c.paint(look[1], look[0]+" "+s)
 }
 
-// when is relative on a terminal and RFC 3339 in a pipe.
+// when formats a time: relative to now on a terminal, and as RFC 3339 in a pipe.
 func (c *cli) when(t *api.Time) string {
 	switch {
 	case t == nil || t.IsZero():
@@ -277,7 +279,7 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
 }
 
-// took returns the time for which something has lasted, up to its end or until now.
+// took returns the duration from one time to another, or to now if there is no end.
 func took(from, to *api.Time) string {
 	if from == nil || from.IsZero() {
 		return "-"

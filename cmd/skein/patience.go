@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// contactWait bounds the time for which a server may be away.
+	// contactWait bounds how long a server may not answer.
 	contactWait = 30 * time.Second
-	// takeOverAfter is how long this process waits for a lost server to come back, before it opens the data
-	// folder itself. The wait lets a supervisor restart the server, which would otherwise find the folder in use.
+	// takeOverAfter is how long this process waits for a lost server before it opens the data folder itself.
+	// Meanwhile a supervisor can restart the server, which would otherwise find the folder in use.
 	takeOverAfter = 10 * time.Second
 	// contactPoll is the first pause between two tries to reach the server. Each pause is twice as long as the
 	// previous one, up to contactPollMax.
@@ -36,7 +36,7 @@ func (w *waiter) breath(err error) time.Duration {
 	return pause
 }
 
-// within bounds everything that a command does after this call, the search for a server included. A timeout
+// within bounds everything that a command does after this call, including the search for a server. A timeout
 // of 0 means no bound.
 func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
@@ -45,7 +45,8 @@ func (w *waiter) within(ctx context.Context, timeout time.Duration) (context.Con
 	return context.WithTimeoutCause(ctx, timeout, errTimedOut)
 }
 
-// late replaces err if the time of the command is over. The deadline is then the cause of every failure.
+// late replaces err if the time of the command has run out, because every failure then comes from the
+// deadline.
 func (w *waiter) late(ctx context.Context, err error) error {
 	var told *said
 	switch {

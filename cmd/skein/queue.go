@@ -26,7 +26,7 @@ func (c *cli) queueCmd() *cobra.Command {
 	return cmd
 }
 
-// queueTable lays out every list of queues.
+// queueTable prints a list of queues.
 func (c *cli) queueTable(all []api.Queue) error {
 	return show(c, all, queueName, []column[api.Queue]{
 		{head: "QUEUE", get: queueName},
@@ -42,7 +42,7 @@ func (c *cli) queueTable(all []api.Queue) error {
 	})
 }
 
-// queueTasks counts the slots that tasks have, and the waiting tasks.
+// queueTasks returns the numbers of tasks that have a slot and of tasks that wait.
 func queueTasks(q api.Queue) string {
 	switch t := q.Tasks; {
 	case t.Waiting > 0:
@@ -53,7 +53,7 @@ func queueTasks(q api.Queue) string {
 	return "-"
 }
 
-// queueCrews lists the runs of these tasks.
+// queueCrews lists the runs of the tasks that have or want slots.
 func (c *cli) queueCrews(q *api.Queue) error {
 	if len(q.Tasks.Runs) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func queueLimit(q api.Queue) string {
 	return strconv.Itoa(int(*q.Limit))
 }
 
-// queueWhy returns who paused the queue, why, and until when.
+// queueWhy says who paused the queue, why, and until when.
 func (c *cli) queueWhy(q *api.Queue) string {
 	why := text(q.Reason)
 	if by := text(q.User); by != "" {

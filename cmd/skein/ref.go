@@ -13,7 +13,7 @@ import (
 // runRefHelp is part of every help text that takes RUN.
 const runRefHelp = `RUN is an id or the beginning of one, NAME@latest for the newest run of a workflow, or NAME@-1 for the run before it.`
 
-// refScanMax bounds the newest runs that are searched for the beginning of an id.
+// refScanMax bounds the newest runs that are searched for an id with a given beginning.
 const refScanMax = 10_000
 
 // findRun finds the run that a person means.
@@ -22,7 +22,7 @@ func findRun(ctx context.Context, s *session, ref string) (string, error) {
 	switch {
 	case isRunID(ref):
 		return ref, nil
-	case ref == "", name == "" && named: // the newest run of all may belong to another user
+	case ref == "", name == "" && named: // the newest of all runs may belong to another user
 		return "", usage("%q names no run: give an id, the beginning of an id, or NAME@latest", ref)
 	case named:
 		return newestOf(ctx, s, name, which)
@@ -55,7 +55,7 @@ func newestOf(ctx context.Context, s *session, workflow, which string) (string, 
 		"list its runs: skein run list --workflow "+workflow)
 }
 
-// placesBack returns how many runs before the newest one the text after the @ means.
+// placesBack returns how many runs before the newest one the text after the @ refers to.
 func placesBack(workflow, which string) (int, error) {
 	if which == "latest" {
 		return 0, nil

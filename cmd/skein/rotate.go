@@ -91,7 +91,7 @@ func madeWith(all []api.Token, id int64) (n int) {
 	return n
 }
 
-// tokensOf returns the tokens of a name, as tokensNamed does.
+// tokensOf reads the tokens with a name from the server, as tokensNamed selects them.
 func tokensOf(ctx context.Context, s *session, name string) ([]api.Token, error) {
 	page, err := s.Tokens(ctx)
 	if err != nil {
@@ -100,8 +100,9 @@ func tokensOf(ctx context.Context, s *session, name string) ([]api.Token, error)
 	return tokensNamed(page.Items, name)
 }
 
-// tokensNamed returns the tokens of a name that are not revoked, the newest last, because a replaced token
-// has the same name as its successor. If there are none, it returns the token with that text as its ID.
+// tokensNamed returns the tokens with a name that are not revoked, the newest last. There may be several,
+// because a replaced token has the same name as its successor. If there are none, it returns the token whose
+// ID is that text.
 func tokensNamed(all []api.Token, name string) (found []api.Token, err error) {
 	for _, t := range all {
 		if t.Name == name && t.RevokedAt == nil {

@@ -93,8 +93,8 @@ Exit code: 0 succeeded, 10 failed, 11 stopped or skipped. The first Ctrl-C stops
 	return cmd
 }
 
-// runOpenCmd reserves "skein run open" for the web page of a run. Otherwise a script could use it to start
-// a workflow named open.
+// runOpenCmd reserves "skein run open", which will open the web page of a run. Otherwise a script could use
+// it to start a workflow named open.
 func (c *cli) runOpenCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "open RUN", Short: "Reserved for the web page of a run", Hidden: true, DisableFlagParsing: true,
@@ -119,11 +119,11 @@ func isFile(arg string) bool {
 	return false
 }
 
-// namespaced is NS/NAME, which looks like a path without an extension.
+// namespaced matches NS/NAME, which looks like a path without an extension.
 var namespaced = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// isName reports whether the first argument of FILE|NAME is a name: after -- always, NS/NAME if no file is
-// called so.
+// isName reports whether the first argument of FILE|NAME is a name. It always is after --. NS/NAME is a name
+// if there is no such file.
 func isName(cmd *cobra.Command, arg string) bool {
 	if cmd.ArgsLenAtDash() == 0 || !isFile(arg) {
 		return true
@@ -136,7 +136,7 @@ func absent(path string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// noSuchName adds a proposal to the error for a missing workflow: the name that the user may have meant.
+// noSuchName adds to the error about a missing workflow the name that the user may have meant.
 func noSuchName(err error, arg string) error {
 	switch {
 	case !errors.Is(err, skein.ErrNotFound):
@@ -218,7 +218,7 @@ func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) er
 	return w.await(ctx, run.ID)
 }
 
-// detached returns after the acceptance: the run is on the disk.
+// detached shows a run after it was accepted, and does not wait for its end. The run is durable.
 func (c *cli) detached(ctx context.Context, w *waiter, run *api.Run) error {
 	if w.s.node != nil {
 		c.say("accepted, but no server holds %s: the run continues when one starts (skein server)", c.cfg.Data)
@@ -248,7 +248,7 @@ func splitPairs(flag string, pairs []string) (map[string]string, error) {
 	return given, nil
 }
 
-// given returns the parameters of the flags.
+// given returns the parameters that the flags set.
 func (f *runFlags) given() (map[string]string, error) {
 	given, err := splitPairs("-p", f.params)
 	if err != nil {
@@ -295,8 +295,8 @@ func paramText(path string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
-// typed converts texts to the declared types of the parameters. A value that cannot be converted stays a
-// text, and the server reports the error.
+// typed converts texts to the declared types of the parameters. It leaves a value that cannot be converted as
+// a text, so that the server reports the error.
 func typed(given map[string]string, declared []api.Param) map[string]any {
 	all := make(map[string]any, len(given))
 	for name, value := range given {
@@ -332,7 +332,7 @@ func parseAs(kind, value string) (any, bool) {
 	return nil, false
 }
 
-// The verbs, as the client has them.
+// The verbs, with the signature that commands need.
 func skeinStop(ctx context.Context, s *session, id, why string) (api.Run, error) {
 	return s.StopRun(ctx, id, why)
 }

@@ -23,11 +23,11 @@ const (
 	batchBytes  = 4 << 20
 	// batchLineMax bounds a line.
 	batchLineMax = 1 << 20
-	// batchSaid is the number of starts between two lines of progress.
+	// batchSaid is the number of starts between two lines about the progress.
 	batchSaid = 10_000
 )
 
-// batchLine is a line of the file: the body of POST /runs without the workflow.
+// batchLine is a line of the file: the body of POST /runs, without the workflow.
 type batchLine struct {
 	Params         api.Params `json:"params"`
 	Tags           api.Tags   `json:"tags"`
@@ -37,7 +37,7 @@ type batchLine struct {
 	From           string     `json:"from"`
 }
 
-// lineVerdict is the verdict on a line in the form in which it is printed.
+// lineVerdict is the result for a line, in the form in which it is printed.
 type lineVerdict struct {
 	Line int `json:"line"`
 	api.StartVerdict
@@ -49,9 +49,9 @@ type batchRun struct {
 	w     *waiter
 	f     *runFlags
 	name  string
-	given map[string]string // the parameters of -p, which apply to lines that do not set them
+	given map[string]string // the parameters of -p, for lines that do not set them
 	types []api.Param
-	known bool // types has been read
+	known bool // whether types was read
 
 	lines  *bufio.Scanner
 	line   int // the number of the last line that was read
@@ -63,8 +63,8 @@ type batchRun struct {
 	first                       error // the error of the first refused start
 }
 
-// startBatch starts a run for each line of a file. Each has a key, so starts without an answer can be sent
-// again.
+// startBatch starts a run for each line of a file. Each start has a key, so a start without an answer can be
+// sent again.
 func (c *cli) startBatch(ctx context.Context, name string, f *runFlags) (err error) {
 	if f.follow || f.timeout != 0 {
 		return usage("--batch starts runs and does not wait for them: leave out --follow and --timeout")
@@ -90,7 +90,7 @@ func (c *cli) startBatch(ctx context.Context, name string, f *runFlags) (err err
 	b.w.hold = true
 	b.lines.Buffer(make([]byte, 0, 64<<10), batchLineMax)
 	for more := true; more && err == nil; {
-		if more, err = b.read(); len(b.starts) > 0 { // the starts before a bad line are sent
+		if more, err = b.read(); len(b.starts) > 0 { // the starts before an invalid line are sent
 			err = errors.Join(b.send(ctx), err)
 		}
 	}
@@ -138,7 +138,7 @@ func (b *batchRun) read() (more bool, err error) {
 	return true, nil
 }
 
-// request returns the start of a line. The flags give the fields that the line leaves out.
+// request returns the start of a line. The flags set the fields that are not in the line.
 func (b *batchRun) request(l *batchLine) api.RunRequest {
 	r := api.RunRequest{Workflow: b.name, Version: l.Version, Params: l.Params, Priority: l.Priority, From: l.From, IdempotencyKey: l.IdempotencyKey, Origin: "manual", Tags: l.Tags}
 	if r.Tags == nil {
@@ -159,7 +159,8 @@ func (b *batchRun) request(l *batchLine) api.RunRequest {
 	return r
 }
 
-// send starts the runs that were read, again if there was no answer, and prints the verdicts.
+// send starts the runs that were read, and prints the verdicts. If there is no answer, it sends the starts
+// again.
 func (b *batchRun) send(ctx context.Context) error {
 	var res api.BatchResult
 	err := b.w.withServer(ctx, func(s *session) (err error) {

@@ -17,7 +17,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// runTable lays out every list of runs.
+// runTable prints a list of runs.
 func (c *cli) runTable(runs []api.Run) error {
 	return show(c, runs, func(r api.Run) string { return r.ID }, []column[api.Run]{
 		{head: "RUN", get: func(r api.Run) string { return r.ID }},
@@ -49,8 +49,8 @@ func inLine(r api.Run) string {
 	return fmt.Sprintf("%d of %s", *p.Number, of)
 }
 
-// firedFor returns the trigger that started a run, with the instant of the fire; "" if a person or a program
-// started the run.
+// firedFor returns the trigger that started a run and the instant of the fire, or "" if no trigger started
+// the run.
 func firedFor(r *api.Run, form func(api.Time) string) string {
 	switch {
 	case r.Trigger != nil:
@@ -61,7 +61,7 @@ func firedFor(r *api.Run, form func(api.Time) string) string {
 	return ""
 }
 
-// tasksDone is "7/9", and how many failed.
+// tasksDone returns a text such as "7/9", with the number of failed tasks.
 func tasksDone(r api.Run) string {
 	done, total := 0, 0
 	for state, n := range r.Counts {
@@ -163,7 +163,7 @@ func (v *tagsValue) Set(text string) error {
 	return nil
 }
 
-// sinceTime reads 24h or an instant.
+// sinceTime reads an age such as 24h, or an instant.
 func sinceTime(text string) (time.Time, error) { return momentOf("since", text) }
 
 // momentOf reads the value of a flag: an instant, or an age such as 24h.
@@ -181,7 +181,7 @@ func momentOf(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// emptyIsFine makes a list of a data folder without a database an empty list instead of an error.
+// emptyIsFine makes a list show nothing, instead of an error, if the data folder has no database yet.
 func (c *cli) emptyIsFine(cmd *cobra.Command) {
 	inner := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -222,7 +222,7 @@ func (c *cli) runGetCmd() *cobra.Command {
 	return cmd
 }
 
-// runCard shows one run to a person; in a pipe its row, then one row per task.
+// runCard shows one run: as a card on a terminal, and in a pipe as its row, followed by a row per task.
 func (c *cli) runCard(run *api.Run) error {
 	if !c.outTTY {
 		if err := c.runTable([]api.Run{*run}); err != nil {
@@ -304,7 +304,7 @@ func (c *cli) runWatchCmd() *cobra.Command {
 }
 
 // forWatching finds a server that can watch a run. If the run has ended, the data folder is enough. If the
-// run is active and there is no server, this process becomes one, and the run continues.
+// run is active and there is no server, this process becomes a server, and the run continues in it.
 func (c *cli) forWatching(ctx context.Context, ref string) (*session, error) {
 	s, err := c.forReading(ctx)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// verb does something to one run.
+// verb applies a verb to one run.
 type verb func(ctx context.Context, s *session, id, why string) (api.Run, error)
 
-// verbFlags choose the runs of a verb.
+// verbFlags select the runs for a verb.
 type verbFlags struct {
 	reason          string
 	all, yes, dry   bool
@@ -27,7 +27,8 @@ const verbHelp = `
 Without RUN, the command applies to the runs that --workflow, --state, --user, --since or --all select.
 --dry-run shows them. If skein cannot ask for a confirmation, several runs need --yes.`
 
-// verbCmd is stop, kill, pause or resume: one run without a question, several with --yes.
+// verbCmd makes the commands stop, kill, pause and resume. One run needs no confirmation; several runs need
+// --yes.
 func (c *cli) verbCmd(name, short string, do verb) *cobra.Command {
 	f := &verbFlags{state: "active"}
 	cmd := &cobra.Command{
@@ -56,7 +57,7 @@ func (f *verbFlags) register(cmd *cobra.Command) {
 	}
 }
 
-// onRuns applies a verb to the chosen runs, and shows their states afterwards.
+// onRuns applies a verb to the selected runs, and shows their states afterwards.
 func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string, f *verbFlags, do verb) error {
 	chosen, err := f.choose(ctx, s, args)
 	if err != nil {
@@ -90,7 +91,7 @@ func (c *cli) onRuns(ctx context.Context, s *session, name string, args []string
 	return errors.Join(c.runTable(runs), errors.Join(errs...))
 }
 
-// choose finds the selected runs. Runs from a filter are complete; runs that were named have only their id.
+// choose finds the selected runs. Runs from a filter are complete. Runs that were named have only their id.
 func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (runs []api.Run, err error) {
 	switch {
 	case f.all && len(args) > 0:
@@ -125,7 +126,7 @@ func (f *verbFlags) choose(ctx context.Context, s *session, args []string) (runs
 	return runs, nil
 }
 
-// once makes a verb happen once, however often its request is sent.
+// once makes a request take effect only once, even if it is sent several times.
 func once() skein.CallOption { return skein.Key(uuid.NewString()) }
 
 func (c *cli) recoverCmd() *cobra.Command {

@@ -31,7 +31,7 @@ func (c *cli) scheduleCmd() *cobra.Command {
 	return cmd
 }
 
-// scheduleTable lays out every list of triggers.
+// scheduleTable prints a list of triggers.
 func (c *cli) scheduleTable(all []api.Schedule) error {
 	return show(c, all, scheduleName, []column[api.Schedule]{
 		{head: "TRIGGER", get: scheduleName},
@@ -72,7 +72,7 @@ func (c *cli) lastOutcome(f *api.Fire) string {
 	return c.state(f.Outcome) + " " + c.when(&f.Last)
 }
 
-// due formats a future time: relative on a terminal, RFC 3339 in a pipe.
+// due formats a future time: relative to now on a terminal, and as RFC 3339 in a pipe.
 func (c *cli) due(t *api.Time) string {
 	switch {
 	case t == nil || t.IsZero():
@@ -139,7 +139,7 @@ func (r triggerRef) String() string {
 }
 
 // findTriggers resolves WORKFLOW[/TRIGGER]. In A/B, A is a workflow with a trigger B. If there is none, A is
-// a namespace with a workflow B. A deleted trigger is no error, because its ledger stays.
+// a namespace with a workflow B. A deleted trigger is not an error, because its ledger stays.
 func findTriggers(ctx context.Context, s *session, arg string) (triggerRef, error) {
 	parts := strings.Split(arg, "/")
 	var r triggerRef
@@ -172,7 +172,7 @@ func findTriggers(ctx context.Context, s *session, arg string) (triggerRef, erro
 	return r, noSuchWorkflow(err)
 }
 
-// noSuchWorkflow adds a command that lists workflows to the error for a missing one.
+// noSuchWorkflow adds to the error about a missing workflow the command that lists workflows.
 func noSuchWorkflow(err error) error {
 	if errors.Is(err, skein.ErrNotFound) || errors.Is(err, errNotFound) {
 		return hint(err, "list workflows: skein workflow list; triggers: skein schedule list")
@@ -212,7 +212,7 @@ func triggerNames(all []api.Schedule) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// noSuchTrigger adds a proposal to the error for a missing trigger: the name that the user may have meant.
+// noSuchTrigger adds to the error about a missing trigger the name that the user may have meant.
 func noSuchTrigger(ctx context.Context, s *session, r triggerRef, err error) error {
 	if !errors.Is(err, skein.ErrNotFound) {
 		return err

@@ -10,20 +10,20 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// screen is the live part of a terminal: a few lines at the bottom that are drawn again. Other lines scroll
-// past above them. Without a terminal, screen only prints.
+// screen is the live part of a terminal: a few lines at the bottom, which are redrawn. Other lines scroll
+// above them. Without a terminal, screen only prints.
 type screen struct {
 	c     *cli
 	moves bool
 
 	mu    sync.Mutex // protects following fields
-	drawn int        // lines at the bottom
+	drawn int        // the number of lines at the bottom
 	last  []string
 }
 
 func newScreen(c *cli) *screen { return &screen{c: c, moves: c.errTTY} }
 
-// print writes a line above the moving part.
+// print writes a line above the live part.
 func (s *screen) print(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *screen) print(format string, args ...any) {
 	s.drawLocked(s.last)
 }
 
-// draw replaces the moving part.
+// draw replaces the live part.
 func (s *screen) draw(lines []string) {
 	if !s.moves {
 		return
@@ -43,7 +43,7 @@ func (s *screen) draw(lines []string) {
 	s.drawLocked(lines)
 }
 
-// clear erases the lines that the screen redraws.
+// clear erases the live part.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *screen) drawLocked(lines []string) {
 	s.last, s.drawn = lines, len(lines)
 }
 
-// clip shortens a line with colours to n columns.
+// clip shortens a line, which may have colours, to n columns.
 func clip(s string, n int) string {
 	if width(s) <= n {
 		return s
@@ -97,14 +97,14 @@ const (
 	barWidth = 24
 )
 
-// runView holds the tasks of a run that its events have shown: the running and the failed ones.
+// runView holds those tasks of a run that are running or have failed, as the run's events have shown them.
 type runView struct {
 	c       *cli
 	running map[string]time.Time
-	attempt map[string]int32  // newest that ended, by task
+	attempt map[string]int32  // by task: the newest attempt that has ended
 	lost    map[string]int32  // by task: the number of its newest lost attempt
-	failed  map[string]string // the tasks that have finally failed, with the reason; "" for tasks that are not shown
-	shown   []string          // the names of the shown tasks of failed, in the order in which they failed
+	failed  map[string]string // the tasks that have finally failed, with the reasons; "" for a task that is not shown
+	shown   []string          // those tasks of failed that are shown, in the order in which they failed
 
 	decided map[string]time.Time // by task: the time at which it failed without an attempt, if that was printed
 	// message returns the message of an attempt, for the first asksMax of them. It is nil if there is no server
@@ -113,14 +113,15 @@ type runView struct {
 	asked   int
 }
 
-// asksMax bounds the questions: more failures than a person reads are not worth the server's time.
+// asksMax bounds the requests for messages. A person does not read more failures, so further requests would
+// waste the server's time.
 const asksMax = 2 * shownMax
 
 func newRunView(c *cli) *runView {
 	return &runView{c: c, running: map[string]time.Time{}, attempt: map[string]int32{}, lost: map[string]int32{}, failed: map[string]string{}, decided: map[string]time.Time{}}
 }
 
-// event processes one line of the history. It returns a sentence if the user should see one.
+// event processes one event of the history. It returns a sentence for the user, or "".
 func (v *runView) event(ev *api.Event) string {
 	if ev.Task == nil {
 		return ""
@@ -130,7 +131,7 @@ func (v *runView) event(ev *api.Event) string {
 	}
 	task, n := *ev.Task, *ev.Attempt
 	if v.attempt[task] >= n {
-		return "" // already known, because past and new events overlap
+		return "" // the event was already processed, because past and new events overlap
 	}
 	switch ev.Kind {
 	case "assigned", "started", "deferred":
@@ -138,13 +139,13 @@ func (v *runView) event(ev *api.Event) string {
 		if ev.Kind != "deferred" && (v.running[task].IsZero() || ev.Kind == "started") {
 			v.running[task] = ev.At.Time
 		}
-	case "marked": // a decision of an operator, or a deadline
+	case "marked": // an operator has decided, or a deadline has passed
 		v.attempt[task] = n
 		v.absolve(task)
 		if text(ev.State) == "failed" {
 			return v.fails(task, reasonOf(ev))
 		}
-	case "lost": // the end of the attempt or the next assignment decides
+	case "lost": // either the end of the attempt or the next assignment decides
 		delete(v.running, task)
 		if v.lost[task] < n {
 			v.lost[task] = n
@@ -158,7 +159,8 @@ func (v *runView) event(ev *api.Event) string {
 	return ""
 }
 
-// withoutAttempt is the end of a task that never had one: its condition could not be evaluated.
+// withoutAttempt processes the end of a task that never had an attempt, because its condition could not be
+// evaluated.
 func (v *runView) withoutAttempt(ev *api.Event) string {
 	if ev.Kind != "ended" || text(ev.State) != "failed" || !ev.At.After(v.decided[*ev.Task]) {
 		return ""
@@ -169,7 +171,7 @@ func (v *runView) withoutAttempt(ev *api.Event) string {
 
 // fails notes a task that has finally failed.
 func (v *runView) fails(task, why string) string {
-	v.absolve(task) // of an earlier failure
+	v.absolve(task) // drop the note about an earlier failure
 	if len(v.shown) == shownMax {
 		v.failed[task] = ""
 		return ""
@@ -184,7 +186,7 @@ func (v *runView) hasFailed(task string) bool {
 	return failed
 }
 
-// absolve forgets the failure of a task that is repeated, or whose end an operator has changed.
+// absolve drops the failure of a task that is repeated, or whose end an operator has changed.
 func (v *runView) absolve(task string) {
 	if v.hasFailed(task) {
 		delete(v.failed, task)
@@ -192,7 +194,7 @@ func (v *runView) absolve(task string) {
 	}
 }
 
-// why returns the message of the attempt's end. The history has only the kind of the end.
+// why returns the message about the end of an attempt. The history contains only the kind of the end.
 func (v *runView) why(ev *api.Event, task string, n int32) string {
 	if (ev.ExitCode == nil || *ev.ExitCode == 0) && v.message != nil && v.asked < asksMax {
 		v.asked++
@@ -271,7 +273,7 @@ func (v *runView) lines(run *api.Run) []string {
 	return lines
 }
 
-// inOrder is the order in which counts are shown.
+// inOrder are the states in the order in which their counts are shown.
 var inOrder = []string{"failed", "upstream_failed", "stopped", "retry_wait", "running", "assigned", "deferred", "ready", "pending", "skipped", "succeeded"}
 
 func (v *runView) counts(p painter, counts map[string]int) string {
@@ -300,7 +302,7 @@ func bar(done, total int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-// painter colours text for stderr, which may be a terminal when stdout is none.
+// painter colours text for stderr, which may be a terminal even if stdout is not.
 type painter struct{ colour bool }
 
 func (p painter) paint(code, s string) string {

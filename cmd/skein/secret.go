@@ -14,7 +14,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// secretBytesMax bounds the input for a secret, in bytes. The server decides which values are valid.
+// secretBytesMax bounds the input for a secret, in bytes. The server decides whether a value is valid.
 const secretBytesMax = 64 << 10
 
 func secretCmd(c *cli) *cobra.Command {

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/atomicfile"
 )
 
-// secretOut is the file of --out for a secret that is shown once. It is opened before the secret is made, so
-// that no secret is lost. Without --out it has no file.
+// secretOut is the file of --out, for a secret that is shown only once. The file is opened before the secret
+// is made, so that no secret is lost. Without --out there is no file.
 type secretOut struct{ file *atomicfile.Draft }
 
 func openSecret(out string) (secretOut, error) {
@@ -18,8 +18,8 @@ func openSecret(out string) (secretOut, error) {
 	return secretOut{file}, err
 }
 
-// keep writes a secret to the file and clears it, so that it is not printed. If that fails, the secret stays, and
-// the error has the hint.
+// keep writes a secret to the file and clears it, so that it is not printed. If that fails, keep does not
+// clear the secret, and its error has the hint.
 func (o secretOut) keep(secret *string, hinted string) error {
 	if o.file == nil {
 		return nil
@@ -37,7 +37,7 @@ func (o secretOut) keep(secret *string, hinted string) error {
 
 func (o secretOut) path() string { return o.file.Path() }
 
-// Discard removes a file that was not put in its place.
+// Discard removes the new file if it has not replaced the old one.
 func (o secretOut) Discard() {
 	if o.file != nil {
 		o.file.Discard()

@@ -20,15 +20,15 @@ func signals(more ...os.Signal) (ch chan os.Signal, stop func()) {
 	return ch, func() { signal.Stop(ch) }
 }
 
-// hangups delivers HUP. A HUP that comes while another one waits is dropped.
+// hangups delivers HUP. It drops a HUP that arrives while another one is waiting.
 func hangups() (ch chan os.Signal, stop func()) {
 	ch = make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGHUP)
 	return ch, func() { signal.Stop(ch) }
 }
 
-// closedTerminal is the signal of a closed terminal, for a program that ends with its terminal. Under nohup
-// the signal is ignored.
+// closedTerminal returns the signal of a closed terminal, for a program that ends with its terminal. It
+// returns none under nohup, which ignores the signal.
 func closedTerminal() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return nil

@@ -100,7 +100,8 @@ func (f *simulateFlags) request(tasksMax int) (api.SimulateRequest, error) {
 	return req, nil
 }
 
-// simulation shows a report: on a terminal part by part, in a pipe as rows that begin with their kind.
+// simulation shows a report. On a terminal it has several parts; in a pipe it has rows that begin with their
+// kind.
 func (c *cli) simulation(sim *api.Simulation) error {
 	if !c.outTTY {
 		return c.plainRows(simulationRows(sim))
@@ -147,7 +148,8 @@ func simulatedTriggers(sim *api.Simulation) (string, [][]string) {
 	return "Triggers", rows
 }
 
-// lasts formats the duration of the trigger's runs: the median, and the length that one in twenty exceeds.
+// lasts formats the duration of the trigger's runs: the median, and the duration that one run in twenty
+// exceeds.
 func lasts(t *api.SimulatedTrigger) string {
 	if t.Median == nil {
 		return "?"
@@ -161,7 +163,7 @@ func lasts(t *api.SimulatedTrigger) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// instantsShown bounds the named instants among those that an edit adds or removes.
+// instantsShown bounds how many of the instants that an edit adds or removes are named.
 const instantsShown = 5
 
 func simulatedChanges(sim *api.Simulation) (string, [][]string) {
@@ -202,11 +204,11 @@ func textOr(s *string) string {
 }
 
 const (
-	hoursShown    = 48 // if there are more hours, they are folded into the hours of a day
+	hoursShown    = 48 // if there are more hours, the same hours of all days are combined
 	hoursBarWidth = 30
 )
 
-// simulatedHours is a bar chart of how many runs there are at once.
+// simulatedHours returns a bar chart of how many runs are active at the same time.
 func simulatedHours(sim *api.Simulation) (string, [][]string) {
 	head, form, hours := "Most runs at once, by hour (UTC)", "2006-01-02 15h", sim.Hours
 	if len(hours) > hoursShown {
@@ -226,7 +228,7 @@ func simulatedHours(sim *api.Simulation) (string, [][]string) {
 	return head, rows
 }
 
-// folded puts the same hours of all days together: the sum of fires, the most runs.
+// folded combines the same hours of all days: the sum of the fires, and the largest number of runs.
 func folded(hours []api.SimulatedHour) []api.SimulatedHour {
 	var day [24]*api.SimulatedHour
 	for i := range hours {
@@ -264,7 +266,7 @@ func simulatedShifts(sim *api.Simulation) (string, [][]string) {
 	return "Clock changes", rows
 }
 
-// plainRows writes rows for a pipe that need not be equally long.
+// plainRows writes rows for a pipe. The rows may have different lengths.
 func (c *cli) plainRows(rows [][]string) error {
 	for _, row := range rows {
 		cols := make([]column[[]string], len(row))

@@ -63,7 +63,7 @@ func (c *cli) statusCard(ctx context.Context, s *session, st *api.Status) error 
 	rows = append(rows, more...)
 	if !s.observing {
 		slots := api.Slots{}
-		for i := range nodes { // the server's own are among them
+		for i := range nodes { // these include the server's own slots
 			slots.Busy, slots.Total = slots.Busy+nodes[i].Slots.Busy, slots.Total+nodes[i].Slots.Total
 		}
 		rows = append(rows, []string{"slots", fmt.Sprintf("%d of %d busy", slots.Busy, slots.Total)})
@@ -113,7 +113,7 @@ func clusterRows(ctx context.Context, s *session, nodes []api.Node) ([][]string,
 	return rows, nil
 }
 
-// roomText shows the resources of a node or worker, and the part that tasks take.
+// roomText shows the resources of a node or worker, and the part that tasks use.
 func roomText(n *api.Node) string {
 	r := &n.Resources
 	return fmt.Sprintf("%g of %g cores and %s of %s taken", r.CPU.Used, r.CPU.Total, size(r.Memory.Used), size(r.Memory.Total))
@@ -181,7 +181,7 @@ func (c *cli) topCmd() *cobra.Command {
 				screen.draw(lines)
 				select {
 				case <-ctx.Done():
-					return nil // Ctrl-C is the usual way to leave this view
+					return nil // the user ends this view with Ctrl-C, so there is no error
 				case <-tick.C:
 				}
 			}

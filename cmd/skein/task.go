@@ -23,7 +23,7 @@ func (c *cli) taskCmd() *cobra.Command {
 	return cmd
 }
 
-// needsVerb makes a noun without a verb a mistake of usage that shows the verbs.
+// needsVerb makes a noun without a verb an error of usage, which shows the verbs.
 func needsVerb(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func needsVerb(cmd *cobra.Command) {
 	}
 }
 
-// taskTable lays out every list of tasks.
+// taskTable prints a list of tasks.
 func (c *cli) taskTable(tasks []api.Task) error {
 	return show(c, tasks, func(t api.Task) string { return t.Name }, []column[api.Task]{
 		{head: "TASK", get: func(t api.Task) string { return t.Name }},

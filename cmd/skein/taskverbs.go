@@ -8,7 +8,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// taskVerb does something to one task.
+// taskVerb applies a verb to one task.
 type taskVerb func(ctx context.Context, s *session, run, task, why string) (api.Task, error)
 
 func taskStop(ctx context.Context, s *session, run, task, why string) (api.Task, error) {

@@ -8,21 +8,21 @@ import (
 )
 
 // shown writes text to a terminal. Other people may have chosen the text: names, reasons, logs. Such text
-// must not move the cursor, set the title, write the clipboard or send input in the user's name. Colours are
-// the only escape sequences that pass. Line feed and tab are the only control characters that pass. A
-// carriage return becomes a line feed.
+// must not move the cursor, set the title, write to the clipboard or send input in the user's name. So shown
+// lets only a few characters through: colours of all escape sequences, and line feed and tab of all control
+// characters. A carriage return becomes a line feed.
 type shown struct {
 	to  io.Writer
-	sgr *regexp.Regexp // the colours that pass, without ESC
+	sgr *regexp.Regexp // matches the allowed colours, without ESC
 
 	mu   sync.Mutex // protects following fields
 	mode int
-	seq  []byte // the beginning of a sequence that may be allowed
+	seq  []byte // the beginning of a sequence, which may be allowed
 	part []byte // the first bytes of a character
 	cr   bool   // the last character was a carriage return
 }
 
-// The control sequences for colours that may reach a terminal.
+// The control sequences for colours that are allowed.
 var (
 	ownColours = regexp.MustCompile(`^\[(0|1|2|31|32|33|34)m$`) // the colours that this program writes
 	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // of logs
@@ -35,10 +35,10 @@ const (
 	inSequence   // ESC [
 	inString     // ESC ] and others, until ST, BEL or the end of the line
 	stringEscape // ESC within one
-	inCharset    // ESC and an intermediate character
+	inCharset    // after ESC and an intermediate character
 )
 
-// sequenceMax bounds a sequence that passes.
+// sequenceMax bounds the length of an allowed sequence.
 const sequenceMax = 64
 
 // Fd returns the descriptor of the terminal that this writer writes to.
@@ -49,7 +49,7 @@ func (t *shown) Fd() uintptr {
 	return ^uintptr(0)
 }
 
-// Write implements io.Writer. A call may end within an escape sequence or a character.
+// Write implements io.Writer. A call may end in the middle of an escape sequence or of a character.
 func (t *shown) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +71,8 @@ func (t *shown) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take handles a character. If an escape sequence breaks off at a character, this character is handled again
-// as plain text.
+// take handles one character. If an escape sequence is cut off at a character, take handles this character
+// again as plain text.
 func (t *shown) take(out []byte, r rune) []byte {
 	switch t.mode {
 	case afterEscape:
@@ -145,7 +145,7 @@ func (t *shown) plain(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b:
 		t.mode = afterEscape
-	case r == 0x9b: // the same as ESC [, but colours are not written in this form
+	case r == 0x9b: // this means the same as ESC [, but colours are not written in this form
 		t.mode, t.seq = inSequence, append(t.seq[:0], '?')
 	case r == 0x90, r == 0x98, r == 0x9d, r == 0x9e, r == 0x9f:
 		t.mode = inString

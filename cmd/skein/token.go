@@ -87,7 +87,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	} else {
 		req.NeverExpires = f.kind == "api" // tokens of the other kinds never expire by default
 	}
-	if f.out != "" { // the file is opened before the token is made, so that no token is lost
+	if f.out != "" { // the file is opened before the token is made, so that the token cannot be lost
 		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return hint(err, "the file must not exist yet")
@@ -97,7 +97,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	t, err := s.CreateToken(ctx, req)
 	if err != nil {
 		if f.out != "" {
-			_ = os.Remove(f.out) // it is empty, and would refuse the next try
+			_ = os.Remove(f.out) // the file is empty, and would prevent another try
 		}
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *cli) tokenListCmd() *cobra.Command {
 	}
 }
 
-// idText is the text of an ID; "" without one.
+// idText returns an ID as text, or "" if there is none.
 func idText(id *int64) string {
 	if id == nil {
 		return ""
@@ -174,12 +174,12 @@ selects one token.`,
 			var failed []error
 			for i, is := range slices.Backward(all) {
 				last := i == len(all)-1
-				if is.State == "expired" && !last { // the token was replaced and has ended
+				if is.State == "expired" && !last { // a token that was replaced has already ended
 					continue
 				}
 				t, err := s.RevokeToken(ctx, is.ID)
 				switch {
-				case err != nil: // the other tokens are revoked nevertheless
+				case err != nil: // the other tokens are still revoked
 					failed = append(failed, fmt.Errorf("token %s (%d): %w", is.Name, is.ID, err))
 				case last:
 					newest = t

@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// These bound how much of the arguments an error about them repeats.
+// Bounds of the part of the arguments that an error about them repeats.
 const (
 	argsShown     = 5
 	argShownBytes = 60
 )
 
-// sayArguments replaces the errors of the library about the number of arguments, in a command and those below
-// it. The new errors name the expected and the given arguments. So the user notices missing quotes.
+// sayArguments replaces the library's errors about the number of arguments, for a command and the commands
+// below it. The new errors name the expected and the given arguments, so that the user notices missing
+// quotes.
 func sayArguments(cmd *cobra.Command) {
 	_, wants, takes := strings.Cut(cmd.Use, " ")
 	if check := cmd.Args; check != nil && (takes || !cmd.HasSubCommands()) {
@@ -36,7 +37,7 @@ func sayArguments(cmd *cobra.Command) {
 	}
 }
 
-// given says which arguments a command was given.
+// given says which arguments were given to a command.
 func given(args []string) string {
 	if len(args) == 0 {
 		return "no argument was given"
@@ -54,8 +55,8 @@ func given(args []string) string {
 	return count(len(args), "argument") + " given: " + strings.Join(shown, ", ")
 }
 
-// flagError replaces the errors of the library about the value of a flag by errors that say which values the
-// flag takes.
+// flagError replaces the library's errors about the value of a flag by errors that say which values the flag
+// accepts.
 func flagError(_ *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	if !errors.As(err, &wrong) {
@@ -75,8 +76,8 @@ func flagError(_ *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %.*s: want %s", wrong.GetFlag().Name, argShownBytes, wrong.GetValue(), wants)
 }
 
-// apart moves the flags that a command has in addition to its own ones to the end of its help, under a title.
-// So the few flags that most people need stay together.
+// apart moves those flags of a command that are not in own to the end of its help, under a title. So the few
+// flags that most people need stay together.
 func apart(cmd *cobra.Command, own map[string]bool, title string) {
 	usual := cmd.UsageFunc()
 	cmd.SetUsageFunc(func(of *cobra.Command) error {

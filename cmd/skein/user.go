@@ -17,7 +17,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// userCmd is about people and services.
+// userCmd manages people and services.
 func userCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "user", Short: "Manage users and services",
@@ -31,8 +31,8 @@ func userCmd(c *cli) *cobra.Command {
 	return cmd
 }
 
-// argument offers no completion for names of users and roles. Without it, completion would offer workflows
-// for NAME.
+// argument returns no completions, for names of users and roles. Without it, the word NAME would be completed
+// with workflows.
 func argument(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
@@ -84,7 +84,7 @@ the database directly. In this way you create the first user.`,
 	return cmd
 }
 
-// roleAt reads ROLE@NS or ROLE. A name of a namespace has no @.
+// roleAt reads ROLE@NS or ROLE. The name of a namespace contains no @.
 func roleAt(text string) api.RoleRef {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		return api.RoleRef{Role: text[:i], Namespace: text[i+1:]}
@@ -128,7 +128,8 @@ func bounded(from io.Reader) *bufio.Reader {
 	return bufio.NewReader(io.LimitReader(from, 2*(passwordBytesMax+2)))
 }
 
-// askHidden asks on the terminal without an echo. An interrupt restores the terminal.
+// askHidden asks a question on the terminal and does not show the typed text. After an interrupt it restores
+// the terminal.
 func askHidden(ctx context.Context, c *cli, question string) (string, error) {
 	fd := int(c.in.Fd())
 	if c.noInput || !term.IsTerminal(fd) {
@@ -311,7 +312,7 @@ it made. The last user that can administer everything cannot be deleted.`,
 // rightsRow names a part of the cluster and the verbs that a caller has there.
 type rightsRow struct{ namespace, verbs string }
 
-// identity is the caller as a server knows it, with the credential that proves it.
+// identity is the caller as a server identifies it, with the credential of the call.
 type identity struct {
 	api.Me
 	Server string `json:"server"`

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// faults is the output of `skein validate -o json`. Programs rely on its form.
+// faults is the output of `skein validate -o json`. Programs rely on its form, so it must not change.
 type faults struct {
 	Errors workflow.Errors `json:"errors"`
 }
@@ -92,11 +92,11 @@ func (c *cli) good(path string, w *workflow.Workflow) {
 	}
 }
 
-// soonMax is the number of instants that illustrate a trigger.
+// soonMax is the number of future instants that are shown for a trigger.
 const soonMax = 3
 
-// nextOf returns the next instants of a trigger in its time zone. It returns none for a sensor, and none
-// for a trigger that begins paused.
+// nextOf returns the next instants of a trigger in its time zone. It returns none for a sensor, and for a
+// trigger that is paused when it is declared.
 func nextOf(t *workflow.Trigger) (all []time.Time) {
 	schedule, err := t.Schedule()
 	if err != nil || schedule == nil || t.Paused {
@@ -108,7 +108,7 @@ func nextOf(t *workflow.Trigger) (all []time.Time) {
 	return all
 }
 
-// nextWords is ", next …" for a person.
+// nextWords returns ", next …" with the instants.
 func nextWords(all []time.Time) string {
 	if len(all) == 0 {
 		return ""

@@ -38,7 +38,7 @@ It prints {"violations":[]} and exits with 0, or prints the violations and exits
 	}
 }
 
-// verification makes a named server verify its database. Without one, this process does.
+// verification makes the named server verify its database. If no server is named, this process does it.
 func (c *cli) verification(ctx context.Context) (v api.Verification, err error) {
 	if len(c.servers()) > 0 {
 		s, err := c.remote(ctx)

@@ -12,8 +12,8 @@ import (
 	programs "skein.dev/skein/internal/stamp"
 )
 
-// pageNotes holds the remarks of skein version about the web page. There is no remark about a page that is up
-// to date.
+// pageNotes are the remarks of skein version about the state of the web page. There is none for a page that
+// is up to date.
 var pageNotes = map[string]string{
 	"absent":  "The web page is not built; make web builds it.\n",
 	"unknown": "The build of this program did not record the sources of its web page; make build does.\n",
@@ -36,8 +36,8 @@ func (c *cli) versionCmd() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 				Page    string `json:"page"` // absent, current, stale or unknown
-				// Plus is the version of skein-plus next to this program. PlusError says why it cannot be used; both are null
-				// if there is no skein-plus.
+				// Plus is the version of skein-plus next to this program. PlusError says why it cannot be
+				// used. Both are null if there is no skein-plus.
 				Plus      *string `json:"plus"`
 				PlusError *string `json:"plus_error"`
 			}{Version: app.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Page: page}

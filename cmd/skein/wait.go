@@ -11,13 +11,13 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// waiter waits for the end of a run. The server may stop and come back on another port. If waiter found the
-// server by the data folder, and it does not come back, this process opens the data folder itself.
+// waiter waits for the end of a run. The server may stop meanwhile and return on another port. If the server
+// was found by the data folder and does not return, this process opens the data folder itself.
 type waiter struct {
 	c           *cli
 	s           *session // nil: not connected
 	hold        bool
-	own         bool // Ctrl-C ends the run, not only the waiting
+	own         bool // Ctrl-C ends the run, and not only the waiting
 	signals     chan os.Signal
 	stopSignals func()
 	screen      *screen
@@ -28,8 +28,8 @@ type waiter struct {
 	met        bool      // a server has answered at least once
 	alone      time.Time // the time since which the server does not answer; zero: it answers
 	pause      time.Duration
-	what       string // the present state as a sentence; "": unknown yet
-	again      string // the command with which a person looks at the run again
+	what       string // a sentence about the present state; "": not known yet
+	again      string // the command to type to see the run again
 }
 
 func (c *cli) newWaiter(follow bool) *waiter {
@@ -42,8 +42,8 @@ func (c *cli) newWaiter(follow bool) *waiter {
 	return w
 }
 
-// withServer calls f with a server. If no server answers, or it is gone, withServer looks for one for a
-// while.
+// withServer calls f with a server. If no server answers, or the server is lost, it searches for one for some
+// time.
 func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error {
 	for {
 		err := w.connect(ctx)
@@ -53,8 +53,8 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		if err = w.late(ctx, err); err == nil || !notHere(err) {
 			return err
 		}
-		// If a named server has never answered, the name is probably wrong, so this is no outage. A refusal is an
-		// answer.
+		// If a named server has never answered, its name is probably wrong, so waiting would not help. A
+		// refusal counts as an answer.
 		var refusal *skein.Error
 		w.met = w.met || errors.As(err, &refusal)
 		if !w.met && len(w.c.servers()) > 0 {
@@ -63,7 +63,7 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 		was := w.s
 		w.disconnect()
 		if was != nil && was.broken {
-			return &errEnd{exitError} // another node over the same data folder would end with the same error
+			return &errEnd{exitError} // another node on the same data folder would end with the same error
 		}
 		if w.alone.IsZero() {
 			w.alone = time.Now()
@@ -82,7 +82,7 @@ func (w *waiter) withServer(ctx context.Context, f func(s *session) error) error
 	}
 }
 
-// away returns the reason for which a server is tried again.
+// away returns the reason why a server is tried again.
 func away(err error) string {
 	var e *skein.Error
 	if errors.As(err, &e) {
@@ -91,7 +91,8 @@ func away(err error) string {
 	return "the server does not answer; looking for it …"
 }
 
-// notNow returns the message of a wait for a server that cannot serve the request just now.
+// notNow returns the message while the command waits for a server that cannot serve the request at the
+// moment.
 func notNow(e *skein.Error) string {
 	return fmt.Sprintf("the server cannot do it now, trying again for up to %v: %s", contactWait, e.Problem.Detail)
 }
@@ -119,7 +120,7 @@ func (w *waiter) disconnect() {
 	}
 }
 
-// leave ends the waiting. A node in this process stays for the runs of other processes.
+// leave ends the waiting. A node in this process continues as long as runs of other processes need it.
 func (w *waiter) leave(ctx context.Context) {
 	w.screen.clear()
 	if w.s == nil {
@@ -137,7 +138,7 @@ func (w *waiter) leave(ctx context.Context) {
 	w.c.linger(ctx, w.s)
 }
 
-// await waits, shows the end and gives the error that makes the exit code.
+// await waits for the end of a run and shows it. It returns the error that determines the exit code.
 func (w *waiter) await(ctx context.Context, id string) error {
 	w.what, w.again = "the run was accepted", "skein run watch "+id
 	var run api.Run
@@ -152,7 +153,7 @@ func (w *waiter) await(ctx context.Context, id string) error {
 		err = w.late(ctx, w.c.conclude(ctx, w.s, &run))
 	}
 	if errors.Is(err, errTimedOut) && (w.s == nil || w.s.node != nil) {
-		w.disconnect() // the caller does not wait for the server again
+		w.disconnect() // the caller does not ask to wait again
 		return err
 	}
 	w.leave(ctx)
@@ -163,12 +164,13 @@ func (w *waiter) await(ctx context.Context, id string) error {
 }
 
 const (
-	// drawEvery bounds how often the server is asked for counts, and the screen is drawn.
+	// drawEvery is the shortest interval at which the server is asked for counts and the screen is drawn.
 	drawEvery = 200 * time.Millisecond
-	// drawAnyway is the interval at which the screen is drawn again without any event, because it shows
-	// running times.
+	// drawAnyway is the interval at which the screen is drawn without an event, because it shows running
+	// times.
 	drawAnyway = time.Second
-	// askShare bounds the time that a server spends on counting a large run: at most 1/askShare of the time.
+	// askShare bounds the time that a server spends on counting the tasks of a large run, to 1/askShare of
+	// the elapsed time.
 	askShare = 10
 )
 
@@ -222,7 +224,8 @@ func (w *waiter) watch(ctx context.Context, id string) (run api.Run, err error) 
 	return run, nil
 }
 
-// subscribe delivers the changes of the run when they are committed. It calls lost when the watch has ended.
+// subscribe delivers the changes of the run as they are committed. The last channel gets the error when the
+// watch has ended.
 func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, chan error, error) {
 	stream, err := w.s.Watch(ctx, skein.WatchQuery{Runs: []string{id}})
 	if err != nil {
@@ -247,12 +250,13 @@ func (w *waiter) subscribe(ctx context.Context, id string) (chan api.Change, cha
 	return changes, lost, nil
 }
 
-// catchUpMax bounds the events that are read of a run's past: enough for the screen.
+// catchUpMax bounds the past events of a run that are read. This many are enough for the screen.
 const catchUpMax = 5000
 
-// catchUp processes the events before the subscription.
+// catchUp processes the events that came before the subscription.
 func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
-	n, past, failures := 0, []string(nil), map[string]int{} // the newest of the sentences that say that a task has failed
+	// past are the newest sentences, some of which say that a task has failed
+	n, past, failures := 0, []string(nil), map[string]int{}
 	for ev, err := range w.s.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
@@ -260,7 +264,7 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 		if line := w.event(ctx, run.ID, &ev); line != "" {
 			task := text(ev.Task)
 			if i, failed := failures[task]; failed {
-				past[i] = "" // a later event repeats this one
+				past[i] = "" // a later event says the same again
 			}
 			if delete(failures, task); w.view.hasFailed(task) {
 				failures[task] = len(past)
@@ -268,13 +272,13 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 			past = append(past, line)
 		}
 		if n++; n == catchUpMax {
-			// Later events may have ended tasks that count as running here. The present state decides.
+			// Later events may have ended tasks that seem to be running here. The present state decides.
 			clear(w.view.running)
 			break
 		}
 	}
 	for task, i := range failures {
-		if !w.view.hasFailed(task) { // an operator has decided otherwise since
+		if !w.view.hasFailed(task) { // an operator has changed the result since
 			past[i] = ""
 		}
 	}
@@ -285,7 +289,8 @@ func (w *waiter) catchUp(ctx context.Context, run *api.Run) error {
 	return nil
 }
 
-// take processes a change. It returns true if the run itself changed, so that the caller reads it at once.
+// take processes a change. now reports whether the run itself has changed, so that the caller reads it at
+// once.
 func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) {
 	if ch.Reset {
 		return true
@@ -297,14 +302,14 @@ func (w *waiter) take(ctx context.Context, id string, ch api.Change) (now bool) 
 	return now
 }
 
-// tell prints a sentence, if there is one, unless a screen shows it.
+// tell prints a sentence if there is one, and if no screen shows it.
 func (w *waiter) tell(line string) {
 	if line != "" && !w.screen.moves {
 		w.screen.print("%s", line)
 	}
 }
 
-// event processes an event. It returns a sentence if the user should see one.
+// event processes an event. It returns a sentence for the user, or "".
 func (w *waiter) event(ctx context.Context, run string, ev *api.Event) string {
 	w.view.message = func(task string, attempt int32) string { return w.message(ctx, run, task, attempt) }
 	line := w.view.event(ev)
@@ -314,7 +319,7 @@ func (w *waiter) event(ctx context.Context, run string, ev *api.Event) string {
 	return line
 }
 
-// message returns the message of an attempt's end. It is optional: "" if it cannot be read.
+// message returns the message about the end of an attempt, or "" if it cannot be read.
 func (w *waiter) message(ctx context.Context, run, task string, attempt int32) string {
 	t, err := w.s.Task(ctx, run, task)
 	if err != nil {
@@ -328,7 +333,8 @@ func (w *waiter) message(ctx context.Context, run, task string, attempt int32) s
 	return ""
 }
 
-// interrupt is a Ctrl-C: the first stops the run, the second kills it, the third leaves it alone.
+// interrupt handles Ctrl-C. The first stops the run, the second kills it, and the third ends only this
+// command.
 func (w *waiter) interrupt(ctx context.Context, id string) error {
 	w.interrupts++
 	if !w.own || w.interrupts > 2 {

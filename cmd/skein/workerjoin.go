@@ -174,7 +174,7 @@ Other workers that joined with the same invitation stay. The name is free for an
 			if err != nil {
 				return err
 			}
-			// The certificate comes first: its invitations end with it, in the same transaction.
+			// The certificate comes first, because its invitations end with it in the same transaction.
 			slices.SortStableFunc(page.Items, func(a, b api.Token) int { return cmp.Compare(a.Kind, b.Kind) })
 			revoked := 0
 			for _, t := range page.Items {

@@ -26,10 +26,10 @@ func (c *cli) workflowCmd() *cobra.Command {
 	return cmd
 }
 
-// systemHelp is the help of --system.
+// systemHelp is the help text of --system.
 const systemHelp = "also items of the namespace system, which come with the program"
 
-// workflowTable shows workflows. Descriptions are in the files, which lists do not read.
+// workflowTable prints a list of workflows. Descriptions are in the files, which lists do not read.
 func (c *cli) workflowTable(all []api.Workflow, described bool) error {
 	cols := []column[api.Workflow]{
 		{head: "WORKFLOW", get: func(w api.Workflow) string { return w.Workflow }},
@@ -50,7 +50,7 @@ func versionText(w *api.Workflow) string {
 	return fmt.Sprint(w.Version)
 }
 
-// warn prints the problems that runs of the applied workflow would have.
+// warn prints the warnings about runs of the applied workflow.
 func (c *cli) warn(a *api.Applied) {
 	for _, w := range a.Warnings {
 		c.say("%s: %s", a.Workflow.Workflow, w)
