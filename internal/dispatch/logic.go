@@ -30,7 +30,11 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		return engine.Prepared{}, err
 	}
 	if by := v.Tasks[t].Approval; by != nil {
-		return engine.Prepared{By: by.By, Message: by.Message}, nil
+		is := engine.Prepared{By: by.By, Message: by.Message}
+		if len(by.Form) > 0 {
+			is.Form, err = json.Marshal(by.Form)
+		}
+		return is, err
 	}
 	known, err := l.outputs(ctx, &a, v.reads[t])
 	if err != nil {

@@ -158,7 +158,7 @@ func TestDecide(t *testing.T) {
 	n.close()
 	n = start(t, st, newHands(t), calls)
 	n.sound()
-	d := engine.Decision{Run: id, Task: "ok", Actor: "ada", Comment: "fine", Outputs: []byte(`{}`), May: func(*dag.RunRow) error { return nil }}
+	d := engine.Decision{Run: id, Task: "ok", Actor: "ada", Comment: "fine", Outputs: func(*dag.RunRow) ([]byte, error) { return []byte(`{}`), nil }, May: func(*dag.RunRow) error { return nil }}
 	if err := n.Decide(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ type Prepared struct {
 	Until   dag.Micros // for a wait: its instant
 	By      []string   // for an approval: the principals that may decide; nil: all
 	Message string     // the question of an approval
+	Form    []byte     // the fields of an approval's form, a JSON array; nil: none
 	Items   *dag.Items // of a foreach
 	// For a call: the current version of the workflow, and the parameters of the run. If Workflow is 0, there
 	// is nothing to call, and the call succeeds.
@@ -263,11 +264,12 @@ type Decision struct {
 	Run     dag.RunID
 	Task    string
 	Reject  bool
-	Outputs []byte // a JSON object: the approver and the comment
 	Actor   string
 	Comment string
 	// May returns an error if the actor may not decide about the task.
 	May func(*dag.RunRow) error
+	// Outputs returns the outputs of the task, a JSON object: the approver, the comment and the answers.
+	Outputs func(*dag.RunRow) ([]byte, error)
 }
 
 // Decide approves or rejects a task. When it returns without an error, the decision is durable.
@@ -293,8 +295,12 @@ func (e *Engine) Decide(ctx context.Context, d Decision) error {
 	if err := d.May(&row); err != nil {
 		return err
 	}
+	outputs, err := d.Outputs(&row)
+	if err != nil {
+		return err
+	}
 	ev := dag.Event{Kind: dag.EvSettle, Task: t, Of: dag.Approval, Actor: d.Actor, Reason: d.Comment,
-		Result: dag.Result{State: dag.AttemptSucceeded, Outputs: d.Outputs, Message: "approved by " + d.Actor}}
+		Result: dag.Result{State: dag.AttemptSucceeded, Outputs: outputs, Message: "approved by " + d.Actor}}
 	if d.Reject {
 		ev.Result.State, ev.Result.Cause, ev.Result.Message = dag.AttemptFailed, dag.CauseRejected, "rejected by "+d.Actor
 	}

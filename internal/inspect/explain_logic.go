@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,24 @@ import (
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
+
+// flags returns the flags for the answers that the form of an approval requires.
+func (m *Missing) flags() string {
+	var form []struct {
+		Name, Type string
+		Required   bool
+	}
+	if err := json.Unmarshal(m.Form, &form); err != nil {
+		return ""
+	}
+	all := ""
+	for _, f := range form {
+		if f.Required {
+			all += " --set " + f.Name + "=" + strings.ToUpper(f.Type)
+		}
+	}
+	return all
+}
 
 // explainDeferred explains a task that waits for something outside its run.
 func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
@@ -37,6 +56,10 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 			r.What, r.Args["message"] = r.What+": "+asked.Message, asked.Message
 		}
 		r.Unblocks = "skein task approve " + address + ", or with --reject"
+		if len(asked.Form) > 0 {
+			r.Args["form"] = json.RawMessage(asked.Form)
+			r.Unblocks = "skein task approve " + address + asked.flags() + ", or with --reject"
+		}
 		if a.RetryAt != 0 {
 			r.Unblocks += "; if it is not decided by the expected time, it fails"
 		}

@@ -83,6 +83,7 @@ type Outside interface {
 type Missing struct {
 	By      []string      // for an approval: the principals that may decide; nil: all
 	Message string        // the question of an approval
+	Form    []byte        // the fields of an approval's form, a JSON array; nil: none
 	Later   time.Duration // the time until the owner checks again; 0: the wait is over
 	Why     Reason
 }

@@ -27,6 +27,7 @@ type Wait struct {
 type Approval struct {
 	By      []string `json:"by,omitempty"` // users; empty: anybody
 	Message string   `json:"message,omitempty"`
+	Form    []Field  `json:"form,omitempty"` // what a person fills in to approve
 }
 
 // Branch is one choice of a switch.

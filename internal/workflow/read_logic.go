@@ -88,7 +88,9 @@ func (r *reader) wait(t *Task, n *node, at string) {
 func (r *reader) approval(t *Task, n *node, at string) {
 	a := n.get("approval")
 	t.Approval = &Approval{By: texts(a.get("by")), Message: a.get("message").str()}
-	t.Outputs = approvalOutputs
+	var asked []Output
+	t.Approval.Form, asked = r.form(a.get("form"), join(at, "form"))
+	t.Outputs = slices.Concat(approvalOutputs, asked)
 	r.unique(a.get("by"), join(at, "by"))
 	if limit := a.get("timeout"); limit != nil {
 		if n.get("timeout") != nil {

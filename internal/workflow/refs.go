@@ -381,7 +381,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 		}
 		for _, o := range outputs {
 			if o.Name == path[3] {
-				return r, celType(o.Type, false), nil
+				return r, celType(o.Type, o.Null), nil
 			}
 		}
 		return r, nil, undeclaredOutput(task, path[3], outputs)

@@ -171,6 +171,7 @@ func (p *Param) Required() bool { return !p.Optional && p.Default == nil }
 type Output struct {
 	Name string `json:"name"`
 	Type Type   `json:"type"`
+	Null bool   `json:"null,omitempty"` // the value may be null: an answer that a form does not require
 }
 
 // Retry says how failed attempts are repeated.

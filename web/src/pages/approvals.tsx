@@ -7,7 +7,7 @@ import { useNamespace, within } from '../app/namespace'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, RunLink, WorkflowLink } from '../kit/parts'
 import { liveKey, useWatch } from '../live/live'
-import { messageOf, taskOfAction } from './approvalsdata'
+import { formOf, messageOf, taskOfAction } from './approvalsdata'
 import { Answer } from './approve'
 import { Head } from './head'
 import { sentence } from './reasons'
@@ -106,7 +106,7 @@ function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['nam
             .join(' · ')}
         </p>
       ) : null}
-      {task ? <Answer run={run} task={task} keys={false} /> : null}
+      {task ? <Answer run={run} task={task} form={formOf(reason)} keys={false} /> : null}
     </li>
   )
 }

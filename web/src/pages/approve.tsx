@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { useCan } from '../api/me'
 import { useExplain } from '../api/queries'
 import type { Run, Task } from '../api/types'
@@ -7,7 +7,9 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
-import { messageOf } from './approvalsdata'
+import { answersOf, faultsOf, formOf, messageOf } from './approvalsdata'
+import { fault } from './startdata'
+import { type Asked, ValueField } from './valuefield'
 
 /** Lets a person answer a task that waits for a yes or a no; other tasks that wait show nothing here. */
 export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys?: boolean }) {
@@ -18,25 +20,58 @@ export function Approve({ run, task, keys = true }: { run: Run; task: Task; keys
   return (
     <>
       {asked ? <p className="asked">{asked}</p> : null}
-      <Answer run={run} task={task.name} keys={keys} />
+      <Answer run={run} task={task.name} form={formOf(asks)} keys={keys} />
     </>
   )
 }
 
-/** A yes or a no to a task, with a comment. */
-export function Answer({ run, task, keys }: { run: Run; task: string; keys: boolean }) {
+/** A yes or a no to a task, with the fields of its form and a comment. */
+export function Answer({ run, task, form, keys }: { run: Run; task: string; form: Asked[]; keys: boolean }) {
   const [comment, setComment] = useState('')
+  const [texts, setTexts] = useState<ReadonlyMap<string, string>>(new Map())
+  const [tried, setTried] = useState(false)
   const [error, setError] = useState<Error>()
   const { run: act, isPending } = useVerb(setError)
+  const fields = useRef<HTMLFieldSetElement>(null)
   const allowed = useCan()('run.approve', run.namespace)
-  const answer = (reject: boolean) =>
+  const refused = faultsOf(error)
+  const wrong = (f: Asked) => {
+    const text = texts.get(f.name)
+    return (tried || text ? fault(f, text) : undefined) ?? refused.get(f.name)
+  }
+  const answer = (reject: boolean) => {
+    setTried(!reject)
+    if (!reject && form.some((f) => fault(f, texts.get(f.name)))) return
     act(
-      () => taskVerb(run.id, task, 'approve', { reject, ...(comment ? { comment } : {}) }),
+      () =>
+        taskVerb(run.id, task, 'approve', {
+          reject,
+          ...(comment ? { comment } : {}),
+          ...(reject || form.length === 0 ? {} : { answers: answersOf(form, texts) }),
+        }),
       () => toast(reject ? `${task} was rejected.` : `${task} was approved.`),
     )
-  useKeys(keys && allowed ? { a: () => !isPending && answer(false) } : {})
+  }
+  const first = () => fields.current?.querySelector<HTMLElement>('input, select, textarea')?.focus()
+  useKeys(keys && allowed ? { a: () => (form.length > 0 ? first() : !isPending && answer(false)) } : {})
   return (
     <div className="approve">
+      {form.length > 0 ? (
+        <fieldset className="form" aria-label={`Form of ${task}`} ref={fields} disabled={!allowed}>
+          {form.map((f) => (
+            <ValueField
+              key={f.name}
+              p={f}
+              value={texts.get(f.name) ?? ''}
+              fault={wrong(f)}
+              set={(v) => {
+                setTexts((old) => new Map(old).set(f.name, v))
+                setError(undefined)
+              }}
+            />
+          ))}
+        </fieldset>
+      ) : null}
       <label className="field grow">
         <span className="hidden-text">Comment</span>
         <input
@@ -52,7 +87,7 @@ export function Answer({ run, task, keys }: { run: Run; task: string; keys: bool
       <Button kind="danger" isDisabled={!allowed || isPending} onPress={() => answer(true)}>
         Reject
       </Button>
-      {error ? <ProblemBox error={error} /> : null}
+      {error && refused.size === 0 ? <ProblemBox error={error} /> : null}
     </div>
   )
 }

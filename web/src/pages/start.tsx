@@ -3,7 +3,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { get, newKey, post } from '../api/client'
 import { useWorkflow } from '../api/queries'
-import type { ListRun, Param, Run, Workflow } from '../api/types'
+import type { ListRun, Run, Workflow } from '../api/types'
 import { useVerb } from '../api/verbs'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
@@ -12,8 +12,8 @@ import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
 import { Head } from './head'
 import { command, fault, request, requestOf, shownOf, textOf } from './startdata'
+import { ValueField } from './valuefield'
 
-const radiosMax = 5
 const priorities = ['highest', 'high', 'medium', 'low', 'lowest']
 
 /** Starts a run with the parameters that its workflow declares. The address holds what was typed, so it can be shared. */
@@ -86,7 +86,7 @@ function Form({ w }: { w: Workflow }) {
         {[...params]
           .sort((a, b) => Number(b.required) - Number(a.required))
           .map((p) => (
-            <Input
+            <ValueField
               key={p.name}
               p={p}
               value={texts[p.name] ?? ''}
@@ -178,77 +178,5 @@ function LastValues({ w, set }: { w: Workflow; set: (changes: Record<string, str
     >
       Values of the last run
     </Button>
-  )
-}
-
-type InputProps = { p: Param; value: string; fault: string | undefined; set: (v: string) => void }
-
-function Input(props: InputProps) {
-  const { p, fault: wrong } = props
-  const choices = p.type === 'bool' ? ['true', 'false'] : (p.enum as unknown[] | null)?.map(textOf)
-  const radios = choices && choices.length <= radiosMax
-  const Frame = radios ? 'fieldset' : 'label'
-  const Name = radios ? 'legend' : 'span'
-  return (
-    <Frame className="field">
-      <Name>
-        {p.name} {p.required ? <small>required</small> : null}
-      </Name>
-      {radios ? <Radios {...props} choices={choices} /> : <Entry {...props} choices={choices} />}
-      <small>
-        {p.format ?? p.type}
-        {p.description ? `: ${p.description}` : ''}
-        {p.default === null || p.default === undefined ? '' : ` · default ${textOf(p.default) || 'empty'}`}
-      </small>
-      {wrong ? (
-        <span className="error" role="alert">
-          {wrong}
-        </span>
-      ) : null}
-    </Frame>
-  )
-}
-
-function Radios({ p, value, set, choices }: InputProps & { choices: string[] }) {
-  const all = p.required ? choices : ['', ...choices]
-  return (
-    <span className="row">
-      {all.map((c) => (
-        <label key={c} className="row">
-          <input type="radio" name={`param-${p.name}`} checked={value === c} onChange={() => set(c)} />
-          {c === '' ? <span className="muted">default</span> : c}
-        </label>
-      ))}
-    </span>
-  )
-}
-
-function Entry({ p, value, set, choices, fault: wrong }: InputProps & { choices: string[] | undefined }) {
-  const common = {
-    value,
-    required: p.required,
-    'aria-invalid': wrong ? true : undefined,
-    onChange: (e: { target: { value: string } }) => set(e.target.value),
-  }
-  if (choices)
-    return (
-      <select className="select" {...common}>
-        <option value="">{p.required ? 'choose' : 'default'}</option>
-        {choices.map((c) => (
-          <option key={c}>{c}</option>
-        ))}
-      </select>
-    )
-  if (p.type === 'json') return <textarea className="input mono" rows={4} spellCheck={false} {...common} />
-  const number = p.type === 'int' || p.type === 'float'
-  return (
-    <input
-      className="input"
-      type={p.type === 'secret' ? 'password' : p.format === 'date' ? 'date' : 'text'}
-      autoComplete={p.type === 'secret' ? 'off' : undefined}
-      inputMode={number ? 'decimal' : undefined}
-      placeholder={textOf(p.default)}
-      {...common}
-    />
   )
 }

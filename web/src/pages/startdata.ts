@@ -18,7 +18,10 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
 }
 
 /** Says what is wrong with what was typed; undefined: nothing. An empty field stands for the default. */
-export function fault(p: Param, text: string | undefined): string | undefined {
+export function fault(
+  p: Pick<Param, 'name' | 'type' | 'enum' | 'required'>,
+  text: string | undefined,
+): string | undefined {
   if (text === undefined || text === '') return p.required ? 'A value is required.' : undefined
   try {
     const value = typed(p, text)

@@ -141,6 +141,51 @@ test('an approval is answered in the inbox', async () => {
   expect(wrong.splice(0)).toEqual([])
 })
 
+test('the form of an approval is filled in, with each fault at its field', async () => {
+  await apply(
+    'refund',
+    `name: refund
+tasks:
+  check:
+    approval:
+      message: Refund this order?
+      form:
+        amount: {type: number, min: 0, max: 500}
+        way: {type: enum, options: [cash, card], default: card}
+        code: {pattern: "[A-Z]{3}"}
+        note: {type: text, required: false}
+        day: date
+  go: {needs: check, if: "tasks.check.outputs.amount > 10.0 && tasks.check.outputs.way == 'cash'", run: "true"}
+`,
+  )
+  const { id } = await call('/runs', { workflow: 'refund' })
+  const c = await context()
+  const page = await open(c, '/approvals')
+  const item = page.getByRole('listitem').filter({ hasText: 'refund' }).filter({ hasText: 'check' })
+  const form = item.getByRole('group', { name: 'Form of check' })
+  await item.getByRole('button', { name: 'Approve' }).click()
+  await expect.poll(() => form.getByRole('alert').count()).toBe(3)
+  await form.getByRole('textbox', { name: 'amount' }).fill('-1')
+  await form.getByRole('textbox', { name: 'code' }).fill('abc')
+  await form.getByLabel('day').fill('2026-11-27')
+  await form.getByRole('radio', { name: 'cash' }).check()
+  wrong.length = 0
+  await item.getByRole('button', { name: 'Approve' }).click()
+  await form.getByRole('alert').getByText('must be at least 0').waitFor()
+  await form.getByRole('alert').getByText('must match').waitFor()
+  wrong.length = 0 // the refused call
+  await form.getByRole('textbox', { name: 'amount' }).fill('25')
+  await form.getByRole('textbox', { name: 'code' }).fill('ABC')
+  await item.getByRole('button', { name: 'Approve' }).click()
+  await page.getByText('Nothing waits for an answer').waitFor()
+  expect(await ended(base, id)).toBe('succeeded')
+  const task = await harness.ask(`${base}/api/v1/runs/${id}/tasks/check`)
+  expect(await task.json()).toMatchObject({
+    outputs: { amount: 25, way: 'cash', code: 'ABC', note: null, day: '2026-11-27' },
+  })
+  expect(wrong.splice(0)).toEqual([])
+})
+
 test('a backfill is counted before it is started', async () => {
   await apply(
     'past',

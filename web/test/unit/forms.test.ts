@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { taskOfAction } from '../../src/pages/approvalsdata'
+import { answersOf, formOf, taskOfAction } from '../../src/pages/approvalsdata'
 import { backfillCommand, requestOf } from '../../src/pages/backfilldata'
 
 test('the task that an approval is about', () => {
@@ -32,4 +32,30 @@ test('a backfill is asked for as the form says, with the usual values left out',
   expect(backfillCommand(request)).toBe(
     `skein backfill create shop/load --trigger daily --from ${request.from} --parallel 10000 --order descending`,
   )
+})
+
+test('the form of an approval: fields by their types, answers without the empty ones', () => {
+  const form = formOf({
+    args: {
+      form: [
+        { name: 'amount', type: 'number', required: true },
+        { name: 'constructor', type: 'text' },
+        { name: 'sure', type: 'boolean', default: true },
+        { name: 'day', type: 'date' },
+      ],
+    },
+  })
+  expect(form.map((f) => [f.type, f.format, f.required])).toEqual([
+    ['float', null, true],
+    ['string', 'text', false],
+    ['bool', null, false],
+    ['string', 'date', false],
+  ])
+  const texts = new Map([
+    ['amount', '2.5'],
+    ['sure', 'false'],
+    ['day', ''],
+  ])
+  expect(answersOf(form, texts)).toEqual({ amount: 2.5, sure: false })
+  expect(formOf({ args: {} })).toEqual([])
 })

@@ -184,6 +184,7 @@ type MarkRequest struct {
 type ApproveRequest struct {
 	Reject  bool   `json:"reject,omitempty" doc:"No: the task fails."`
 	Comment string `json:"comment,omitempty" maxLength:"1000" doc:"Kept in the history, and an output of the task."`
+	Answers Params `json:"answers,omitempty" doc:"The fields of the form that the approval has. They become outputs of the task."`
 }
 
 // Graph is the shape of a run or a version. State is null for a version.
