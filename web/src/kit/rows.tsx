@@ -45,7 +45,8 @@ export function Rows({
 }: {
   n: number
   row: number
-  children: (index: number) => ReactNode
+  /** Draws a row. In a grid, top is its place, which does not change while other rows come and go. */
+  children: (index: number, top: number) => ReactNode
   className?: string
   label: string
   handle?: Ref<RowsHandle>
@@ -83,6 +84,7 @@ export function Rows({
     },
   }))
   const { first, count, pad } = windowOf(view.top, view.height, row, n)
+  const rows = Array.from({ length: count }, (_, i) => children(first + i, pad + i * row))
   return (
     // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a name.
     <div
@@ -107,9 +109,13 @@ export function Rows({
       }}
     >
       <div role="presentation" style={{ height: Math.min(n * row, heightMax), position: 'relative' }}>
-        <div role="presentation" style={{ position: 'absolute', top: pad, minWidth: '100%' }}>
-          {Array.from({ length: count }, (_, i) => children(first + i))}
-        </div>
+        {grid ? (
+          rows
+        ) : (
+          <div role="presentation" style={{ position: 'absolute', top: pad, minWidth: '100%' }}>
+            {rows}
+          </div>
+        )}
       </div>
     </div>
   )

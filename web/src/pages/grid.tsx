@@ -1,7 +1,7 @@
 // How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { type KeyboardEvent, type MouseEvent, useMemo } from 'react'
+import { type KeyboardEvent, type MouseEvent, memo, useMemo } from 'react'
 import { get, path } from '../api/client'
 import { useDrawing } from '../api/columns'
 import { useExplain } from '../api/queries'
@@ -174,10 +174,11 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
               className="rows grid-rows"
               grid={{ columns: order.length + 1, onKeyDown: onKey, onClick }}
             >
-              {(at) => (
+              {(at, top) => (
                 <GridRow
                   key={rows[at]}
                   at={at}
+                  top={top}
                   name={drawing.names[rows[at] ?? 0] ?? ''}
                   task={rows[at] ?? 0}
                   columns={columns}
@@ -230,8 +231,9 @@ function Head({ runs, hasTimes }: { runs: GridRun[]; hasTimes: boolean }) {
   )
 }
 
-function GridRow({
+const GridRow = memo(function GridRow({
   at,
+  top,
   name,
   task,
   columns,
@@ -241,6 +243,7 @@ function GridRow({
   selected,
 }: {
   at: number
+  top: number
   name: string
   task: number
   columns: Columns
@@ -255,13 +258,13 @@ function GridRow({
       role="row"
       aria-rowindex={at + 1}
       className="grid-row"
-      style={{ height: row }}
+      style={{ height: row, top }}
       data-current={selected !== undefined || undefined}
     >
       <span role="rowheader" className="clip" title={name}>
         {name}
       </span>
-      <span className="grid-cells">
+      <span className="grid-cells" data-times={times ? true : undefined}>
         {order.map((n, column) => {
           const state = columns.cells[n]?.[task] ?? absent
           const known = state !== absent
@@ -302,7 +305,7 @@ function GridRow({
       ) : null}
     </div>
   )
-}
+})
 
 /** One task in one run: what became of it, and where to go on. */
 function Cell({ run, task }: { run: string; task: string }) {
