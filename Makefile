@@ -111,7 +111,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, NATS, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -120,6 +120,7 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
+	PATH="$$PATH:/usr/sbin" command -v nats-server >/dev/null || missing="$$missing nats-server"; \
 	[ -x /usr/sbin/sshd ] || missing="$$missing openssh-server"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core"; \

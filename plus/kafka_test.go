@@ -3,7 +3,6 @@
 package plus_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -119,17 +118,7 @@ func TestKafka(t *testing.T) {
 	until(t, "the source has a cursor", func() bool { return n.schedule("safe").Source.Cursor != "" })
 	b.send("safe", 1, "no json")
 	until(t, "a record of the secured listener has fired", func() bool { return n.schedule("safe").Fired == 1 })
-	if err := filepath.WalkDir(n.dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return nil
-		}
-		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("canary-8842")) {
-			t.Errorf("%s has the password", path)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	n.free("canary-8842")
 
 	// One run for many records.
 	n.apply("many", `kafka: {connection: k1, topic: many, from: beginning, batch: {max: 50, wait: 2s}}, overlap: allow`, wait)

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +50,7 @@ type node struct {
 	t        *testing.T
 	bin, dir string
 	address  string
+	token    string
 	cmd      *exec.Cmd
 	said     bytes.Buffer
 }
@@ -91,6 +94,7 @@ func (n *node) start() {
 		}
 		return conn.Close() == nil
 	})
+	n.token = strings.TrimSpace(n.run("", "token", "local"))
 }
 
 func (n *node) kill() {
@@ -135,11 +139,28 @@ type schedule struct {
 
 func (n *node) schedule(name string) (s schedule) {
 	n.t.Helper()
-	raw := n.run("", "schedule", "get", name+"/"+name, "-o", "json")
-	if err := json.Unmarshal([]byte(raw), &s); err != nil {
-		n.t.Fatalf("%v: %s", err, raw)
+	ask, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+n.address+"/api/v1/schedules/default/"+name+"/"+name, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ask.Header.Set("Authorization", "Bearer "+n.token)
+	answer, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil || answer.StatusCode != http.StatusOK {
+		n.t.Fatalf("%v: %s", err, answer.Status)
 	}
 	return s
+}
+
+// refused runs a command that fails, and fails the test unless it says why.
+func (n *node) refused(why string, args ...string) {
+	n.t.Helper()
+	if out, err := n.command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
+		n.t.Errorf("skein %v: %v, want %q:\n%s", args, err, why, out)
+	}
 }
 
 // fire is a line of the ledger.
@@ -194,5 +215,22 @@ func (n *node) sources() (pids []int) {
 func (n *node) signal(s syscall.Signal) {
 	for _, pid := range n.sources() {
 		_ = syscall.Kill(pid, s)
+	}
+}
+
+// free fails the test if a file of the node's folder has the value of a secret, except some files of the
+// test.
+func (n *node) free(value string, own ...string) {
+	n.t.Helper()
+	if err := filepath.WalkDir(n.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || slices.Contains(own, d.Name()) {
+			return nil
+		}
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(value)) {
+			n.t.Errorf("%s has the value of a secret", path)
+		}
+		return nil
+	}); err != nil {
+		n.t.Error(err)
 	}
 }

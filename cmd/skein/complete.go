@@ -68,9 +68,9 @@ func (c *cli) completions(cmd *cobra.Command) {
 var (
 	runStates = []string{"active", "submitted", "waiting", "splitting", "running", "suspended", "paused", "finalising", "succeeded", "failed",
 		"stopped", "skipped"}
-	triggerKinds = []string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
+	triggerKinds = append([]string{workflow.KindCron, workflow.KindEvery, workflow.KindAt, workflow.KindDaily, workflow.KindWeekly, workflow.KindMonthly,
 		workflow.KindAnnually, workflow.KindStart, workflow.KindWebhook, workflow.KindFile, workflow.KindRunOf, workflow.KindAgain, workflow.KindAbsent,
-		workflow.KindEvent, workflow.KindPoll, workflow.KindQuery, workflow.KindObject, workflow.KindKafka, workflow.KindSource}
+		workflow.KindEvent, workflow.KindPoll, workflow.KindQuery, workflow.KindObject}, workflow.OutsideKinds()...)
 	taskStates = []string{"pending", "ready", "assigned", "running", "retry_wait", "deferred", "succeeded", "failed", "upstream_failed", "stopped", "skipped"}
 )
 

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 
 	"skein.dev/skein/internal/connection"
 	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/source"
 )
 
 // connector uses connections on this node.
@@ -45,6 +47,9 @@ func (c connector) Test(ctx context.Context, namespace string, is *connection.Co
 		},
 		Transport: c.transport,
 		Dial:      c.dial,
+		Plus: func(ctx context.Context, kind string, resolved json.RawMessage) (string, error) {
+			return source.TryPlus(ctx, kind, resolved, c.rules())
+		},
 		Protected: c.n.cfg.Unwatched(),
 	})
 }

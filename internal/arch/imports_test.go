@@ -71,8 +71,10 @@ var allowed = map[string][]string{
 	"internal/feed":                  {},
 	"internal/broker":                {"internal/secret"},
 	"plus":                           {},
-	"plus/kafka":                     {"internal/broker", "internal/egress", "internal/feed"}, // plus is a module of its own
-	"plus/cmd/skein-plus":            {"internal/feed", "internal/stamp", "plus/kafka"},
+	"plus/stream":                    {"internal/broker", "internal/egress", "internal/feed", "internal/secret"}, // plus is a module of its own
+	"plus/kafka":                     {"internal/broker", "internal/feed", "plus/stream"},
+	"plus/nats":                      {"internal/broker", "internal/feed", "plus/stream"},
+	"plus/cmd/skein-plus":            {"internal/feed", "internal/stamp", "plus/kafka", "plus/nats"},
 	"internal/kind/boxtest":          {},
 	"internal/kind/container":        {"internal/kind", "internal/mounts"},
 	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/python", "internal/kind/sql", "internal/kind/ssh", "internal/dag", "internal/extension"},
@@ -102,7 +104,7 @@ var allowed = map[string][]string{
 	"internal/trigger":               {"internal/protect", "internal/lru", "internal/dag", "internal/cron", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow"},
 	"internal/cloudevent":            {},
 	"internal/gitsync":               {"internal/dag", "internal/egress", "internal/errkind", "internal/extension", "internal/metric", "internal/program", "internal/store", "internal/workflow", "sdk/go/api/v1", "sdk/go/shared/mask"},
-	"internal/source":                {"internal/dag", "internal/engine", "internal/blob", "internal/connection", "internal/egress", "internal/errkind", "internal/host", "internal/metric", "internal/store", "internal/trigger", "internal/workflow", "internal/extension", "internal/feed", "internal/program", "sdk/go/shared/mask"},
+	"internal/source":                {"internal/dag", "internal/engine", "internal/blob", "internal/connection", "internal/egress", "internal/errkind", "internal/host", "internal/metric", "internal/store", "internal/trigger", "internal/workflow", "internal/extension", "internal/feed", "internal/program", "internal/stamp", "sdk/go/shared/mask"},
 	"internal/egress":                {},
 	"internal/worker":                {"internal/connection", "sdk/go/shared/mask", "internal/dag", "internal/artifact", "sdk/go/shared/output", "internal/threads", "internal/egress", "internal/fence", "internal/logindex", "internal/box", "internal/mounts"},
 	"internal/logs":                  {"internal/atomicfile", "internal/dag", "internal/logindex", "internal/store", "internal/worker"},

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"strings"
 
+	"skein.dev/skein/internal/broker"
 	"skein.dev/skein/internal/secret"
 )
 
@@ -28,7 +29,10 @@ type Config struct {
 	SQLite     *SQLite     `json:"sqlite,omitempty"`
 	ClickHouse *ClickHouse `json:"clickhouse,omitempty"`
 	SSH        *SSH        `json:"ssh,omitempty"`
-	Kafka      *Kafka      `json:"kafka,omitempty"`
+
+	// Connections to brokers, which skein-plus uses.
+	Kafka *broker.Kafka `json:"kafka,omitempty"`
+	NATS  *broker.NATS  `json:"nats,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -104,7 +108,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka", "nats"}
 
 // Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
@@ -161,7 +165,8 @@ func (c *Config) set() (all []named) {
 	add(c.SQLite != nil, "sqlite", c.SQLite)
 	add(c.ClickHouse != nil, "clickhouse", c.ClickHouse)
 	add(c.SSH != nil, "ssh", c.SSH)
-	add(c.Kafka != nil, "kafka", c.Kafka)
+	add(c.Kafka != nil, "kafka", &brokers{c, c.Kafka})
+	add(c.NATS != nil, "nats", &brokers{c, c.NATS})
 	return all
 }
 
@@ -303,6 +308,8 @@ type Means struct {
 	// Transport and Dial reach only the addresses that the rules of egress allow.
 	Transport func() (http.RoundTripper, error)
 	Dial      Dial
+	// Plus lets skein-plus try a resolved connection to a broker.
+	Plus func(ctx context.Context, kind string, resolved json.RawMessage) (found string, err error)
 	// Protected are paths of this machine that no connection may reach.
 	Protected []string
 }

@@ -90,8 +90,12 @@ func (c *Config) Secrets() []string {
 		add(c.ClickHouse.Password)
 	case c.SSH != nil:
 		add(c.SSH.Key)
-	case c.Kafka != nil:
-		add(c.Kafka.Secrets()...)
+	default:
+		for _, one := range c.set() {
+			if b, ok := one.is.(*brokers); ok {
+				add(b.is.Secrets()...)
+			}
+		}
 	}
 	return all
 }

@@ -14,7 +14,7 @@ func checkPlus(ctx context.Context) Check {
 	case err == nil:
 		c.Found = is + ", next to this program"
 	case errors.Is(err, stamp.ErrNoPlus):
-		c.Found = "none; only triggers with kafka need it"
+		c.Found = "none; only triggers and connections of brokers need it"
 	default:
 		c.State, c.Found, c.Remedy = Warning, err.Error(), "install skein and skein-plus of one release in one folder"
 	}

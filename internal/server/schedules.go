@@ -147,7 +147,7 @@ type listSchedulesIn struct {
 	Page
 	TriggerFilter
 	State string   `query:"state" enum:"active,paused,ended"`
-	Kind  []string `query:"kind" maxItems:"19" doc:"Only these kinds, with commas between them." enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,source"`
+	Kind  []string `query:"kind" maxItems:"20" doc:"Only these kinds, with commas between them." enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,source"`
 }
 
 func (s *Server) listSchedules(ctx context.Context, in *listSchedulesIn) (*jsonOut[api.List[api.Schedule]], error) {
@@ -271,7 +271,8 @@ func expression(t *workflow.Trigger) string {
 		return t.Query.Connection + " " + t.Query.Cursor
 	case workflow.KindObject:
 		return t.Object.Place()
-	case workflow.KindKafka, workflow.KindSource:
+	}
+	if t.Outside != nil {
 		return t.Outside.Place()
 	}
 	var words []string

@@ -148,7 +148,7 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 		return engine.Seek{From: to}, nil
 	}
 	is := engine.Seek{Cursor: []byte(to), From: workflow.FromNow}
-	if t.Kind == workflow.KindKafka || t.Kind == workflow.KindSource {
+	if workflow.IsOutside(t.Kind) {
 		return is, jsonCursor(&is, to)
 	}
 	if t.Kind != workflow.KindEvent {

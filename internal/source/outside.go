@@ -1,19 +1,22 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/connection"
+	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/feed"
+	"skein.dev/skein/internal/program"
+	"skein.dev/skein/internal/stamp"
 	"skein.dev/skein/internal/workflow"
 )
-
-// plusConnections are the types of connections of the sources of skein-plus.
-var plusConnections = map[string]string{workflow.KindKafka: "kafka"}
 
 // outside makes a source that runs as a process.
 func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start Start) Source {
@@ -33,10 +36,10 @@ func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start St
 
 // program sets the program of a source. It returns the types of its connection.
 func (m *Means) program(o *workflow.Outside, b *Begun) (types string, err error) {
-	if types, ok := plusConnections[o.Source]; ok {
+	if workflow.IsBroker(o.Source) {
 		path, err := m.Plus()
 		b.Argv = []string{path, "source", o.Source}
-		return types, err
+		return o.Source, err // the type of the connection has the name of the source
 	}
 	c, err := m.Extensions.Source(o.Source, o.With)
 	if err != nil {
@@ -70,4 +73,31 @@ func (m *Means) connect(ctx context.Context, namespace string, o *workflow.Outsi
 	full, err := connection.ParseResolved(b.Start.Connection)
 	b.Hidden = full.Secrets()
 	return err
+}
+
+// TryPlus lets skein-plus use a resolved connection of a type once. It returns a description of the other
+// side.
+func TryPlus(ctx context.Context, kind string, resolved json.RawMessage, rules egress.Rules) (found string, err error) {
+	path, err := stamp.Plus()
+	if err != nil {
+		return "", err
+	}
+	start := feed.Start{Protocol: feed.Protocol, Version: stamp.Build(), Source: kind, Connection: resolved}
+	if start.Egress, err = json.Marshal(rules); err != nil {
+		return "", err
+	}
+	first, err := json.Marshal(start)
+	if err != nil {
+		return "", err
+	}
+	out, said := program.Tail{Max: saidMax}, program.Tail{Max: saidMax}
+	err = program.Run(ctx, &program.Call{Argv: []string{path, "test", kind}, Stdin: bytes.NewReader(append(first, '\n')), Stdout: &out, Stderr: &said})
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return out.Shown(), nil
+	case errors.As(err, &exit) && said.Shown() != "":
+		return "", errors.New(said.Shown())
+	}
+	return "", err
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Kinds are the kinds of triggers that have a source.
-var Kinds = []string{workflow.KindPoll, workflow.KindQuery, workflow.KindObject, workflow.KindKafka, workflow.KindSource}
+var Kinds = append([]string{workflow.KindPoll, workflow.KindQuery, workflow.KindObject}, workflow.OutsideKinds()...)
 
 // Bounds of the sources of a node.
 const (

@@ -132,7 +132,8 @@ func (t *Trigger) Describe() string {
 		return t.Absent.describe(t.Timezone)
 	case KindEvent:
 		return t.Intake.describe(t.Event.describe())
-	case KindPoll, KindQuery, KindObject, KindKafka, KindSource:
+	}
+	if t.Source() {
 		return t.Intake.describe(t.describeSource())
 	}
 	s, err := t.Schedule()

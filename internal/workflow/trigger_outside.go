@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/broker"
@@ -10,6 +11,7 @@ import (
 // Kinds of triggers whose source is a separate process.
 const (
 	KindKafka  = "kafka"
+	KindNATS   = "nats"
 	KindSource = "source" // a source of an extension
 )
 
@@ -21,31 +23,100 @@ type Outside struct {
 	With json.RawMessage `json:"with"`
 }
 
-// outsideKeys returns the keys of triggers whose source is a process.
-func outsideKeys() []key {
-	return []key{
-		{name: KindKafka, doc: "Records of a topic of Kafka.", shape: fedObject("a mapping such as {connection: k1, topic: orders}", "event.topic, event.partition, event.offset, event.timestamp, event.key, event.headers and event.value",
-			key{name: "connection", must: true, doc: "Name of a connection of type kafka.", shape: connectionName()},
-			key{name: "topic", must: true, doc: "Name of the topic.", shape: pattern("the name of a topic", `^[A-Za-z0-9._-]{1,249}$`)},
-			key{name: "value", doc: "What event.value is: json (default), text or base64.", shape: oneOf(broker.ValueJSON, broker.ValueText, broker.ValueBase64)},
-			key{name: "isolation", doc: "Which records of transactions are read: read_committed (default) or read_uncommitted.", shape: oneOf(broker.ReadCommitted, broker.ReadUncommitted)})},
-		{name: KindSource, doc: "Events of a source of an extension.", shape: fedObject("a mapping such as {kind: mailbox, with: {folder: INBOX}}", "event",
-			key{name: "kind", must: true, doc: "Name of the source, or NAME@VERSION.", shape: pattern("the name of a source such as mailbox", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
-			key{name: "connection", doc: "Name of a connection, if the source uses one.", shape: connectionName()},
-			key{name: "with", doc: "Input of the source.", shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})})},
+// brokerKind is a kind of triggers whose source is in skein-plus. The connection of such a trigger has a
+// type of the same name.
+type brokerKind struct {
+	name string
+	doc  string
+	is   string // an example
+	over string // the fields of an event
+	keys []key
+	// read makes the input of the source.
+	read func(v *node) brokerInput
+	// input returns where an input is read into.
+	input func() brokerInput
+}
+
+// brokerInput is the input of a source of skein-plus.
+type brokerInput interface {
+	// Place names what is read: the word for it, and its name.
+	Place() (word, name string)
+	// Read returns the part that determines what the source reads.
+	Read() any
+}
+
+// valueKey is the key value of the triggers of brokers.
+func valueKey() key {
+	return key{name: "value", doc: "What event.value is: json (default), text or base64.", shape: oneOf(broker.ValueJSON, broker.ValueText, broker.ValueBase64)}
+}
+
+func valueOf(v *node) string { return firstText(v.get("value").str(), broker.ValueJSON) }
+
+// brokerKinds are the kinds of triggers whose sources are in skein-plus.
+var brokerKinds = []brokerKind{
+	{name: KindKafka, doc: "Records of a topic of Kafka.", is: "a mapping such as {connection: k1, topic: orders}",
+		over: "event.topic, event.partition, event.offset, event.timestamp, event.key, event.headers and event.value",
+		keys: []key{
+			{name: "topic", must: true, doc: "Name of the topic.", shape: pattern("the name of a topic", `^[A-Za-z0-9._-]{1,249}$`)},
+			valueKey(),
+			{name: "isolation", doc: "Which records of transactions are read: read_committed (default) or read_uncommitted.", shape: oneOf(broker.ReadCommitted, broker.ReadUncommitted)}},
+		read: func(v *node) brokerInput {
+			return &broker.KafkaInput{Topic: v.get("topic").str(), Value: valueOf(v), Isolation: firstText(v.get("isolation").str(), broker.ReadCommitted)}
+		},
+		input: func() brokerInput { return &broker.KafkaInput{} }},
+	{name: KindNATS, doc: "Messages of a stream of NATS JetStream.", is: "a mapping such as {connection: n1, stream: ORDERS, subject: orders.created}",
+		over: "event.stream, event.subject, event.sequence, event.timestamp, event.headers and event.value",
+		keys: []key{
+			{name: "stream", must: true, doc: "Name of the stream.", shape: pattern("the name of a stream", `^[^\x00-\x20\x7f.*>/\\]{1,255}$`)},
+			{name: "subject", doc: "Subject of the messages, in which * and > have the meaning of NATS; default: all of the stream.", shape: pattern("a subject such as orders.*", `^[^\x00-\x20\x7f]{1,255}$`)},
+			valueKey()},
+		read: func(v *node) brokerInput {
+			return &broker.NATSInput{Stream: v.get("stream").str(), Subject: v.get("subject").str(), Value: valueOf(v)}
+		},
+		input: func() brokerInput { return &broker.NATSInput{} }},
+}
+
+func brokerKindOf(name string) *brokerKind {
+	if i := slices.IndexFunc(brokerKinds, func(b brokerKind) bool { return b.name == name }); i >= 0 {
+		return &brokerKinds[i]
 	}
+	return nil
+}
+
+// IsBroker reports whether the source of a kind of triggers is in skein-plus.
+func IsBroker(kind string) bool { return brokerKindOf(kind) != nil }
+
+// IsOutside reports whether the source of a kind of triggers is a process.
+func IsOutside(kind string) bool { return kind == KindSource || IsBroker(kind) }
+
+// OutsideKinds are the kinds of triggers whose source is a process.
+func OutsideKinds() (all []string) {
+	for _, b := range brokerKinds {
+		all = append(all, b.name)
+	}
+	return append(all, KindSource)
+}
+
+// outsideKeys returns the keys of triggers whose source is a process.
+func outsideKeys() (all []key) {
+	for i := range brokerKinds {
+		b := &brokerKinds[i]
+		keys := append([]key{{name: "connection", must: true, doc: "Name of a connection of type " + b.name + ".", shape: connectionName()}}, b.keys...)
+		all = append(all, key{name: b.name, doc: b.doc, shape: fedObject(b.is, b.over, keys...)})
+	}
+	return append(all, key{name: KindSource, doc: "Events of a source of an extension.", shape: fedObject("a mapping such as {kind: mailbox, with: {folder: INBOX}}", "event",
+		key{name: "kind", must: true, doc: "Name of the source, or NAME@VERSION.", shape: pattern("the name of a source such as mailbox", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
+		key{name: "connection", doc: "Name of a connection, if the source uses one.", shape: connectionName()},
+		key{name: "with", doc: "Input of the source.", shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})})})
 }
 
 // outsideOf reads a trigger of one of outsideKeys.
 func (r *triggerReader) outsideOf(v *node, at string) {
 	o := &Outside{Connection: v.get("connection").str()}
 	var with any
-	switch r.t.Kind {
-	case KindKafka:
-		o.Source = KindKafka
-		with = broker.KafkaInput{Topic: v.get("topic").str(), Value: firstText(v.get("value").str(), broker.ValueJSON),
-			Isolation: firstText(v.get("isolation").str(), broker.ReadCommitted)}
-	default:
+	if b := brokerKindOf(r.t.Kind); b != nil {
+		o.Source, with = b.name, b.read(v)
+	} else {
 		o.Source = v.get("kind").str()
 		all := map[string]json.RawMessage{}
 		for _, g := range given(v.get("with")) {
@@ -67,33 +138,40 @@ func (r *triggerReader) outsideOf(v *node, at string) {
 	r.t.Outside = o
 }
 
+// input returns the input of a source of skein-plus; nil: the source is one of an extension.
+func (o *Outside) input() brokerInput {
+	b := brokerKindOf(o.Source)
+	if b == nil {
+		return nil
+	}
+	is := b.input()
+	_ = json.Unmarshal(o.With, is) // it was written by outsideOf
+	return is
+}
+
 // describe describes the events in words.
 func (o *Outside) describe() string {
-	if o.Source == KindKafka {
-		return "a record of topic " + o.topic() + " over the connection " + o.Connection
+	if in := o.input(); in != nil {
+		word, name := in.Place()
+		return "a message of " + word + " " + name + " over the connection " + o.Connection
 	}
 	return "an event of the source " + o.Source
 }
 
-// topic returns the topic of Kafka.
-func (o *Outside) topic() string {
-	var k broker.KafkaInput
-	_ = json.Unmarshal(o.With, &k) // outsideOf has written this, so it can be decoded
-	return k.Topic
-}
-
 // Place names for people what the source reads.
 func (o *Outside) Place() string {
-	if o.Source == KindKafka {
-		return o.Connection + " " + o.topic()
+	if in := o.input(); in != nil {
+		_, name := in.Place()
+		return o.Connection + " " + name
 	}
 	return strings.TrimSpace(o.Source + " " + o.Connection)
 }
 
 func (o *Outside) nameWords(add func(string)) {
-	if o.Source == KindKafka {
+	if in := o.input(); in != nil {
+		_, name := in.Place()
 		add(o.Connection)
-		add(o.topic())
+		add(name)
 		return
 	}
 	add(o.Source)
@@ -103,8 +181,8 @@ func (o *Outside) nameWords(add func(string)) {
 // longer has a meaning.
 func (o *Outside) Read() *Outside {
 	is := *o
-	if o.Source == KindKafka {
-		is.With, _ = marshal(broker.KafkaInput{Topic: o.topic()}) // texts cannot fail
+	if in := o.input(); in != nil {
+		is.With, _ = marshal(in.Read()) // texts cannot fail
 	}
 	return &is
 }

@@ -102,10 +102,11 @@ func (r *triggerReader) sourceOf(v *node, at string) {
 		r.t.Query = r.query(v, at)
 	case KindObject:
 		r.t.Object = r.objects(v, at)
-	case KindKafka, KindSource:
-		r.outsideOf(v, at)
 	default:
-		return
+		if !IsOutside(r.t.Kind) {
+			return
+		}
+		r.outsideOf(v, at)
 	}
 	r.intake(v, at)
 }

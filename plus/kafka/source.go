@@ -15,54 +15,55 @@ import (
 
 	"skein.dev/skein/internal/broker"
 	"skein.dev/skein/internal/feed"
+	"skein.dev/skein/plus/stream"
 )
-
-// lookEvery is the time between two looks at the partitions and at their ends.
-const lookEvery = 10 * time.Second
-
-// outageMax is the time for which brokers that have answered before may be silent. Then the source says that
-// they are away.
-const outageMax = 30 * time.Second
 
 // Main is the source. It returns nil when ctx has ended, and otherwise why it cannot read on.
 func Main(ctx context.Context, f *feed.Feed) error {
 	var with broker.KafkaInput
-	if err := json.Unmarshal(f.Start.With, &with); err != nil || with.Topic == "" {
-		return &feed.Error{Code: feed.Permanent, Err: errors.New("the input names no topic")}
+	if err := stream.Read(&f.Start, &broker.Kafka{}, &with); err != nil {
+		return err
 	}
-	opts, err := options(&f.Start, &with)
+	opts, err := options(&f.Start)
 	if err != nil {
-		return &feed.Error{Code: feed.Permanent, Err: err}
+		return err
 	}
-	stored, at, err := readCursor(f.Start.Cursor)
-	if err != nil {
-		return &feed.Error{Code: feed.Permanent, Err: err}
+	if with.Isolation != broker.ReadUncommitted {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
-		return &feed.Error{Code: feed.Permanent, Err: err}
+		return stream.Permanent("%w", err)
 	}
 	defer client.CloseAllowingRebalance()
-	s := &source{feed: f, with: &with, client: client, admin: kadm.NewClient(client), at: stored, failing: map[int]bool{}}
-	if s.at == nil {
-		err = s.begin(ctx, at)
+	return stream.Follow(ctx, f, &source{with: &with, most: f.Start.Events, client: client, admin: kadm.NewClient(client), failing: map[int]bool{}})
+}
+
+// Test asks the brokers for their topics, so it also tries the user and the password.
+func Test(ctx context.Context, start *feed.Start) (found string, err error) {
+	opts, err := options(start)
+	if err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = s.run(ctx)
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return "", err
 	}
-	if ctx.Err() != nil {
-		return nil
+	defer client.Close()
+	all, err := kadm.NewClient(client).BrokerMetadata(ctx)
+	if err != nil {
+		return "", err
 	}
-	return err
+	return fmt.Sprintf("a cluster of Kafka with %d brokers", len(all.Brokers)), nil
 }
 
 // source reads one topic.
 type source struct {
-	feed   *feed.Feed
 	with   *broker.KafkaInput
+	most   int // records of a poll
 	client *kgo.Client
 	admin  *kadm.Client
-	at     *cursor // the position after what was given
+	at     cursor  // the position after what was given
 	reads  int     // partitions that the client reads: those below
 	ends   []int64 // the ends of the partitions at the last look
 	// failing are partitions whose offset a broker refused. The client reads them again after move.
@@ -91,7 +92,7 @@ func (s *source) partitions(ctx context.Context) (id string, n int, err error) {
 		}
 	}
 	if n == 0 || n > partitionsMax {
-		return "", 0, &feed.Error{Code: feed.Permanent, Err: fmt.Errorf("topic %s has %d partitions; a source reads 1 to %d", s.with.Topic, n, partitionsMax)}
+		return "", 0, stream.Permanent("topic %s has %d partitions; a source reads 1 to %d", s.with.Topic, n, partitionsMax)
 	}
 	id = base64.RawURLEncoding.EncodeToString(t.ID[:])
 	return id, n, nil
@@ -119,65 +120,37 @@ func (s *source) list(ctx context.Context, ask func(context.Context, ...string) 
 	return out, nil
 }
 
-// begin makes the first cursor, and stores it.
-func (s *source) begin(ctx context.Context, at time.Time) error {
+// Restore implements stream.Log.
+func (s *source) Restore(raw json.RawMessage) (err error) {
+	s.at, err = readCursor(raw)
+	return err
+}
+
+// Begin implements stream.Log.
+func (s *source) Begin(ctx context.Context, since time.Time) error {
 	id, n, err := s.partitions(ctx)
 	if err != nil {
 		return err
 	}
-	if at.IsZero() && s.feed.Start.From != "beginning" {
-		at = s.feed.Start.Since
-	}
 	ask := s.admin.ListStartOffsets
-	if !at.IsZero() {
+	if !since.IsZero() {
 		ask = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-			return s.admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), topics...)
+			return s.admin.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
 		}
 	}
 	offsets, err := s.list(ctx, ask, n)
 	if err != nil {
 		return err
 	}
-	s.at = &cursor{ID: id}
-	for _, o := range offsets {
-		s.at.Next = append(s.at.Next, [2]int64{o, -1})
-	}
-	return s.give(nil, 0, "")
-}
-
-// give gives events up to the cursor.
-func (s *source) give(events []feed.Event, lost int64, why string) error {
-	raw, err := s.at.write()
-	if err != nil {
-		return &feed.Error{Code: feed.Permanent, Err: err}
-	}
-	return s.feed.Give(&feed.Line{Events: events, Cursor: raw, Lost: lost, Why: why, Lag: s.lag()})
-}
-
-// run reads from the cursor on.
-func (s *source) run(ctx context.Context) error {
-	for looked := time.Now(); ctx.Err() == nil; {
-		next := lookEvery
-		err := s.look(ctx)
-		var final *feed.Error
-		switch {
-		case err == nil:
-			looked = time.Now()
-		case errors.As(err, &final) || s.reads == 0 || time.Since(looked) > outageMax:
-			return err
-		default: // a broker starts again; the client reads on by itself
-			next = time.Second
-		}
-		if err := s.read(ctx, time.Now().Add(next)); err != nil {
-			return err
-		}
-	}
+	s.at = cursorAt(id, offsets)
 	return nil
 }
 
-// look compares the topic with the cursor. It counts the records that are gone, adds new partitions, and says
-// how many records wait.
-func (s *source) look(ctx context.Context) error {
+// Cursor implements stream.Log.
+func (s *source) Cursor() any { return &s.at }
+
+// Look implements stream.Log. It counts the records that are gone, and adds new partitions.
+func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	id, n, err := s.partitions(ctx)
 	if err != nil {
 		return err
@@ -191,13 +164,13 @@ func (s *source) look(ctx context.Context) error {
 		return err
 	}
 	if id != s.at.ID || n < len(s.at.Next) {
-		return s.recreated(id, starts)
+		return s.recreated(id, starts, lines)
 	}
 	for p := len(s.at.Next); p < n; p++ { // a partition that is new holds nothing from before
 		s.at.Next = append(s.at.Next, [2]int64{starts[p], -1})
 	}
 	s.ends = ends
-	if err := s.gaps(starts); err != nil {
+	if err := s.gaps(starts, lines); err != nil {
 		return err
 	}
 	if s.reads < n {
@@ -207,11 +180,11 @@ func (s *source) look(ctx context.Context) error {
 		}
 		s.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.with.Topic: add})
 	}
-	return s.feed.Give(&feed.Line{Lag: s.lag()})
+	return nil
 }
 
-// lag counts the records up to the ends of the last look that were not given; nil: there was no look.
-func (s *source) lag() *int64 {
+// Lag implements stream.Log. It counts the records up to the ends of the last look that were not given.
+func (s *source) Lag() *int64 {
 	if len(s.ends) < len(s.at.Next) {
 		return nil
 	}
@@ -229,7 +202,7 @@ func (s *source) offset(p int) kgo.Offset {
 }
 
 // gaps moves the cursor over records that are gone, and gives their number.
-func (s *source) gaps(starts []int64) error {
+func (s *source) gaps(starts []int64, lines *stream.Lines) error {
 	var lost int64
 	var why []string
 	for p := range s.at.Next {
@@ -251,7 +224,7 @@ func (s *source) gaps(starts []int64) error {
 	if lost == 0 {
 		return nil
 	}
-	return s.give(nil, lost, "topic "+s.with.Topic+": "+strings.Join(why, "; "))
+	return lines.Lost(lost, "topic "+s.with.Topic+": "+strings.Join(why, "; "))
 }
 
 // move makes a partition be read from an offset on.
@@ -265,94 +238,65 @@ func (s *source) move(p int, to int64) {
 }
 
 // recreated begins at the beginning of a topic that was deleted and created again.
-func (s *source) recreated(id string, starts []int64) error {
-	s.at = &cursor{ID: id}
-	for _, o := range starts {
-		s.at.Next = append(s.at.Next, [2]int64{o, -1})
-	}
-	if err := s.give(nil, 1, "topic "+s.with.Topic+" was deleted and created again; how many records of the old one were not read is not known"); err != nil {
+func (s *source) recreated(id string, starts []int64, lines *stream.Lines) error {
+	s.at = cursorAt(id, starts)
+	if err := lines.Lost(1, "topic "+s.with.Topic+" was deleted and created again; how many records of the old one were not read is not known"); err != nil {
 		return err
 	}
 	return &feed.Error{Code: feed.Away, Err: errors.New("the topic was created again; it is read from its beginning")}
 }
 
-// read gives records until a time.
-func (s *source) read(ctx context.Context, until time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	for ctx.Err() == nil {
-		got := s.client.PollRecords(ctx, s.feed.Start.Events)
-		if err := s.records(got); err != nil {
+// Read implements stream.Log.
+func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
+	got := s.client.PollRecords(ctx, s.most)
+	if err := s.records(got, lines); err != nil {
+		return err
+	}
+	for _, e := range got.Errors() {
+		if err := s.failed(ctx, e, lines); err != nil {
 			return err
 		}
-		for _, e := range got.Errors() {
-			if err := s.failed(ctx, e); err != nil {
-				return err
-			}
-			if ctx.Err() == nil {
-				return nil // look at the partitions
-			}
+		if ctx.Err() == nil {
+			return stream.ErrLook
 		}
 	}
 	return nil
 }
 
-// failed decides about an error of a partition. A nil error means that a look at the partitions finds what it
-// is about.
-func (s *source) failed(ctx context.Context, e kgo.FetchError) error {
+// failed decides about an error of a partition. A nil error means that a look at the partitions finds what
+// it is about.
+func (s *source) failed(ctx context.Context, e kgo.FetchError, lines *stream.Lines) error {
 	var lost *kgo.ErrDataLoss
 	switch {
 	case ctx.Err() != nil || errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, context.Canceled):
 		return nil
 	case errors.As(e.Err, &lost) && int(e.Partition) < len(s.at.Next):
+		if err := lines.Flush(); err != nil {
+			return err
+		}
 		s.move(int(e.Partition), lost.ResetTo)
-		return s.give(nil, 1, fmt.Sprintf("topic %s: a broker has cut partition %d at offset %d, and %d was read; how many records are lost is not known", s.with.Topic, e.Partition, lost.ResetTo, lost.ConsumedTo-1))
+		return lines.Lost(1, fmt.Sprintf("topic %s: a broker has cut partition %d at offset %d, and %d was read; how many records are lost is not known", s.with.Topic, e.Partition, lost.ResetTo, lost.ConsumedTo-1))
 	case errors.Is(e.Err, kerr.OffsetOutOfRange):
 		s.failing[int(e.Partition)] = true
-		return pause(ctx)
+		return stream.Pause(ctx)
 	}
 	return fmt.Errorf("topic %s, partition %d: %w", s.with.Topic, e.Partition, e.Err)
 }
 
-// pause waits for a second, so that a broker whose answers contradict each other is not asked all the time.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return nil
-}
-
-// records gives records, in lines within the bounds.
-func (s *source) records(got kgo.Fetches) error {
-	var events []feed.Event
-	size, moved := 0, false
-	flush := func() error {
-		if !moved {
-			return nil
-		}
-		err := s.give(events, 0, "")
-		events, size, moved = nil, 0, false
-		return err
-	}
+// records adds records.
+func (s *source) records(got kgo.Fetches, lines *stream.Lines) error {
 	for it := got.RecordIter(); !it.Done(); {
 		r := it.Next()
 		if int(r.Partition) >= len(s.at.Next) || r.Offset < s.at.Next[r.Partition][0] {
 			continue // of before a gap
 		}
 		if !r.Attrs.IsControl() {
-			e := eventOf(r, s.at.ID, s.with.Value)
-			if size += e.Size(); len(events) > 0 && size > feed.BytesMax {
-				if err := flush(); err != nil {
-					return err
-				}
-				size = e.Size()
+			if err := lines.Add(eventOf(r, s.at.ID, s.with.Value)); err != nil {
+				return err
 			}
-			events = append(events, e)
 		}
-		s.at.Next[r.Partition], moved = [2]int64{r.Offset + 1, int64(r.LeaderEpoch)}, true
+		s.at.Next[r.Partition] = [2]int64{r.Offset + 1, int64(r.LeaderEpoch)}
+		lines.Moved()
 	}
-	return flush()
+	return nil
 }

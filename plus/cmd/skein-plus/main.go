@@ -1,5 +1,6 @@
-// Command skein-plus has the sources of events whose clients are large. A node finds it next to its own
-// program, and starts it once for each trigger: skein-plus source NAME.
+// Command skein-plus has the clients of brokers, which are large. A node finds it next to its own program.
+// It starts it once for each trigger: skein-plus source NAME; and for each test of a connection: skein-plus
+// test TYPE.
 package main
 
 import (
@@ -13,11 +14,20 @@ import (
 	"skein.dev/skein/internal/feed"
 	"skein.dev/skein/internal/stamp"
 	"skein.dev/skein/plus/kafka"
+	"skein.dev/skein/plus/nats"
 )
 
-// sources are the sources of this program.
-var sources = map[string]func(context.Context, *feed.Feed) error{
-	"kafka": kafka.Main,
+// client is the client of a broker.
+type client struct {
+	source func(context.Context, *feed.Feed) error
+	// test uses a connection once, and describes the other side.
+	test func(context.Context, *feed.Start) (string, error)
+}
+
+// clients are the clients of this program, by the name of the source and of the type of the connection.
+var clients = map[string]client{
+	"kafka": {kafka.Main, kafka.Test},
+	"nats":  {nats.Main, nats.Test},
 }
 
 func main() {
@@ -37,21 +47,30 @@ func run(args []string) error {
 	case len(args) == 1 && args[0] == "version":
 		fmt.Println(stamp.Build())
 		return nil
-	case len(args) == 2 && args[0] == "source" && sources[args[1]] != nil:
-		return source(args[1])
+	case len(args) == 2 && (args[0] == "source" || args[0] == "test"):
+		if is, ok := clients[args[1]]; ok {
+			return is.run(args[0] == "test")
+		}
 	}
 	return &feed.Error{Code: feed.Permanent, Err: errors.New("a node of Skein starts this program: skein-plus source kafka; skein-plus version prints its version")}
 }
 
-func source(name string) error {
+func (c client) run(test bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	f, ctx, err := feed.Open(ctx, os.Stdin, os.Stdout)
+	f, fed, err := feed.Open(ctx, os.Stdin, os.Stdout)
 	if err != nil {
 		return &feed.Error{Code: feed.Permanent, Err: err}
 	}
 	if is := stamp.Build(); f.Start.Version != is {
 		return &feed.Error{Code: feed.Permanent, Err: fmt.Errorf("skein-plus %s is next to skein %.60q: install both programs of one release", is, f.Start.Version)}
 	}
-	return sources[name](ctx, f)
+	if !test {
+		return c.source(fed, f)
+	}
+	found, err := c.test(ctx, &f.Start)
+	if err == nil {
+		fmt.Println(found)
+	}
+	return err
 }

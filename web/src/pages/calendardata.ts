@@ -158,6 +158,7 @@ const timeless = new Set([
   'query',
   'object',
   'kafka',
+  'nats',
   'source',
 ])
 

@@ -1,0 +1,107 @@
+// Package broker holds the connections to brokers and the inputs of their sources. The node checks both, and
+// skein-plus uses them.
+package broker
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"skein.dev/skein/internal/secret"
+)
+
+// Security says how connections to a broker use TLS.
+type Security struct {
+	// TLS is verify, encrypt or disable, as for the other connections; "" is verify.
+	TLS string `json:"tls,omitempty"`
+	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	CA string `json:"ca,omitempty"`
+	// Certificate and Key, both in PEM, identify this side to the broker; "": none is shown.
+	Certificate string       `json:"certificate,omitempty"`
+	Key         *secret.Text `json:"key,omitempty"`
+}
+
+// Uses of TLS.
+const (
+	tlsVerify  = "verify"
+	tlsEncrypt = "encrypt"
+	tlsDisable = "disable"
+)
+
+func (s *Security) check() error {
+	switch {
+	case s.TLS != "" && s.TLS != tlsVerify && s.TLS != tlsEncrypt && s.TLS != tlsDisable:
+		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", s.TLS, tlsVerify, tlsEncrypt, tlsDisable)
+	case (s.Certificate == "") != (s.Key == nil):
+		return errors.New("certificate and key belong together")
+	case s.Certificate != "" && !strings.Contains(s.Certificate, "BEGIN CERTIFICATE"):
+		return errors.New("certificate contains no certificate in PEM")
+	case s.TLS == tlsDisable && (s.CA != "" || s.Certificate != ""):
+		return errors.New("it has ca or certificate, and tls: disable: they belong to TLS")
+	case s.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(s.CA)):
+		return errors.New("ca contains no certificate in PEM")
+	}
+	return isSecret("key", s.Key)
+}
+
+// Config returns how a session with a broker uses TLS; nil: not at all. key is the value of Key. The caller
+// sets the name of the server.
+func (s *Security) Config(key string) (*tls.Config, error) {
+	if s.TLS == tlsDisable {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.TLS == tlsEncrypt}
+	if s.CA != "" {
+		cfg.RootCAs = x509.NewCertPool()
+		cfg.RootCAs.AppendCertsFromPEM([]byte(s.CA))
+	}
+	if s.Certificate == "" {
+		return cfg, nil
+	}
+	pair, err := tls.X509KeyPair([]byte(s.Certificate), []byte(key))
+	if err != nil {
+		return nil, errors.New("certificate and key are no pair in PEM") // the error could show a part of the key
+	}
+	cfg.Certificates = []tls.Certificate{pair}
+	return cfg, nil
+}
+
+// SignIn is how to sign in with a password.
+type SignIn struct {
+	User     string       `json:"user,omitempty"`
+	Password *secret.Text `json:"password,omitempty"`
+}
+
+func (s *SignIn) check() error {
+	switch {
+	case (s.User == "") != (s.Password == nil):
+		return errors.New("user and password belong together")
+	case strings.ContainsAny(s.User, "\x00\r\n"):
+		return errors.New("user must be one line")
+	}
+	return isSecret("password", s.Password)
+}
+
+// isAddress reports whether a text is HOST:PORT.
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	return err == nil && host != "" && port != "" && !strings.ContainsAny(text, "/@?#, \t\r\n\x00") && len(text) <= 260
+}
+
+// isSecret returns an error if a text of a connection is a value and not the name of a secret.
+func isSecret(key string, t *secret.Text) error {
+	if t != nil && t.Secret == "" {
+		return fmt.Errorf("%s must be {secret: NAME}: connections are shown, so they hold no value of a secret", key)
+	}
+	return nil
+}
+
+// What event.value is: the key value of a trigger.
+const (
+	ValueJSON   = "json"
+	ValueText   = "text"
+	ValueBase64 = "base64"
+)

@@ -1,0 +1,97 @@
+//go:build linux
+
+package plus_test
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// daemon is a server of a package of Debian that a test starts and kills.
+type daemon struct {
+	t       *testing.T
+	argv    []string
+	address string // where it accepts connections
+	cmd     *exec.Cmd
+	said    bytes.Buffer
+}
+
+// startDaemon starts a server that ends with the test. It skips the test if the program is not installed.
+func startDaemon(t *testing.T, address string, argv ...string) *daemon {
+	t.Helper()
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/" + argv[0])
+	}
+	switch {
+	case err != nil && os.Getenv("CI") == "true":
+		t.Fatalf("there is no %s: run make tools", argv[0])
+	case err != nil:
+		t.Skipf("there is no %s: run make tools", argv[0])
+	}
+	d := &daemon{t: t, argv: append([]string{path}, argv[1:]...), address: address}
+	d.start()
+	t.Cleanup(func() {
+		d.kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%.5000s", argv[0], &d.said)
+		}
+	})
+	return d
+}
+
+// start starts the server, and waits until it accepts connections.
+func (d *daemon) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(d.argv[0], d.argv[1:]...)
+	d.cmd.Stdout, d.cmd.Stderr = &d.said, &d.said
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	until(d.t, "the server accepts connections", func() bool {
+		conn, err := net.Dial("tcp", d.address)
+		if err != nil {
+			return false
+		}
+		return conn.Close() == nil
+	})
+}
+
+func (d *daemon) kill() {
+	_ = d.cmd.Process.Kill()
+	_ = d.cmd.Wait()
+}
+
+// hostile listens on a port, and sends an answer to each client.
+func hostile(t *testing.T, answer string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Write([]byte(answer))
+				var b [512]byte
+				for {
+					if _, err := conn.Read(b[:]); err != nil {
+						_ = conn.Close()
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}

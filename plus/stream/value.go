@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"skein.dev/skein/internal/broker"
+	"skein.dev/skein/internal/feed"
+)
+
+// ValueMax bounds the value of an event, so that an event with its key fits into a line.
+const ValueMax = feed.BytesMax - 8<<10
+
+// Event makes an event. place says in a few words which message it is. value is trigger.event; its field
+// with the content of the message is what Content returned. If err is not nil, the event cannot be used,
+// and the ledger shows why.
+func Event(key, place string, at time.Time, value any, err error) feed.Event {
+	e := feed.Event{Key: key, Time: Time(at), Reason: place}
+	if err == nil {
+		e.Value, err = json.Marshal(value)
+	}
+	if err == nil && len(e.Value) > ValueMax {
+		err = fmt.Errorf("it has %d bytes, the limit is %d", len(e.Value), ValueMax)
+	}
+	if err != nil {
+		e.Value, e.Reason = nil, place+" cannot be used: "+err.Error()
+	}
+	return e
+}
+
+// Time returns the time of a message in UTC, or the zero time if it is one that JSON does not have.
+func Time(at time.Time) time.Time {
+	if y := at.Year(); y < 1970 || y > 9999 {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// Content returns the content of a message in the form that the trigger wants; null for nil.
+func Content(b []byte, form string) (json.RawMessage, error) {
+	switch {
+	case b == nil:
+		return json.RawMessage("null"), nil
+	case len(b) > ValueMax:
+		return nil, fmt.Errorf("its value has %d bytes, the limit is %d", len(b), ValueMax)
+	case form == broker.ValueBase64:
+		return json.Marshal(base64.StdEncoding.EncodeToString(b))
+	case form == broker.ValueText && !utf8.Valid(b):
+		return nil, errors.New("its value is no text in UTF-8; value: base64 reads it")
+	case form == broker.ValueText:
+		return json.Marshal(string(b))
+	case !json.Valid(b):
+		return nil, errors.New("its value is no JSON; value: text or value: base64 reads it")
+	}
+	return b, nil
+}
+
+// Text returns bytes as a text, or in base64 if they are none.
+func Text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+// Name returns a text of a message as a name of JSON.
+func Name(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
