@@ -90,8 +90,9 @@ type Stored struct {
 
 // Feed is the process's side of the protocol.
 type Feed struct {
-	Start Start
-	out   *bufio.Writer
+	Start  Start
+	out    *bufio.Writer
+	stored chan int64 // cap 1: the newest number that Stored returns
 }
 
 // Open reads the first line. The returned context ends when the standard input ends.
@@ -101,7 +102,7 @@ func Open(ctx context.Context, in io.Reader, out io.Writer) (*Feed, context.Cont
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the first line: %w; a node starts this program", err)
 	}
-	f := &Feed{out: bufio.NewWriterSize(out, 64<<10)}
+	f := &Feed{out: bufio.NewWriterSize(out, 64<<10), stored: make(chan int64, 1)}
 	if err := json.Unmarshal(first, &f.Start); err != nil {
 		return nil, nil, errors.New("the first line is no JSON object of the protocol")
 	}
@@ -111,10 +112,34 @@ func Open(ctx context.Context, in io.Reader, out io.Writer) (*Feed, context.Cont
 	ctx, end := context.WithCancel(ctx)
 	go func() {
 		defer end()
-		_, _ = io.Copy(io.Discard, lines) // a source with a position need not know what is stored
+		f.hear(lines)
 	}()
 	return f, ctx, nil
 }
+
+// hear reads the lines of the node until they end. A line that is longer than the buffer or is not of the
+// protocol is ignored.
+func (f *Feed) hear(lines *bufio.Reader) {
+	for {
+		raw, err := lines.ReadSlice('\n')
+		var is Stored
+		if err == nil && json.Unmarshal(raw, &is) == nil && is.Taken > 0 {
+			select {
+			case <-f.stored: // an older number
+			default:
+			}
+			f.stored <- is.Taken
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// Stored returns a channel with the number of lines with a cursor that are stored, of all that were given. A
+// newer number replaces one that was not received. A source that keeps its position in the cursor need not
+// receive any.
+func (f *Feed) Stored() <-chan int64 { return f.stored }
 
 // Give writes a line. It waits while the node takes nothing.
 func (f *Feed) Give(l *Line) error {

@@ -22,6 +22,9 @@ import (
 // leaveMax is the time that a process has to end after its input has ended. It is shorter than Config.Leave.
 const leaveMax = 3 * time.Second
 
+// answersMax is the time for which the last number may be written.
+const answersMax = 500 * time.Millisecond
+
 // saidMax is what is kept of the messages of a process, in bytes.
 const saidMax = 4 << 10
 
@@ -158,27 +161,39 @@ type answers struct {
 	first chan []byte   // cap 1
 	taken chan int64    // cap 1
 	ended chan struct{} // closed by end
+	done  chan struct{} // closed when the last number is written
 }
 
 func newAnswers(in io.Writer) *answers {
-	a := &answers{first: make(chan []byte, 1), taken: make(chan int64, 1), ended: make(chan struct{})}
-	go func() {
-		for {
-			var line []byte
-			select {
-			case <-a.ended:
-				return
-			case line = <-a.first:
-			case n := <-a.taken:
-				line, _ = json.Marshal(feed.Stored{Taken: n}) // a number cannot fail
-				line = append(line, '\n')
-			}
-			if _, err := in.Write(line); err != nil {
-				return // the process has ended, or takes no answers
-			}
-		}
-	}()
+	a := &answers{first: make(chan []byte, 1), taken: make(chan int64, 1), ended: make(chan struct{}), done: make(chan struct{})}
+	go a.run(in)
 	return a
+}
+
+func (a *answers) run(in io.Writer) {
+	defer close(a.done)
+	number := func(n int64) []byte {
+		line, _ := json.Marshal(feed.Stored{Taken: n}) // a number cannot fail
+		return append(line, '\n')
+	}
+	for {
+		var line []byte
+		select {
+		case <-a.ended:
+			select {
+			case n := <-a.taken:
+				_, _ = in.Write(number(n))
+			default:
+			}
+			return
+		case line = <-a.first:
+		case n := <-a.taken:
+			line = number(n)
+		}
+		if _, err := in.Write(line); err != nil {
+			return // the process has ended, or takes no answers
+		}
+	}
 }
 
 func (a *answers) write(line []byte) { a.first <- line }
@@ -197,7 +212,15 @@ func (a *answers) tell(n int64) {
 	}
 }
 
-func (a *answers) end() { close(a.ended) }
+// end writes the last number, so that a process can acknowledge what is stored before it ends. It does not
+// wait long for a process that takes no answers.
+func (a *answers) end() {
+	close(a.ended)
+	select {
+	case <-a.done:
+	case <-time.After(answersMax):
+	}
+}
 
 // intaking takes the lines of a process.
 type intaking struct {
