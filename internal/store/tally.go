@@ -51,8 +51,8 @@ type TallyMark struct {
 }
 
 // TallyStep is one transaction of the tally: counts, and the new marks. Invariant: every step of a shard
-// raises Rev of the mark of Workflow 0. Of two steps that begin from one Rev, only one is written, so no end
-// is counted twice.
+// raises Rev of the mark of Workflow 0. Of two steps that begin from one Rev, only one is written, so no
+// end is counted twice.
 type TallyStep struct {
 	Shard dag.ShardID
 	Epoch int64 // the epoch of the shard when the ends were counted
@@ -128,4 +128,6 @@ type Ended struct {
 	Created, Split, Finished dag.Micros
 	Root                     dag.RunID // see Header.Root
 	Trace                    string    // the trace context of the caller; "": none
+	// Fresh: the transaction that inserted the run also ended it, and none of its attempts has started.
+	Fresh bool
 }

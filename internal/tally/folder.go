@@ -305,9 +305,12 @@ func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) erro
 	for i := range ends {
 		e := &ends[i]
 		if e.Generation == 1 {
-			tasks, err := f.countsTasks(e.Workflow, e.Version)
-			if err != nil {
-				return err
+			tasks := false
+			if !e.Fresh { // otherwise there is no attempt to count
+				var err error
+				if tasks, err = f.countsTasks(e.Workflow, e.Version); err != nil {
+					return err
+				}
 			}
 			if !tasks {
 				end := EndOf(e)

@@ -223,8 +223,8 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// TestFirstEndIsCountedEarly: at the first end of a shard without a progress, a folder makes a step at once.
-// Otherwise it would have to read many ends from the rows.
+// TestFirstEndIsCountedEarly: at the first end of a shard without a progress, a folder makes a step at
+// once. Otherwise it would have to read many ends from the rows.
 func TestFirstEndIsCountedEarly(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two := b.run(d(10)), b.run(d(10))
@@ -397,5 +397,30 @@ func TestVerifyFinds(t *testing.T) {
 		if !errors.Is(err, store.ErrFenced) {
 			b.Errorf("a second step from one revision: %v", err)
 		}
+	})
+}
+
+// unread is a store that reads no run.
+type unread struct{ store.Store }
+
+func (unread) Load(context.Context, store.LoadQuery) ([]store.RunRecord, error) {
+	return nil, errors.New("a run was read")
+}
+
+// TestFreshRunsAreNotRead: the run that ended in the transaction which inserted it has no attempts to
+// count, so nothing is read.
+func TestFreshRunsAreNotRead(t *testing.T) {
+	onStores(t, func(b *bench) {
+		b.st = unread{b.st}
+		b.fresh()
+		b.step()
+		r := dag.RunRow{Header: dag.Header{ID: dag.RunID{2, 6: 0x70, 8: 0x80}, Workflow: 1, Version: 1, Priority: dag.Medium, Origin: dag.OriginAPI, Created: d(10)},
+			State: dag.RunSkipped, Generation: 1, SplitAt: d(10), StartedAt: d(10), FinishedAt: d(10) + 1}
+		b.commit(&store.Batch{Changes: dag.Changes{RunInserts: []dag.RunRow{r}, Events: []dag.EventRow{records(r.ID, d(10), dag.Record{Kind: dag.RecState, Text: r.State.String()})}}})
+		end := store.Ended{Fence: b.fence, ID: r.ID, Workflow: 1, Version: 1, Generation: 1, State: r.State, Created: r.Created, Split: r.SplitAt, Finished: r.FinishedAt, Fresh: true}
+		b.folder.Ended([]store.Ended{end})
+		b.step()
+		b.ends(10, "", 0, 0, 0, 1)
+		b.verified()
 	})
 }
