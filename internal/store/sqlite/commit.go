@@ -125,6 +125,7 @@ func (d *DB) end(err error) (written, error) {
 	if err == nil {
 		w := written{d.syncs.write(), d.log}
 		if _, err = d.stmts.commit.row().exec(d.conn); err == nil {
+			d.keys.kept()
 			return w, nil
 		}
 		_ = d.sync(w) // no caller waits for this sync, but earlier commits must be on the disk
@@ -147,6 +148,7 @@ func (d *DB) rollback() {
 			d.broken.Store(true)
 		}
 	}
+	d.keys.undo()
 	d.forget()
 }
 
@@ -246,14 +248,14 @@ func (d *DB) runs(b *store.Batch) error {
 			return fmt.Errorf("run %s: %w", r.ID, err)
 		}
 		e := d.past.Of(r.ID)
+		n := d.keys.nextNumber()
 		s := d.stmts.insertRun.row().blob(r.ID[:]).int(int64(r.Shard)).int(int64(r.Workflow)).int(int64(r.Version)).
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			int(int64(r.Created)).int(d.seq).int(int64(e.At)).blob(e.Records)
 		if _, err := runState(s, r).blob(r.Fire.Pack()).blob(d.claims(r)).
-			blob(d.hands.Take(r.ID)).exec(d.conn); err != nil {
+			blob(d.hands.Take(r.ID)).int(n).exec(d.conn); err != nil {
 			return err
 		}
-		n := d.conn.LastInsertRowID()
 		d.numbers.put(r.ID, n)
 		if err := d.key(r.Workflow, r.Key, n); err != nil {
 			return err
@@ -267,15 +269,10 @@ func (d *DB) runs(b *store.Batch) error {
 			return err
 		}
 	}
-	return d.moveLines()
-}
-
-// key adds a run to the list of idempotency keys, if it has a key. In a workflow, a key belongs to one run.
-func (d *DB) key(w dag.WorkflowID, key string, n int64) error {
-	if key == "" {
-		return nil
+	if err := treeOf(d).move(); err != nil {
+		return err
 	}
-	return d.stmts.insertKey.row().int(int64(w)).text(key).int(n).one(d.conn)
+	return d.moveLines()
 }
 
 func (d *DB) updateRun(r *dag.RunUpdate) error {

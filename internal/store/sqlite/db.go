@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 32
+	format = 33
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -80,9 +80,11 @@ type DB struct {
 	read    map[string]string // statements by name
 	pool    *sqlitex.Pool
 	closed  atomic.Bool
-	broken  atomic.Bool // a COMMIT failed, so the connection must be opened again
-	syncs   syncs
-	stages  stages
+	// readOnly: another process may write the database.
+	readOnly bool
+	broken   atomic.Bool // a COMMIT failed, so the connection must be opened again
+	syncs    syncs
+	stages   stages
 	// syncFile is syncData. Tests replace it.
 	syncFile func(*os.File) error
 
@@ -92,6 +94,7 @@ type DB struct {
 	ahead   *ahead // the transaction that was written ahead and is not committed; nil: none
 	stmts   writeStmts
 	numbers numbers
+	keys    lateKeys
 	rolls   rolls
 	moves   lineMoves
 	packed  []byte // a buffer for a packed claim
@@ -160,6 +163,7 @@ func OpenReadOnly(path string) (*DB, error) {
 	}
 	d := closedDB(path)
 	d.broken.Store(true)
+	d.readOnly = true
 	if err := d.openReaders(); err != nil {
 		return nil, err
 	}
@@ -198,6 +202,9 @@ func (d *DB) reopenWriter() error {
 func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	err := sqlitex.ExecuteScript(conn, `PRAGMA cell_size_check = ON`, nil)
 	if err == nil {
+		err = hashing(conn)
+	}
+	if err == nil {
 		err = checkFormat(conn)
 	}
 	if err != nil {
@@ -214,6 +221,9 @@ func (d *DB) prepareWriter(conn *sqlite.Conn) error {
 	if err := migrate(conn); err != nil {
 		return translate("migrate "+d.path, err)
 	}
+	if err := d.keys.load(conn); err != nil {
+		return translate("read the newest keys of "+d.path, err)
+	}
 	// from here on, this process syncs the log itself
 	if err := sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil); err != nil {
 		return opening(d.path, err)
@@ -226,6 +236,9 @@ func (d *DB) openReaders() error {
 		Flags: sqlite.OpenReadOnly | sqlite.OpenURI, PoolSize: readersMax,
 		PrepareConn: func(c *sqlite.Conn) error {
 			c.SetBusyTimeout(busyWait)
+			if err := hashing(c); err != nil {
+				return opening(d.path, err)
+			}
 			return sqlitex.ExecuteTransient(c, "PRAGMA query_only = ON", nil)
 		},
 	})

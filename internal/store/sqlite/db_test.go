@@ -57,6 +57,9 @@ func TestEveryStatementPrepares(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if err := hashing(conn); err != nil {
+		t.Fatal(err)
+	}
 	used := 0
 	for _, set := range []map[string]string{statements(readSQL, schedulesReadSQL, claimsSQL, alertsSQL, connectionsSQL, gitSQL, tallySQL, tracesSQL, sentSQL), statements(writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsWriteSQL, connectionsWriteSQL, gitWriteSQL)} {
 		for name, text := range set {
@@ -306,7 +309,10 @@ func TestCheckFindsWrongLists(t *testing.T) {
 		"missing from a user's list":   "DELETE FROM roll WHERE list = 'u/ada'",
 		"on a list it is not of":       "INSERT INTO roll SELECT 'w/8', page, bits FROM roll WHERE list = 'w/7'",
 		"ended but listed as active":   "UPDATE run SET finished = 5 WHERE n = 2",
-		"not to be found by its key":   "UPDATE run SET key = 'k', key_hash = x'01' WHERE n = 2",
+		"not to be found by its key":   "UPDATE run SET key = 'k', key_hash = x'01' WHERE n = 2; UPDATE meta SET keyed = 5",
+		"new, with the key of a run":   "UPDATE run SET key = 'k', key_hash = x'01' WHERE n IN (2, 3)",
+		"new, with a key in the index": "UPDATE run SET key = 'k', key_hash = x'01' WHERE n IN (2, 3); INSERT INTO run_key VALUES (7, 'k', 2)",
+		"listed by a hash it has not":  "INSERT INTO run_hash VALUES (5, 2)",
 		"listed by a key it has not":   "INSERT INTO run_key VALUES (7, 'k', 2)",
 		"aside in a line, not listed":  "INSERT INTO line VALUES ('q/', 0, 1, 2, 0, 1, '[0]')",
 		"a line that miscounts":        "INSERT INTO line VALUES ('q/', 0, 1, 2, 1, 2, '[0]')",

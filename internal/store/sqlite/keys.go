@@ -25,14 +25,15 @@ func (d *DB) newKeys(keys []store.RunKey) bool {
 		}()
 	}
 	for i := range keys {
-		s := d.stmts.keyThere.row().int(int64(keys[i].Workflow)).text(keys[i].Key)
-		if s.fail != nil {
+		if _, late := d.keys.find(keys[i]); late {
 			return false
 		}
-		found, err := s.Step()
-		if failed := s.Reset(); err != nil || failed != nil || found {
-			return false
-		}
+	}
+	if there, err := treeOf(d).anyListed(keys); err != nil || there {
+		return false
+	}
+	for i := range keys {
+		d.keys.absent(keys[i])
 	}
 	return true
 }

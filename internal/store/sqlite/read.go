@@ -190,28 +190,50 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.Ru
 		return nil, err
 	}
 	defer d.give(ctx, conn, &err)
-	s, err := conn.Prepare(d.read["runByKey"])
-	if err != nil {
-		return nil, translate("runByKey", err)
-	}
 	for i := range keys {
-		s.BindInt64(1, int64(keys[i].Workflow))
-		s.BindText(2, keys[i].Key)
-		found, err := s.Step()
-		if err != nil || !found {
-			if err = errors.Join(err, s.Reset()); err != nil {
-				return nil, translate("runByKey", err)
+		k := &keys[i]
+		looks := make([]keyLook, 0, 4)
+		if n, late := d.keys.find(*k); late {
+			looks = append(looks, keyLook{"lateRunByKey", n})
+		}
+		looks = append(looks, keyLook{"runByHash", hashOf(k)}, keyLook{"runByKey", 0}) // a late key may have moved
+		if d.readOnly {
+			looks = append(looks, keyLook{"runByLateKey", 0})
+		}
+		for found := len(rows); len(looks) > 0 && len(rows) == found; looks = looks[1:] {
+			if rows, err = looks[0].add(d, conn, k, rows); err != nil {
+				return nil, err
 			}
-			continue
 		}
-		var row dag.RunRow
-		bad := scanRun(s, &row)
-		if err := errors.Join(bad, s.Reset()); err != nil {
-			return nil, translate("runByKey", err)
-		}
-		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// keyLook is a statement that finds the run of a key, and its third value, if it has one.
+type keyLook struct {
+	name string
+	n    int64
+}
+
+// add adds the run of a key to rows, if the statement finds it.
+func (l keyLook) add(d *DB, conn *sqlite.Conn, k *store.RunKey, rows []dag.RunRow) ([]dag.RunRow, error) {
+	s, err := conn.Prepare(d.read[l.name])
+	if err != nil {
+		return rows, translate(l.name, err)
+	}
+	s.BindInt64(1, int64(k.Workflow))
+	s.BindText(2, k.Key)
+	if s.BindParamCount() > 2 {
+		s.BindInt64(3, l.n)
+	}
+	found, err := s.Step()
+	if err == nil && found {
+		var row dag.RunRow
+		if err = scanRun(s, &row); err == nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows, translate(l.name, errors.Join(err, s.Reset()))
 }
 
 // limitDefault is the number of rows of a list without a limit, and the greatest number of runs of a list.

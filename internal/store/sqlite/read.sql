@@ -9,6 +9,16 @@ SELECT * FROM run WHERE id = ?1;
 -- name: runByKey
 SELECT r.* FROM run_key k CROSS JOIN run r ON r.n = k.run WHERE k.workflow = ?1 AND k.key = ?2;
 
+-- name: runByHash
+SELECT r.* FROM run_hash h CROSS JOIN run r ON r.n = h.run WHERE h.hash = ?3 AND r.workflow = ?1 AND r.key = ?2;
+
+-- name: lateRunByKey
+SELECT * FROM run WHERE n = ?3 AND workflow = ?1 AND key = ?2;
+
+-- name: runByLateKey
+-- For a process that only reads, and so does not know the keys that are not in the index.
+SELECT * FROM run WHERE n > (SELECT keyed FROM meta) AND workflow = ?1 AND key = ?2;
+
 -- name: numberOfRun
 SELECT n, hands, ends, hands_begun FROM run WHERE id = ?1;
 
@@ -145,9 +155,21 @@ SELECT s.run, s.line, s.level, s.asked, s.kept, r.claim FROM stander s LEFT JOIN
 SELECT n, claim FROM run WHERE claim IS NOT NULL;
 
 -- name: wrongKeys
--- Runs with keys that are not listed by them, and listed keys without such a run.
-SELECT r.n, r.key FROM run r WHERE r.key IS NOT NULL
+-- Runs with keys that are not in the index although they are not among the newest, newest runs with keys of other runs,
+-- and keys in the index without such a run.
+SELECT r.n, r.key FROM run r WHERE r.key IS NOT NULL AND r.n <= (SELECT keyed FROM meta)
+  AND NOT EXISTS (SELECT 1 FROM run_hash h WHERE h.hash = hash_of(r.workflow, r.key) AND h.run = r.n)
   AND NOT EXISTS (SELECT 1 FROM run_key k WHERE k.workflow = r.workflow AND k.key = r.key AND k.run = r.n)
+UNION ALL
+SELECT r.n, r.key FROM run r WHERE r.key IS NOT NULL AND r.n > (SELECT keyed FROM meta) AND (
+  EXISTS (SELECT 1 FROM run_hash h JOIN run o ON o.n = h.run
+    WHERE h.hash = hash_of(r.workflow, r.key) AND o.n <> r.n AND o.workflow = r.workflow AND o.key = r.key)
+  OR EXISTS (SELECT 1 FROM run_key k WHERE k.workflow = r.workflow AND k.key = r.key AND k.run <> r.n))
+UNION ALL
+SELECT max(n), key FROM run WHERE key IS NOT NULL AND n > (SELECT keyed FROM meta)
+  GROUP BY workflow, key HAVING count(*) > 1
+UNION ALL
+SELECT h.run, '' FROM run_hash h WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.n = h.run AND hash_of(r.workflow, r.key) = h.hash)
 UNION ALL
 SELECT k.run, k.key FROM run_key k WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.n = k.run AND r.workflow = k.workflow AND r.key = k.key)
 LIMIT 100;

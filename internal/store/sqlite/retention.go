@@ -92,7 +92,7 @@ func (d *DB) expire(r *expired, x *store.Expiry) error {
 		}
 	}
 	if r.key != "" {
-		if err := d.stmts.expireKey.row().int(int64(w)).text(r.key).int(r.n).one(d.conn); err != nil {
+		if err := treeOf(d).unlist(w, r.key, r.n); err != nil {
 			return err
 		}
 	}

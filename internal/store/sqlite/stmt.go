@@ -158,7 +158,10 @@ type writeStmts struct {
 	readRoll, writeRoll, dropRoll  *stmt
 	insertRun, runNumber           *stmt
 	insertKey, expireKey           *stmt
-	beginRead, keyThere            *stmt
+	insertHash, expireHash         *stmt
+	beginRead, keyThere, hashThere *stmt
+	insertHashes, hashOfRun        *stmt
+	hashesThere, keyTaken, keyed   *stmt
 	updateRun, beginRun, endRun    *stmt
 	fillRun                        *stmt
 	insertAttempt, updateAttempt   *stmt
@@ -240,8 +243,8 @@ func (w *writeStmts) prepare(conn *sqlite.Conn, from map[string]string) error {
 		{"fence", &w.fence}, {"acquire", &w.acquire}, {"raise", &w.raise},
 		{"readRoll", &w.readRoll}, {"writeRoll", &w.writeRoll}, {"dropRoll", &w.dropRoll},
 		{"insertRun", &w.insertRun}, {"runNumber", &w.runNumber},
-		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey},
-		{"beginRead", &w.beginRead}, {"keyThere", &w.keyThere},
+		{"insertKey", &w.insertKey}, {"expireKey", &w.expireKey}, {"beginRead", &w.beginRead}, {"keyThere", &w.keyThere}, {"keyTaken", &w.keyTaken}, {"keyed", &w.keyed},
+		{"insertHash", &w.insertHash}, {"insertHashes", &w.insertHashes}, {"expireHash", &w.expireHash}, {"hashThere", &w.hashThere}, {"hashesThere", &w.hashesThere}, {"hashOfRun", &w.hashOfRun},
 		{"updateRun", &w.updateRun}, {"beginRun", &w.beginRun}, {"endRun", &w.endRun}, {"fillRun", &w.fillRun},
 		{"insertAttempt", &w.insertAttempt}, {"updateAttempt", &w.updateAttempt},
 		{"firstAttempt", &w.firstAttempt}, {"attemptsThere", &w.attemptsThere}, {"packedOfRun", &w.packedOfRun},

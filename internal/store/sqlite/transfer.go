@@ -186,7 +186,7 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 	defer d.mu.Unlock()
 	in := importer{db: d, ctx: ctx, stmts: map[string]*stmt{}}
 	defer in.finalize()
-	return d.transact(func() error {
+	err := d.transact(func() error {
 		is, err := counts(d.conn)
 		if err != nil {
 			return err
@@ -205,8 +205,15 @@ func (d *DB) Import(ctx context.Context, fill func(store.Rows) error) error {
 		if _, err := in.stmts["importStock"].row().exec(d.conn); err != nil { // triggers of the database count the other rows
 			return err
 		}
+		if _, err := in.stmts["importKeyed"].row().exec(d.conn); err != nil {
+			return err
+		}
 		return d.writeRolls()
 	})
+	if err == nil {
+		err = d.keys.load(d.conn)
+	}
+	return err
 }
 
 // importer writes rows in the transaction of an Import.
@@ -218,7 +225,7 @@ type importer struct {
 
 func (in *importer) prepare() error {
 	sql := statements(transferSQL)
-	names := []string{"importHead", "importShard", "importStock"}
+	names := []string{"importHead", "importShard", "importStock", "importKeyed"}
 	for _, t := range store.Tables() {
 		names = append(names, "import "+t.Name)
 	}
@@ -312,8 +319,11 @@ func (in *importer) list(t *store.Table, values []store.Value) error {
 	n := in.db.conn.LastInsertRowID()
 	in.db.numbers.put(dag.RunID(values[t.Index("id")].Bytes), n)
 	key := string(values[t.Index("key")].Bytes)
-	if err := in.db.key(dag.WorkflowID(values[t.Index("workflow")].Int), key, n); err != nil {
-		return err
+	if key != "" {
+		k := store.RunKey{Workflow: dag.WorkflowID(values[t.Index("workflow")].Int), Key: key}
+		if err := treeOf(in.db).list(&lateKey{k, hashOf(&k), n}); err != nil {
+			return err
+		}
 	}
 	lists := []string{workflowList(dag.WorkflowID(values[t.Index("workflow")].Int)), userList(string(values[t.Index("user")].Bytes))}
 	if values[t.Index("finished")].Int == 0 {

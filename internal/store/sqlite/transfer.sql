@@ -271,5 +271,8 @@ INSERT INTO line (line, level, asked, first, kept, count, runs) VALUES (?1, ?2, 
 -- name: importHead
 UPDATE meta SET cluster = ?1, created = ?2;
 
+-- name: importKeyed
+UPDATE meta SET keyed = (SELECT coalesce(max(n), 0) FROM run);
+
 -- name: importShard
 UPDATE shard SET epoch = ?2, seq = ?3, watermark = ?4, owner = 0 WHERE id = ?1;

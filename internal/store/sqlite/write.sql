@@ -12,12 +12,38 @@ UPDATE shard SET epoch = ?2 WHERE id = ?1;
 -- name: insertRun
 INSERT INTO run (id, shard, workflow, version, priority, origin, user, key, key_hash, params, created,
   first_seq, first_at, events_first, state, intent, generation, cause, message, graph, base, final,
-  split, started, finished, leader, leader_at, fire, claim, hands)
+  split, started, finished, leader, leader_at, fire, claim, hands, n)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-  ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30);
+  ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31);
 
 -- name: insertKey
 INSERT INTO run_key (workflow, key, run) VALUES (?1, ?2, ?3);
+
+-- name: insertHash
+INSERT INTO run_hash (hash, run) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- name: insertHashes
+INSERT INTO run_hash (hash, run) VALUES (?1, ?2), (?3, ?4), (?5, ?6), (?7, ?8), (?9, ?10), (?11, ?12), (?13, ?14), (?15, ?16)
+ON CONFLICT DO NOTHING;
+
+-- name: hashOfRun
+SELECT 1 FROM run_hash WHERE hash = ?1 AND run = ?2;
+
+-- name: hashesThere
+SELECT 1 FROM (VALUES (?1), (?2), (?3), (?4), (?5), (?6), (?7), (?8)) v CROSS JOIN run_hash h ON h.hash = v.column1 LIMIT 1;
+
+-- name: hashThere
+SELECT 1 FROM run_hash WHERE hash = ?1;
+
+-- name: keyTaken
+SELECT 1 FROM run_hash h CROSS JOIN run r ON r.n = h.run WHERE h.hash = ?3 AND r.workflow = ?1 AND r.key = ?2
+UNION ALL SELECT 1 FROM run_key WHERE workflow = ?1 AND key = ?2;
+
+-- name: expireHash
+DELETE FROM run_hash WHERE hash = ?1 AND run = ?2;
+
+-- name: keyed
+UPDATE meta SET keyed = ?1;
 
 -- name: keyThere
 SELECT 1 FROM run_key WHERE workflow = ?1 AND key = ?2;
