@@ -1,5 +1,4 @@
 // Keys of the whole page. Single letters work outside of fields only, and can be turned off (WCAG 2.1.4).
-
 import { useEffect, useRef } from 'react'
 import { t } from '../text/t'
 import { preference } from './preferences'

@@ -1,5 +1,4 @@
 // The end of a session by the person: drafts go with it, so it is asked for when there are some.
-
 import { useState } from 'react'
 import { Failure } from '../api/client'
 import { signOut } from '../api/session'

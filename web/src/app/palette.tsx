@@ -1,5 +1,4 @@
 // Ctrl-K: every page and every workflow by a few letters, and runs by their id.
-
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { Dialog as AriaDialog, Modal, ModalOverlay } from 'react-aria-components'

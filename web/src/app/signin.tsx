@@ -1,5 +1,4 @@
 // The form that asks for a name and a password, or a token. The page below keeps its drafts if a session ends.
-
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import {

@@ -1,4 +1,5 @@
 // The graph of a version or of a run, and beside it the same tasks as a list.
+
 import {
   type KeyboardEvent,
   type PointerEvent,
@@ -12,6 +13,8 @@ import { useKeys } from '../app/keys'
 import { count, plural } from '../kit/format'
 import { Button } from '../kit/parts'
 import { lookOf } from '../kit/states'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 import { type Camera, centre, fit, resized, type Size, sees, zoom } from './camera'
 import {
   boxHeight,
@@ -60,16 +63,16 @@ export function GraphView(props: GraphViewProps) {
     if (props.selected === undefined) return undefined
     const of = plain?.drawing ?? d
     const task = of.names.indexOf(props.selected)
-    const t = plain && task >= 0 ? (nodesOf(d, of.n)[task] ?? -1) : task
-    return t < 0 ? undefined : t
+    const node = plain && task >= 0 ? (nodesOf(d, of.n)[task] ?? -1) : task
+    return node < 0 ? undefined : node
   }, [d, plain, props.selected])
-  const select = (t: number | undefined) => {
-    if (t !== undefined && isGroup(d, t)) props.onOpen?.(t)
-    else props.onSelect(t === undefined ? undefined : d.names[t])
+  const select = (index: number | undefined) => {
+    if (index !== undefined && isGroup(d, index)) props.onOpen?.(index)
+    else props.onSelect(index === undefined ? undefined : d.names[index])
   }
   const step = (by: 1 | -1) => {
-    const t = hits ? nextHit(d, hits, selected, by) : undefined
-    if (t !== undefined) select(t)
+    const at = hits ? nextHit(d, hits, selected, by) : undefined
+    if (at !== undefined) select(at)
   }
   useKeys({ n: () => step(1), N: () => step(-1) })
   const [list, setList] = useState(() => window.innerWidth > 640 || !props.narrow)
@@ -77,9 +80,11 @@ export function GraphView(props: GraphViewProps) {
     <section className="panel graph" data-tall={states ? undefined : ''}>
       <header className="panel-head">
         <h2>
-          Graph
+          {t('Graph')}
           <span className="count">
-            {plain ? `${count(d.n)} of ${plural(plain.drawing.n, 'task')}` : plural(d.n, 'task')}
+            {plain
+              ? t('{shown} of {tasks}', { shown: count(d.n), tasks: plural(plain.drawing.n, 'task') })
+              : plural(d.n, 'task')}
           </span>
         </h2>
         <div className="row">
@@ -87,16 +92,18 @@ export function GraphView(props: GraphViewProps) {
             data-filter
             className="input graph-find"
             type="search"
-            placeholder="Find: name, state:failed, load>"
-            title="A part of a name; state:failed; kind:call; load> for all that depend on load; >load for all that it needs"
-            aria-label="Find tasks"
+            placeholder={t('Find: name, state:failed, load>')}
+            title={t(
+              'A part of a name; state:failed; kind:call; load> for all that depend on load; >load for all that it needs',
+            )}
+            aria-label={t('Find tasks')}
             value={q}
             onChange={(e) => props.onFind(e.target.value)}
             onKeyDown={(e) => e.key === 'Enter' && step(e.shiftKey ? -1 : 1)}
           />
           {hits ? (
             <span className="sub" role="status">
-              {count(found)} found
+              {t('{found} found', { found: count(found) })}
             </span>
           ) : null}
           {props.tools}
@@ -104,7 +111,7 @@ export function GraphView(props: GraphViewProps) {
             <Button
               kind="quiet"
               icon="queue"
-              aria-label="List of the tasks"
+              aria-label={t('List of the tasks')}
               aria-pressed={list}
               onPress={() => setList(!list)}
             />
@@ -126,7 +133,7 @@ type PictureProps = {
   states: States | undefined
   hits: Uint8Array | undefined
   selected: number | undefined
-  onSelect: (t: number | undefined) => void
+  onSelect: (task: number | undefined) => void
 }
 
 function Picture({ drawing: d, states, hits, selected, onSelect }: PictureProps) {
@@ -195,7 +202,9 @@ function Picture({ drawing: d, states, hits, selected, onSelect }: PictureProps)
       className="graph-view"
       role="application"
       tabIndex={0}
-      aria-label={`Graph of ${plural(d.n, 'task')}. Arrow keys go along the edges; the list has the same tasks.`}
+      aria-label={t('Graph of {tasks}. Arrow keys go along the edges; the list has the same tasks.', {
+        tasks: plural(d.n, 'task'),
+      })}
       onKeyDown={onKey}
       {...drag}
       onPointerMove={(e) => {
@@ -213,12 +222,12 @@ function Picture({ drawing: d, states, hits, selected, onSelect }: PictureProps)
       </div>
       <Tip drawing={d} states={states} task={hovered ?? selected} />
       <div className="graph-tools">
-        <Button kind="plain" icon="plus" aria-label="Zoom in" onPress={() => middle(1.4)} />
-        <Button kind="plain" icon="minus" aria-label="Zoom out" onPress={() => middle(1 / 1.4)} />
+        <Button kind="plain" icon="plus" aria-label={t('Zoom in')} onPress={() => middle(1.4)} />
+        <Button kind="plain" icon="minus" aria-label={t('Zoom out')} onPress={() => middle(1 / 1.4)} />
         <Button
           kind="plain"
           icon="fit"
-          aria-label="Show the whole graph"
+          aria-label={t('Show the whole graph')}
           onPress={() => view && move(fit(d, view))}
         />
       </div>
@@ -231,8 +240,8 @@ function opening(d: Drawing, states: States | undefined, selected: number | unde
   const whole = fit(d, view)
   if (whole.scale >= readable || d.n === 0) return whole
   const failed = states ? states.of.subarray(0, d.n).findIndex((s) => states.names[s] === 'failed') : -1
-  const t = selected ?? (failed >= 0 ? failed : undefined)
-  if (t !== undefined) return centre(whole, d.x[t]!, d.y[t]!, view)
+  const task = selected ?? (failed >= 0 ? failed : undefined)
+  if (task !== undefined) return centre(whole, d.x[task]!, d.y[task]!, view)
   return whole
 }
 
@@ -296,27 +305,29 @@ export function useWheel(
 function Tip({
   drawing: d,
   states,
-  task: t,
+  task: node,
 }: {
   drawing: Drawing
   states: States | undefined
   task: number | undefined
 }): ReactNode {
-  if (t === undefined || t >= d.n) return null
-  const state = states?.names[states.of[t]!]
+  if (node === undefined || node >= d.n) return null
+  const state = states?.names[states.of[node]!]
   const parts = states
-    ? [...instanceCounts(states, t)].map(([s, n]) => `${count(n)} ${lookOf(s).label.toLowerCase()}`)
+    ? [...instanceCounts(states, node)].map(([s, n]) => `${count(n)} ${lookOf(s).label.toLowerCase()}`)
     : []
-  const [needs, next] = [d.needOff[t + 1]! - d.needOff[t]!, d.nextOff[t + 1]! - d.nextOff[t]!]
+  const [needs, next] = [d.needOff[node + 1]! - d.needOff[node]!, d.nextOff[node + 1]! - d.nextOff[node]!]
   return (
     <p className="graph-tip">
-      <b>{d.names[t]}</b>
-      {d.changes && changeOf(d, t) !== 'same' ? <span>{changeOf(d, t)}</span> : null}
-      {isGroup(d, t) ? <span>{plural(d.members?.[t]?.length ?? 0, 'task')}: press to open</span> : null}
+      <b>{d.names[node]}</b>
+      {d.changes && changeOf(d, node) !== 'same' ? <span>{term(changeOf(d, node))}</span> : null}
+      {isGroup(d, node) ? (
+        <span>{t('{tasks}: press to open', { tasks: plural(d.members?.[node]?.length ?? 0, 'task') })}</span>
+      ) : null}
       {state ? <span>{lookOf(state).label}</span> : null}
       {parts.length > 0 ? <span>{parts.join(', ')}</span> : null}
       <span>
-        needs {count(needs)}, {plural(next, 'dependent')}
+        {t('needs {needs}, {dependents}', { needs: count(needs), dependents: plural(next, 'dependent') })}
       </span>
     </p>
   )

@@ -1,9 +1,12 @@
 // The tasks of a graph as a list, in the order of the drawing: the same selection, find and states as the picture.
+
 import { useEffect, useMemo, useRef } from 'react'
 import { useKeys } from '../app/keys'
 import { Mark } from '../kit/parts'
 import { Rows, type RowsHandle } from '../kit/rows'
 import { lookOf } from '../kit/states'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 import { changeOf, type Drawing, instanceCounts, isGroup, type States } from './drawing'
 import { changeLooks } from './graph'
 
@@ -20,41 +23,41 @@ export function Outline({
   states: States | undefined
   hits: Uint8Array | undefined
   selected: number | undefined
-  onSelect: (t: number | undefined) => void
+  onSelect: (task: number | undefined) => void
 }) {
-  const list = useMemo(() => (hits ? d.sorted.filter((t) => hits[t]) : d.sorted), [d, hits])
+  const list = useMemo(() => (hits ? d.sorted.filter((node) => hits[node]) : d.sorted), [d, hits])
   const handle = useRef<RowsHandle>(null)
   const at = selected === undefined ? -1 : list.indexOf(selected)
   const go = (to: number) => {
-    const t = list[Math.max(0, Math.min(list.length - 1, to))]
-    if (t !== undefined) onSelect(t)
+    const index = list[Math.max(0, Math.min(list.length - 1, to))]
+    if (index !== undefined) onSelect(index)
   }
   useKeys({ j: () => go(at + 1), k: () => go(at - 1) })
   useEffect(() => {
     if (at >= 0) handle.current?.show(at)
   }, [at])
   return (
-    <Rows n={list.length} row={row} label="Tasks of the graph" className="rows outline" handle={handle}>
+    <Rows n={list.length} row={row} label={t('Tasks of the graph')} className="rows outline" handle={handle}>
       {(i) => {
-        const t = list[i]
-        if (t === undefined) return null
-        const state = states?.names[states.of[t]!]
-        const many = isGroup(d, t)
-          ? (d.members?.[t]?.length ?? 0)
+        const task = list[i]
+        if (task === undefined) return null
+        const state = states?.names[states.of[task]!]
+        const many = isGroup(d, task)
+          ? (d.members?.[task]?.length ?? 0)
           : states
-            ? [...instanceCounts(states, t).values()].reduce((a, b) => a + b, 0)
+            ? [...instanceCounts(states, task).values()].reduce((a, b) => a + b, 0)
             : 0
-        const change = d.changes ? changeOf(d, t) : 'same'
+        const change = d.changes ? changeOf(d, task) : 'same'
         return (
           <button
-            key={t}
+            key={task}
             type="button"
             tabIndex={-1}
             className="outline-row"
             style={{ height: row }}
-            aria-current={t === selected || undefined}
-            onClick={() => onSelect(t)}
-            title={state ? `${d.names[t]}: ${lookOf(state).label}` : d.names[t]}
+            aria-current={task === selected || undefined}
+            onClick={() => onSelect(task)}
+            title={state ? `${d.names[task]}: ${lookOf(state).label}` : d.names[task]}
           >
             {state ? <Mark state={state} size={14} /> : null}
             {d.changes ? (
@@ -66,8 +69,8 @@ export function Outline({
                 {change === 'same' ? '' : changeLooks[change].sign}
               </b>
             ) : null}
-            <span className="clip">{d.names[t]}</span>
-            {change === 'same' ? null : <span className="hidden-text">{change}</span>}
+            <span className="clip">{d.names[task]}</span>
+            {change === 'same' ? null : <span className="hidden-text">{term(change)}</span>}
             {many > 0 ? <span className="sub">×{many}</span> : null}
             {state ? <span className="hidden-text">{lookOf(state).label}</span> : null}
           </button>

@@ -1,5 +1,4 @@
 // Dialogs, menus and the toast. Focus returns to where it was when they close.
-
 import { type ReactNode, useSyncExternalStore } from 'react'
 import {
   Dialog as AriaDialog,

@@ -1,5 +1,4 @@
 // The filters of lists whose server reads the filter: their values are in the address.
-
 import { useEffect, useState } from 'react'
 import { t } from '../text/t'
 

@@ -1,6 +1,5 @@
 // How a part of a page shows what it has: a head, then the content in one of its states. A part that fails says so in
 // place and the page lives. Old data stays while new data is read.
-
 import type { UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { t } from '../text/t'

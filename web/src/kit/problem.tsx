@@ -1,5 +1,4 @@
 // One way to show every problem: what, where, why, and what to press.
-
 import { useEffect, useState } from 'react'
 import { Failure } from '../api/client'
 import { t } from '../text/t'

@@ -1,5 +1,4 @@
 // Buttons of verbs: one that is not allowed is there, disabled, and says which role it takes.
-
 import { type ReactNode, useState } from 'react'
 import { Focusable, Tooltip, TooltipTrigger } from 'react-aria-components'
 import { newKey } from '../api/client'

@@ -1,5 +1,4 @@
 // Small rules about alerts.
-
 import type { Alert, AlertDetail, AlertNotice, AlertRule, EscalationStep } from '../api/types'
 import { duration } from '../kit/format'
 import type { Tone } from '../kit/states'

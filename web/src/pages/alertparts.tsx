@@ -1,5 +1,4 @@
 // Parts of alerts that several pages show.
-
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { path, post } from '../api/client'

@@ -1,8 +1,9 @@
 // How the end of an attempt is written.
+import { t } from '../text/t'
 
 const causes: Record<string, string> = {
-  away: 'the other system could not be reached',
-  permanent: 'not retried, because a retry cannot help',
+  away: t('the other system could not be reached'),
+  permanent: t('not retried, because a retry cannot help'),
 }
 
 /** Says what a cause means, if neither the state nor the exit code says so. */

@@ -1,5 +1,4 @@
 // Sources of events that do not reach the other system, for Home.
-
 import { useQuery } from '@tanstack/react-query'
 import { all, slow } from '../api/queries'
 import type { Schedule } from '../api/types'

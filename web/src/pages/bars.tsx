@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import type { Run } from '../api/types'
 import { duration, full } from '../kit/format'
 import { isActive, lookOf } from '../kit/states'
+import { t } from '../text/t'
 
 /** The last runs of a workflow, oldest left: the height is the duration, the colour and the fill are the state. */
 export function Bars({ runs }: { runs: Run[] }) {
@@ -13,8 +14,9 @@ export function Bars({ runs }: { runs: Run[] }) {
     <span className="bars">
       {[...runs].reverse().map((r) => {
         const look = lookOf(r.state)
-        const took = isActive(r.state) ? 'so far' : ''
-        const text = `${look.label}, ${duration(span(r))} ${took} · ${full(r.created_at)}`
+        const took = duration(span(r))
+        const time = isActive(r.state) ? t('{time} so far', { time: took }) : took
+        const text = `${look.label}, ${time} · ${full(r.created_at)}`
         return (
           <Link
             key={r.id}

@@ -9,6 +9,7 @@ import { plural } from '../kit/format'
 import { Skeleton } from '../kit/panel'
 import { Button, RunLink, State } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
+import { t } from '../text/t'
 
 export type BulkVerb = {
   name: string
@@ -19,11 +20,11 @@ export type BulkVerb = {
 }
 
 export const bulkVerbs: BulkVerb[] = [
-  { name: 'recover', label: 'Recover', past: 'recovered', of: 'failed' },
-  { name: 'rerun', label: 'Rerun', past: 'started again', of: 'failed' },
-  { name: 'pause', label: 'Pause', past: 'paused', of: 'active' },
-  { name: 'resume', label: 'Resume', past: 'resumed', of: 'active' },
-  { name: 'stop', label: 'Stop', past: 'stopped', danger: true, of: 'active' },
+  { name: 'recover', label: t('Recover'), past: t('recovered'), of: 'failed' },
+  { name: 'rerun', label: t('Rerun'), past: t('started again'), of: 'failed' },
+  { name: 'pause', label: t('Pause'), past: t('paused'), of: 'active' },
+  { name: 'resume', label: t('Resume'), past: t('resumed'), of: 'active' },
+  { name: 'stop', label: t('Stop'), past: t('stopped'), danger: true, of: 'active' },
 ]
 
 export type Choice = {
@@ -62,7 +63,9 @@ export function Bulk({
   return (
     <Dialog
       title={
-        open ? `${open.verb.label} ${open.all ? 'all runs that fit the filter' : 'the selected runs'}` : ''
+        open
+          ? `${open.verb.label} ${open.all ? t('all runs that fit the filter') : t('the selected runs')}`
+          : ''
       }
       isOpen={open !== undefined}
       onClose={onClose}
@@ -116,7 +119,13 @@ function Plan({
       ),
     onSuccess: (result) => {
       toast(
-        `${plural(result.done, 'run')} ${verb.past}${result.refused > 0 ? `, ${result.refused} refused` : ''}.`,
+        result.refused > 0
+          ? t('{runs} {past}, {refused} refused.', {
+              runs: plural(result.done, 'run'),
+              past: verb.past,
+              refused: result.refused,
+            })
+          : t('{runs} {past}.', { runs: plural(result.done, 'run'), past: verb.past }),
       )
       if (result.refused === 0) {
         onDone()
@@ -152,8 +161,15 @@ function Plan({
         <>
           <p>
             {failed.length > 0
-              ? `${plural(failed.length, 'run')} refused it:`
-              : `${plural(would.length, 'run')} would be ${verb.past}${plan.data.next ? ', and more after them' : ''}${refused.length > 0 ? `; ${refused.length} cannot be` : ''}.`}
+              ? t('{runs} refused it:', { runs: plural(failed.length, 'run') })
+              : [
+                  t(
+                    plan.data.next ? '{runs} would be {past}, and more after them' : '{runs} would be {past}',
+                    { runs: plural(would.length, 'run'), past: verb.past },
+                  ),
+                  ...(refused.length > 0 ? [t('{n} cannot be', { n: refused.length })] : []),
+                ].join('; ')}
+            {failed.length > 0 ? null : '.'}
           </p>
           <ul className="list tall">
             {list.slice(0, firstShown).map((i) => (
@@ -164,16 +180,22 @@ function Plan({
                     <State state={i.run.state} /> {i.run.workflow}
                   </>
                 ) : null}
-                {i.problem ? <span className="sub">{i.problem.detail}</span> : null}
+                {i.problem ? (
+                  <span className="sub" lang="en">
+                    {i.problem.detail}
+                  </span>
+                ) : null}
               </li>
             ))}
-            {list.length > firstShown ? <li className="sub">and {list.length - firstShown} more</li> : null}
+            {list.length > firstShown ? (
+              <li className="sub">{t('and {n} more', { n: list.length - firstShown })}</li>
+            ) : null}
           </ul>
         </>
       ) : null}
       {act.error ? <ProblemBox error={act.error} /> : null}
       <footer>
-        <Button onPress={onClose}>{failed.length > 0 ? 'Close' : 'Cancel'}</Button>
+        <Button onPress={onClose}>{failed.length > 0 ? t('Close') : t('Cancel')}</Button>
         {failed.length === 0 ? (
           <Button
             kind={verb.danger ? 'danger' : 'primary'}

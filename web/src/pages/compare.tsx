@@ -8,6 +8,7 @@ import type { Run, Version } from '../api/types'
 import { duration, plural, shortID } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Clock, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { t } from '../text/t'
 import { paramChanges, type TaskPair, taskPairs } from './comparedata'
 import { Head } from './head'
 
@@ -19,7 +20,7 @@ export function Compare() {
   const right = useRun(b)
   return (
     <>
-      <Head title="Compare two runs" label="Compare" />
+      <Head title={t('Compare two runs')} label={t('Compare')} />
       <Loaded query={right} rows={8}>
         {(run) => (a ? <Both a={a} right={run} /> : <LastGood of={run} />)}
       </Loaded>
@@ -40,7 +41,9 @@ function LastGood({ of }: { of: Run }) {
       <Loaded
         query={runs}
         isEmpty={() => !good}
-        empty={`No earlier run of ${of.workflow} succeeded, so there is nothing to compare with.`}
+        empty={t('No earlier run of {workflow} succeeded, so there is nothing to compare with.', {
+          workflow: of.workflow,
+        })}
       >
         {() => null}
       </Loaded>
@@ -55,8 +58,8 @@ function Both({ a, right }: { a: string; right: Run }) {
       {(l) => (
         <>
           <div className="compare-ends">
-            <End run={l} title="Before" />
-            <End run={right} title="After" />
+            <End run={l} title={t('Before')} />
+            <End run={right} title={t('After')} />
           </div>
           <Params a={l} b={right} />
           <Tasks a={l} b={right} />
@@ -71,17 +74,17 @@ function End({ run, title }: { run: Run; title: string }) {
   return (
     <Panel title={title}>
       <dl className="facts">
-        <Field label="Run">
+        <Field label={t('Run')}>
           <WorkflowLink name={run.workflow} /> <RunLink id={run.id}>{shortID(run.id)}</RunLink>
         </Field>
-        <Field label="State">
+        <Field label={t('State')}>
           <State state={run.state} />
         </Field>
-        <Field label="Version">{run.version}</Field>
-        <Field label="Instant">
+        <Field label={t('Version')}>{run.version}</Field>
+        <Field label={t('Instant')}>
           <Clock time={run.instant} />
         </Field>
-        <Field label="Took">
+        <Field label={t('Took')}>
           <Span from={run.started_at} to={run.finished_at} />
         </Field>
       </dl>
@@ -92,17 +95,17 @@ function End({ run, title }: { run: Run; title: string }) {
 function Params({ a, b }: { a: Run; b: Run }) {
   const changes = paramChanges(a, b)
   return (
-    <Panel title="Parameters that differ" count={changes.length}>
+    <Panel title={t('Parameters that differ')} count={changes.length}>
       {changes.length === 0 ? (
-        <p className="empty">Both runs have the same parameters.</p>
+        <p className="empty">{t('Both runs have the same parameters.')}</p>
       ) : (
         <div className="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>
-                <th>Parameter</th>
-                <th>Before</th>
-                <th>After</th>
+                <th>{t('Parameter')}</th>
+                <th>{t('Before')}</th>
+                <th>{t('After')}</th>
               </tr>
             </thead>
             <tbody>
@@ -127,7 +130,7 @@ function Tasks({ a, b }: { a: Run; b: Run }) {
   const differing = pairs.filter((p) => p.weight > 0)
   return (
     <Panel
-      title="Tasks, by difference"
+      title={t('Tasks, by difference')}
       count={right.data ? plural(differing.length, 'difference') : undefined}
     >
       <Loaded query={left.data === undefined || left.error ? left : right} rows={6}>
@@ -136,13 +139,13 @@ function Tasks({ a, b }: { a: Run; b: Run }) {
             <table>
               <thead>
                 <tr>
-                  <th>Task</th>
-                  <th>Before</th>
-                  <th>After</th>
-                  <th className="num">Took before</th>
-                  <th className="num">Took after</th>
-                  <th>Node before</th>
-                  <th>Node after</th>
+                  <th>{t('Task')}</th>
+                  <th>{t('Before')}</th>
+                  <th>{t('After')}</th>
+                  <th className="num">{t('Took before')}</th>
+                  <th className="num">{t('Took after')}</th>
+                  <th>{t('Node before')}</th>
+                  <th>{t('Node after')}</th>
                 </tr>
               </thead>
               <tbody>
@@ -172,8 +175,8 @@ function Pair({ p, run }: { p: TaskPair; run: Run }) {
           p.name
         )}
       </td>
-      <td>{p.a ? <State state={p.a.state} /> : <span className="muted">absent</span>}</td>
-      <td>{p.b ? <State state={p.b.state} /> : <span className="muted">absent</span>}</td>
+      <td>{p.a ? <State state={p.a.state} /> : <span className="muted">{t('absent')}</span>}</td>
+      <td>{p.b ? <State state={p.b.state} /> : <span className="muted">{t('absent')}</span>}</td>
       <td className="num">{timeOf(p.tookA)}</td>
       <td className="num">{timeOf(p.tookB)}</td>
       <td className="sub">{p.a?.attempts?.at(-1)?.node ?? '–'}</td>
@@ -195,11 +198,15 @@ function Source({ a, b }: { a: Run; b: Run }) {
     staleTime: Number.POSITIVE_INFINITY,
   })
   return (
-    <Panel title={`Workflow file, version ${a.version} to ${b.version}`}>
+    <Panel title={t('Workflow file, version {from} to {to}', { from: a.version, to: b.version })}>
       <Loaded query={versions}>
         {([from, to]) => (
           <Suspense fallback={null}>
-            <TextDiff from={from?.source ?? ''} to={to?.source ?? ''} label="Changes of the workflow file" />
+            <TextDiff
+              from={from?.source ?? ''}
+              to={to?.source ?? ''}
+              label={t('Changes of the workflow file')}
+            />
           </Suspense>
         )}
       </Loaded>

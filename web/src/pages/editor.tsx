@@ -279,7 +279,11 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
     body: { foreach: ['a', 'b'], run: 'echo "$ITEM"', env: { ITEM: `\${{ item }}` } },
   },
   sql: { label: 'SQL', base: 'query', body: { sql: { connection: 'warehouse', query: 'SELECT 1' } } },
-  environment: { label: 'Python with packages', base: 'program', body: { python: { code: "print('hello')\n" } } },
+  environment: {
+    label: 'Python with packages',
+    base: 'program',
+    body: { python: { code: "print('hello')\n" } },
+  },
   container: {
     label: 'Container',
     base: 'box',

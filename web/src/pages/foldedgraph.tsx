@@ -1,5 +1,6 @@
 // The graph of a version or of a run, as it is, with groups folded, or compared with another version. What is shown is in the
 // address.
+
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get, path, type Query } from '../api/client'
@@ -11,6 +12,8 @@ import { GraphView } from '../canvas/graphview'
 import { Loaded } from '../kit/panel'
 import { Button } from '../kit/parts'
 import { taskOrder } from '../kit/states'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 
 export type GraphLook = {
   group: string | undefined
@@ -80,15 +83,15 @@ export function FoldedGraph({ where, query, run, workflow, version, view, onView
                 <Button
                   kind="quiet"
                   aria-pressed={folded}
-                  hint="Draws chains, and tasks that are alike, as one box each. Press a box to open it."
+                  hint={t('Draws chains, and tasks that are alike, as one box each. Press a box to open it.')}
                   onPress={() => onView({ group: folded ? undefined : 'on', open: undefined })}
                 >
-                  Fold
+                  {t('Fold')}
                 </Button>
               )}
               {folded && view.open ? (
                 <Button kind="quiet" onPress={() => onView({ open: undefined })}>
-                  Close the groups
+                  {t('Close the groups')}
                 </Button>
               ) : null}
               <Against
@@ -128,14 +131,14 @@ function Against({
   return (
     <select
       className="select"
-      aria-label="Compare with a version"
+      aria-label={t('Compare with a version')}
       value={value ?? ''}
       onChange={(e) => set(e.target.value || undefined)}
     >
-      <option value="">v{version} alone</option>
+      <option value="">{t('v{version} alone', { version })}</option>
       {others.map((v) => (
         <option key={v} value={v}>
-          v{version} against v{v}
+          {t('v{version} against v{other}', { version, other: v })}
         </option>
       ))}
     </select>
@@ -146,20 +149,20 @@ function Against({
 function Changes({ drawing: d, find }: { drawing: Drawing; find: (q: string | undefined) => void }) {
   const counts = useMemo(() => {
     const by = { added: 0, removed: 0, changed: 0 }
-    for (let t = 0; t < d.n; t++) {
-      const change = changeOf(d, t)
+    for (let task = 0; task < d.n; task++) {
+      const change = changeOf(d, task)
       if (change !== 'same') by[change]++
     }
     return by
   }, [d])
   const some = (['added', 'removed', 'changed'] as const).filter((c) => counts[c] > 0)
-  if (some.length === 0) return <span className="sub">no task differs</span>
+  if (some.length === 0) return <span className="sub">{t('no task differs')}</span>
   return some.map((c) => (
     <button key={c} type="button" className="chip" onClick={() => find(`change:${c}`)}>
       <b className="change" data-tone={changeLooks[c].tone} aria-hidden="true">
         {changeLooks[c].sign}
       </b>
-      {counts[c]} {c}
+      {counts[c]} {term(c)}
     </button>
   ))
 }

@@ -15,6 +15,7 @@ import { Ago, Button, Clock, RunLink, Span, State } from '../kit/parts'
 import { Rows } from '../kit/rows'
 import { isActive, lookOf } from '../kit/states'
 import { liveKey } from '../live/live'
+import { rich, t } from '../text/t'
 import { Reasons } from './reasons'
 import { useTask } from './taskpane'
 
@@ -40,7 +41,7 @@ export function GridOf({ w }: { w: Definition }) {
           query={grid}
           rows={12}
           isEmpty={(g) => g.runs.length === 0}
-          empty="The workflow has not run yet. Start it with the button above."
+          empty={t('The workflow has not run yet. Start it with the button above.')}
         >
           {(g) => <GridPanel w={w} grid={g} drawing={d} />}
         </Loaded>
@@ -64,7 +65,7 @@ function useTimes(grid: Grid, names: string[], isShown: boolean): Times | undefi
     combine: (all) => all.map((q) => q.data),
   })
   return useMemo(
-    () => (isShown ? columns.map((t) => (t ? durationsOf(t, names) : undefined)) : undefined),
+    () => (isShown ? columns.map((task) => (task ? durationsOf(task, names) : undefined)) : undefined),
     [isShown, columns, names],
   )
 }
@@ -82,7 +83,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
   // Old left, new right, as time goes.
   const order = useMemo(() => grid.runs.map((_, i) => grid.runs.length - 1 - i), [grid.runs])
   const times = useTimes(grid, drawing.names, show === 'times' && drawing.n <= timesMax)
-  const t = task === undefined ? -1 : drawing.names.indexOf(task)
+  const each = task === undefined ? -1 : drawing.names.indexOf(task)
   const i = grid.runs.findIndex((r) => r.id === run)
   const select = (row: number, column: number) => {
     const name = drawing.names[rows[row] ?? -1]
@@ -99,7 +100,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
     const step = steps[e.key]
     if (!step) return
     e.preventDefault()
-    const [at, col] = [rows.indexOf(t), order.indexOf(i)]
+    const [at, col] = [rows.indexOf(each), order.indexOf(i)]
     const clamp = (n: number, most: number) => Math.max(0, Math.min(most, n))
     select(
       at < 0 ? 0 : clamp(at + step[0], rows.length - 1),
@@ -112,7 +113,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
   }
   return (
     <Panel
-      title="Grid"
+      title={t('Grid')}
       count={`${plural(rows.length, 'task')}, ${plural(grid.runs.length, 'run')}`}
       actions={
         <div className="row">
@@ -120,8 +121,8 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
             data-filter
             className="input"
             type="search"
-            placeholder="Filter by name"
-            aria-label="Filter tasks by name"
+            placeholder={t('Filter by name')}
+            aria-label={t('Filter tasks by name')}
             value={q}
             onChange={(e) => set({ q: e.target.value || undefined })}
           />
@@ -131,7 +132,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
             aria-pressed={sort === 'failed'}
             onClick={() => set({ sort: sort === 'failed' ? undefined : 'failed' })}
           >
-            Failed lately
+            {t('Failed lately')}
           </button>
           {drawing.n <= timesMax ? (
             <button
@@ -140,7 +141,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
               aria-pressed={times !== undefined}
               onClick={() => set({ show: times ? undefined : 'times' })}
             >
-              Durations
+              {t('Durations')}
             </button>
           ) : null}
           <Button
@@ -149,11 +150,11 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
             isDisabled={!grid.next}
             onPress={() => set({ cursor: grid.next ?? undefined, run: undefined }, false)}
           >
-            Older
+            {t('Older')}
           </Button>
           {cursor ? (
             <Button kind="quiet" onPress={() => set({ cursor: undefined, run: undefined }, false)}>
-              Newest
+              {t('Newest')}
             </Button>
           ) : null}
         </div>
@@ -164,13 +165,13 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
           <Head runs={order.map((n) => grid.runs[n] as GridRun)} hasTimes={times !== undefined} />
           {rows.length === 0 ? (
             <p className="empty">
-              {sort === 'failed' && !q ? 'No task failed in these runs.' : 'No task fits the filter.'}
+              {sort === 'failed' && !q ? t('No task failed in these runs.') : t('No task fits the filter.')}
             </p>
           ) : (
             <Rows
               n={rows.length}
               row={row}
-              label={`Tasks of ${w.workflow} by run`}
+              label={t('Tasks of {workflow} by run', { workflow: w.workflow })}
               className="rows grid-rows"
               grid={{ columns: order.length + 1, onKeyDown: onKey, onClick }}
             >
@@ -185,7 +186,7 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
                   order={order}
                   runs={grid.runs}
                   times={times}
-                  selected={rows[at] === t ? i : undefined}
+                  selected={rows[at] === each ? i : undefined}
                 />
               )}
             </Rows>
@@ -204,7 +205,7 @@ function Head({ runs, hasTimes }: { runs: GridRun[]; hasTimes: boolean }) {
   const most = Math.max(1, ...runs.map(span))
   return (
     <div className="grid-head">
-      <span className="sub">up to {duration(most)}</span>
+      <span className="sub">{t('up to {most}', { most: duration(most) })}</span>
       <span className="grid-cells">
         {runs.map((r, i) => {
           const text = `${lookOf(r.state).label}, ${duration(span(r))}, v${r.version}, ${clock(r.instant)}`
@@ -226,7 +227,7 @@ function Head({ runs, hasTimes }: { runs: GridRun[]; hasTimes: boolean }) {
           )
         })}
       </span>
-      {hasTimes ? <span className="grid-times sub">median · last</span> : null}
+      {hasTimes ? <span className="grid-times sub">{t('median · last')}</span> : null}
     </div>
   )
 }
@@ -275,9 +276,13 @@ const GridRow = memo(function GridRow({
             <span
               key={runs[n]?.id ?? n}
               role="gridcell"
-              aria-label={known ? words : 'not in this version'}
+              aria-label={known ? words : t('not in this version')}
               aria-selected={selected === n}
-              title={known ? `${name}: ${words}` : `${name} is not in v${runs[n]?.version}`}
+              title={
+                known
+                  ? `${name}: ${words}`
+                  : t('{name} is not in v{version}', { name, version: runs[n]?.version ?? 0 })
+              }
               data-cell={column}
               data-row={at}
               data-edge={
@@ -312,36 +317,37 @@ function Cell({ run, task }: { run: string; task: string }) {
   const query = useTask(run, task)
   const explain = useExplain(run, task)
   return (
-    <aside className="grid-cell pad stack" aria-label={`Task ${task}`}>
+    <aside className="grid-cell pad stack" aria-label={t('Task {task}', { task })}>
       <h3 className="clip">{task}</h3>
       <Loaded query={query} rows={3}>
-        {(t) => {
-          const last = t.attempts?.at(-1)
+        {(row) => {
+          const last = row.attempts?.at(-1)
           return (
             <>
-              <State state={t.state} />
+              <State state={row.state} />
               <p className="sub">
-                run <RunLink id={run} />
+                {rich('run {run}', { run: <RunLink id={run} /> })}
                 {last ? (
                   <>
-                    {' · '}attempt {last.number} on {last.node || '–'} ·{' '}
+                    {' '}
+                    · {t('attempt {number} on {node}', { number: last.number, node: last.node || '–' })} ·{' '}
                     <Clock time={last.started_at ?? last.assigned_at} /> (
                     <Ago time={last.started_at ?? last.assigned_at} />) ·{' '}
                     <Span from={last.started_at} to={last.finished_at} />
                   </>
                 ) : null}
               </p>
-              {t.message ? <p>{t.message}</p> : null}
-              {t.state === 'succeeded' ? null : (
+              {row.message ? <p>{row.message}</p> : null}
+              {row.state === 'succeeded' ? null : (
                 <Reasons reasons={explain.data?.reasons ?? undefined} fallback="" full />
               )}
               <p className="row">
                 <Link className="button" to="/r/$id" params={{ id: run }} search={{ task }}>
-                  Open in its run
+                  {t('Open in its run')}
                 </Link>
                 {last ? (
                   <Link className="button" to="/r/$id/log/$task" params={{ id: run, task }}>
-                    Log
+                    {t('Log')}
                   </Link>
                 ) : null}
               </p>

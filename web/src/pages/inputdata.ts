@@ -1,5 +1,6 @@
 // How the input of a task is written.
 import type { TaskDefinition } from '../api/types'
+import { t } from '../text/t'
 
 const plain = /^[A-Za-z0-9_@%+=:,./-]+$/
 
@@ -10,27 +11,27 @@ export function commandText(argv: string[]): string {
 }
 
 const kinds: Record<string, string> = {
-  shell: 'a shell command',
-  argv: 'a program',
-  code: 'a script in the workflow file',
-  file: 'a script',
-  builtin: 'a part of the program itself',
-  http: 'a request',
-  sql: 'a statement of SQL',
-  python: 'a program of Python',
-  container: 'a command in a container',
-  ssh: 'a command on another machine',
-  foreach: 'a list: it makes a task for each element',
-  call: 'a run of another workflow',
-  made: 'tasks that are made at run time',
-  wait: 'a wait',
-  approval: 'an approval',
-  switch: 'a choice between branches',
-  dependent: 'a wait for another run',
+  shell: t('a shell command'),
+  argv: t('a program'),
+  code: t('a script in the workflow file'),
+  file: t('a script'),
+  builtin: t('a part of the program itself'),
+  http: t('a request'),
+  sql: t('a statement of SQL'),
+  python: t('a program of Python'),
+  container: t('a command in a container'),
+  ssh: t('a command on another machine'),
+  foreach: t('a list: it makes a task for each element'),
+  call: t('a run of another workflow'),
+  made: t('tasks that are made at run time'),
+  wait: t('a wait'),
+  approval: t('an approval'),
+  switch: t('a choice between branches'),
+  dependent: t('a wait for another run'),
 }
 
 /** Says in words what a task is. */
 export const kindText = (d: Pick<TaskDefinition, 'kind' | 'function'>): string =>
   d.kind === 'kind'
-    ? `the kind ${d.function ?? ''}, which a worker or an extension brings`
+    ? t('the kind {function}, which a worker or an extension brings', { function: d.function ?? '' })
     : (kinds[d.kind] ?? d.kind)

@@ -5,6 +5,7 @@ import { shortID } from '../kit/format'
 import { Loaded } from '../kit/panel'
 import { Span, State } from '../kit/parts'
 import { useWatch } from '../live/live'
+import { t } from '../text/t'
 import { Head } from './head'
 import { Log } from './logview'
 import { useTask } from './taskpane'
@@ -21,13 +22,13 @@ export function LogPage() {
   return (
     <div className="log-page">
       <Loaded query={query} rows={12}>
-        {(t) => {
-          const number = attempt ? Number(attempt) : (t.attempts?.at(-1)?.number ?? 0)
-          const a = t.attempts?.find((one) => one.number === number)
+        {(row) => {
+          const number = attempt ? Number(attempt) : (row.attempts?.at(-1)?.number ?? 0)
+          const a = row.attempts?.find((one) => one.number === number)
           return (
             <>
               <Head
-                label={`Log of ${task}`}
+                label={t('Log of {task}', { task })}
                 title={
                   <>
                     <Link to="/r/$id" params={{ id }} search={{ task }}>
@@ -39,9 +40,11 @@ export function LogPage() {
               >
                 <p className="row facts-line">
                   {a ? <State state={a.state} /> : null}
-                  {a ? <span className="sub">attempt {a.number}</span> : null}
+                  {a ? <span className="sub">{t('attempt {number}', { number: a.number })}</span> : null}
                   {a ? <span className="sub">{a.node}</span> : null}
-                  {a && a.exit_code !== null ? <span className="sub">exit code {a.exit_code}</span> : null}
+                  {a && a.exit_code !== null ? (
+                    <span className="sub">{t('exit code {code}', { code: a.exit_code })}</span>
+                  ) : null}
                   {a?.started_at ? (
                     <span className="sub">
                       <Span from={a.started_at} to={a.finished_at} />
@@ -56,10 +59,10 @@ export function LogPage() {
                   task={task}
                   attempt={number}
                   ended={a.finished_at !== null}
-                  attempts={t.attempts ?? []}
+                  attempts={row.attempts ?? []}
                 />
               ) : (
-                <p className="empty">The task has not been started, so it has no log.</p>
+                <p className="empty">{t('The task has not been started, so it has no log.')}</p>
               )}
             </>
           )

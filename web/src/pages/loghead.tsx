@@ -1,8 +1,11 @@
 // The controls over a log: its attempt, the search, the level of the lines, and where to go to.
+
 import { useState } from 'react'
 import { address, path } from '../api/client'
 import type { Attempt } from '../api/types'
 import { Button, Copy } from '../kit/parts'
+import { labelIn } from '../kit/states'
+import { t } from '../text/t'
 import type { Place } from './logdata'
 import { placeOf } from './logsearch'
 import type { LogSearch } from './logview'
@@ -47,13 +50,13 @@ export function LogHead({
       {attempts.length > 1 ? (
         <select
           className="select"
-          aria-label="Attempt"
+          aria-label={t('Attempt')}
           value={attempt}
           onChange={(e) => set({ attempt: e.target.value })}
         >
           {attempts.map((a) => (
             <option key={a.token} value={a.number}>
-              attempt {a.number}, {a.state}
+              {t('attempt {number}, {state}', { number: a.number, state: labelIn(a.state) })}
             </option>
           ))}
         </select>
@@ -61,8 +64,8 @@ export function LogHead({
       <input
         className="input grow"
         type="search"
-        placeholder={partial ? 'Search the whole log' : 'Search'}
-        aria-label="Search in the log"
+        placeholder={partial ? t('Search the whole log') : t('Search')}
+        aria-label={t('Search in the log')}
         value={find}
         onChange={(e) => setFind(e.target.value)}
         onBlur={() => set({ q: find || (undefined as never) })}
@@ -72,33 +75,33 @@ export function LogHead({
         type="button"
         className="chip"
         aria-pressed={search.re !== undefined}
-        aria-label="Regular expression"
-        title="Search for a regular expression"
+        aria-label={t('Regular expression')}
+        title={t('Search for a regular expression')}
         onClick={() => set({ re: search.re === undefined ? '1' : (undefined as never) })}
       >
         .*
       </button>
       <select
         className="select"
-        aria-label="Where to search"
+        aria-label={t('Where to search')}
         value={search.all ?? ''}
         onChange={(e) => set({ all: e.target.value || (undefined as never) })}
       >
-        <option value="">this log</option>
-        <option value="1">all logs of the run</option>
+        <option value="">{t('this log')}</option>
+        <option value="1">{t('all logs of the run')}</option>
       </select>
       <select
         className="select"
-        aria-label="Lines"
+        aria-label={t('Lines')}
         value={search.lv ?? ''}
         onChange={(e) => set({ lv: e.target.value || (undefined as never) })}
       >
-        <option value="">all lines</option>
-        <option value="warning">warnings and errors</option>
-        <option value="error">errors</option>
+        <option value="">{t('all lines')}</option>
+        <option value="warning">{t('warnings and errors')}</option>
+        <option value="error">{t('errors')}</option>
       </select>
-      <Button kind="quiet" onPress={firstError} hint="Go to the first line that reads like an error (e)">
-        First error
+      <Button kind="quiet" onPress={firstError} hint={t('Go to the first line that reads like an error (e)')}>
+        {t('First error')}
       </Button>
       {partial ? (
         <form
@@ -110,9 +113,9 @@ export function LogHead({
         >
           <input
             className="input log-place"
-            placeholder="Line or time"
-            aria-label="Go to a line or a time"
-            title="A number of a line, or a time such as 14:05"
+            placeholder={t('Line or time')}
+            aria-label={t('Go to a line or a time')}
+            title={t('A number of a line, or a time such as 14:05')}
             aria-invalid={place !== '' && !to}
             value={place}
             onChange={(e) => setPlace(e.target.value)}
@@ -121,7 +124,7 @@ export function LogHead({
       ) : null}
       {ended ? null : (
         <button type="button" className="chip" aria-pressed={follow} onClick={() => setFollow(!follow)}>
-          Follow
+          {t('Follow')}
         </button>
       )}
       <a
@@ -130,12 +133,12 @@ export function LogHead({
         data-kind="quiet"
         href={address(path('runs', run, 'tasks', task, 'logs'), { attempt })}
         download={`${task}-${attempt}.log`}
-        aria-label="Download the log"
-        title="Download the log"
+        aria-label={t('Download the log')}
+        title={t('Download the log')}
       >
         ⤓
       </a>
-      <Copy text={location.href} label="Copy the link" />
+      <Copy text={location.href} label={t('Copy the link')} />
     </div>
   )
 }

@@ -9,6 +9,7 @@ import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { Rows, type RowsHandle } from '../kit/rows'
 import { level, pieces, plain } from '../text/ansi'
+import { t } from '../text/t'
 import { type Place, useLogWindow } from './logdata'
 import { LogHead } from './loghead'
 import { type Found, type Hit, useLogIndex, useLogSearch } from './logsearch'
@@ -189,29 +190,29 @@ export function Log({
           <span className="grow">{told(found, chosen)}</span>
           {chosen === undefined ? null : (
             <Button kind="quiet" onPress={() => setChosen(undefined)}>
-              All hits
+              {t('All hits')}
             </Button>
           )}
           {found.hits.length > 0 && !all ? (
             <>
-              <Button kind="quiet" hint="Previous hit (N)" onPress={() => next(-1)}>
-                Previous
+              <Button kind="quiet" hint={t('Previous hit (N)')} onPress={() => next(-1)}>
+                {t('Previous')}
               </Button>
-              <Button kind="quiet" hint="Next hit (n)" onPress={() => next(1)}>
-                Next
+              <Button kind="quiet" hint={t('Next hit (n)')} onPress={() => next(1)}>
+                {t('Next')}
               </Button>
             </>
           ) : null}
           {found.end && found.end.next !== null ? (
-            <Button kind="quiet" hint="Search the rest of the log" onPress={more}>
-              Search on
+            <Button kind="quiet" hint={t('Search the rest of the log')} onPress={more}>
+              {t('Search on')}
             </Button>
           ) : null}
         </p>
       ) : null}
       {found?.error ? <ProblemBox error={found.error} /> : null}
       {listed && found.hits.length > 0 ? (
-        <Rows n={found.hits.length} row={lineHeight} label="Hits" className="rows log-lines">
+        <Rows n={found.hits.length} row={lineHeight} label={t('Hits')} className="rows log-lines">
           {(i) => {
             const hit = found.hits[i]
             return hit ? <HitLine key={i} hit={hit} open={() => choose(i)} /> : null
@@ -221,20 +222,22 @@ export function Log({
       {loading ? <Skeleton rows={6} /> : null}
       {!loading && !error && length === 0 ? (
         <p className="empty">
-          {ended ? 'The attempt printed nothing.' : 'The attempt has printed nothing yet.'}
+          {ended ? t('The attempt printed nothing.') : t('The attempt has printed nothing yet.')}
         </p>
       ) : null}
-      {!loading && !listed && n === 0 && length > 0 ? <p className="empty">No loaded line fits.</p> : null}
+      {!loading && !listed && n === 0 && length > 0 ? (
+        <p className="empty">{t('No loaded line fits.')}</p>
+      ) : null}
       {log.from > 0 && !loading && !listed ? (
         <button type="button" className="earlier" onClick={() => void earlier()}>
-          {bytes(log.from)} before this are not loaded. Load earlier lines
+          {t('{size} before this are not loaded. Load earlier lines', { size: bytes(log.from) })}
         </button>
       ) : null}
       {n > 0 && !listed ? (
         <Rows
           n={n}
           row={lineHeight}
-          label={`Log of ${task}`}
+          label={t('Log of {task}', { task })}
           className="rows log-lines"
           handle={rows}
           onTop={() => log.from > 0 && void earlier()}
@@ -258,13 +261,21 @@ export function Log({
         </Rows>
       ) : null}
       <p className="sub row log-foot">
-        {count(length)} lines, {bytes(log.to - log.from)}
-        {atEnd && log.from > 0 ? ` of ${bytes(log.to)}` : ''} loaded
+        {atEnd && log.from > 0
+          ? t('{n} line, {size} of {all} loaded|{n} lines, {size} of {all} loaded', {
+              n: length,
+              size: bytes(log.to - log.from),
+              all: bytes(log.to),
+            })
+          : t('{n} line, {size} loaded|{n} lines, {size} loaded', {
+              n: length,
+              size: bytes(log.to - log.from),
+            })}
         {index?.lines ? ` · ${whole(index)}` : ''}
-        {ended ? '' : ' · the attempt is running'}
+        {ended ? '' : ` · ${t('the attempt is running')}`}
         {atEnd ? null : (
           <Button kind="quiet" onPress={toEnd}>
-            To the end
+            {t('To the end')}
           </Button>
         )}
       </p>
@@ -275,22 +286,37 @@ export function Log({
 /** Says how far a search is, or what it has found. */
 function told(found: Found, chosen: number | undefined): string {
   const n = found.hits.length
-  if (chosen !== undefined) return `Hit ${count(chosen + 1)} of ${count(n)}${found.end?.next ? '+' : ''}`
+  if (chosen !== undefined)
+    return t('Hit {chosen} of {all}', {
+      chosen: count(chosen + 1),
+      all: count(n) + (found.end?.next ? '+' : ''),
+    })
   const { end, progress } = found
   if (end && end.next !== null)
-    return `The first ${plural(n, 'hit')}${typeof end.next === 'number' ? `, up to ${bytes(end.next)} of ${bytes(end.bytes)}` : ''}`
+    return typeof end.next === 'number'
+      ? t('The first {hits}, up to {to} of {all}', {
+          hits: plural(n, 'hit'),
+          to: bytes(end.next),
+          all: bytes(end.bytes),
+        })
+      : t('The first {hits}', { hits: plural(n, 'hit') })
   if (end)
-    return `${n === 0 ? 'No hit' : plural(n, 'hit')} in ${bytes(end.bytes)}${end.lines ? `, ${plural(end.lines, 'line')}` : ''}`
+    return t('{hits} in {size}', {
+      hits: n === 0 ? t('No hit') : plural(n, 'hit'),
+      size: bytes(end.bytes) + (end.lines ? `, ${plural(end.lines, 'line')}` : ''),
+    })
   const part = progress
-    ? `${bytes(progress.bytes)}${progress.of ? ` of ${bytes(progress.of)}` : ''}`
-    : 'the log'
-  return `${plural(n, 'hit')} so far: searching ${part}`
+    ? progress.of
+      ? t('{size} of {all}', { size: bytes(progress.bytes), all: bytes(progress.of) })
+      : bytes(progress.bytes)
+    : t('the log')
+  return t('{hits} so far: searching {part}', { hits: plural(n, 'hit'), part })
 }
 
 /** The counts of the whole log, in words. */
 const whole = (index: { lines: number | null; errors: number | null; warnings: number | null }) =>
   [
-    `${plural(index.lines ?? 0, 'line')} in all`,
+    t('{lines} in all', { lines: plural(index.lines ?? 0, 'line') }),
     plural(index.errors ?? 0, 'error'),
     plural(index.warnings ?? 0, 'warning'),
   ].join(', ')
@@ -304,7 +330,7 @@ function HitLine({ hit, open }: { hit: Hit; open: () => void }) {
       data-level={hit.length > 0 ? undefined : level(plain(hit.text))}
       style={{ height: lineHeight }}
     >
-      <button type="button" className="number" onClick={open} title="Show this line in the log">
+      <button type="button" className="number" onClick={open} title={t('Show this line in the log')}>
         {hit.line === null ? bytes(hit.offset) : count(hit.line)}
       </button>
       {hit.task === undefined ? null : <span className="sub">{`${hit.task}  `}</span>}
@@ -338,7 +364,7 @@ function Line({
           className="number"
           tabIndex={-1}
           onClick={link}
-          title="Put this line into the address"
+          title={t('Put this line into the address')}
         >
           {number}
         </button>

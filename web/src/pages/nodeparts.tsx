@@ -1,5 +1,4 @@
 // What the list of nodes and the page of one node share.
-
 import { Link } from '@tanstack/react-router'
 import { path } from '../api/client'
 import type { Node } from '../api/types'

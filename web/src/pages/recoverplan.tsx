@@ -10,6 +10,7 @@ import { State } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { isActive } from '../kit/states'
 import { type Question, useToastVerb } from '../kit/verbs'
+import { t } from '../text/t'
 
 const shownMax = 12
 
@@ -29,7 +30,9 @@ export function useRecoverQuestion(run: Run, from: string, wanted: boolean): Que
   const p = plan.data
   const body = from ? { from } : {}
   return {
-    title: from ? `Recover ${run.workflow} from ${from}` : `Recover ${run.workflow}`,
+    title: from
+      ? t('Recover {workflow} from {from}', { workflow: run.workflow, from })
+      : t('Recover {workflow}', { workflow: run.workflow }),
     text: plan.error ? (
       <ProblemBox error={plan.error} retry={() => void plan.refetch()} />
     ) : p ? (
@@ -37,51 +40,72 @@ export function useRecoverQuestion(run: Run, from: string, wanted: boolean): Que
     ) : (
       <Skeleton rows={3} />
     ),
-    answer: p && !p.refused && p.again > 0 ? `Recover ${plural(p.again, 'task')}` : 'Recover',
+    answer:
+      p && !p.refused && p.again > 0
+        ? t('Recover {tasks}', { tasks: plural(p.again, 'task') })
+        : t('Recover'),
     disabled: !p || p.refused !== null,
     reason: 'optional',
     act: (reason, key) => runVerb(run.id, 'recover', reason ? { ...body, reason } : body, key),
-    done: 'Recovery was asked for. To undo it stops the run again; results that it replaced do not come back.',
+    done: t(
+      'Recovery was asked for. To undo it stops the run again; results that it replaced do not come back.',
+    ),
     undo: () => act(() => runVerb(run.id, 'stop', { reason: 'the recovery was undone' })),
   }
 }
 
 function Plan({ run, plan: p }: { run: Run; plan: RecoveryPlan }) {
-  if (p.refused) return <p className="notice">{p.refused}.</p>
+  if (p.refused)
+    return (
+      <p className="notice" lang="en">
+        {p.refused}.
+      </p>
+    )
+
   const more = p.again - Math.min(p.tasks.length, shownMax)
   const asks = [
-    p.queue ? `a slot of the queue ${p.queue}` : '',
-    p.locks.length > 0 ? `${p.locks.length === 1 ? 'the lock' : 'the locks'} ${p.locks.join(', ')}` : '',
+    p.queue ? t('a slot of the queue {queue}', { queue: p.queue }) : '',
+    p.locks.length > 0
+      ? t(p.locks.length === 1 ? 'the lock {locks}' : 'the locks {locks}', { locks: p.locks.join(', ') })
+      : '',
   ].filter(Boolean)
   return (
     <div className="stack">
       <p>
         {p.again === 0
-          ? 'No task is done again: the run gets another end.'
-          : `${plural(p.again, 'task')} will be done again; conditions decide anew.`}{' '}
-        {plural(p.kept, 'task')} {p.kept === 1 ? 'keeps its result' : 'keep their results'}. This begins
-        generation {p.generation}.
+          ? t('No task is done again: the run gets another end.')
+          : t('{tasks} will be done again; conditions decide anew.', { tasks: plural(p.again, 'task') })}{' '}
+        {t('{n} task keeps its result.|{n} tasks keep their results.', { n: p.kept })}{' '}
+        {t('This begins generation {generation}.', { generation: p.generation })}
       </p>
       {p.tasks.length > 0 ? (
-        <ul className="list tall" aria-label="Tasks that are done again">
-          {p.tasks.slice(0, shownMax).map((t) => (
-            <li key={t.name} className="row spread">
-              <Link to="/r/$id" params={{ id: run.id }} search={{ task: t.name }}>
-                {t.name}
+        <ul className="list tall" aria-label={t('Tasks that are done again')}>
+          {p.tasks.slice(0, shownMax).map((task) => (
+            <li key={task.name} className="row spread">
+              <Link to="/r/$id" params={{ id: run.id }} search={{ task: task.name }}>
+                {task.name}
               </Link>
-              <State state={t.state} />
+              <State state={task.state} />
             </li>
           ))}
-          {more > 0 ? <li className="sub">and {plural(more, 'more', 'more')}</li> : null}
+          {more > 0 ? <li className="sub">{t('and {n} more', { n: more })}</li> : null}
         </ul>
       ) : null}
       {asks.length > 0 ? (
-        <p>First the run asks for {asks.join(' and ')}. It waits if another run has it.</p>
+        <p>
+          {t('First the run asks for {asks}. It waits if another run has it.', {
+            asks: asks.join(` ${t('and')} `),
+          })}
+        </p>
       ) : null}
       {p.queues.length > 0 ? (
         <p>
-          Its tasks ask for slots of {p.queues.length === 1 ? 'the queue' : 'the queues'}{' '}
-          {p.queues.join(', ')}.
+          {t(
+            p.queues.length === 1
+              ? 'Its tasks ask for slots of the queue {queues}.'
+              : 'Its tasks ask for slots of the queues {queues}.',
+            { queues: p.queues.join(', ') },
+          )}
         </p>
       ) : null}
     </div>

@@ -12,8 +12,9 @@ import { changesUntil, neighbourTime, type Replay, replayOf, statesAt, tally } f
 import { clock, count, duration } from '../kit/format'
 import { Loaded } from '../kit/panel'
 import { Button, State } from '../kit/parts'
-import { lookOf, taskOrder } from '../kit/states'
+import { labelIn, lookOf, taskOrder } from '../kit/states'
 import { liveKey } from '../live/live'
+import { t } from '../text/t'
 
 const speeds = [1, 10, 100, 1000]
 /** The speed that is chosen first plays a run within this time, if one does. */
@@ -40,12 +41,12 @@ export function ReplayView({ run, task }: { run: Run; task: string | undefined }
         <Loaded query={states} rows={12}>
           {(now) => (
             <Loaded query={timeline} rows={12}>
-              {(t) => (
+              {(timeline) => (
                 <Player
                   drawing={d}
                   now={now}
-                  timeline={t}
-                  decided={decisionsOf(history.data ?? [], t.t0)}
+                  timeline={timeline}
+                  decided={decisionsOf(history.data ?? [], timeline.t0)}
                   task={task}
                 />
               )}
@@ -75,7 +76,7 @@ async function readDecisions(run: string, signal: AbortSignal): Promise<Event[]>
 function Player({
   drawing: d,
   now,
-  timeline: t,
+  timeline,
   decided,
   task,
 }: {
@@ -88,7 +89,7 @@ function Player({
   const search = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
   const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
-  const replay = useMemo(() => replayOf(t, d, now, decided), [t, d, now, decided])
+  const replay = useMemo(() => replayOf(timeline, d, now, decided), [timeline, d, now, decided])
   const asked = search.at === undefined ? replay.end : Number(search.at)
   const { time, playing, play, stop, speed, setSpeed } = usePlayer(
     replay,
@@ -108,30 +109,31 @@ function Player({
     e.preventDefault()
   }
   const counts = tally(states, d.n)
-  const paused = isPaused(decided, time) ? ', the run is paused' : ''
-  const words = `${duration(time)} of ${duration(replay.end)}${paused}, ${taskOrder
-    .filter((s) => counts.has(s))
-    .map((s) => `${counts.get(s)} ${lookOf(s).label.toLowerCase()}`)
-    .join(', ')}`
+  const paused = isPaused(decided, time)
+  const words = [
+    t('{time} of {end}', { time: duration(time), end: duration(replay.end) }),
+    ...(paused ? [t('the run is paused')] : []),
+    ...taskOrder.filter((s) => counts.has(s)).map((s) => `${counts.get(s)} ${labelIn(s)}`),
+  ].join(', ')
   return (
     <>
-      <div className="panel replay" role="group" aria-label="Replay">
+      <div className="panel replay" role="group" aria-label={t('Replay')}>
         <div className="row">
           <Button
             icon={playing ? 'pause' : 'play'}
-            aria-label={playing ? 'Stop' : 'Play'}
+            aria-label={playing ? t('Stop') : t('Play')}
             onPress={playing ? stop : play}
           />
           <Button
             kind="quiet"
             icon="left"
-            aria-label="Previous change"
+            aria-label={t('Previous change')}
             onPress={() => seek(neighbourTime(replay, time, -1))}
           />
           <Button
             kind="quiet"
             icon="right"
-            aria-label="Next change"
+            aria-label={t('Next change')}
             onPress={() => seek(neighbourTime(replay, time, 1))}
           />
           <span className="replay-track">
@@ -142,9 +144,9 @@ function Player({
               max={replay.end}
               step="any"
               value={time}
-              aria-label="Moment of the run"
+              aria-label={t('Moment of the run')}
               aria-valuetext={words}
-              title="← and → go to the previous and the next change"
+              title={t('← and → go to the previous and the next change')}
               onChange={(e) => seek(Number(e.target.value))}
               onKeyDown={onKey}
             />
@@ -169,10 +171,10 @@ function Player({
             </span>
           </span>
           <span className="num replay-at">
-            {duration(time)} <span className="sub">{clock(Date.parse(t.t0) + time)}</span>
+            {duration(time)} <span className="sub">{clock(Date.parse(timeline.t0) + time)}</span>
           </span>
           <label>
-            <span className="hidden-text">Speed</span>
+            <span className="hidden-text">{t('Speed')}</span>
             <select className="select" value={speed} onChange={(e) => setSpeed(Number(e.target.value))}>
               {speeds.map((s) => (
                 <option key={s} value={s}>
@@ -183,7 +185,7 @@ function Player({
           </label>
         </div>
         <div className="row replay-counts">
-          {paused ? <State state="paused">the run is paused</State> : null}
+          {paused ? <State state="paused">{t('the run is paused')}</State> : null}
           {taskOrder
             .filter((s) => counts.has(s))
             .map((s) => (
@@ -226,8 +228,10 @@ function LastChange({
   const mark = markAt(decided, name, r.times[i]!)
   return (
     <span className="sub">
-      last: {name} {lookOf(r.names[r.to[i]!] ?? '').label.toLowerCase()}
-      {mark ? `, marked${mark.by ? ` by ${mark.by}` : ''}` : ''}
+      {[
+        t('last: {name} {state}', { name: name ?? '', state: labelIn(r.names[r.to[i]!] ?? '') }),
+        ...(mark ? [mark.by ? t('marked by {by}', { by: mark.by }) : t('marked')] : []),
+      ].join(', ')}
     </span>
   )
 }

@@ -9,8 +9,10 @@ import type { Drawing, States } from '../canvas/drawing'
 import { shortID } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, Copy, exactly, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
-import { isActive, taskOrder } from '../kit/states'
+import { isActive, labelIn, taskOrder } from '../kit/states'
 import { useWatch } from '../live/live'
+import { rich, t } from '../text/t'
+import { term } from '../text/terms'
 import { AlertsOf } from './alertparts'
 import { DeadlinesOf, NextDeadline } from './deadlines'
 import { FoldedGraph } from './foldedgraph'
@@ -26,12 +28,12 @@ import { TaskPane } from './taskpane'
 import { TimelineView } from './timeline'
 
 const views = [
-  ['list', 'Tasks'],
-  ['graph', 'Graph'],
-  ['timeline', 'Timeline'],
-  ['replay', 'Replay'],
-  ['events', 'History'],
-  ['about', 'About'],
+  ['list', t('Tasks')],
+  ['graph', t('Graph')],
+  ['timeline', t('Timeline')],
+  ['replay', t('Replay')],
+  ['events', t('History')],
+  ['about', t('About')],
 ] as const
 
 /** Answers what failed, why, and what to do now. */
@@ -61,7 +63,7 @@ export function RunPage() {
         <>
           <RunHead run={r} />
           <Strip run={r} />
-          <nav className="tabs" aria-label="Views of the run">
+          <nav className="tabs" aria-label={t('Views of the run')}>
             {views.map(([v, label]) => (
               <Link
                 key={v}
@@ -125,7 +127,7 @@ function useFirstFailure(id: string, run: Run | undefined, task: string | undefi
   const states = useStates(wanted && large ? id : undefined, drawing.data)
   const tasks = useTasks(id, wanted && (!large || Boolean(states.data?.instances.size)))
   const failed = wanted
-    ? (tasks.data?.find((t) => t.state === 'failed')?.name ?? firstFailed(drawing.data, states.data))
+    ? (tasks.data?.find((row) => row.state === 'failed')?.name ?? firstFailed(drawing.data, states.data))
     : undefined
   useEffect(() => {
     if (failed && window.innerWidth > 640)
@@ -134,7 +136,7 @@ function useFirstFailure(id: string, run: Run | undefined, task: string | undefi
 }
 
 const firstFailed = (d: Drawing | undefined, s: States | undefined) =>
-  d?.names.find((_, t) => s?.names[s.of[t] ?? 0] === 'failed')
+  d?.names.find((_, task) => s?.names[s.of[task] ?? 0] === 'failed')
 
 function RunHead({ run }: { run: Run }) {
   const regular = run.origin === 'schedule' || run.origin === 'backfill'
@@ -147,7 +149,7 @@ function RunHead({ run }: { run: Run }) {
           <span className="mono sub" title={run.id}>
             {shortID(run.id)}
           </span>
-          <Copy text={run.id} label="Copy the id of the run" />
+          <Copy text={run.id} label={t('Copy the id of the run')} />
         </>
       }
       actions={<RunVerbs run={run} />}
@@ -156,12 +158,10 @@ function RunHead({ run }: { run: Run }) {
         <State state={run.state} />
         {run.state === 'succeeded' ? null : <AlertsOf workflow={run.workflow} />}
         {run.intent !== 'run' && isActive(run.state) ? (
-          <span className="sub">asked to {run.intent}</span>
+          <span className="sub">{t('asked to {intent}', { intent: term(run.intent) })}</span>
         ) : null}
         {regular ? (
-          <span className="sub">
-            for <Clock time={run.instant} />
-          </span>
+          <span className="sub">{rich('for {time}', { time: <Clock time={run.instant} /> })}</span>
         ) : null}
         <span className="sub">
           <Link
@@ -173,27 +173,25 @@ function RunHead({ run }: { run: Run }) {
           </Link>
         </span>
         <NextDeadline run={run} />
-        {run.generation > 1 ? <span className="sub">generation {run.generation}</span> : null}
+        {run.generation > 1 ? (
+          <span className="sub">{t('generation {generation}', { generation: run.generation })}</span>
+        ) : null}
         <span className="sub">
-          {run.finished_at ? (
-            <>
-              ended <Ago time={run.finished_at} />
-            </>
-          ) : (
-            <>
-              created <Ago time={run.created_at} />
-            </>
-          )}
+          {run.finished_at
+            ? rich('ended {time}', { time: <Ago time={run.finished_at} /> })
+            : rich('created {time}', { time: <Ago time={run.created_at} /> })}
         </span>
         {run.started_at ? (
           <span className="sub">
-            {run.finished_at ? 'took' : 'runs for'} <Span from={run.started_at} to={run.finished_at} />
+            {rich(run.finished_at ? 'took {time}' : 'runs for {time}', {
+              time: <Span from={run.started_at} to={run.finished_at} />,
+            })}
           </span>
         ) : null}
         <span className="sub">
-          {run.origin}
+          {term(run.origin)}
           {run.trigger ? ` ${run.trigger}` : ''}
-          {run.user ? ` by ${run.user}` : ''}
+          {run.user ? ` ${t('by {user}', { user: run.user })}` : ''}
         </span>
       </p>
     </Head>
@@ -227,13 +225,13 @@ function Strip({ run }: { run: Run }) {
                 search={(old) => ({ ...old, view: undefined, state: s })}
               >
                 <State state={s}>
-                  {counts[s]} {s.replaceAll('_', ' ')}
+                  {counts[s]} {labelIn(s)}
                 </State>
               </Link>
             ))}
           </div>
         ) : (
-          <p className="sub">The run has not begun: no task is there yet.</p>
+          <p className="sub">{t('The run has not begun: no task is there yet.')}</p>
         )}
       </div>
     </Panel>
@@ -258,8 +256,8 @@ function About({ run }: { run: Run }) {
     <div className="stack">
       <DeadlinesOf run={run} />
       <div className="columns">
-        <Panel title="Parameters" count={params.length}>
-          {params.length === 0 ? <p className="empty">The run has no parameters.</p> : null}
+        <Panel title={t('Parameters')} count={params.length}>
+          {params.length === 0 ? <p className="empty">{t('The run has no parameters.')}</p> : null}
           <dl className="facts pad">
             {params.map(([name, value]) => (
               <Field key={name} label={name}>
@@ -268,45 +266,45 @@ function About({ run }: { run: Run }) {
             ))}
           </dl>
         </Panel>
-        <Panel title="About">
+        <Panel title={t('About')}>
           <dl className="facts pad">
-            <Field label="Id">
+            <Field label={t('Id')}>
               <span className="row">
                 <code>{run.id}</code> <Copy text={run.id} />
               </span>
             </Field>
-            <Field label="Created">
+            <Field label={t('Created')}>
               <Clock time={run.created_at} />
             </Field>
-            <Field label="Started">
+            <Field label={t('Started')}>
               <Clock time={run.started_at} />
             </Field>
-            <Field label="Ended">
+            <Field label={t('Ended')}>
               <Clock time={run.finished_at} />
             </Field>
-            <Field label="Instant">
+            <Field label={t('Instant')}>
               <Clock time={run.instant} />
             </Field>
-            <Field label="Priority">{run.priority}</Field>
-            <Field label="Leader">{run.leader.node ? <NodeLink name={run.leader.node} /> : '–'}</Field>
+            <Field label={t('Priority')}>{term(run.priority)}</Field>
+            <Field label={t('Leader')}>{run.leader.node ? <NodeLink name={run.leader.node} /> : '–'}</Field>
             {run.parent ? (
-              <Field label="Parent">
+              <Field label={t('Parent')}>
                 <RunLink id={run.parent} {...(run.parent_task ? { task: run.parent_task } : {})} />{' '}
                 {run.parent_task}
               </Field>
             ) : null}
             {run.rerun_of ? (
-              <Field label="Rerun of">
+              <Field label={t('Rerun of')}>
                 <RunLink id={run.rerun_of} />
               </Field>
             ) : null}
             {run.tags ? (
-              <Field label="Tags">
+              <Field label={t('Tags')}>
                 <Tags of={run.tags} />
               </Field>
             ) : null}
-            {run.backfill ? <Field label="Backfill">{run.backfill}</Field> : null}
-            {run.idempotency_key ? <Field label="Idempotency key">{run.idempotency_key}</Field> : null}
+            {run.backfill ? <Field label={t('Backfill')}>{run.backfill}</Field> : null}
+            {run.idempotency_key ? <Field label={t('Idempotency key')}>{run.idempotency_key}</Field> : null}
           </dl>
           <div className="pad">
             <Command text={`skein run get ${run.id}`} />

@@ -1,10 +1,13 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { get, path } from '../api/client'
 import type { Event, ListEvent } from '../api/types'
-import { clock, full } from '../kit/format'
+import { clock, full, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Button, State } from '../kit/parts'
+import { labelIn } from '../kit/states'
 import { liveKey } from '../live/live'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 
 /** The history of a run: what happened, when, and by whom; only of one task if it is given. */
 export function Events({ id, task }: { id: string; task?: string | undefined }) {
@@ -19,7 +22,7 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
     .flatMap((p) => p.items)
     .filter((e) => !task || e.task === task || e.task === null)
   return (
-    <Panel title={task ? `History, with the task ${task}` : 'History'}>
+    <Panel title={task ? t('History, with the task {task}', { task }) : t('History')}>
       <Loaded query={query} rows={8}>
         {() => (
           <>
@@ -27,11 +30,11 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
               <table>
                 <thead>
                   <tr>
-                    <th>Time</th>
-                    <th>What</th>
-                    <th>Task</th>
-                    <th>Detail</th>
-                    <th>By</th>
+                    <th>{t('Time')}</th>
+                    <th>{t('What')}</th>
+                    <th>{t('Task')}</th>
+                    <th>{t('Detail')}</th>
+                    <th>{t('By')}</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -42,9 +45,9 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
                       </td>
                       <td className="nowrap">
                         {e.state ? (
-                          <State state={e.state}>{`${e.kind}: ${e.state.replaceAll('_', ' ')}`}</State>
+                          <State state={e.state}>{`${term(e.kind)}: ${labelIn(e.state)}`}</State>
                         ) : (
-                          e.kind
+                          term(e.kind)
                         )}
                       </td>
                       <td className="nowrap">{e.task ?? ''}</td>
@@ -58,7 +61,7 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
             {query.hasNextPage ? (
               <footer className="pager">
                 <Button onPress={() => void query.fetchNextPage()} isDisabled={query.isFetchingNextPage}>
-                  Later events
+                  {t('Later events')}
                 </Button>
               </footer>
             ) : null}
@@ -71,9 +74,9 @@ export function Events({ id, task }: { id: string; task?: string | undefined }) 
 
 function detail(e: Event): string {
   const parts = [
-    e.attempt ? `attempt ${e.attempt}` : '',
-    e.exit_code === null ? '' : `exit code ${e.exit_code}`,
-    e.tasks ? `${e.tasks} tasks` : '',
+    e.attempt ? t('attempt {attempt}', { attempt: e.attempt }) : '',
+    e.exit_code === null ? '' : t('exit code {code}', { code: e.exit_code }),
+    e.tasks ? plural(e.tasks, 'task') : '',
     e.text ?? '',
     e.reason ?? '',
   ]

@@ -9,6 +9,8 @@ import { count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { useWatch } from '../live/live'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 import { Bulk, bulkOf, bulkVerbs } from './bulk'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
@@ -78,7 +80,7 @@ export function Runs() {
   const total = runs.data?.total
   return (
     <>
-      <Head title="Runs" label="Runs" actions={<SavedViews />} />
+      <Head title={t('Runs')} label={t('Runs')} actions={<SavedViews />} />
       <div className="filters">
         <div className="row">
           <button
@@ -87,7 +89,7 @@ export function Runs() {
             aria-pressed={!state}
             onClick={() => set({ state: undefined })}
           >
-            All states
+            {t('All states')}
           </button>
           {states.map((s) => (
             <button
@@ -97,22 +99,22 @@ export function Runs() {
               aria-pressed={state === s}
               onClick={() => set({ state: state === s ? undefined : s })}
             >
-              {s === 'active' ? 'Unfinished' : <State state={s} />}
+              {s === 'active' ? t('Unfinished') : <State state={s} />}
             </button>
           ))}
         </div>
         <div className="row">
           <TextFilter
             name="workflow"
-            label="Workflow"
+            label={t('Workflow')}
             value={workflow}
             set={(v) => set({ workflow: v })}
             filter
           />
-          <TextFilter name="user" label="User" value={user} set={(v) => set({ user: v })} />
-          <TextFilter name="q" label="Id, key, user or message" value={q} set={(v) => set({ q: v })} />
-          <TextFilter name="tag" label="Tag, as team=data" value={tag} set={(v) => set({ tag: v })} />
-          <SinceSelect label="Created" value={search.since} set={(v) => set({ since: v })} />
+          <TextFilter name="user" label={t('User')} value={user} set={(v) => set({ user: v })} />
+          <TextFilter name="q" label={t('Id, key, user or message')} value={q} set={(v) => set({ q: v })} />
+          <TextFilter name="tag" label={t('Tag, as team=data')} value={tag} set={(v) => set({ tag: v })} />
+          <SinceSelect label={t('Created')} value={search.since} set={(v) => set({ since: v })} />
           {node ? (
             <button
               type="button"
@@ -120,7 +122,7 @@ export function Runs() {
               aria-pressed="true"
               onClick={() => set({ node: undefined })}
             >
-              Led by {node} ×
+              {t('Led by {node} ×', { node })}
             </button>
           ) : null}
           {backfill || trigger ? (
@@ -130,7 +132,10 @@ export function Runs() {
               aria-pressed="true"
               onClick={() => set({ backfill: undefined, trigger: undefined })}
             >
-              {backfill ? `Backfill ${backfill}` : `Trigger ${trigger}`} ×
+              {backfill
+                ? t('Backfill {backfill}', { backfill })
+                : t('Trigger {trigger}', { trigger: trigger ?? '' })}{' '}
+              ×
             </button>
           ) : null}
           {state || narrow ? (
@@ -151,13 +156,13 @@ export function Runs() {
                 })
               }
             >
-              Clear
+              {t('Clear')}
             </Button>
           ) : null}
         </div>
       </div>
       <Panel
-        title={selected.size > 0 ? `${plural(selected.size, 'run')} selected` : 'Runs'}
+        title={selected.size > 0 ? t('{runs} selected', { runs: plural(selected.size, 'run') }) : t('Runs')}
         count={
           selected.size > 0 || !runs.data
             ? undefined
@@ -179,7 +184,7 @@ export function Runs() {
             ))}
             {bulkable && shown.length > 0 ? (
               <Button kind="quiet" onPress={() => asked.open('bulk-all', 'recover')}>
-                All that fit the filter…
+                {t('All that fit the filter…')}
               </Button>
             ) : null}
           </div>
@@ -199,18 +204,18 @@ export function Runs() {
                     <th className="tick">
                       <input
                         type="checkbox"
-                        aria-label="Select all runs of this page"
+                        aria-label={t('Select all runs of this page')}
                         checked={everyOne}
                         onChange={() => setSelected(new Set(everyOne ? [] : shown.map((r) => r.id)))}
                       />
                     </th>
-                    <th>State</th>
-                    <th>Workflow</th>
-                    <th>Run</th>
-                    <th>Reason</th>
-                    <th>Created</th>
-                    <th className="num">Took</th>
-                    <th>Origin</th>
+                    <th>{t('State')}</th>
+                    <th>{t('Workflow')}</th>
+                    <th>{t('Run')}</th>
+                    <th>{t('Reason')}</th>
+                    <th>{t('Created')}</th>
+                    <th className="num">{t('Took')}</th>
+                    <th>{t('Origin')}</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -229,14 +234,14 @@ export function Runs() {
           )}
         </Loaded>
         <footer className="pager">
-          {cursor ? <Button onPress={() => set({ cursor: undefined })}>Newest</Button> : null}
+          {cursor ? <Button onPress={() => set({ cursor: undefined })}>{t('Newest')}</Button> : null}
           {runs.data?.next ? (
             <Button
               onPress={() =>
                 void navigate({ search: (old) => ({ ...old, cursor: runs.data?.next ?? undefined }) })
               }
             >
-              Older
+              {t('Older')}
             </Button>
           ) : null}
         </footer>
@@ -266,7 +271,12 @@ function Row({
   return (
     <tr aria-selected={selected} data-current={current || undefined}>
       <td className="tick">
-        <input type="checkbox" aria-label={`Select run ${run.id}`} checked={selected} onChange={toggle} />
+        <input
+          type="checkbox"
+          aria-label={t('Select run {id}', { id: run.id })}
+          checked={selected}
+          onChange={toggle}
+        />
       </td>
       <td>
         <State state={run.state} />
@@ -280,7 +290,9 @@ function Row({
       <td className="reason">
         <span className="clip sub" title={run.message ?? undefined}>
           {run.position
-            ? `in line for ${run.position.line}${run.position.number ? `, ${run.position.number} of ${run.position.of}` : ''}`
+            ? run.position.number
+              ? t('in line for {line}, {number} of {of}', { ...run.position, number: run.position.number })
+              : t('in line for {line}', { line: run.position.line })
             : (run.message ?? '')}
         </span>
       </td>
@@ -291,7 +303,7 @@ function Row({
         <Span from={run.started_at} to={run.finished_at} />
       </td>
       <td className="nowrap sub">
-        {run.origin}
+        {term(run.origin)}
         {run.trigger ? ` ${run.trigger}` : ''}
         {run.user && run.origin !== 'schedule' ? ` · ${run.user}` : ''}
         <Tags of={run.tags} />
@@ -301,12 +313,13 @@ function Row({
 }
 
 function NoRuns({ filtered }: { filtered: boolean }) {
-  if (filtered) return <p>No run fits the filter.</p>
+  if (filtered) return <p>{t('No run fits the filter.')}</p>
   return (
     <>
       <p>
-        Here you see every run with its state and its reason. There is none yet. Start one from the page of a
-        workflow, or so:
+        {t(
+          'Here you see every run with its state and its reason. There is none yet. Start one from the page of a workflow, or so:',
+        )}
       </p>
       <Command text="skein run hello" />
     </>

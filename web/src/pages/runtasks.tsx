@@ -10,6 +10,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Span, State } from '../kit/parts'
 import { Rows } from '../kit/rows'
 import { taskOrder } from '../kit/states'
+import { t } from '../text/t'
 import { useRowKeys } from './rowkeys'
 
 const rowHeight = 32
@@ -31,7 +32,9 @@ function SmallList({ run }: { run: Run }) {
   const navigate = useNavigate({ from: '/r/$id' })
   const tasks = useTasks(run.id)
   const shown = useMemo(() => {
-    const rows = (tasks.data ?? []).filter((t) => t.name.includes(q) && (state === '' || t.state === state))
+    const rows = (tasks.data ?? []).filter(
+      (each) => each.name.includes(q) && (state === '' || each.state === state),
+    )
     if (rows.length > tableMax)
       rows.sort((a, b) => taskOrder.indexOf(a.state) - taskOrder.indexOf(b.state) || a.id - b.id)
     else rows.sort((a, b) => Number(b.state === 'failed') - Number(a.state === 'failed') || a.id - b.id)
@@ -41,7 +44,7 @@ function SmallList({ run }: { run: Run }) {
   const keys = useRowKeys(shown.length, (i) => shown[i] && open(shown[i].name))
   return (
     <Panel
-      title="Tasks"
+      title={t('Tasks')}
       count={tasks.data ? plural(shown.length, 'task') : undefined}
       actions={<Filter q={q} state={state} />}
     >
@@ -52,27 +55,27 @@ function SmallList({ run }: { run: Run }) {
         empty={
           <p>
             {tasks.data?.length
-              ? 'No task fits the filter.'
-              : 'The run has no tasks yet: they are there once it has begun.'}
+              ? t('No task fits the filter.')
+              : t('The run has no tasks yet: they are there once it has begun.')}
           </p>
         }
       >
         {() =>
           shown.length > tableMax ? (
-            <Rows n={shown.length} row={rowHeight} label="Tasks" className="rows tasks-rows">
+            <Rows n={shown.length} row={rowHeight} label={t('Tasks')} className="rows tasks-rows">
               {(i) => {
-                const t = shown[i]
-                return t ? (
+                const one = shown[i]
+                return one ? (
                   <div
-                    key={t.id}
+                    key={one.id}
                     className="task-row"
-                    data-current={t.name === task || undefined}
+                    data-current={one.name === task || undefined}
                     style={{ height: rowHeight }}
                   >
-                    <State state={t.state} />
-                    <TaskName run={run} name={t.name} />
+                    <State state={one.state} />
+                    <TaskName run={run} name={one.name} />
                     <span className="num sub">
-                      <Took task={t} />
+                      <Took task={one} />
                     </span>
                   </div>
                 ) : null
@@ -83,34 +86,34 @@ function SmallList({ run }: { run: Run }) {
               <table>
                 <thead>
                   <tr>
-                    <th>State</th>
-                    <th>Task</th>
-                    <th className="reason">Reason</th>
-                    <th className="num">Attempts</th>
-                    <th className="num">Took</th>
-                    <th>Started</th>
-                    <th>Node</th>
+                    <th>{t('State')}</th>
+                    <th>{t('Task')}</th>
+                    <th className="reason">{t('Reason')}</th>
+                    <th className="num">{t('Attempts')}</th>
+                    <th className="num">{t('Took')}</th>
+                    <th>{t('Started')}</th>
+                    <th>{t('Node')}</th>
                   </tr>
                 </thead>
                 <tbody>
-                  {shown.map((t, i) => {
-                    const last = t.attempts?.at(-1)
+                  {shown.map((own, i) => {
+                    const last = own.attempts?.at(-1)
                     return (
-                      <tr key={t.id} data-current={t.name === task || keys.at === i || undefined}>
+                      <tr key={own.id} data-current={own.name === task || keys.at === i || undefined}>
                         <td>
-                          <State state={t.state} />
+                          <State state={own.state} />
                         </td>
                         <td>
-                          <TaskName run={run} name={t.name} />
+                          <TaskName run={run} name={own.name} />
                         </td>
                         <td className="reason">
-                          <span className="sub clip" title={t.message ?? undefined}>
-                            {t.message ?? ''}
+                          <span className="sub clip" title={own.message ?? undefined}>
+                            {own.message ?? ''}
                           </span>
                         </td>
-                        <td className="num">{t.attempts?.length || '–'}</td>
+                        <td className="num">{own.attempts?.length || '–'}</td>
                         <td className="num">
-                          <Took task={t} />
+                          <Took task={own} />
                         </td>
                         <td className="nowrap sub">
                           {last?.started_at ? <Ago time={last.started_at} /> : '–'}
@@ -138,8 +141,8 @@ function Filter({ q, state }: { q: string; state: string }) {
         data-filter
         className="input"
         type="search"
-        placeholder="Filter by name"
-        aria-label="Filter tasks by name"
+        placeholder={t('Filter by name')}
+        aria-label={t('Filter tasks by name')}
         value={q}
         onChange={(e) => set({ q: e.target.value || undefined })}
       />
@@ -149,7 +152,7 @@ function Filter({ q, state }: { q: string; state: string }) {
           className="chip"
           aria-pressed="true"
           onClick={() => set({ state: undefined })}
-          aria-label={`Show all states, not only ${state}`}
+          aria-label={t('Show all states, not only {state}', { state })}
         >
           <State state={state} /> ×
         </button>
@@ -170,7 +173,7 @@ function LargeList({ run }: { run: Run }) {
   if (states.data?.instances.size) return <SmallList run={run} />
   return (
     <Panel
-      title="Tasks"
+      title={t('Tasks')}
       count={states.data ? plural(shown.length, 'task') : undefined}
       actions={<Filter q={q} state={state} />}
     >
@@ -178,21 +181,21 @@ function LargeList({ run }: { run: Run }) {
         query={drawing.isError ? drawing : states}
         rows={8}
         isEmpty={() => shown.length === 0}
-        empty={<p>No task fits the filter.</p>}
+        empty={<p>{t('No task fits the filter.')}</p>}
       >
         {() => (
-          <Rows n={shown.length} row={rowHeight} label="Tasks" className="rows tasks-rows">
+          <Rows n={shown.length} row={rowHeight} label={t('Tasks')} className="rows tasks-rows">
             {(i) => {
-              const t = shown[i] ?? 0
-              const name = drawing.data?.names[t] ?? ''
+              const each = shown[i] ?? 0
+              const name = drawing.data?.names[each] ?? ''
               return (
                 <div
-                  key={t}
+                  key={each}
                   className="task-row"
                   data-current={name === task || undefined}
                   style={{ height: rowHeight }}
                 >
-                  <State state={states.data?.names[states.data.of[t] ?? 0] ?? 'pending'} />
+                  <State state={states.data?.names[states.data.of[each] ?? 0] ?? 'pending'} />
                   <TaskName run={run} name={name} />
                 </div>
               )
@@ -208,12 +211,12 @@ function LargeList({ run }: { run: Run }) {
 function ordered(d: Drawing | undefined, s: States | undefined, q: string, state: string): number[] {
   if (!d || !s) return []
   const groups = new Map<string, number[]>()
-  for (let t = 0; t < d.n; t++) {
-    const name = s.names[s.of[t] ?? 0] ?? 'pending'
-    if ((state && name !== state) || !d.names[t]?.includes(q)) continue
+  for (let task = 0; task < d.n; task++) {
+    const name = s.names[s.of[task] ?? 0] ?? 'pending'
+    if ((state && name !== state) || !d.names[task]?.includes(q)) continue
     const group = groups.get(name)
-    if (group) group.push(t)
-    else groups.set(name, [t])
+    if (group) group.push(task)
+    else groups.set(name, [task])
   }
   return taskOrder.flatMap((name) => groups.get(name) ?? [])
 }

@@ -7,6 +7,7 @@ import { useKeys } from '../app/keys'
 import { type Item, Menu, toast } from '../kit/dialog'
 import { isActive } from '../kit/states'
 import { Confirm, needs, type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { t } from '../text/t'
 import { isRecoverable, useRecoverQuestion } from './recoverplan'
 
 /** The verbs that fit the state of a run. */
@@ -19,41 +20,46 @@ export function RunVerbs({ run }: { run: Run }) {
   const tasks = run.counts as Record<string, number>
 
   const stop = (): Question => ({
-    title: `Stop ${run.workflow}`,
-    text: 'Nothing new starts. What runs gets TERM, and KILL after its grace time.',
-    answer: 'Stop the run',
+    title: t('Stop {workflow}', { workflow: run.workflow }),
+    text: t('Nothing new starts. What runs gets TERM, and KILL after its grace time.'),
+    answer: t('Stop the run'),
     danger: true,
     reason: 'optional',
     act: (reason, key) => runVerb(run.id, 'stop', { reason }, key),
-    done: 'The stop was asked for. Recover brings the run back.',
+    done: t('The stop was asked for. Recover brings the run back.'),
   })
   const kill = (): Question => ({
-    title: `Kill ${run.workflow}`,
-    text: `${tasks.running ?? 0} running tasks end at once, without a chance to clean up.`,
-    answer: 'Kill the run',
+    title: t('Kill {workflow}', { workflow: run.workflow }),
+    text: t('{running} running tasks end at once, without a chance to clean up.', {
+      running: tasks.running ?? 0,
+    }),
+    answer: t('Kill the run'),
     danger: true,
     reason: 'optional',
     act: (reason, key) => runVerb(run.id, 'kill', { reason }, key),
-    done: 'The kill was asked for.',
+    done: t('The kill was asked for.'),
   })
   const pause = () =>
     act(
       () => runVerb(run.id, 'pause'),
       () =>
-        toast(`${run.workflow} is paused: nothing new starts.`, {
+        toast(t('{workflow} is paused: nothing new starts.', { workflow: run.workflow }), {
           undo: () => act(() => runVerb(run.id, 'resume')),
         }),
     )
   const resume = () =>
     act(
       () => runVerb(run.id, 'resume'),
-      () => toast(`${run.workflow} goes on.`, { undo: () => act(() => runVerb(run.id, 'pause')) }),
+      () =>
+        toast(t('{workflow} goes on.', { workflow: run.workflow }), {
+          undo: () => act(() => runVerb(run.id, 'pause')),
+        }),
     )
   const rerun = () =>
     act(
       () => runVerb(run.id, 'rerun') as Promise<Run>,
       (made) => {
-        toast('A new run was started.')
+        toast(t('A new run was started.'))
         if (made.id) void navigate({ to: '/r/$id', params: { id: made.id } })
       },
     )
@@ -68,10 +74,15 @@ export function RunVerbs({ run }: { run: Run }) {
     kill: () => (active ? kill() : undefined),
   })
   const items: Item[] = [
-    { id: 'rerun', label: 'Run again, as a new run', onAction: rerun, disabled: why('run.redo', true, '') },
+    {
+      id: 'rerun',
+      label: t('Run again, as a new run'),
+      onAction: rerun,
+      disabled: why('run.redo', true, ''),
+    },
     {
       id: 'edit',
-      label: 'Run again with other parameters…',
+      label: t('Run again with other parameters…'),
       onAction: () =>
         void navigate({
           to: '/w/$ns/$name/start',
@@ -86,15 +97,15 @@ export function RunVerbs({ run }: { run: Run }) {
     },
     {
       id: 'compare',
-      label: 'Compare with the last good run',
+      label: t('Compare with the last good run'),
       onAction: () => void navigate({ to: '/compare', search: { b: run.id } }),
     },
     {
       id: 'kill',
-      label: 'Kill…',
+      label: t('Kill…'),
       onAction: () => asked.open('kill'),
       danger: true,
-      disabled: why('run.control', active, 'The run has ended.'),
+      disabled: why('run.control', active, t('The run has ended.')),
     },
   ]
   useKeys({
@@ -111,7 +122,7 @@ export function RunVerbs({ run }: { run: Run }) {
           kind="primary"
           onPress={() => asked.open('recover')}
         >
-          Recover
+          {t('Recover')}
         </VerbButton>
       ) : null}
       {active ? (
@@ -122,7 +133,7 @@ export function RunVerbs({ run }: { run: Run }) {
             icon={paused ? 'play' : 'pause'}
             onPress={paused ? resume : pause}
           >
-            {paused ? 'Resume' : 'Pause'}
+            {paused ? t('Resume') : t('Pause')}
           </VerbButton>
           <VerbButton
             verb="run.control"
@@ -131,11 +142,11 @@ export function RunVerbs({ run }: { run: Run }) {
             icon="stop"
             onPress={() => asked.open('stop')}
           >
-            Stop
+            {t('Stop')}
           </VerbButton>
         </>
       ) : null}
-      <Menu label="More verbs" items={items} />
+      <Menu label={t('More verbs')} items={items} />
       <Confirm question={question} onClose={asked.close} />
     </>
   )

@@ -8,6 +8,7 @@ import { deleteView, nameMax, saveView, useViews, type View, viewsMax } from '..
 import { Dialog, Menu, toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Button } from '../kit/parts'
+import { t } from '../text/t'
 
 export function SavedViews() {
   const me = useMe()
@@ -23,7 +24,7 @@ export function SavedViews() {
   return (
     <>
       <Menu
-        label="Saved views"
+        label={t('Saved views')}
         icon="down"
         items={[
           ...views.map((v) => ({
@@ -33,25 +34,28 @@ export function SavedViews() {
           })),
           {
             id: 'save',
-            label: 'Save this view…',
+            label: t('Save this view…'),
             onAction: () => asked.open('save-view'),
-            disabled: views.length >= viewsMax ? `${plural(viewsMax, 'view')} are kept at most.` : undefined,
+            disabled:
+              views.length >= viewsMax
+                ? t('{views} are kept at most.', { views: plural(viewsMax, 'view') })
+                : undefined,
           },
           ...(views.length > 0
-            ? [{ id: 'delete', label: 'Delete a view…', onAction: () => asked.open('delete-view') }]
+            ? [{ id: 'delete', label: t('Delete a view…'), onAction: () => asked.open('delete-view') }]
             : []),
         ]}
       >
-        Views
+        {t('Views')}
       </Menu>
-      <Dialog title="Save this view" isOpen={asked.name === 'save-view'} onClose={asked.close}>
+      <Dialog title={t('Save this view')} isOpen={asked.name === 'save-view'} onClose={asked.close}>
         <Save
           save={(name) => {
             const kept = saveView(me.name, name, here)
             toast(
               kept
-                ? `The view ${name} is saved in this browser.`
-                : 'This browser keeps nothing for this page.',
+                ? t('The view {name} is saved in this browser.', { name })
+                : t('This browser keeps nothing for this page.'),
               {
                 bad: !kept,
               },
@@ -62,7 +66,7 @@ export function SavedViews() {
           onClose={asked.close}
         />
       </Dialog>
-      <Dialog title="Delete a view" isOpen={asked.name === 'delete-view'} onClose={asked.close}>
+      <Dialog title={t('Delete a view')} isOpen={asked.name === 'delete-view'} onClose={asked.close}>
         <ul className="list">
           {views.map((v) => (
             <li key={v.name} className="row spread">
@@ -70,16 +74,16 @@ export function SavedViews() {
                 {v.name} <span className="sub">{v.to}</span>
               </span>
               <Button
-                aria-label={`Delete ${v.name}`}
+                aria-label={t('Delete {name}', { name: v.name })}
                 onPress={() => {
                   deleteView(me.name, v.name)
-                  toast(`The view ${v.name} is deleted.`, {
+                  toast(t('The view {name} is deleted.', { name: v.name }), {
                     undo: () => void saveView(me.name, v.name, v.to),
                   })
                   asked.close()
                 }}
               >
-                Delete
+                {t('Delete')}
               </Button>
             </li>
           ))}
@@ -109,7 +113,7 @@ function Save({
       }}
     >
       <label className="field">
-        <span>Name</span>
+        <span>{t('Name')}</span>
         <input
           className="input"
           // biome-ignore lint/a11y/noAutofocus: the dialog was opened to answer this.
@@ -121,14 +125,14 @@ function Save({
         />
         <small>
           {names.includes(is)
-            ? 'It replaces the view of this name.'
-            : 'The page with its filters. It is kept in this browser, for you.'}
+            ? t('It replaces the view of this name.')
+            : t('The page with its filters. It is kept in this browser, for you.')}
         </small>
       </label>
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={!is}>
-          Save the view
+          {t('Save the view')}
         </Button>
       </footer>
     </form>

@@ -7,6 +7,7 @@ import { useNamespace, within } from '../app/namespace'
 import { TextFilter } from '../kit/filter'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
+import { t } from '../text/t'
 import { Head } from './head'
 import { NodeLink } from './nodeparts'
 import { found, foundMax } from './searchdata'
@@ -16,11 +17,11 @@ export function SearchPage() {
   const navigate = useNavigate({ from: '/search' })
   return (
     <>
-      <Head title="Search" label={q ? `Search: ${q}` : 'Search'} />
+      <Head title={t('Search')} label={q ? t('Search: {q}', { q }) : t('Search')} />
       <div className="row">
         <TextFilter
           name="q"
-          label="Name, id, key, user or message"
+          label={t('Name, id, key, user or message')}
           value={q}
           set={(v) => void navigate({ search: (old) => ({ ...old, q: v }) })}
           filter
@@ -29,7 +30,7 @@ export function SearchPage() {
       {q ? (
         <Found q={q} />
       ) : (
-        <p className="sub">Write a part of a name, the id of a run or its key, and press Enter.</p>
+        <p className="sub">{t('Write a part of a name, the id of a run or its key, and press Enter.')}</p>
       )}
     </>
   )
@@ -54,7 +55,7 @@ function Found({ q }: { q: string }) {
   const u = found(queues.data?.items, q, (i) => i.name)
   return (
     <>
-      <Part title="Workflows" of={w.of} query={workflows}>
+      <Part title={t('Workflows')} of={w.of} query={workflows}>
         {w.items.map((i) => (
           <li key={i.workflow} className="row">
             <State state={i.state} /> <WorkflowLink name={i.workflow} />{' '}
@@ -63,7 +64,7 @@ function Found({ q }: { q: string }) {
         ))}
       </Part>
       <Runs q={q} ns={ns} />
-      <Part title="Schedules" of={s.of} query={schedules}>
+      <Part title={t('Schedules')} of={s.of} query={schedules}>
         {s.items.map((i) => (
           <li key={`${i.workflow} ${i.name}`} className="row">
             <State state={i.state} /> <WorkflowLink name={i.workflow} tab="triggers" />{' '}
@@ -71,7 +72,7 @@ function Found({ q }: { q: string }) {
           </li>
         ))}
       </Part>
-      <Part title="Queues" of={u.of} query={queues}>
+      <Part title={t('Queues')} of={u.of} query={queues}>
         {u.items.map((i) => (
           <li key={i.name} className="row">
             <State state={i.state} />{' '}
@@ -91,7 +92,7 @@ function Runs({ q, ns }: { q: string; ns: string }) {
   const runs = useRuns({ q, limit: foundMax, ns: ns || undefined })
   const items = (runs.data?.items ?? []).filter((r) => within(ns, r.namespace))
   return (
-    <Part title="Runs" of={items.length} more={Boolean(runs.data?.next)} query={runs}>
+    <Part title={t('Runs')} of={items.length} more={Boolean(runs.data?.next)} query={runs}>
       {items.map((r) => (
         <li key={r.id} className="row">
           <State state={r.state} /> <WorkflowLink name={r.workflow} /> <RunLink id={r.id} />{' '}
@@ -109,7 +110,7 @@ function Nodes({ q }: { q: string }) {
   const nodes = useNodes()
   const n = found(nodes.data?.items, q, (i) => `${i.name} ${i.groups?.join(' ') ?? ''}`)
   return (
-    <Part title="Nodes and workers" of={n.of} query={nodes}>
+    <Part title={t('Nodes and workers')} of={n.of} query={nodes}>
       {n.items.map((i) => (
         <li key={i.name} className="row">
           <State state={i.state} /> <NodeLink name={i.name} />
@@ -134,7 +135,7 @@ function Part({
 }) {
   return (
     <Panel title={title} count={query.data ? `${of}${more ? '+' : ''}` : undefined}>
-      <Loaded query={query} rows={1} isEmpty={() => of === 0} empty="Nothing fits.">
+      <Loaded query={query} rows={1} isEmpty={() => of === 0} empty={t('Nothing fits.')}>
         {() => <ul className="list pad found">{children}</ul>}
       </Loaded>
     </Panel>

@@ -10,6 +10,8 @@ import { Loaded, Panel } from '../kit/panel'
 import { Button, Command, Copy } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 import { Head } from './head'
 import { command, fault, request, requestOf, shownOf, textOf } from './startdata'
 import { ValueField } from './valuefield'
@@ -23,7 +25,7 @@ export function Start() {
   const query = useWorkflow(workflow)
   return (
     <>
-      <Head title={`Start ${workflow}`} label={`Start ${workflow}`} />
+      <Head title={t('Start {workflow}', { workflow })} label={t('Start {workflow}', { workflow })} />
       <Loaded query={query}>{(w) => <Form w={w} />}</Loaded>
     </>
   )
@@ -70,7 +72,7 @@ function Form({ w }: { w: Workflow }) {
   }
   return (
     <Panel
-      title="Parameters"
+      title={t('Parameters')}
       count={params.length}
       actions={params.length > 0 ? <LastValues w={w} set={set} /> : null}
     >
@@ -82,7 +84,7 @@ function Form({ w }: { w: Workflow }) {
           start()
         }}
       >
-        {params.length === 0 ? <p className="muted">The workflow has no parameters.</p> : null}
+        {params.length === 0 ? <p className="muted">{t('The workflow has no parameters.')}</p> : null}
         {[...params]
           .sort((a, b) => Number(b.required) - Number(a.required))
           .map((p) => (
@@ -96,42 +98,44 @@ function Form({ w }: { w: Workflow }) {
             />
           ))}
         <details open={Boolean(options.priority || options.version || options.key)}>
-          <summary>More</summary>
+          <summary>{t('More')}</summary>
           <div className="form-more">
             <label className="field">
-              <span>Priority</span>
+              <span>{t('Priority')}</span>
               <select
                 className="select"
                 value={options.priority}
                 onChange={(e) => set({ priority: e.target.value })}
               >
-                <option value="">as the workflow says</option>
+                <option value="">{t('as the workflow says')}</option>
                 {priorities.map((p) => (
-                  <option key={p}>{p}</option>
+                  <option key={p} value={p}>
+                    {term(p)}
+                  </option>
                 ))}
               </select>
             </label>
             <label className="field">
-              <span>Version</span>
+              <span>{t('Version')}</span>
               <input
                 className="input"
                 type="number"
                 min={1}
                 max={w.latest}
                 value={options.version}
-                placeholder={`${w.version}, the current one`}
+                placeholder={t('{version}, the current one', { version: w.version })}
                 onChange={(e) => set({ version: e.target.value })}
               />
             </label>
             <label className="field">
-              <span>Idempotency key</span>
+              <span>{t('Idempotency key')}</span>
               <input
                 className="input"
                 value={options.key}
                 maxLength={255}
                 onChange={(e) => set({ key: e.target.value })}
               />
-              <small>A start with the same key and the same parameters gives the same run.</small>
+              <small>{t('A start with the same key and the same parameters gives the same run.')}</small>
             </label>
           </div>
         </details>
@@ -145,9 +149,9 @@ function Form({ w }: { w: Workflow }) {
             isDisabled={isPending}
             onPress={start}
           >
-            Start the run
+            {t('Start the run')}
           </VerbButton>
-          <Copy text={location.href} label="Copy a link that fills this form" />
+          <Copy text={location.href} label={t('Copy a link that fills this form')} />
         </div>
         <Command text={command(w.workflow, shownOf(params, texts), options)} />
         {body ? (
@@ -173,10 +177,10 @@ function LastValues({ w, set }: { w: Workflow; set: (changes: Record<string, str
       onPress={() => {
         const known = (w.params ?? []).filter((p) => p.type !== 'secret' && values && p.name in values)
         set(Object.fromEntries(known.map((p) => [`p.${p.name}`, textOf(values?.[p.name])])))
-        toast('The form has the values of the last run.')
+        toast(t('The form has the values of the last run.'))
       }}
     >
-      Values of the last run
+      {t('Values of the last run')}
     </Button>
   )
 }

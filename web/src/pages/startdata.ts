@@ -1,4 +1,5 @@
 import type { Param } from '../api/types'
+import { t } from '../text/t'
 
 /** Reads what was typed as a value of the parameter's type. */
 export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
@@ -22,12 +23,12 @@ export function fault(
   p: Pick<Param, 'name' | 'type' | 'enum' | 'required'>,
   text: string | undefined,
 ): string | undefined {
-  if (text === undefined || text === '') return p.required ? 'A value is required.' : undefined
+  if (text === undefined || text === '') return p.required ? t('A value is required.') : undefined
   try {
     const value = typed(p, text)
     const allowed = p.enum as unknown[] | null
     if (allowed && !allowed.some((a) => JSON.stringify(a) === JSON.stringify(value)))
-      return `The value must be one of ${allowed.map(String).join(', ')}.`
+      return t('The value must be one of {values}.', { values: allowed.map(String).join(', ') })
     return undefined
   } catch (e) {
     return (e as Error).message.replace(`${p.name}: `, '')

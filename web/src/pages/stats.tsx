@@ -1,4 +1,5 @@
 // How long the runs of a workflow took, and how they ended: by day or hour, and by task.
+import { t } from '../text/t'
 import './stats.css'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
@@ -47,9 +48,9 @@ export function DurationsOf({ w }: { w: Definition }) {
   return (
     <>
       <Panel
-        title="Durations of runs"
+        title={t('Durations of runs')}
         actions={
-          <nav className="tabs" aria-label="Period">
+          <nav className="tabs" aria-label={t('Period')}>
             {(['days', 'hours'] as const).map((id) => (
               <Link
                 key={id}
@@ -59,7 +60,7 @@ export function DurationsOf({ w }: { w: Definition }) {
                 activeOptions={exactly}
                 aria-current={(id === 'hours') === (by === 'hour') ? 'page' : undefined}
               >
-                {id === 'days' ? '30 days' : '3 days by hour'}
+                {id === 'days' ? t('30 days') : t('3 days by hour')}
               </Link>
             ))}
           </nav>
@@ -74,11 +75,11 @@ export function DurationsOf({ w }: { w: Definition }) {
           {(s) => <Runs stats={s} />}
         </Loaded>
       </Panel>
-      <Panel title="Tasks, the slowest first">
+      <Panel title={t('Tasks, the slowest first')}>
         <Loaded
           query={tasks}
           isEmpty={(s) => s.items.length === 0}
-          empty="No attempt of a task was counted in the last 30 days."
+          empty={t('No attempt of a task was counted in the last 30 days.')}
         >
           {(s) => <Tasks rows={s.items} />}
         </Loaded>
@@ -89,8 +90,8 @@ export function DurationsOf({ w }: { w: Definition }) {
 
 function Nothing({ stats }: { stats: WorkflowStats | undefined }) {
   return stats?.counted === false
-    ? 'Runs are not counted as long as a node of an earlier version is in the cluster.'
-    : 'No run has ended in this time. Its counts appear some seconds after its end.'
+    ? t('Runs are not counted as long as a node of an earlier version is in the cluster.')
+    : t('No run has ended in this time. Its counts appear some seconds after its end.')
 }
 
 function Runs({ stats }: { stats: WorkflowStats }) {
@@ -128,9 +129,12 @@ function Runs({ stats }: { stats: WorkflowStats }) {
           />
         </svg>
         <figcaption>
-          <span>Solid: p50. Dashed: p95.</span>
+          <span>{t('Solid: p50. Dashed: p95.')}</span>
           <span>
-            {seconds(scale.least)} to {seconds(scale.most)}, logarithmic
+            {t('{from} to {to}, logarithmic', {
+              from: seconds(scale.least),
+              to: seconds(scale.most),
+            })}
           </span>
         </figcaption>
         <svg
@@ -150,13 +154,19 @@ function Runs({ stats }: { stats: WorkflowStats }) {
               .join('')}
           </span>
           <span>
-            p50 {seconds(total.p50)} · p95 {seconds(total.p95)} · p99 {seconds(total.p99)} · longest{' '}
-            {seconds(total.max)}
+            {t('p50 {p50} · p95 {p95} · p99 {p99} · longest {max}', {
+              p50: seconds(total.p50),
+              p95: seconds(total.p95),
+              p99: seconds(total.p99),
+              max: seconds(total.max),
+            })}
           </span>
         </figcaption>
       </figure>
       {stats.damaged > 0 ? (
-        <p className="sub">{plural(stats.damaged, 'period')} left out: the counts are damaged.</p>
+        <p className="sub">
+          {t('{periods} left out: the counts are damaged.', { periods: plural(stats.damaged, 'period') })}
+        </p>
       ) : null}
       <Table head="From (UTC)" rows={[...stats.items].reverse()} name={(r) => periodName(r, stats.by)} />
     </>
@@ -192,7 +202,7 @@ function Table({ head, rows, name }: { head: string; rows: StatsRow[]; name: (r:
         <thead>
           <tr>
             <th>{head}</th>
-            {['Ended', 'Failed', 'p50', 'p95', 'p99', 'Longest', 'Wait p95'].map((h) => (
+            {[t('Ended'), t('Failed'), 'p50', 'p95', 'p99', t('Longest'), t('Wait p95')].map((h) => (
               <th key={h} className="num">
                 {h}
               </th>
@@ -232,12 +242,14 @@ function Tasks({ rows }: { rows: StatsRow[] }) {
       <table>
         <thead>
           <tr>
-            <th>Task</th>
-            {['Attempts', 'Failed', 'p50', 'p95', 'p99', 'Longest', 'Wait p95', 'Trend'].map((h) => (
-              <th key={h} className="num">
-                {h}
-              </th>
-            ))}
+            <th>{t('Task')}</th>
+            {[t('Attempts'), t('Failed'), 'p50', 'p95', 'p99', t('Longest'), t('Wait p95'), t('Trend')].map(
+              (h) => (
+                <th key={h} className="num">
+                  {h}
+                </th>
+              ),
+            )}
           </tr>
         </thead>
         <tbody>

@@ -1,5 +1,6 @@
 // What the chart of durations shows, without the page.
 import type { StatsRow, WorkflowStats } from '../api/types'
+import { t } from '../text/t'
 
 export type Period = { at: number; row?: StatsRow }
 
@@ -71,6 +72,7 @@ export function scaleOf(values: (number | null | undefined)[], height: number) {
 export function trendOf(trend: number | null): { text: string; isSlower: boolean } {
   if (trend === null) return { text: '–', isSlower: false }
   const percent = Math.round((trend - 1) * 100)
-  if (Math.abs(percent) < 5) return { text: 'as before', isSlower: false }
-  return { text: `${Math.abs(percent)} % ${percent > 0 ? 'slower' : 'faster'}`, isSlower: percent > 33 }
+  if (Math.abs(percent) < 5) return { text: t('as before'), isSlower: false }
+  const by = `${Math.abs(percent)} %`
+  return { text: percent > 0 ? t('{by} slower', { by }) : t('{by} faster', { by }), isSlower: percent > 33 }
 }

@@ -1,4 +1,5 @@
 import { Link } from '@tanstack/react-router'
+import { t } from '../text/t'
 
 type All = Record<string, string>
 
@@ -22,7 +23,7 @@ export function Tags({ of }: { of: All | undefined }) {
           className="tag"
           to="/runs"
           search={{ tag: `${key}=${value}` }}
-          title="Runs with this tag"
+          title={t('Runs with this tag')}
         >
           {key}={value}
         </Link>

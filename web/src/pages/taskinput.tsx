@@ -1,4 +1,5 @@
 // What an attempt was given: its command, environment and limits, with the expressions evaluated.
+
 import { useQuery } from '@tanstack/react-query'
 import { get, path } from '../api/client'
 import { useCan } from '../api/me'
@@ -8,6 +9,8 @@ import { Loaded } from '../kit/panel'
 import { Copy, Field, RunLink } from '../kit/parts'
 import { needs } from '../kit/verbs'
 import { liveKey } from '../live/live'
+import { rich, t } from '../text/t'
+import { term } from '../text/terms'
 import { commandText, kindText } from './inputdata'
 
 export function Input({ run, task, attempt }: { run: Run; task: Task; attempt: string | undefined }) {
@@ -20,7 +23,11 @@ export function Input({ run, task, attempt }: { run: Run; task: Task; attempt: s
     enabled: lacks === undefined,
   })
   if (lacks)
-    return <p className="empty">You may not see what the task was given. {needs(lacks, run.namespace)}</p>
+    return (
+      <p className="empty">
+        {`${t('You may not see what the task was given.')} ${needs(lacks, run.namespace)}`}
+      </p>
+    )
   return (
     <Loaded query={query} rows={6}>
       {(d) => <Shown d={d} run={run} />}
@@ -33,13 +40,13 @@ function Shown({ d, run }: { d: TaskDefinition; run: Run }) {
     <div className="pad stack">
       {d.fault ? (
         <p className="notice" role="alert">
-          This cannot be computed now: {d.fault}
+          {rich('This cannot be computed now: {fault}', { fault: <span lang="en">{d.fault}</span> })}
         </p>
       ) : null}
-      {d.command.length > 0 ? <Text title="Command" text={commandText(d.command)} /> : null}
+      {d.command.length > 0 ? <Text title={t('Command')} text={commandText(d.command)} /> : null}
       {d.script ? (
         <Text
-          title={[d.script.interpreter ?? 'Script', d.script.file, ...d.script.args]
+          title={[d.script.interpreter ?? t('Script'), d.script.file, ...d.script.args]
             .filter(Boolean)
             .join(' ')}
           text={d.script.code ?? ''}
@@ -48,18 +55,22 @@ function Shown({ d, run }: { d: TaskDefinition; run: Run }) {
       {d.request ? (
         <>
           <Text
-            title={d.request.connection ? `Request over the connection ${d.request.connection}` : 'Request'}
+            title={
+              d.request.connection
+                ? t('Request over the connection {connection}', { connection: d.request.connection })
+                : t('Request')
+            }
             text={`${d.request.method} ${d.request.url}`}
           />
-          <Pairs title="Headers" all={d.request.headers} />
-          {d.request.body === null ? null : <Text title="Body" text={d.request.body} />}
+          <Pairs title={t('Headers')} all={d.request.headers} />
+          {d.request.body === null ? null : <Text title={t('Body')} text={d.request.body} />}
         </>
       ) : null}
-      {d.input === null ? null : <Text title="Input" text={JSON.stringify(d.input, null, 1)} />}
-      <Pairs title="Environment" all={d.env} />
+      {d.input === null ? null : <Text title={t('Input')} text={JSON.stringify(d.input, null, 1)} />}
+      <Pairs title={t('Environment')} all={d.env} />
       {d.files.length > 0 ? (
         <div>
-          <h3>Files of other tasks</h3>
+          <h3>{t('Files of other tasks')}</h3>
           <ul className="list">
             {d.files.map((f) => (
               <li key={`${f.name} ${f.value}`} className="row">
@@ -73,10 +84,10 @@ function Shown({ d, run }: { d: TaskDefinition; run: Run }) {
         </div>
       ) : null}
       <dl className="facts">
-        <Field label="Kind">{kindText(d)}</Field>
-        {d.description ? <Field label="Description">{d.description}</Field> : null}
-        <Field label="Needs">
-          {d.needs.length === 0 ? <span className="muted">nothing</span> : null}
+        <Field label={t('Kind')}>{kindText(d)}</Field>
+        {d.description ? <Field label={t('Description')}>{d.description}</Field> : null}
+        <Field label={t('Needs')}>
+          {d.needs.length === 0 ? <span className="muted">{t('nothing')}</span> : null}
           <span className="row">
             {d.needs.map((name) => (
               <RunLink key={name} id={run.id} task={name}>
@@ -85,33 +96,37 @@ function Shown({ d, run }: { d: TaskDefinition; run: Run }) {
             ))}
           </span>
         </Field>
-        <Field label="Runs if">
-          {d.if ? <code>{d.if}</code> : <span className="muted">what it needs succeeded</span>}
+        <Field label={t('Runs if')}>
+          {d.if ? <code>{d.if}</code> : <span className="muted">{t('what it needs succeeded')}</span>}
         </Field>
         {d.dir ? (
-          <Field label="Folder">
+          <Field label={t('Folder')}>
             <code>{d.dir}</code>
           </Field>
         ) : null}
-        {d.place ? <Field label="Place">{d.place}</Field> : null}
-        {d.queue ? <Field label="Queue">{d.queue}</Field> : null}
+        {d.place ? <Field label={t('Place##where the task may run')}>{d.place}</Field> : null}
+        {d.queue ? <Field label={t('Queue')}>{d.queue}</Field> : null}
         {d.cpu > 0 ? <Field label="CPU">{plural(d.cpu, 'core')}</Field> : null}
-        {d.memory > 0 ? <Field label="Memory">{bytes(d.memory)}</Field> : null}
-        {d.timeout ? <Field label="Timeout">{d.timeout}</Field> : null}
+        {d.memory > 0 ? <Field label={t('Memory')}>{bytes(d.memory)}</Field> : null}
+        {d.timeout ? <Field label={t('Timeout')}>{d.timeout}</Field> : null}
         {d.retries > 0 ? (
-          <Field label="Retries">
-            up to {d.retries}
-            {d.retry_delay ? `, after ${d.retry_delay}` : ''}
+          <Field label={t('Retries')}>
+            {d.retry_delay
+              ? t('up to {n}, after {delay}', { n: d.retries, delay: d.retry_delay })
+              : t('up to {n}', { n: d.retries })}
           </Field>
         ) : null}
-        <Field label="Priority">{d.priority}</Field>
+        <Field label={t('Priority')}>{term(d.priority)}</Field>
       </dl>
       {d.secrets.length > 0 ? (
-        <p className="sub">••• stands for the value of a secret: {d.secrets.join(', ')}.</p>
+        <p className="sub">
+          {t('••• stands for the value of a secret: {secrets}.', { secrets: d.secrets.join(', ') })}
+        </p>
       ) : null}
       <p className="sub">
-        Expressions are evaluated with the present outputs of other tasks. If one of them ran again, the
-        attempt had an earlier output.
+        {t(
+          'Expressions are evaluated with the present outputs of other tasks. If one of them ran again, the attempt had an earlier output.',
+        )}
       </p>
     </div>
   )

@@ -12,6 +12,7 @@ import { Loaded } from '../kit/panel'
 import { Button, Clock, Copy, exactly, RunLink, Span, State } from '../kit/parts'
 import { Confirm, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey } from '../live/live'
+import { rich, t } from '../text/t'
 import { Approve } from './approve'
 import { causeText } from './attemptdata'
 import { Log } from './logview'
@@ -21,11 +22,11 @@ import { isRecoverable } from './recoverplan'
 import { Input } from './taskinput'
 
 const tabs = [
-  ['log', 'Log'],
-  ['attempts', 'Attempts'],
-  ['input', 'Input'],
-  ['outputs', 'Outputs'],
-  ['why', 'Why'],
+  ['log', t('Log')],
+  ['attempts', t('Attempts')],
+  ['input', t('Input')],
+  ['outputs', t('Outputs')],
+  ['why', t('Why')],
 ] as const
 
 export const useTask = (id: string, task: string) =>
@@ -51,18 +52,18 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
     w: () => void navigate({ search: (old) => ({ ...old, tab: 'why' }), replace: true }),
   })
   return (
-    <aside className="pane" aria-label={`Task ${task}`}>
+    <aside className="pane" aria-label={t('Task {task}', { task })}>
       <header className="pane-head">
         <h2 className="grow clip">{task}</h2>
         {query.data ? <State state={query.data.state} /> : null}
-        <Button kind="quiet" icon="cross" aria-label="Close the task" onPress={close} />
+        <Button kind="quiet" icon="cross" aria-label={t('Close the task')} onPress={close} />
       </header>
       <Loaded query={query} rows={6}>
-        {(t) => (
+        {(row) => (
           <>
-            <TaskVerbs run={run} task={t} />
-            {waits ? <Approve run={run} task={t} /> : null}
-            <nav className="tabs" aria-label="About the task">
+            <TaskVerbs run={run} task={row} />
+            {waits ? <Approve run={run} task={row} /> : null}
+            <nav className="tabs" aria-label={t('About the task')}>
               {tabs.map(([id, label]) => (
                 <Link
                   key={id}
@@ -78,12 +79,12 @@ export function TaskPane({ run, task }: { run: Run; task: string }) {
               ))}
             </nav>
             {tab === 'log' ? (
-              <LogOf run={run} task={t} {...(search.attempt ? { attempt: search.attempt } : {})} />
+              <LogOf run={run} task={row} {...(search.attempt ? { attempt: search.attempt } : {})} />
             ) : null}
-            {tab === 'attempts' ? <Attempts run={run} task={t} /> : null}
-            {tab === 'input' ? <Input run={run} task={t} attempt={search.attempt} /> : null}
-            {tab === 'outputs' ? <Outputs run={run} task={t} /> : null}
-            {tab === 'why' ? <Why run={run} task={t.name} /> : null}
+            {tab === 'attempts' ? <Attempts run={run} task={row} /> : null}
+            {tab === 'input' ? <Input run={run} task={row} attempt={search.attempt} /> : null}
+            {tab === 'outputs' ? <Outputs run={run} task={row} /> : null}
+            {tab === 'why' ? <Why run={run} task={row.name} /> : null}
           </>
         )}
       </Loaded>
@@ -98,12 +99,14 @@ function LogOf({ run, task, attempt }: { run: Run; task: Task; attempt?: string 
     return (
       <p className="empty">
         <span>
-          The task is a run of its own: <RunLink id={child}>open it</RunLink>.
+          {rich('The task is a run of its own: {open}.', {
+            open: <RunLink id={child}>{t('open it')}</RunLink>,
+          })}
         </span>
       </p>
     )
   }
-  if (!last) return <p className="empty">The task has not been started, so it has no log.</p>
+  if (!last) return <p className="empty">{t('The task has not been started, so it has no log.')}</p>
   const number = attempt ? Number(attempt) : last.number
   return (
     <Log
@@ -126,35 +129,37 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
     'stop-task': () =>
       active
         ? {
-            title: `Stop ${task.name}`,
-            text: 'The run goes on. Tasks that need this one cannot run.',
-            answer: 'Stop the task',
+            title: t('Stop {name}', { name: task.name }),
+            text: t('The run goes on. Tasks that need this one cannot run.'),
+            answer: t('Stop the task'),
             danger: true,
             reason: 'optional',
             act: (reason, key) => on('stop', { reason }, key),
-            done: 'The stop was asked for.',
+            done: t('The stop was asked for.'),
           }
         : undefined,
     'skip-task': () =>
       open || failed
         ? {
-            title: `Skip ${task.name}`,
-            text: 'The task counts as skipped. What needs it goes on as after a condition that did not hold.',
-            answer: 'Skip the task',
+            title: t('Skip {name}', { name: task.name }),
+            text: t(
+              'The task counts as skipped. What needs it goes on as after a condition that did not hold.',
+            ),
+            answer: t('Skip the task'),
             reason: 'optional',
             act: (reason, key) => on('skip', { reason }, key),
-            done: `${task.name} is skipped.`,
+            done: t('{name} is skipped.', { name: task.name }),
           }
         : undefined,
     'mark-task': () =>
       open || failed
         ? {
-            title: `Mark ${task.name} as succeeded`,
-            text: 'Nothing is run. Tasks that need it go on as if it had succeeded.',
-            answer: 'Mark as succeeded',
+            title: t('Mark {name} as succeeded', { name: task.name }),
+            text: t('Nothing is run. Tasks that need it go on as if it had succeeded.'),
+            answer: t('Mark as succeeded'),
             reason: 'required',
             act: (reason, key) => on('mark', { state: 'succeeded', reason }, key),
-            done: `${task.name} counts as succeeded.`,
+            done: t('{name} counts as succeeded.', { name: task.name }),
           }
         : undefined,
   })
@@ -168,11 +173,11 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
           onPress={() =>
             act(
               () => on('retry'),
-              () => toast(`A retry of ${task.name} was asked for.`),
+              () => toast(t('A retry of {name} was asked for.', { name: task.name })),
             )
           }
         >
-          Retry
+          {t('Retry')}
         </VerbButton>
       ) : null}
       {isRecoverable(run) ? (
@@ -181,7 +186,7 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
           namespace={run.namespace}
           onPress={() => asked.open('recover', task.name)}
         >
-          Recover from here…
+          {t('Recover from here…')}
         </VerbButton>
       ) : null}
       {active ? (
@@ -191,17 +196,17 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
           icon="stop"
           onPress={() => asked.open('stop-task')}
         >
-          Stop
+          {t('Stop')}
         </VerbButton>
       ) : null}
       {open || failed ? (
         <VerbButton verb="run.mark" namespace={run.namespace} onPress={() => asked.open('skip-task')}>
-          Skip
+          {t('Skip')}
         </VerbButton>
       ) : null}
       {open || failed ? (
         <VerbButton verb="run.mark" namespace={run.namespace} onPress={() => asked.open('mark-task')}>
-          Mark as succeeded
+          {t('Mark as succeeded')}
         </VerbButton>
       ) : null}
       <Confirm question={question} onClose={asked.close} />
@@ -210,14 +215,14 @@ function TaskVerbs({ run, task }: { run: Run; task: Task }) {
 }
 
 function Attempts({ run, task }: { run: Run; task: Task }) {
-  if (!task.attempts?.length) return <p className="empty">The task has not been started.</p>
+  if (!task.attempts?.length) return <p className="empty">{t('The task has not been started.')}</p>
   return (
     <ol className="attempts">
       {[...task.attempts].reverse().map((a) => (
         <li key={a.token}>
           <div className="row spread">
             <span className="row">
-              <b>Attempt {a.number}</b> <State state={a.state} />
+              <b>{t('Attempt {number}', { number: a.number })}</b> <State state={a.state} />
             </span>
             <span className="row">
               {(['log', 'input'] as const).map((tab) => (
@@ -228,7 +233,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
                   replace
                   search={(old) => ({ ...old, tab, attempt: String(a.number) })}
                 >
-                  {tab === 'log' ? 'Log' : 'Input'}
+                  {tab === 'log' ? t('Log') : t('Input')}
                 </Link>
               ))}
             </span>
@@ -239,9 +244,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
               {a.started_at ? (
                 <Clock time={a.started_at} />
               ) : (
-                <>
-                  assigned <Clock time={a.assigned_at} />
-                </>
+                rich('assigned {time}', { time: <Clock time={a.assigned_at} /> })
               )}
             </span>
             {a.started_at ? (
@@ -249,16 +252,14 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
                 <Span from={a.started_at} to={a.finished_at} />
               </span>
             ) : null}
-            {a.exit_code === null ? null : <span>exit code {a.exit_code}</span>}
+            {a.exit_code === null ? null : <span>{t('exit code {code}', { code: a.exit_code })}</span>}
             {causeText(a.cause) ? <span>{causeText(a.cause)}</span> : null}
-            {a.signal ? <span>signal {a.signal}</span> : null}
+            {a.signal ? <span>{t('signal {signal}', { signal: a.signal })}</span> : null}
             {a.node ? <NodeLink name={a.node} /> : null}
             {a.retry_at ? (
-              <span>
-                next try <Clock time={a.retry_at} />
-              </span>
+              <span>{rich('next try {time}', { time: <Clock time={a.retry_at} /> })}</span>
             ) : null}
-            {a.child ? <RunLink id={a.child}>its run</RunLink> : null}
+            {a.child ? <RunLink id={a.child}>{t('its run')}</RunLink> : null}
           </p>
           {a.outside ? <Left of={a.outside} /> : null}
         </li>
@@ -272,22 +273,18 @@ function Left({ of: o }: { of: Outside }) {
   return (
     <div className="outside">
       <p className="row">
-        <span>Outside of its process:</span> <code className="cursor">{o.handle}</code>{' '}
+        <span>{t('Outside of its process:')}</span> <code className="cursor">{o.handle}</code>{' '}
         <Copy text={o.handle} />
       </p>
       <p className="sub row">
         <State state={o.state} />
-        {o.since ? (
-          <span>
-            since <Clock time={o.since} />
-          </span>
-        ) : null}
-        {o.errand ? <RunLink id={o.errand}>the run that ends it</RunLink> : null}
+        {o.since ? <span>{rich('since {time}', { time: <Clock time={o.since} /> })}</span> : null}
+        {o.errand ? <RunLink id={o.errand}>{t('the run that ends it')}</RunLink> : null}
         {o.why ? <span>{o.why}</span> : null}
       </p>
       {o.state === 'orphan' ? (
         <p className="sub">
-          The run did not wait any longer. Look in the other system whether the work has ended.
+          {t('The run did not wait any longer. Look in the other system whether the work has ended.')}
         </p>
       ) : null}
     </div>
@@ -307,7 +304,7 @@ function Outputs({ run, task }: { run: Run; task: Task }) {
   return (
     <div className="pad stack">
       {outputs.length === 0 && files.length === 0 ? (
-        <p className="muted">The task left no outputs and no artifacts.</p>
+        <p className="muted">{t('The task left no outputs and no artifacts.')}</p>
       ) : null}
       {outputs.map(([name, value]) => {
         const text = typeof value === 'string' ? value : JSON.stringify(value, null, 1)
@@ -322,7 +319,7 @@ function Outputs({ run, task }: { run: Run; task: Task }) {
       })}
       {files.length > 0 ? (
         <div>
-          <h3>Artifacts</h3>
+          <h3>{t('Artifacts')}</h3>
           <ul className="list">
             {files.map((f) => (
               <li key={f.name} className="row spread">
@@ -350,7 +347,12 @@ function Why({ run, task }: { run: Run; task: string }) {
   const explain = useExplain(run.id, task)
   return (
     <div className="pad">
-      <Loaded query={explain} rows={3} isEmpty={(e) => !e.reasons?.length} empty="Nothing holds this task.">
+      <Loaded
+        query={explain}
+        rows={3}
+        isEmpty={(e) => !e.reasons?.length}
+        empty={t('Nothing holds this task.')}
+      >
         {(e) => <Reasons reasons={e.reasons ?? undefined} fallback="" full />}
       </Loaded>
     </div>

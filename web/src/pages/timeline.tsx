@@ -13,6 +13,7 @@ import { Button, Mark } from '../kit/parts'
 import { Rows } from '../kit/rows'
 import { isActive, lookOf } from '../kit/states'
 import { liveKey } from '../live/live'
+import { t } from '../text/t'
 import { isLarge } from './runtasks'
 
 const row = 26
@@ -46,9 +47,9 @@ export function TimelineView({ run, task }: { run: Run; task: string | undefined
   })
   return (
     <Loaded query={timeline} rows={12}>
-      {(t) => (
+      {(times) => (
         <Loaded query={drawing} rows={12}>
-          {(d) => <Chart timeline={t} names={d.names} selected={task} />}
+          {(d) => <Chart timeline={times} names={d.names} selected={task} />}
         </Loaded>
       )}
     </Loaded>
@@ -56,32 +57,36 @@ export function TimelineView({ run, task }: { run: Run; task: string | undefined
 }
 
 /** Sorts the attempts of a run into one line for each task, by the time at which it could begin. */
-export function linesOf(t: Timeline, names: string[]): Line[] {
+export function linesOf(times: Timeline, names: string[]): Line[] {
   const lines = new Map<number, Line>()
-  const path = new Set(t.path)
-  const name = (task: number) => names[task] ?? t.instances[task - names.length] ?? `#${task}`
-  t.task.forEach((task, i) => {
+  const path = new Set(times.path)
+  const name = (task: number) => names[task] ?? times.instances[task - names.length] ?? `#${task}`
+  times.task.forEach((task, i) => {
     const line = lines.get(task) ?? {
       task,
       name: name(task),
-      ready: t.ready[task] ?? -1,
+      ready: times.ready[task] ?? -1,
       bars: [],
       critical: path.has(task),
       state: '',
     }
     lines.set(task, line)
-    const [assigned = 0, started = -1, finished = -1] = [t.assigned[i], t.started[i], t.finished[i]]
-    const state = t.states[t.outcome[i] ?? 0] ?? ''
+    const [assigned = 0, started = -1, finished = -1] = [
+      times.assigned[i],
+      times.started[i],
+      times.finished[i],
+    ]
+    const state = times.states[times.outcome[i] ?? 0] ?? ''
     const open = finished < 0
     const before = line.bars.at(-1)?.to ?? line.ready
     const from = started < 0 ? assigned : started
     line.bars.push({
       from,
-      to: open ? t.now : Math.max(finished, from),
+      to: open ? times.now : Math.max(finished, from),
       state,
       waits: Math.min(before < 0 ? assigned : before, from),
-      number: t.number[i] ?? 0,
-      node: t.nodes[t.node[i] ?? 0] ?? '',
+      number: times.number[i] ?? 0,
+      node: times.nodes[times.node[i] ?? 0] ?? '',
       open,
     })
     line.state = state
@@ -92,7 +97,7 @@ export function linesOf(t: Timeline, names: string[]): Line[] {
 const start = (l: Line) => l.bars[0]?.waits ?? 0
 
 function Chart({
-  timeline: t,
+  timeline,
   names,
   selected,
 }: {
@@ -103,14 +108,17 @@ function Chart({
   const search = useSearch({ from: '/r/$id' })
   const navigate = useNavigate({ from: '/r/$id' })
   const set = (change: object) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
-  const all = useMemo(() => linesOf(t, names), [t, names])
+  const all = useMemo(() => linesOf(timeline, names), [timeline, names])
   const critical = search.critical === '1'
   const q = search.q ?? ''
   const lines = useMemo(
     () => all.filter((l) => l.name.includes(q) && (!critical || l.critical)),
     [all, q, critical],
   )
-  const view = useMemo(() => zoomed(search.from, search.to, t.now), [search.from, search.to, t.now])
+  const view = useMemo(
+    () => zoomed(search.from, search.to, timeline.now),
+    [search.from, search.to, timeline.now],
+  )
   const fold = search.fold !== '0'
   const scale = useMemo(
     () =>
@@ -121,7 +129,7 @@ function Chart({
       ),
     [view, all, fold],
   )
-  const t0 = Date.parse(t.t0)
+  const t0 = Date.parse(timeline.t0)
   useKeys({
     c: () => set({ critical: critical ? undefined : '1' }),
     Home: () => set({ from: undefined, to: undefined }),
@@ -129,10 +137,10 @@ function Chart({
   const folded = scale.pieces.some((p) => p.folded)
   return (
     <Panel
-      title="Timeline"
+      title={t('Timeline')}
       count={
         critical
-          ? `${plural(lines.length, 'task')} decided how long the run took`
+          ? t('{tasks} decided how long the run took', { tasks: plural(lines.length, 'task') })
           : plural(lines.length, 'task')
       }
       actions={
@@ -141,8 +149,8 @@ function Chart({
             data-filter
             className="input"
             type="search"
-            placeholder="Filter by name"
-            aria-label="Filter tasks by name"
+            placeholder={t('Filter by name')}
+            aria-label={t('Filter tasks by name')}
             value={q}
             onChange={(e) => set({ q: e.target.value || undefined })}
           />
@@ -152,7 +160,7 @@ function Chart({
             aria-pressed={critical}
             onClick={() => set({ critical: critical ? undefined : '1' })}
           >
-            Critical path
+            {t('Critical path')}
           </button>
           {folded || !fold ? (
             <button
@@ -161,15 +169,15 @@ function Chart({
               aria-pressed={fold}
               onClick={() => set({ fold: fold ? '0' : undefined })}
             >
-              Fold idle time
+              {t('Fold idle time')}
             </button>
           ) : null}
           {search.from ? (
             <Button
               kind="quiet"
               icon="fit"
-              hint="Show the whole run (Home)"
-              aria-label="Show the whole run"
+              hint={t('Show the whole run (Home)')}
+              aria-label={t('Show the whole run')}
               onPress={() => set({ from: undefined, to: undefined })}
             />
           ) : null}
@@ -178,7 +186,7 @@ function Chart({
     >
       {lines.length === 0 ? (
         <p className="empty">
-          {all.length === 0 ? 'No task of the run has been started yet.' : 'No task fits the filter.'}
+          {all.length === 0 ? t('No task of the run has been started yet.') : t('No task fits the filter.')}
         </p>
       ) : (
         <div className="timeline">
@@ -186,7 +194,7 @@ function Chart({
           <Rows
             n={lines.length}
             row={row}
-            label="Tasks by the time at which they could begin"
+            label={t('Tasks by the time at which they could begin')}
             className="rows timeline-rows"
           >
             {(i) => {
@@ -233,9 +241,9 @@ function TimelineRow({
   const took = line.bars.reduce((sum, b) => sum + b.to - b.from, 0)
   const words = [
     lookOf(line.state).label,
-    `waited ${duration(waited)}`,
+    t('waited {time}', { time: duration(waited) }),
     ...(line.bars.length > 1 ? [plural(line.bars.length, 'attempt')] : []),
-    ...(last?.node ? [`on ${last.node}`] : []),
+    ...(last?.node ? [t('on {node}', { node: last.node })] : []),
   ].join(', ')
   return (
     <button
@@ -243,7 +251,7 @@ function TimelineRow({
       className="timeline-row"
       data-current={current || undefined}
       style={{ height: row }}
-      title={`${line.name}: ${words}, ran ${duration(took)}`}
+      title={t('{name}: {words}, ran {time}', { name: line.name, words, time: duration(took) })}
       onClick={onOpen}
     >
       <span className="timeline-name">
@@ -302,7 +310,7 @@ function Axis({
       <div
         ref={box}
         className="timeline-axis"
-        title="Drag to zoom"
+        title={t('Drag to zoom')}
         onPointerDown={(e) => {
           e.currentTarget.setPointerCapture(e.pointerId)
           setDrag([at(e), at(e)])
@@ -318,7 +326,7 @@ function Axis({
               key={p.from}
               className="torn"
               style={{ left: percent(p.x), width: percent(p.width) }}
-              title={`Nothing ran for ${duration(p.to - p.from)}`}
+              title={t('Nothing ran for {time}', { time: duration(p.to - p.from) })}
             />
           ))}
         {ticks(scale, matchMedia('(max-width: 640px)').matches ? 3 : 8).map((time) => (
@@ -333,7 +341,7 @@ function Axis({
           />
         ) : null}
       </div>
-      <span className="num sub">Ran</span>
+      <span className="num sub">{t('Ran')}</span>
     </div>
   )
 }

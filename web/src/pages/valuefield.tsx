@@ -1,6 +1,8 @@
 // One field for a typed value, as forms of runs and of approvals have them.
+
 import { useId } from 'react'
 import type { Param } from '../api/types'
+import { t } from '../text/t'
 import { textOf } from './startdata'
 
 const radiosMax = 5
@@ -20,13 +22,15 @@ export function ValueField(props: Props) {
   return (
     <Frame className="field">
       <Name>
-        {p.name} {p.required ? <small>required</small> : null}
+        {p.name} {p.required ? <small>{t('required')}</small> : null}
       </Name>
       {radios ? <Radios {...props} choices={choices} /> : <Entry {...props} choices={choices} />}
       <small>
         {p.format ?? p.type}
         {p.description ? `: ${p.description}` : ''}
-        {p.default === null || p.default === undefined ? '' : ` · default ${textOf(p.default) || 'empty'}`}
+        {p.default === null || p.default === undefined
+          ? ''
+          : ` · ${t('default {value}', { value: textOf(p.default) || t('empty') })}`}
       </small>
       {wrong ? (
         <span className="error" role="alert">
@@ -45,7 +49,7 @@ function Radios({ p, value, set, choices }: Props & { choices: string[] }) {
       {all.map((c) => (
         <label key={c} className="row">
           <input type="radio" name={group} checked={value === c} onChange={() => set(c)} />
-          {c === '' ? <span className="muted">default</span> : c}
+          {c === '' ? <span className="muted">{t('default')}</span> : c}
         </label>
       ))}
     </span>

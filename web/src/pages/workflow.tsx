@@ -5,10 +5,13 @@ import { useOpenAlerts, useRuns, useSchedules, useWorkflow } from '../api/querie
 import type { Workflow as Definition, ListVersion } from '../api/types'
 import { plainVerb } from '../api/verbs'
 import { toast } from '../kit/dialog'
+import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { t } from '../text/t'
+import { term } from '../text/terms'
 import { AlertsOf } from './alertparts'
 import { RulesOf } from './deadlines'
 import { FoldedGraph } from './foldedgraph'
@@ -19,14 +22,14 @@ import { NewSilence, NewSilenceButton } from './silenceform'
 import { DurationsOf } from './stats'
 
 const tabs = [
-  ['runs', 'Runs'],
-  ['grid', 'Grid'],
-  ['graph', 'Graph'],
-  ['durations', 'Durations'],
-  ['triggers', 'Triggers'],
-  ['alerts', 'Alerts'],
-  ['versions', 'Versions'],
-  ['source', 'Source'],
+  ['runs', t('Runs')],
+  ['grid', t('Grid')],
+  ['graph', t('Graph')],
+  ['durations', t('Durations')],
+  ['triggers', t('Triggers')],
+  ['alerts', t('Alerts')],
+  ['versions', t('Versions')],
+  ['source', t('Source')],
 ] as const
 
 export function Workflow() {
@@ -40,7 +43,7 @@ export function Workflow() {
       {(w) => (
         <>
           <Top w={w} />
-          <nav className="tabs" aria-label="Views of the workflow">
+          <nav className="tabs" aria-label={t('Views of the workflow')}>
             {tabs.map(([id, label]) => (
               <Link
                 key={id}
@@ -62,7 +65,7 @@ export function Workflow() {
           {tab === 'alerts' ? <AlertsTab w={w} /> : null}
           {tab === 'versions' ? <Versions w={w} /> : null}
           {tab === 'source' ? (
-            <Panel title={`Source of version ${w.version}`}>
+            <Panel title={t('Source of version {version}', { version: w.version })}>
               <pre className="source">{w.source}</pre>
             </Panel>
           ) : null}
@@ -81,9 +84,14 @@ function Top({ w }: { w: Definition }) {
     act(
       () => verb(does),
       () =>
-        toast(paused ? `${w.workflow} is active again.` : `${w.workflow} is paused: nothing of it starts.`, {
-          undo: () => act(() => verb(undoes)),
-        }),
+        toast(
+          paused
+            ? t('{workflow} is active again.', { workflow: w.workflow })
+            : t('{workflow} is paused: nothing of it starts.', { workflow: w.workflow }),
+          {
+            undo: () => act(() => verb(undoes)),
+          },
+        ),
     )
   return (
     <Head
@@ -101,10 +109,10 @@ function Top({ w }: { w: Definition }) {
             to="/w/$ns/$name/start"
             params={{ ns: w.namespace, name: w.name }}
           >
-            Start
+            {t('Start')}
           </Link>
           <Link className="button" to="/edit/$ns/$name" params={{ ns: w.namespace, name: w.name }}>
-            Edit
+            {t('Edit')}
           </Link>
           <VerbButton
             verb="workflow.operate"
@@ -112,18 +120,22 @@ function Top({ w }: { w: Definition }) {
             icon={paused ? 'play' : 'pause'}
             onPress={toggle}
           >
-            {paused ? 'Resume' : 'Pause'}
+            {paused ? t('Resume') : t('Pause')}
           </VerbButton>
         </>
       }
     >
       <p className="sub">
         {w.description ? `${w.description} · ` : ''}
-        {w.tasks ?? 0} tasks · version {w.version}
+        {plural(w.tasks ?? 0, 'task')} · {t('version {version}', { version: w.version })}
         {w.git ? (
-          <span title={`commit ${w.git.commit}`}>
-            {' '}
-            · from git: {w.git.file} of {w.git.source}, commit {w.git.commit.slice(0, 10)}
+          <span title={t('commit {commit}', { commit: w.git.commit })}>
+            {' · '}
+            {t('from git: {file} of {source}, commit {commit}', {
+              file: w.git.file,
+              source: w.git.source,
+              commit: w.git.commit.slice(0, 10),
+            })}
           </span>
         ) : null}
       </p>
@@ -135,29 +147,29 @@ function RunsOf({ workflow }: { workflow: string }) {
   const runs = useRuns({ workflow, limit: 50 })
   return (
     <Panel
-      title="Runs"
+      title={t('Runs')}
       actions={
         <Link to="/runs" search={{ workflow }}>
-          Filter and act on many
+          {t('Filter and act on many')}
         </Link>
       }
     >
       <Loaded
         query={runs}
         isEmpty={(d) => d.items.length === 0}
-        empty="The workflow has not run yet. Start it with the button above."
+        empty={t('The workflow has not run yet. Start it with the button above.')}
       >
         {({ items }) => (
           <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>
-                  <th>State</th>
-                  <th>Run</th>
-                  <th>Reason</th>
-                  <th>Created</th>
-                  <th className="num">Took</th>
-                  <th>Origin</th>
+                  <th>{t('State')}</th>
+                  <th>{t('Run')}</th>
+                  <th>{t('Reason')}</th>
+                  <th>{t('Created')}</th>
+                  <th className="num">{t('Took')}</th>
+                  <th>{t('Origin')}</th>
                 </tr>
               </thead>
               <tbody>
@@ -179,7 +191,7 @@ function RunsOf({ workflow }: { workflow: string }) {
                       <Span from={r.started_at} to={r.finished_at} />
                     </td>
                     <td className="sub nowrap">
-                      {r.origin} {r.trigger ?? ''}
+                      {term(r.origin)} {r.trigger ?? ''}
                     </td>
                   </tr>
                 ))}
@@ -215,11 +227,11 @@ function GraphOf({ w }: { w: Definition }) {
 function TriggersOf({ workflow }: { workflow: string }) {
   const schedules = useSchedules({ workflow })
   return (
-    <Panel title="Triggers">
+    <Panel title={t('Triggers')}>
       <Loaded
         query={schedules}
         isEmpty={(d) => d.length === 0}
-        empty="The workflow has no triggers: it runs when it is started."
+        empty={t('The workflow has no triggers: it runs when it is started.')}
       >
         {(all) => <ScheduleTable all={all} />}
       </Loaded>
@@ -236,7 +248,7 @@ function AlertsTab({ w }: { w: Definition }) {
       <p className="row">
         <AlertsOf workflow={w.workflow} />
         <Link to="/alerts" search={{ workflow: w.workflow, ...(open.length > 0 ? {} : { state: 'all' }) }}>
-          {open.length > 0 ? 'What is not over' : 'Earlier alerts'}
+          {open.length > 0 ? t('What is not over') : t('Earlier alerts')}
         </Link>
         <NewSilenceButton quiet />
       </p>
@@ -251,24 +263,24 @@ function Versions({ w }: { w: Definition }) {
     queryFn: ({ signal }) => get<ListVersion>(path('workflows', w.namespace, w.name, 'versions'), {}, signal),
   })
   return (
-    <Panel title="Versions">
+    <Panel title={t('Versions')}>
       <Loaded query={versions}>
         {({ items }) => (
           <table>
             <thead>
               <tr>
-                <th>Version</th>
-                <th>Applied</th>
-                <th>By</th>
-                <th>Digest</th>
-                <th>Graph</th>
+                <th>{t('Version')}</th>
+                <th>{t('Applied')}</th>
+                <th>{t('By')}</th>
+                <th>{t('Digest')}</th>
+                <th>{t('Graph')}</th>
               </tr>
             </thead>
             <tbody>
               {items.map((v) => (
                 <tr key={v.version}>
                   <td>
-                    v{v.version} {v.current ? <span className="sub">current</span> : null}
+                    v{v.version} {v.current ? <span className="sub">{t('current')}</span> : null}
                   </td>
                   <td>
                     <Ago time={v.created_at} />
@@ -285,7 +297,7 @@ function Versions({ w }: { w: Definition }) {
                         ...(v.version > 1 ? { against: String(v.version - 1) } : {}),
                       }}
                     >
-                      {v.version > 1 ? `changes since v${v.version - 1}` : 'show'}
+                      {v.version > 1 ? t('changes since v{version}', { version: v.version - 1 }) : t('show')}
                     </Link>
                   </td>
                 </tr>

@@ -13,6 +13,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Command, State, WorkflowLink } from '../kit/parts'
 import { VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { t } from '../text/t'
 import { Bars } from './bars'
 import { Head } from './head'
 import { useRowKeys } from './rowkeys'
@@ -52,8 +53,8 @@ export function Workflows() {
   return (
     <>
       <Head
-        title="Workflows"
-        label="Workflows"
+        title={t('Workflows')}
+        label={t('Workflows')}
         actions={
           <>
             <SavedViews />
@@ -66,16 +67,16 @@ export function Workflows() {
           data-filter
           className="input"
           type="search"
-          placeholder="Filter by name"
-          aria-label="Filter by name"
+          placeholder={t('Filter by name')}
+          aria-label={t('Filter by name')}
           value={q}
           onChange={(e) => set({ q: e.target.value || undefined })}
         />
         <input
           className="input"
           type="search"
-          placeholder="Tag, as team=data"
-          aria-label="Tag, as team=data"
+          placeholder={t('Tag, as team=data')}
+          aria-label={t('Tag, as team=data')}
           value={tag}
           onChange={(e) => set({ tag: e.target.value || undefined })}
         />
@@ -87,23 +88,23 @@ export function Workflows() {
             aria-pressed={state === s}
             onClick={() => set({ state: s || undefined })}
           >
-            {s === '' ? 'All' : s === 'active' ? 'Active' : 'Paused'}
+            {s === '' ? t('All') : s === 'active' ? t('Active') : t('Paused')}
           </button>
         ))}
         <label className="row sub">
-          Sort by
+          {t('Sort by')}
           <select
             className="select"
             value={sort}
             onChange={(e) => set({ sort: e.target.value === 'name' ? undefined : e.target.value })}
           >
-            <option value="name">name</option>
-            <option value="recent">last run</option>
-            <option value="next">next fire</option>
+            <option value="name">{t('name')}</option>
+            <option value="recent">{t('last run')}</option>
+            <option value="next">{t('next fire')}</option>
           </select>
         </label>
       </div>
-      <Panel title="Workflows" count={workflows.data ? plural(shown.length, 'workflow') : undefined}>
+      <Panel title={t('Workflows')} count={workflows.data ? plural(shown.length, 'workflow') : undefined}>
         <Loaded
           query={workflows}
           rows={8}
@@ -115,13 +116,13 @@ export function Workflows() {
               <table>
                 <thead>
                   <tr>
-                    <th>Workflow</th>
-                    <th>Last {lastRuns} runs</th>
-                    <th>Last run</th>
-                    <th>Next fire</th>
-                    <th className="num">Version</th>
+                    <th>{t('Workflow')}</th>
+                    <th>{t('Last {lastRuns} runs', { lastRuns })}</th>
+                    <th>{t('Last run')}</th>
+                    <th>{t('Next fire')}</th>
+                    <th className="num">{t('Version')}</th>
                     <th>
-                      <span className="hidden-text">Verbs</span>
+                      <span className="hidden-text">{t('Verbs')}</span>
                     </th>
                   </tr>
                 </thead>
@@ -191,13 +192,13 @@ function Row({
         <Bars runs={runs.slice(0, lastRuns)} />
       </td>
       <td className="nowrap">
-        {last ? <Ago time={last.created_at} /> : <span className="muted">never</span>}
+        {last ? <Ago time={last.created_at} /> : <span className="muted">{t('never')}</span>}
       </td>
       <td className="nowrap">{next ? <Ago time={next} /> : <span className="muted">–</span>}</td>
       <td className="num">v{w.version}</td>
       <td className="num">
         <Link className="button" to="/w/$ns/$name/start" params={{ ns: w.namespace, name: w.name }}>
-          Start
+          {t('Start')}
         </Link>
       </td>
     </tr>
@@ -225,9 +226,9 @@ function NewWorkflow({ ns }: { ns: string }) {
         icon="plus"
         onPress={() => asked.open('workflow')}
       >
-        New workflow
+        {t('New workflow')}
       </VerbButton>
-      <Dialog title="New workflow" isOpen={asked.name === 'workflow'} onClose={asked.close}>
+      <Dialog title={t('New workflow')} isOpen={asked.name === 'workflow'} onClose={asked.close}>
         <form
           className="contents"
           onSubmit={(e) => {
@@ -242,18 +243,18 @@ function NewWorkflow({ ns }: { ns: string }) {
           }}
         >
           <label className="field">
-            <span>Name</span>
+            <span>{t('Name')}</span>
             <input className="input" autoFocus value={name} onChange={(e) => setName(e.target.value)} />
-            <small>Small letters, digits and -, at most 63.</small>
+            <small>{t('Small letters, digits and -, at most 63.')}</small>
           </label>
           <label className="field">
-            <span>Namespace</span>
+            <span>{t('Namespace')}</span>
             <input className="input" value={namespace} onChange={(e) => setNamespace(e.target.value)} />
           </label>
           <footer>
-            <Button onPress={asked.close}>Cancel</Button>
+            <Button onPress={asked.close}>{t('Cancel')}</Button>
             <Button kind="primary" type="submit" isDisabled={!named.test(name) || !named.test(namespace)}>
-              Open the editor
+              {t('Open the editor')}
             </Button>
           </footer>
         </form>
@@ -263,10 +264,10 @@ function NewWorkflow({ ns }: { ns: string }) {
 }
 
 function None({ filtered }: { filtered: boolean }) {
-  if (filtered) return <p>No workflow fits the filter.</p>
+  if (filtered) return <p>{t('No workflow fits the filter.')}</p>
   return (
     <>
-      <p>Here you see every workflow with its last runs and its next fire. There is none yet.</p>
+      <p>{t('Here you see every workflow with its last runs and its next fire. There is none yet.')}</p>
       <Command text="skein init my.yaml && skein workflow apply my.yaml" />
     </>
   )

@@ -2,8 +2,9 @@
 import type { Catalogue } from '../t'
 import { base } from './base'
 import { codes } from './codes'
+import { runs } from './runs'
 
 /** The texts by area. No text is in two of them. */
-export const areas = { base }
+export const areas = { base, runs }
 
 export const catalogue: Catalogue = { texts: Object.assign({}, ...Object.values(areas)), codes }

@@ -1,0 +1,47 @@
+// The words of the server that lists show as they are, such as the origin of a run.
+import { t } from './t'
+
+const terms: Record<string, string> = {
+  manual: t('manual'),
+  api: t('api'),
+  schedule: t('schedule'),
+  sensor: t('sensor'),
+  backfill: t('backfill'),
+  parent: t('parent'),
+  recovery: t('recovery'),
+  enqueue: t('enqueue'),
+  highest: t('highest'),
+  high: t('high'),
+  medium: t('medium'),
+  low: t('low'),
+  lowest: t('lowest'),
+  pause: t('pause'),
+  stop: t('stop'),
+  kill: t('kill'),
+  added: t('added'),
+  removed: t('removed'),
+  changed: t('changed'),
+  submitted: t('submitted'),
+  split: t('split'),
+  assigned: t('assigned'),
+  started: t('started'),
+  ended: t('ended'),
+  lost: t('lost'),
+  timeout: t('timeout'),
+  intent: t('intent'),
+  state: t('state'),
+  rejected: t('rejected'),
+  recovered: t('recovered'),
+  waiting: t('waiting'),
+  admitted: t('admitted'),
+  marked: t('marked'),
+  'task stop': t('task stop'),
+  deferred: t('deferred'),
+  repaired: t('repaired'),
+  handle: t('handle'),
+  released: t('released'),
+  orphan: t('orphan'),
+}
+
+/** A word of the server in the language of the page; one that is not known stays as it is. */
+export const term = (word: string): string => terms[word] ?? word
