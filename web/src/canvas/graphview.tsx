@@ -1,5 +1,4 @@
 // The graph of a version or of a run, and beside it the same tasks as a list.
-
 import {
   type KeyboardEvent,
   type PointerEvent,

@@ -1,5 +1,4 @@
 // The tasks of a graph as a list, in the order of the drawing: the same selection, find and states as the picture.
-
 import { useEffect, useMemo, useRef } from 'react'
 import { useKeys } from '../app/keys'
 import { Mark } from '../kit/parts'

@@ -11,6 +11,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, Field, RunLink, State } from '../kit/parts'
 import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { aboutAlert, isOver, messageOf, stepsOf, workflowOf } from './alertdata'
 import { About, acknowledgeOf, resolveOf, Severity, Silent } from './alertparts'
 import { Head } from './head'
@@ -39,12 +40,11 @@ function One({ a }: { a: AlertDetail }) {
   return (
     <>
       <Head
-        title={
-          <>
-            <Link to="/alerts">Alert</Link> of <About a={a} />
-          </>
-        }
-        label={`Alert of ${aboutAlert(a)}`}
+        title={rich('{alert} of {what}', {
+          alert: <Link to="/alerts">{t('Alert')}</Link>,
+          what: <About a={a} />,
+        })}
+        label={t('Alert of {what}', { what: aboutAlert(a) })}
         actions={
           isOver(a) ? null : (
             <>
@@ -55,14 +55,14 @@ function One({ a }: { a: AlertDetail }) {
                   kind="primary"
                   onPress={() => asked.open('ack')}
                 >
-                  Acknowledge…
+                  {t('Acknowledge…')}
                 </VerbButton>
               ) : null}
               <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => asked.open('resolve')}>
-                Resolve…
+                {t('Resolve…')}
               </VerbButton>
               <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => asked.open('silence')}>
-                Silence…
+                {t('Silence…')}
               </VerbButton>
             </>
           )
@@ -73,47 +73,53 @@ function One({ a }: { a: AlertDetail }) {
           <Severity of={a.severity} />
           <Silent a={a} />
           <span className="sub">
-            since <Ago time={a.opened_at ?? a.created_at} />
+            {rich('since {time}', { time: <Ago time={a.opened_at ?? a.created_at} /> })}
           </span>
         </p>
       </Head>
-      <Panel title="What happened">
+      <Panel title={t('What happened')}>
         <dl className="facts pad">
-          <Field label="Reason">{a.reason ?? a.event}</Field>
-          {a.message ? <Field label="Message of the rule">{a.message}</Field> : null}
-          <Field label="Rule">{a.rule}</Field>
-          <Field label="Newest event">
+          <Field label={t('Reason')}>
+            <span lang="en">{a.reason ?? a.event}</span>
+          </Field>
+          {a.message ? <Field label={t('Message of the rule')}>{a.message}</Field> : null}
+          <Field label={t('Rule')}>{a.rule}</Field>
+          <Field label={t('Newest event')}>
             {a.event}
-            {a.count > 1 ? <span className="sub"> · {count(a.count)} in a row</span> : null}
+            {a.count > 1 ? (
+              <span className="sub"> · {t('{times} in a row', { times: count(a.count) })}</span>
+            ) : null}
           </Field>
           {a.run ? (
-            <Field label="Run">
+            <Field label={t('Run')}>
               <RunLink id={a.run} />
             </Field>
           ) : null}
-          {a.trigger ? <Field label="Trigger">{a.trigger}</Field> : null}
-          <Field label="Opened">
+          {a.trigger ? <Field label={t('Trigger')}>{a.trigger}</Field> : null}
+          <Field label={t('Opened')}>
             <Clock time={a.opened_at} />
           </Field>
           {a.due_at ? (
-            <Field label="Deadline">
+            <Field label={t('Deadline')}>
               <Clock time={a.due_at} />
             </Field>
           ) : null}
           {a.silence ? (
-            <Field label="Silence">
-              {a.silence.told ? 'until ' : 'no channel was told: until '}
-              <Clock time={a.silence.until} /> by {a.silence.user}
-              {a.silence.reason ? `: ${a.silence.reason}` : ''} · <Link to="/silences">silences</Link>
+            <Field label={t('Silence')}>
+              {rich(
+                a.silence.told ? 'until {time} by {user}' : 'no channel was told: until {time} by {user}',
+                { time: <Clock time={a.silence.until} />, user: a.silence.user },
+              )}
+              {a.silence.reason ? `: ${a.silence.reason}` : ''} · <Link to="/silences">{t('silences')}</Link>
             </Field>
           ) : null}
           {a.acknowledged ? (
-            <Field label="Acknowledged">
+            <Field label={t('Acknowledged')}>
               <Word of={a.acknowledged} />
             </Field>
           ) : null}
           {a.resolved ? (
-            <Field label="Resolved">
+            <Field label={t('Resolved')}>
               <Word of={a.resolved} />
             </Field>
           ) : null}
@@ -134,16 +140,19 @@ function Escalation({ a }: { a: AlertDetail }) {
   const steps = stepsOf(a, rule?.escalation ?? [])
   if (steps.length === 0) return null
   return (
-    <Panel title="Escalation" count={`${a.escalations} of ${steps.length}`}>
+    <Panel
+      title={t('Escalation')}
+      count={t('{busy} of {total}', { busy: a.escalations, total: steps.length })}
+    >
       <div className="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
-              <th>State</th>
-              <th>Step</th>
-              <th>After the first message</th>
-              <th>Channels</th>
-              <th>When</th>
+              <th>{t('State')}</th>
+              <th>{t('Step')}</th>
+              <th>{t('After the first message')}</th>
+              <th>{t('Channels')}</th>
+              <th>{t('When')}</th>
             </tr>
           </thead>
           <tbody>
@@ -172,18 +181,15 @@ function Escalation({ a }: { a: AlertDetail }) {
   )
 }
 
-const stepWords = { sent: 'Told', planned: 'To come', cancelled: 'Not needed' }
+const stepWords = { sent: t('Told'), planned: t('To come'), cancelled: t('Not needed') }
 
 function Word({ of: w }: { of: AlertWord }) {
   return (
     <>
       <Clock time={w.at} />
-      {w.user ? ` by ${w.user}` : ''}
+      {w.user ? ` ${t('by {user}', { user: w.user })}` : ''}
       {w.run ? (
-        <>
-          {' by '}
-          <RunLink id={w.run}>the run that succeeded</RunLink>
-        </>
+        <> {rich('by {run}', { run: <RunLink id={w.run}>{t('the run that succeeded')}</RunLink> })}</>
       ) : null}
       {w.reason ? `: ${w.reason}` : ''}
     </>
@@ -194,21 +200,21 @@ function Notices({ a }: { a: AlertDetail }) {
   const can = useCan()('alert.channel', a.namespace)
   const all = a.notices ?? []
   return (
-    <Panel title="Messages" count={all.length}>
+    <Panel title={t('Messages')} count={all.length}>
       {all.length === 0 ? (
-        <p className="empty">No channel was told yet.</p>
+        <p className="empty">{t('No channel was told yet.')}</p>
       ) : (
         <div className="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>
-                <th>State</th>
-                <th>Message</th>
-                <th>Channel</th>
-                <th className="num">Tries</th>
-                <th>Made</th>
-                <th>Sent, or next try</th>
-                <th>Error of the last try</th>
+                <th>{t('State')}</th>
+                <th>{t('Message')}</th>
+                <th>{t('Channel')}</th>
+                <th className="num">{t('Tries')}</th>
+                <th>{t('Made')}</th>
+                <th>{t('Sent, or next try')}</th>
+                <th>{t('Error of the last try')}</th>
               </tr>
             </thead>
             <tbody>

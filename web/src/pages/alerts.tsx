@@ -13,6 +13,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, RunLink, State } from '../kit/parts'
 import { Confirm, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { isOver, partOf } from './alertdata'
 import { About, AlertsTop, acknowledgeOf, Severity, Silent } from './alertparts'
 import { useRowKeys } from './rowkeys'
@@ -60,12 +61,14 @@ export function Alerts() {
             <SavedViews />
             <NewSilenceButton quiet />
             <Link className="button" to="/admin/channels">
-              Channels
+              {t('Channels')}
             </Link>
           </>
         }
       >
-        A rule under <code>alerts</code> in a workflow file opens an alert. The next success resolves it.
+        {rich('A rule under {alerts} in a workflow file opens an alert. The next success resolves it.', {
+          alerts: <code>alerts</code>,
+        })}
       </AlertsTop>
       <div className="filters">
         <div className="row">
@@ -77,19 +80,19 @@ export function Alerts() {
               aria-pressed={state === s}
               onClick={() => set({ state: s })}
             >
-              {s === undefined ? 'Not over' : s === 'all' ? 'All' : <State state={s} />}
+              {s === undefined ? t('Not over') : s === 'all' ? t('All') : <State state={s} />}
             </button>
           ))}
           <TextFilter
             name="workflow"
-            label="Workflow"
+            label={t('Workflow')}
             value={workflow}
             set={(v) => set({ workflow: v })}
             filter
           />
         </div>
       </div>
-      <Panel title="Alerts" count={query.data && `${count(shown.length)}${next ? '+' : ''}`}>
+      <Panel title={t('Alerts')} count={query.data && `${count(shown.length)}${next ? '+' : ''}`}>
         <Loaded
           query={query}
           rows={6}
@@ -99,10 +102,10 @@ export function Alerts() {
           {() => <Table alerts={shown} at={at} acknowledge={(a) => asked.open('ack', a.id)} />}
         </Loaded>
         <footer className="pager">
-          {cursor ? <Button onPress={() => set({})}>Newest</Button> : null}
+          {cursor ? <Button onPress={() => set({})}>{t('Newest')}</Button> : null}
           {next ? (
             <Button onPress={() => void navigate({ search: (old) => ({ ...old, cursor: next }) })}>
-              Older
+              {t('Older')}
             </Button>
           ) : null}
         </footer>
@@ -114,11 +117,12 @@ export function Alerts() {
 }
 
 function None({ state, narrow }: { state: string | undefined; narrow: boolean }) {
-  if (narrow || state) return <p>No alert fits the filter.</p>
+  if (narrow || state) return <p>{t('No alert fits the filter.')}</p>
   return (
     <p>
-      No alert is open. A workflow with <code>alerts: [{'{on: failed, to: CHANNEL}'}]</code> opens one when a
-      run fails.
+      {rich('No alert is open. A workflow with {code} opens one when a run fails.', {
+        code: <code>alerts: [{'{on: failed, to: CHANNEL}'}]</code>,
+      })}
     </p>
   )
 }
@@ -137,15 +141,15 @@ function Table({
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>Severity</th>
-            <th>Workflow</th>
-            <th>What happened</th>
-            <th className="num">Times</th>
-            <th>Since</th>
-            <th>Channels</th>
+            <th>{t('State')}</th>
+            <th>{t('Severity')}</th>
+            <th>{t('Workflow')}</th>
+            <th>{t('What happened')}</th>
+            <th className="num">{t('Times')}</th>
+            <th>{t('Since')}</th>
+            <th>{t('Channels')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -167,14 +171,10 @@ function Table({
                 <div className="sub">{a.rule}</div>
               </td>
               <td className="what">
-                {a.reason ?? a.event}
+                <span lang="en">{a.reason ?? a.event}</span>
                 <div className="sub">
-                  {a.run ? (
-                    <>
-                      run <RunLink id={a.run} />
-                    </>
-                  ) : null}
-                  {a.trigger ? ` trigger ${a.trigger}` : ''}
+                  {a.run ? rich('run {run}', { run: <RunLink id={a.run} /> }) : null}
+                  {a.trigger ? ` ${t('trigger {trigger}', { trigger: a.trigger })}` : ''}
                 </div>
               </td>
               <td className="num">{count(a.count)}</td>
@@ -185,7 +185,7 @@ function Table({
               <td className="num">
                 {a.state === 'open' ? (
                   <VerbButton verb="alert.operate" namespace={a.namespace} onPress={() => acknowledge(a)}>
-                    Acknowledge
+                    {t('Acknowledge')}
                   </VerbButton>
                 ) : null}
               </td>
@@ -203,7 +203,7 @@ function Whose({ a }: { a: Alert }) {
   if (!word) return null
   return (
     <div className="sub">
-      {word.user ? `by ${word.user} ` : word.run ? 'by a success ' : ''}
+      {word.user ? t('by {user}', { user: word.user }) : word.run ? t('by a success') : ''}{' '}
       <Ago time={word.at} />
     </div>
   )

@@ -1,4 +1,5 @@
 import type { BackfillRequest, Schedule } from '../api/types'
+import { t } from '../text/t'
 import { quote } from './startdata'
 
 export type BackfillSearch = {
@@ -51,7 +52,11 @@ export function ranges(now: Date): { label: string; from: string; to: string }[]
     from: minuteOf(day(first), '00:00'),
     to: minuteOf(day(last), '23:59'),
   })
-  return [range('Yesterday', 1, 1), range('Last 7 days', 7, 1), range('Last week', monday + 7, monday + 1)]
+  return [
+    range(t('Yesterday'), 1, 1),
+    range(t('Last 7 days'), 7, 1),
+    range(t('Last week'), monday + 7, monday + 1),
+  ]
 }
 
 const timed = new Set(['cron', 'every', 'at', 'daily', 'weekly', 'monthly', 'annually'])

@@ -12,6 +12,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, RunLink, Span, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { Head } from './head'
 
 export function Backfills() {
@@ -27,11 +28,11 @@ export function Backfills() {
   return (
     <>
       <Head
-        title="Backfills"
-        label="Backfills"
+        title={t('Backfills')}
+        label={t('Backfills')}
         actions={
           <Link className="button" data-kind="primary" to="/backfills/new">
-            New backfill
+            {t('New backfill')}
           </Link>
         }
       />
@@ -44,28 +45,30 @@ export function Backfills() {
             search={{ state: s }}
             aria-current={s === state ? 'true' : undefined}
           >
-            {s ? <State state={s} /> : 'All'}
+            {s ? <State state={s} /> : t('All')}
           </Link>
         ))}
       </div>
-      <Panel title="Backfills" count={query.data ? shown.length : undefined}>
+      <Panel title={t('Backfills')} count={query.data ? shown.length : undefined}>
         <Loaded
           query={query}
           isEmpty={() => shown.length === 0}
-          empty={<p>No backfill is kept. One starts the runs of a schedule for instants of the past.</p>}
+          empty={
+            <p>{t('No backfill is kept. One starts the runs of a schedule for instants of the past.')}</p>
+          }
         >
           {() => (
             <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
-                    <th>State</th>
-                    <th>Backfill</th>
-                    <th>Workflow</th>
-                    <th>Instants</th>
-                    <th>Progress</th>
-                    <th className="num">Failed</th>
-                    <th>Created</th>
+                    <th>{t('State')}</th>
+                    <th>{t('Backfill')}</th>
+                    <th>{t('Workflow')}</th>
+                    <th>{t('Instants')}</th>
+                    <th>{t('Progress')}</th>
+                    <th className="num">{t('Failed')}</th>
+                    <th>{t('Created')}</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -84,7 +87,7 @@ export function Backfills() {
                         {b.trigger ? <TriggerLink workflow={b.workflow} name={b.trigger} /> : null}
                       </td>
                       <td className="nowrap sub">
-                        {clock(b.first)} to {clock(b.last)}
+                        {t('{from} to {to}', { from: clock(b.first), to: clock(b.last) })}
                       </td>
                       <td>
                         <Progress b={b} />
@@ -101,7 +104,7 @@ export function Backfills() {
           )}
         </Loaded>
       </Panel>
-      {query.data?.next ? <p className="sub">Only the newest 100 backfills are shown.</p> : null}
+      {query.data?.next ? <p className="sub">{t('Only the newest 100 backfills are shown.')}</p> : null}
     </>
   )
 }
@@ -116,7 +119,7 @@ function Progress({ b }: { b: Backfill }) {
         <i data-tone="busy" style={part(b.active)} />
       </span>
       <span className="sub nowrap">
-        {count(b.ended)} of {count(b.total)}
+        {t('{busy} of {total}', { busy: count(b.ended), total: count(b.total) })}
       </span>
     </span>
   )
@@ -138,22 +141,25 @@ function One({ b }: { b: Backfill }) {
   const verb = (name: string, key = newKey()) => post(`${path('backfills', b.id)}:${name}`, undefined, key)
   const open = b.state === 'running' || b.state === 'paused'
   const cancel: Question = {
-    title: `Cancel backfill ${b.id}`,
-    text: `${count(b.total - b.started)} instants will not be started. Runs that wait are stopped; ${count(b.active)} that have begun go on.`,
-    answer: 'Cancel the backfill',
+    title: t('Cancel backfill {id}', { id: b.id }),
+    text: t(
+      '{total} instants will not be started. Runs that wait are stopped; {active} that have begun go on.',
+      { total: count(b.total - b.started), active: count(b.active) },
+    ),
+    answer: t('Cancel the backfill'),
     danger: true,
     act: (_, key) => verb('cancel', key),
-    done: 'The backfill is cancelled.',
+    done: t('The backfill is cancelled.'),
   }
   const { question, asked } = useQuestion({ cancel: () => (open ? cancel : undefined) })
   const [does, undoes] = b.state === 'paused' ? ['resume', 'pause'] : ['pause', 'resume']
   return (
     <>
       <Head
-        label={`Backfill ${b.id}`}
+        label={t('Backfill {id}', { id: b.id })}
         title={
           <>
-            Backfill {b.id} <State state={b.state} />
+            {t('Backfill {id}', { id: b.id })} <State state={b.state} />
           </>
         }
         actions={
@@ -167,13 +173,16 @@ function One({ b }: { b: Backfill }) {
                   act(
                     () => verb(does),
                     () =>
-                      toast(`The backfill is ${does === 'pause' ? 'paused' : 'running again'}.`, {
-                        undo: () => act(() => verb(undoes)),
-                      }),
+                      toast(
+                        does === 'pause' ? t('The backfill is paused.') : t('The backfill is running again.'),
+                        {
+                          undo: () => act(() => verb(undoes)),
+                        },
+                      ),
                   )
                 }
               >
-                {b.state === 'paused' ? 'Resume' : 'Pause'}
+                {b.state === 'paused' ? t('Resume') : t('Pause')}
               </VerbButton>
               <VerbButton
                 verb="backfill.write"
@@ -181,7 +190,7 @@ function One({ b }: { b: Backfill }) {
                 icon="stop"
                 onPress={() => asked.open('cancel')}
               >
-                Cancel
+                {t('Cancel')}
               </VerbButton>
             </>
           ) : null
@@ -189,29 +198,25 @@ function One({ b }: { b: Backfill }) {
       >
         <p className="row facts-line sub">
           <WorkflowLink name={b.workflow} />
-          <span>{b.trigger ?? 'a list of instants'}</span>
-          <span>
-            {clock(b.first)} to {clock(b.last)}
-          </span>
-          <span>{plural(b.parallel, 'run')} at a time</span>
-          <span>by {b.user}</span>
+          <span>{b.trigger ?? t('a list of instants')}</span>
+          <span>{t('{from} to {to}', { from: clock(b.first), to: clock(b.last) })}</span>
+          <span>{t('{runs} at a time', { runs: plural(b.parallel, 'run') })}</span>
+          <span>{t('by {user}', { user: b.user })}</span>
         </p>
       </Head>
       <Panel>
         <div className="strip">
           <Progress b={b} />
           <p className="row sub">
-            <span>{count(b.active)} active</span>
-            <span>{count(b.failed)} failed</span>
-            <span>{count(b.total - b.started)} to start</span>
+            <span>{t('{n} active', { n: b.active })}</span>
+            <span>{t('{n} failed', { n: b.failed })}</span>
+            <span>{t('{n} to start', { n: b.total - b.started })}</span>
             {b.next_instant ? (
-              <span>
-                next: <Clock time={b.next_instant} />
-              </span>
+              <span>{rich('next: {time}', { time: <Clock time={b.next_instant} /> })}</span>
             ) : null}
             {b.failed > 0 ? (
               <Link to="/runs" search={{ backfill: String(b.id), state: 'failed' }}>
-                Failed runs: look and recover
+                {t('Failed runs: look and recover')}
               </Link>
             ) : null}
           </p>
@@ -234,33 +239,41 @@ function Runs({ id }: { id: number }) {
   })
   return (
     <Panel
-      title="Instants"
+      title={t('Instants')}
       actions={
         query.data?.next ? (
           <Link to="/backfills/$id" params={{ id: String(id) }} search={{ cursor: query.data.next }}>
-            Next 100
+            {t('Next 100')}
           </Link>
         ) : null
       }
     >
-      <Loaded query={query} isEmpty={(d) => d.items.length === 0} empty="No instant has been started yet.">
+      <Loaded
+        query={query}
+        isEmpty={(d) => d.items.length === 0}
+        empty={t('No instant has been started yet.')}
+      >
         {({ items }) => (
           <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>
-                  <th>State</th>
-                  <th>Instant</th>
-                  <th>Run</th>
-                  <th>Cause</th>
-                  <th className="num">Took</th>
+                  <th>{t('State')}</th>
+                  <th>{t('Instant')}</th>
+                  <th>{t('Run')}</th>
+                  <th>{t('Cause')}</th>
+                  <th className="num">{t('Took')}</th>
                 </tr>
               </thead>
               <tbody>
                 {items.map((r) => (
                   <tr key={r.instant}>
                     <td>
-                      {r.state ? <State state={r.state} /> : <span className="muted">no longer kept</span>}
+                      {r.state ? (
+                        <State state={r.state} />
+                      ) : (
+                        <span className="muted">{t('no longer kept')}</span>
+                      )}
                     </td>
                     <td>
                       <Clock time={r.instant} />

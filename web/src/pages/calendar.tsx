@@ -1,4 +1,5 @@
 // The calendar of schedules: what fired, what did not and why, and what is to come, by hour or by day.
+import { locale, t } from '../text/t'
 import './calendar.css'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
@@ -31,13 +32,14 @@ import { useTried, WhatIf } from './whatif'
 const linesMax = 20_000
 const forecastEvery = 60_000
 
-const monthName = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric' })
-const dayName = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
+const monthName = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric' })
+const dayName = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short' })
+const lastName = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', year: 'numeric' })
 
 function titleOf(view: View, span: Span, day: Date) {
   if (view === 'month') return monthName.format(day)
   const last = readKey(span.days.at(-1)) ?? span.to
-  return `${dayName.format(span.from)} – ${dayName.format(last)} ${last.getFullYear()}`
+  return `${dayName.format(span.from)} – ${lastName.format(last)}`
 }
 
 /** Reads the ledger of a span, and which of the runs that it names failed. */
@@ -114,11 +116,21 @@ export function Calendar() {
     <>
       <ScheduleTop here="/schedules/calendar" />
       <div className="row calendar-bar">
-        <Button kind="quiet" icon="left" aria-label={`Previous ${view}`} onPress={() => go(-1)} />
+        <Button
+          kind="quiet"
+          icon="left"
+          aria-label={view === 'week' ? t('Previous week') : t('Previous month')}
+          onPress={() => go(-1)}
+        />
         <h2 className="calendar-title">{titleOf(view, span, day)}</h2>
-        <Button kind="quiet" icon="right" aria-label={`Next ${view}`} onPress={() => go(1)} />
-        <Button onPress={() => set({ day: undefined, from: undefined, to: undefined })}>Today</Button>
-        <div className="row" role="group" aria-label="View">
+        <Button
+          kind="quiet"
+          icon="right"
+          aria-label={view === 'week' ? t('Next week') : t('Next month')}
+          onPress={() => go(1)}
+        />
+        <Button onPress={() => set({ day: undefined, from: undefined, to: undefined })}>{t('Today')}</Button>
+        <div className="row" role="group" aria-label={t('View')}>
           {(['week', 'month'] as const).map((v) => (
             <button
               key={v}
@@ -127,7 +139,7 @@ export function Calendar() {
               aria-pressed={v === view}
               onClick={() => set({ view: v === 'week' ? undefined : v, from: undefined, to: undefined })}
             >
-              {v === 'week' ? 'Week' : 'Month'}
+              {v === 'week' ? t('Week') : t('Month')}
             </button>
           ))}
         </div>
@@ -147,8 +159,10 @@ export function Calendar() {
           <>
             {lines.length >= linesMax ? (
               <p className="notice" role="status">
-                Only the newest {plural(linesMax, 'line')} of the ledger are counted. Choose a workflow to see
-                all of its lines.
+                {t(
+                  'Only the newest {lines} of the ledger are counted. Choose a workflow to see all of its lines.',
+                  { lines: plural(linesMax, 'line') },
+                )}
               </p>
             ) : null}
             <div className="calendar-body" data-open={search.from ? '' : undefined}>
@@ -178,7 +192,7 @@ export function Calendar() {
             </div>
             {ahead.error ? (
               <p className="sub" role="status">
-                The fires to come could not be read: {ahead.error.message}
+                {t('The fires to come could not be read: {message}', { message: ahead.error.message })}
               </p>
             ) : null}
             <Shifts simulation={ahead.data} />
@@ -194,7 +208,7 @@ function Shifts({ simulation }: { simulation: Simulation | undefined }) {
   const shifts = simulation?.shifts ?? []
   if (shifts.length === 0) return null
   return (
-    <Panel title="Clock changes" count={shifts.length}>
+    <Panel title={t('Clock changes')} count={shifts.length}>
       <ul className="list pad">
         {shifts.slice(0, 20).map((c) => (
           <li key={`${c.workflow} ${c.trigger} ${c.at} ${c.local}`}>
@@ -222,13 +236,13 @@ function WorkflowFilter({
   return (
     <>
       <label className="row">
-        <span className="hidden-text">Workflow</span>
+        <span className="hidden-text">{t('Workflow')}</span>
         <select
           className="select"
           value={workflow ?? ''}
           onChange={(e) => onChange(e.target.value || undefined, undefined)}
         >
-          <option value="">All workflows</option>
+          <option value="">{t('All workflows')}</option>
           {names.map((n) => (
             <option key={n}>{n}</option>
           ))}
@@ -236,13 +250,13 @@ function WorkflowFilter({
       </label>
       {workflow && own.length > 0 ? (
         <label className="row">
-          <span className="hidden-text">Trigger</span>
+          <span className="hidden-text">{t('Trigger')}</span>
           <select
             className="select"
             value={trigger ?? ''}
             onChange={(e) => onChange(workflow, e.target.value || undefined)}
           >
-            <option value="">Try another rule of…</option>
+            <option value="">{t('Try another rule of…')}</option>
             {own.map((s) => (
               <option key={s.name}>{s.name}</option>
             ))}
@@ -251,7 +265,7 @@ function WorkflowFilter({
       ) : null}
       {workflow ? (
         <Link to="/backfills/new" search={{ workflow, ...(trigger ? { trigger } : {}) }}>
-          Backfill…
+          {t('Backfill…')}
         </Link>
       ) : null}
     </>

@@ -1,6 +1,8 @@
 // What the calendar of schedules shows: fires of the past and of the time to come, counted by hour or by day of the
 // viewer's clocks.
 import type { Fire, Schedule, SimulatedHour, SimulatedLimit } from '../api/types'
+import { labelIn } from '../kit/states'
+import { t } from '../text/t'
 
 export type View = 'week' | 'month'
 
@@ -118,12 +120,15 @@ export const past = (cell: Cell) => kinds.reduce((sum, k) => sum + cell.counts[k
 
 /** Says in words what a cell holds. */
 export function wordsOf(cell: Cell | undefined, tries: boolean): string {
-  if (!cell) return 'nothing'
-  const words: string[] = kinds.filter((k) => cell.counts[k] > 0).map((k) => `${cell.counts[k]} ${k}`)
-  if (cell.ahead > 0) words.push(`${cell.ahead} to come`)
-  if (tries && cell.tried !== cell.ahead) words.push(`${cell.tried} with the tried rule`)
-  if (cell.crowded > 0) words.push(`up to ${cell.crowded} runs at once, more than there are slots`)
-  return words.join(', ') || 'nothing'
+  if (!cell) return t('nothing')
+  const words: string[] = kinds
+    .filter((k) => cell.counts[k] > 0)
+    .map((k) => `${cell.counts[k]} ${labelIn(k)}`)
+  if (cell.ahead > 0) words.push(t('{n} to come', { n: cell.ahead }))
+  if (tries && cell.tried !== cell.ahead) words.push(t('{n} with the tried rule', { n: cell.tried }))
+  if (cell.crowded > 0)
+    words.push(t('up to {n} runs at once, more than there are slots', { n: cell.crowded }))
+  return words.join(', ') || t('nothing')
 }
 
 export type Change = { day: string; minutes: number }

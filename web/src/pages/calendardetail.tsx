@@ -8,6 +8,7 @@ import type { Fire, ListAlert, Schedule } from '../api/types'
 import { dayOf, plural, timeOf } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Button, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
+import { rich, t } from '../text/t'
 import { workflowOf } from './alertdata'
 import { endOf, readKey, type View } from './calendardata'
 
@@ -56,7 +57,7 @@ export function CalendarDetail({
     <div className="calendar-detail">
       <Panel
         title={`${dayOf(start.getTime())} ${timeOf(start.getTime())} – ${dayOf(end.getTime())} ${timeOf(end.getTime())}`}
-        actions={<Button kind="quiet" icon="cross" aria-label="Close the range" onPress={onClose} />}
+        actions={<Button kind="quiet" icon="cross" aria-label={t('Close the range')} onPress={onClose} />}
       >
         {start.getTime() < now && workflow ? (
           <p className="pad">
@@ -72,7 +73,7 @@ export function CalendarDetail({
                 only: 'failed_or_missing',
               }}
             >
-              Backfill this range…
+              {t('Backfill this range…')}
             </Link>
           </p>
         ) : null}
@@ -114,14 +115,14 @@ function Overdue({
   })
   if (shown.length === 0) return null
   return (
-    <ul className="calendar-fires" aria-label="Late and slow">
+    <ul className="calendar-fires" aria-label={t('Late and slow')}>
       {shown.map((a) => (
         <li key={a.id}>
           <p className="row">
             <State state={a.event} />
             <Clock time={a.due_at} />
             <Link to="/alerts/$id" params={{ id: a.id }}>
-              alert of {workflowOf(a)}
+              {t('alert of {workflow}', { workflow: workflowOf(a) })}
             </Link>
             <span className="sub">{a.rule}</span>
           </p>
@@ -132,9 +133,9 @@ function Overdue({
 }
 
 function Fires({ inside, failed }: { inside: Fire[]; failed: ReadonlySet<string> }) {
-  if (inside.length === 0) return <p className="pad sub">The ledger has no line in this range.</p>
+  if (inside.length === 0) return <p className="pad sub">{t('The ledger has no line in this range.')}</p>
   return (
-    <ul className="calendar-fires" aria-label="Ledger">
+    <ul className="calendar-fires" aria-label={t('Ledger')}>
       {inside.slice(0, shownMax).map((f) => (
         <li key={`${f.workflow} ${f.trigger} ${f.at} ${f.key ?? ''}`}>
           <p className="row">
@@ -150,7 +151,9 @@ function Fires({ inside, failed }: { inside: Fire[]; failed: ReadonlySet<string>
         </li>
       ))}
       {inside.length > shownMax ? (
-        <li className="sub">{plural(inside.length - shownMax, 'more line')}: choose a smaller range.</li>
+        <li className="sub">
+          {t('{lines}: choose a smaller range.', { lines: plural(inside.length - shownMax, 'more line') })}
+        </li>
       ) : null}
     </ul>
   )
@@ -177,23 +180,25 @@ function Ahead({
     (i) => Date.parse(i.time) < end.getTime() && Date.parse(i.time) >= start.getTime(),
   )
   return (
-    <Loaded query={query} isEmpty={() => shown.length === 0} empty="No schedule will fire in this range.">
+    <Loaded
+      query={query}
+      isEmpty={() => shown.length === 0}
+      empty={t('No schedule will fire in this range.')}
+    >
       {() => (
-        <ul className="calendar-fires" aria-label="To come">
+        <ul className="calendar-fires" aria-label={t('To come')}>
           {shown.map((i) => (
             <li key={`${i.workflow} ${i.trigger} ${i.time}`} className="row">
-              <State state="planned">To come</State>
+              <State state="planned">{t('To come')}</State>
               <Clock time={i.time} />
               <WorkflowLink name={i.workflow} tab="triggers" /> <span className="sub">{i.trigger}</span>
               {i.due_at ? (
-                <span className="sub">
-                  due by <Clock time={i.due_at} />
-                </span>
+                <span className="sub">{rich('due by {time}', { time: <Clock time={i.due_at} /> })}</span>
               ) : null}
             </li>
           ))}
           {shown.length === shownMax ? (
-            <li className="sub">There are more: choose a smaller range.</li>
+            <li className="sub">{t('There are more: choose a smaller range.')}</li>
           ) : null}
         </ul>
       )}

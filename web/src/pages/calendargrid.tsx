@@ -4,6 +4,7 @@ import { count } from '../kit/format'
 import { Icon } from '../kit/icons'
 import { Mark } from '../kit/parts'
 import { lookOf } from '../kit/states'
+import { locale, t } from '../text/t'
 import {
   type Cell,
   type Change,
@@ -32,8 +33,8 @@ type Props = {
 }
 
 const hours = Array.from({ length: 24 }, (_, h) => String(h).padStart(2, '0'))
-const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
-const longDay = new Intl.DateTimeFormat('en-GB', { weekday: 'long', day: 'numeric', month: 'long' })
+const weekday = new Intl.DateTimeFormat(locale, { weekday: 'short' })
+const longDay = new Intl.DateTimeFormat(locale, { weekday: 'long', day: 'numeric', month: 'long' })
 
 /** The rows of keys: hours by days of a week, or weeks by days of a month. */
 function rowsOf(view: View, span: Span): string[][] {
@@ -96,7 +97,7 @@ export function CalendarGrid(p: Props) {
     <div
       ref={grid}
       role="grid"
-      aria-label="Fires of the schedules"
+      aria-label={t('Fires of the schedules')}
       aria-multiselectable="true"
       className="calendar"
       data-view={p.view}
@@ -112,7 +113,7 @@ export function CalendarGrid(p: Props) {
     >
       <div role="row" className="calendar-row calendar-head">
         <span role="columnheader" className="calendar-hour">
-          <span className="hidden-text">{p.view === 'week' ? 'Hour' : 'Week of'}</span>
+          <span className="hidden-text">{p.view === 'week' ? t('Hour') : t('Week of')}</span>
         </span>
         {p.span.days.slice(0, 7).map((d) => (
           <DayHead key={d} day={d} view={p.view} changes={p.changes} />
@@ -121,7 +122,11 @@ export function CalendarGrid(p: Props) {
       {rows.map((row, i) => (
         <div role="row" className="calendar-row" key={row[0]}>
           <span role="rowheader" className="calendar-hour">
-            {p.view === 'week' ? hours[i] : <span className="hidden-text">Week of {row[0]}</span>}
+            {p.view === 'week' ? (
+              hours[i]
+            ) : (
+              <span className="hidden-text">{t('Week of {day}', { day: row[0] ?? '' })}</span>
+            )}
           </span>
           {row.map((key) => (
             <CellView
@@ -143,7 +148,9 @@ export function CalendarGrid(p: Props) {
 function DayHead({ day, view, changes }: { day: string; view: View; changes: Change[] }) {
   const at = readKey(day) as Date
   const change = changes.find((c) => c.day === day)
-  const shift = change ? `clocks ${change.minutes > 0 ? '+' : '−'}${Math.abs(change.minutes) / 60} h` : ''
+  const shift = change
+    ? t('clocks {hours} h', { hours: `${change.minutes > 0 ? '+' : '−'}${Math.abs(change.minutes) / 60}` })
+    : ''
   return (
     <span role="columnheader" data-today={day === dayKey(new Date()) || undefined}>
       {weekday.format(at)}
@@ -172,7 +179,7 @@ function CellView({
   const day = readKey(at) as Date
   // An hour that the clocks leave out has no instant.
   const absent = p.view === 'week' && hourKey(day) !== at
-  const words = absent ? 'the clocks leave this hour out' : wordsOf(cell, p.tries)
+  const words = absent ? t('the clocks leave this hour out') : wordsOf(cell, p.tries)
   const name = `${longDay.format(day)}${p.view === 'week' ? `, ${at.slice(11)}:00` : ''}: ${words}`
   return (
     <span

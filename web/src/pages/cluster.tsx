@@ -7,6 +7,7 @@ import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, State } from '../kit/parts'
 import { Confirm } from '../kit/verbs'
+import { t } from '../text/t'
 import { Head } from './head'
 import { differing } from './nodedata'
 import { drainOf, Left, NodeLink, NodeVerb, Sight } from './nodeparts'
@@ -22,32 +23,37 @@ export function Cluster() {
   })
   return (
     <>
-      <Head title="Cluster" label="Cluster">
+      <Head title={t('Cluster')} label={t('Cluster')}>
         {items.length > 0 && items.every((n) => n.orders_refused) ? (
           <p className="sub">
-            Nodes and workers are cordoned and drained in a cluster on PostgreSQL. Here, end the process: what
-            runs in it finishes.
+            {t(
+              'Nodes and workers are cordoned and drained in a cluster on PostgreSQL. Here, end the process: what runs in it finishes.',
+            )}
           </p>
         ) : null}
       </Head>
-      <Panel title="Nodes and workers" count={nodes.data?.items.length}>
-        <Loaded query={nodes} isEmpty={(d) => d.items.length === 0} empty="No node has joined the cluster.">
+      <Panel title={t('Nodes and workers')} count={nodes.data?.items.length}>
+        <Loaded
+          query={nodes}
+          isEmpty={(d) => d.items.length === 0}
+          empty={t('No node has joined the cluster.')}
+        >
           {({ items }) => (
             <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
-                    <th>State</th>
-                    <th>Name</th>
-                    <th className="num">Slots</th>
+                    <th>{t('State')}</th>
+                    <th>{t('Name')}</th>
+                    <th className="num">{t('Slots')}</th>
                     <th className="num">CPU</th>
-                    <th className="num">Memory</th>
-                    <th className="num">Shards</th>
-                    <th>Up since</th>
-                    <th>Version</th>
-                    <th>Roles</th>
+                    <th className="num">{t('Memory')}</th>
+                    <th className="num">{t('Shards')}</th>
+                    <th>{t('Up since')}</th>
+                    <th>{t('Version')}</th>
+                    <th>{t('Roles')}</th>
                     <th>
-                      <span className="hidden-text">Verbs</span>
+                      <span className="hidden-text">{t('Verbs')}</span>
                     </th>
                   </tr>
                 </thead>
@@ -59,16 +65,19 @@ export function Cluster() {
                       </td>
                       <td>
                         <NodeLink name={n.name} />
-                        {n.home ? <div className="sub">at {n.home}</div> : null}
+                        {n.home ? <div className="sub">{t('at {node}', { node: n.home })}</div> : null}
                       </td>
                       <td className="num">
-                        {n.slots.busy} of {n.slots.total}
+                        {t('{busy} of {total}', { busy: n.slots.busy, total: n.slots.total })}
                       </td>
                       <td className="num">
-                        {n.resources.cpu.used} of {n.resources.cpu.total}
+                        {t('{busy} of {total}', { busy: n.resources.cpu.used, total: n.resources.cpu.total })}
                       </td>
                       <td className="num">
-                        {bytes(n.resources.memory.used)} of {bytes(n.resources.memory.total)}
+                        {t('{busy} of {total}', {
+                          busy: bytes(n.resources.memory.used),
+                          total: bytes(n.resources.memory.total),
+                        })}
                       </td>
                       <td className="num">{n.shards.owned}</td>
                       <td className="nowrap">
@@ -94,9 +103,9 @@ export function Cluster() {
 }
 
 const origins: Record<Kind['origin'], string> = {
-  skein: 'part of Skein',
-  extension: 'extension',
-  worker: 'task function',
+  skein: t('part of Skein'),
+  extension: t('extension'),
+  worker: t('task function'),
 }
 
 /** The kinds of tasks, without commands, and the members that have them. A kind with two declarations is marked. */
@@ -109,18 +118,22 @@ function Kinds() {
   const all = kinds.data?.items ?? []
   const differ = differing(all)
   return (
-    <Panel title="Kinds of tasks" count={kinds.data?.items.length}>
-      <Loaded query={kinds} isEmpty={() => all.length === 0} empty="No node or worker has a kind of its own.">
+    <Panel title={t('Kinds of tasks')} count={kinds.data?.items.length}>
+      <Loaded
+        query={kinds}
+        isEmpty={() => all.length === 0}
+        empty={t('No node or worker has a kind of its own.')}
+      >
         {() => (
           <div className="scroll" tabIndex={0}>
             <table>
               <thead>
                 <tr>
-                  <th>Kind</th>
-                  <th>From</th>
-                  <th>Version</th>
-                  <th>Connections</th>
-                  <th>Nodes and workers</th>
+                  <th>{t('Kind')}</th>
+                  <th>{t('From##where it comes from')}</th>
+                  <th>{t('Version')}</th>
+                  <th>{t('Connections')}</th>
+                  <th>{t('Nodes and workers')}</th>
                 </tr>
               </thead>
               <tbody>
@@ -131,7 +144,7 @@ function Kinds() {
                     <td className="nowrap">
                       {k.version ?? <span className="muted">–</span>}
                       {k.digest ? <code className="sub"> {k.digest.slice(0, 8)}</code> : null}
-                      {differ.has(k.kind) ? <span className="sub"> · members differ</span> : null}
+                      {differ.has(k.kind) ? <span className="sub"> · {t('members differ')}</span> : null}
                     </td>
                     <td className="sub">{k.connections.join(', ')}</td>
                     <td>
@@ -140,7 +153,7 @@ function Kinds() {
                           <NodeLink key={name} name={name} />
                         ))}
                         {k.total > membersShown ? (
-                          <span className="sub">and {k.total - membersShown} more</span>
+                          <span className="sub">{t('and {n} more', { n: k.total - membersShown })}</span>
                         ) : null}
                       </span>
                     </td>

@@ -9,6 +9,7 @@ import { Panel } from '../kit/panel'
 import { Ago, Clock, State } from '../kit/parts'
 import { isActive } from '../kit/states'
 import { liveKey } from '../live/live'
+import { rich, t } from '../text/t'
 import { watchOf } from './alertdata'
 import { Severity } from './alertparts'
 
@@ -24,7 +25,11 @@ const useDeadlines = (run: Run) => {
 
 const lookOf = (d: Deadline) => (d.state === 'passed' ? 'overdue' : d.state)
 
-const goals: Record<Deadline['goal'], string> = { success: 'succeed', end: 'end', start: 'start' }
+const goals: Record<Deadline['goal'], string> = {
+  success: t('succeed'),
+  end: t('end'),
+  start: t('start'),
+}
 
 /** The deadline that matters now, in the head of a run: one that has passed, or else the next one. */
 export function NextDeadline({ run }: { run: Run }) {
@@ -36,13 +41,11 @@ export function NextDeadline({ run }: { run: Run }) {
   const d = passed ?? next
   if (!d?.due_at) return null
   return (
-    <span className="row sub" title={`Rule ${d.rule}`}>
+    <span className="row sub" title={t('Rule {rule}', { rule: d.rule })}>
       {passed ? (
         <State state={d.event === 'slow' ? 'slow' : 'late'} />
       ) : (
-        <>
-          must {goals[d.goal]} by <Clock time={d.due_at} />
-        </>
+        rich('must {goal} by {time}', { goal: goals[d.goal], time: <Clock time={d.due_at} /> })
       )}
     </span>
   )
@@ -53,16 +56,16 @@ export function DeadlinesOf({ run }: { run: Run }) {
   const all = useDeadlines(run).data?.items ?? []
   if (all.length === 0) return null
   return (
-    <Panel title="Deadlines" count={all.length}>
+    <Panel title={t('Deadlines')} count={all.length}>
       <div className="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
-              <th>State</th>
-              <th>Rule</th>
-              <th>Must</th>
-              <th>By</th>
-              <th>Channels</th>
+              <th>{t('State')}</th>
+              <th>{t('Rule')}</th>
+              <th>{t('Must')}</th>
+              <th>{t('By')}</th>
+              <th>{t('Channels')}</th>
             </tr>
           </thead>
           <tbody>
@@ -74,7 +77,7 @@ export function DeadlinesOf({ run }: { run: Run }) {
                 <td>{d.rule}</td>
                 <td className="nowrap">
                   {goals[d.goal]}
-                  {d.event === 'slow' ? <span className="sub"> or it is slow</span> : null}
+                  {d.event === 'slow' ? <span className="sub"> {t('or it is slow')}</span> : null}
                 </td>
                 <td className="nowrap">
                   {d.due_at ? (
@@ -86,7 +89,9 @@ export function DeadlinesOf({ run }: { run: Run }) {
                     </>
                   ) : (
                     <span className="sub">
-                      {d.state === 'ahead' ? 'counts from the start' : 'fewer than 5 runs have succeeded'}
+                      {d.state === 'ahead'
+                        ? t('counts from the start')
+                        : t('fewer than 5 runs have succeeded')}
                     </span>
                   )}
                 </td>
@@ -103,12 +108,13 @@ export function DeadlinesOf({ run }: { run: Run }) {
 /** The alert rules of a workflow. */
 export function RulesOf({ rules }: { rules: AlertRule[] }) {
   return (
-    <Panel title="Alert rules" count={rules.length}>
+    <Panel title={t('Alert rules')} count={rules.length}>
       {rules.length === 0 ? (
         <p className="empty">
           <span>
-            The workflow has no rules: nobody is notified of it. Add{' '}
-            <code>alerts: [{'{on: failed, to: CHANNEL}'}]</code> to its file.
+            {rich('The workflow has no rules: nobody is notified of it. Add {code} to its file.', {
+              code: <code>alerts: [{'{on: failed, to: CHANNEL}'}]</code>,
+            })}
           </span>
         </p>
       ) : (
@@ -116,11 +122,11 @@ export function RulesOf({ rules }: { rules: AlertRule[] }) {
           <table>
             <thead>
               <tr>
-                <th>Rule</th>
-                <th>Severity</th>
-                <th>Watches</th>
-                <th>Channels</th>
-                <th>Escalation</th>
+                <th>{t('Rule')}</th>
+                <th>{t('Severity')}</th>
+                <th>{t('Watches')}</th>
+                <th>{t('Channels')}</th>
+                <th>{t('Escalation')}</th>
               </tr>
             </thead>
             <tbody>
@@ -138,7 +144,10 @@ export function RulesOf({ rules }: { rules: AlertRule[] }) {
                   <td className="sub">
                     {r.escalation?.map((s) => (
                       <div key={s.seconds}>
-                        after {duration(s.seconds * 1000)}: {s.channels?.join(', ')}
+                        {t('after {time}: {channels}', {
+                          time: duration(s.seconds * 1000),
+                          channels: s.channels?.join(', ') ?? '',
+                        })}
                       </div>
                     ))}
                   </td>

@@ -1,6 +1,5 @@
 // The graph of a version or of a run, as it is, with groups folded, or compared with another version. What is shown is in the
 // address.
-
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { get, path, type Query } from '../api/client'

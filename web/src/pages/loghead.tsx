@@ -1,5 +1,4 @@
 // The controls over a log: its attempt, the search, the level of the lines, and where to go to.
-
 import { useState } from 'react'
 import { address, path } from '../api/client'
 import type { Attempt } from '../api/types'

@@ -9,6 +9,7 @@ import { clock, plural } from '../kit/format'
 import { Panel } from '../kit/panel'
 import { Button, Clock, Command, Field } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
+import { rich, t } from '../text/t'
 import { backfillCommand, isTimed, ranges, requestOf } from './backfilldata'
 import { Head } from './head'
 
@@ -41,7 +42,7 @@ export function NewBackfill() {
   const timers = (schedules.data ?? []).filter((s) => isTimed(s))
   return (
     <>
-      <Head title="New backfill" label="New backfill" />
+      <Head title={t('New backfill')} label={t('New backfill')} />
       <Panel>
         <form
           className="form"
@@ -51,7 +52,7 @@ export function NewBackfill() {
           }}
         >
           <label className="field">
-            <span>Schedule</span>
+            <span>{t('Schedule')}</span>
             <select
               className="select"
               required
@@ -61,7 +62,7 @@ export function NewBackfill() {
                 set({ workflow, trigger })
               }}
             >
-              <option value="">choose</option>
+              <option value="">{t('choose')}</option>
               {timers.map((s) => (
                 <option key={`${s.workflow} ${s.name}`} value={`${s.workflow} ${s.name}`}>
                   {s.workflow}: {s.name}
@@ -71,7 +72,7 @@ export function NewBackfill() {
           </label>
           <div className="row">
             <label className="field grow">
-              <span>From</span>
+              <span>{t('From')}</span>
               <input
                 className="input"
                 type="datetime-local"
@@ -81,7 +82,7 @@ export function NewBackfill() {
               />
             </label>
             <label className="field grow">
-              <span>To, included</span>
+              <span>{t('To, included')}</span>
               <input
                 className="input"
                 type="datetime-local"
@@ -106,7 +107,7 @@ export function NewBackfill() {
           </div>
           <div className="row">
             <label className="field grow">
-              <span>Runs at a time</span>
+              <span>{t('Runs at a time')}</span>
               <input
                 className="input"
                 type="number"
@@ -117,27 +118,27 @@ export function NewBackfill() {
               />
             </label>
             <label className="field grow">
-              <span>Instants</span>
+              <span>{t('Instants')}</span>
               <select
                 className="select"
                 value={search.only ?? 'all'}
                 onChange={(e) => set({ only: e.target.value })}
               >
-                <option value="all">all</option>
-                <option value="failed">whose newest run did not succeed</option>
-                <option value="missing">that have no run</option>
-                <option value="failed_or_missing">that failed or have no run</option>
+                <option value="all">{t('all')}</option>
+                <option value="failed">{t('whose newest run did not succeed')}</option>
+                <option value="missing">{t('that have no run')}</option>
+                <option value="failed_or_missing">{t('that failed or have no run')}</option>
               </select>
             </label>
             <label className="field grow">
-              <span>Order</span>
+              <span>{t('Order')}</span>
               <select
                 className="select"
                 value={search.order ?? 'ascending'}
                 onChange={(e) => set({ order: e.target.value })}
               >
-                <option value="ascending">oldest first</option>
-                <option value="descending">newest first</option>
+                <option value="ascending">{t('oldest first')}</option>
+                <option value="descending">{t('newest first')}</option>
               </select>
             </label>
           </div>
@@ -146,11 +147,11 @@ export function NewBackfill() {
           <div className="row">
             {counted ? (
               <Button kind="primary" icon="play" type="submit" isDisabled={isPending || counted.total === 0}>
-                Start {plural(counted.total, 'run')}
+                {t('Start {runs}', { runs: plural(counted.total, 'run') })}
               </Button>
             ) : (
               <Button kind="primary" type="submit" isDisabled={isPending}>
-                Count the instants
+                {t('Count the instants')}
               </Button>
             )}
           </div>
@@ -163,14 +164,18 @@ export function NewBackfill() {
 
 function Plan({ b }: { b: Backfill }) {
   if (b.total === 0)
-    return <p role="status">No instant of the schedule is in this range. Nothing would start.</p>
+    return <p role="status">{t('No instant of the schedule is in this range. Nothing would start.')}</p>
   return (
     <div role="status">
       <p>
-        <b>{plural(b.total, 'instant')}</b> from <Clock time={b.first} /> to <Clock time={b.last} />
+        {rich('{instants} from {from} to {to}', {
+          instants: <b>{plural(b.total, 'instant')}</b>,
+          from: <Clock time={b.first} />,
+          to: <Clock time={b.last} />,
+        })}
       </p>
       <dl className="facts">
-        <Field label="Such as">
+        <Field label={t('Such as')}>
           {(b.samples ?? [])
             .slice(0, 6)
             .map((s) => clock(s))

@@ -12,6 +12,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Command, Field, Span, State } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { Confirm, needs, useToastVerb } from '../kit/verbs'
+import { rich, t } from '../text/t'
 import { Head } from './head'
 import { attachedTo, isWorker, otherVersions, rangesOf } from './nodedata'
 import { drainOf, Left, NodeLink, NodeVerb, Refusal, Taken } from './nodeparts'
@@ -37,8 +38,10 @@ function Absent({ name }: { name: string }) {
       <Panel>
         <div className="empty">
           <p>
-            No node or worker of the name {name} is there now. It may have ended. The{' '}
-            <Link to="/cluster">cluster</Link> lists those that are there.
+            {rich(
+              'No node or worker of the name {name} is there now. It may have ended. The {cluster} lists those that are there.',
+              { name, cluster: <Link to="/cluster">{t('cluster')}</Link> },
+            )}
           </p>
         </div>
       </Panel>
@@ -54,48 +57,54 @@ function One({ n, all }: { n: Node; all: Node[] }) {
     <>
       <Head
         title={n.name}
-        label={`${worker ? 'Worker' : 'Node'} ${n.name}`}
+        label={`${worker ? t('Worker') : t('Node')} ${n.name}`}
         actions={<NodeVerb node={n} drain={() => asked.open('drain')} />}
       >
         <p className="row facts-line">
           <State state={n.state} /> <Left node={n} />
-          <span className="sub">{worker ? 'worker' : n.roles?.join(', ')}</span>
-          <span className="sub">
-            up for <Span from={n.started_at} />
-          </span>
+          <span className="sub">{worker ? t('worker') : n.roles?.join(', ')}</span>
+          <span className="sub">{rich('up for {time}', { time: <Span from={n.started_at} /> })}</span>
         </p>
         <Refusal node={n} />
       </Head>
       <div className="columns">
-        <Panel title="Load">
+        <Panel title={t('Load')}>
           <dl className="facts pad">
-            <Field label="Slots">
+            <Field label={t('Slots')}>
               <Taken used={n.slots.busy} total={n.slots.total}>
-                {`${count(n.slots.busy)} of ${count(n.slots.total)}`}
+                {t('{busy} of {total}', { busy: count(n.slots.busy), total: count(n.slots.total) })}
               </Taken>
             </Field>
             <Field label="CPU">
               <Taken used={n.resources.cpu.used} total={n.resources.cpu.total}>
-                {`${n.resources.cpu.used} of ${plural(n.resources.cpu.total, 'core')}`}
+                {t('{busy} of {slots}', {
+                  busy: n.resources.cpu.used,
+                  slots: plural(n.resources.cpu.total, 'core'),
+                })}
               </Taken>
             </Field>
-            <Field label="Memory">
+            <Field label={t('Memory')}>
               <Taken used={n.resources.memory.used} total={n.resources.memory.total}>
-                {`${bytes(n.resources.memory.used)} of ${bytes(n.resources.memory.total)}`}
+                {t('{busy} of {total}', {
+                  busy: bytes(n.resources.memory.used),
+                  total: bytes(n.resources.memory.total),
+                })}
               </Taken>
             </Field>
           </dl>
           <p className="sub pad">
-            CPU and memory are what tasks have reserved with <code>resources</code>.
+            {rich('CPU and memory are what tasks have reserved with {resources}.', {
+              resources: <code>resources</code>,
+            })}
           </p>
         </Panel>
         <About n={n} all={all} />
       </div>
       {worker ? null : <Shards n={n} />}
       {worker ? null : (
-        <Panel title="Workers" count={workers.length}>
+        <Panel title={t('Workers')} count={workers.length}>
           {workers.length === 0 ? (
-            <p className="empty">No worker is attached to this node.</p>
+            <p className="empty">{t('No worker is attached to this node.')}</p>
           ) : (
             <Workers of={workers} />
           )}
@@ -111,29 +120,33 @@ function About({ n, all }: { n: Node; all: Node[] }) {
   const others = otherVersions(all, n)
   const labels = Object.entries(n.labels)
   return (
-    <Panel title="About">
+    <Panel title={t('About')}>
       <dl className="facts pad">
-        <Field label="Version">
+        <Field label={t('Version')}>
           {n.version}
-          {others.length > 0 ? <span className="sub"> · others run {others.join(', ')}</span> : null}
+          {others.length > 0 ? (
+            <span className="sub"> · {t('others run {versions}', { versions: others.join(', ') })}</span>
+          ) : null}
         </Field>
         {n.address ? (
-          <Field label="Address">
+          <Field label={t('Address')}>
             <code>{n.address}</code>
           </Field>
         ) : null}
         {n.home ? (
-          <Field label="Home node">
+          <Field label={t('Home node')}>
             <NodeLink name={n.home} />
           </Field>
         ) : null}
         {n.seen_at ? (
-          <Field label="Last sign of life">
+          <Field label={t('Last sign of life')}>
             <Ago time={n.seen_at} />
           </Field>
         ) : null}
-        <Field label="Groups">{n.groups?.join(', ') || <span className="muted">none</span>}</Field>
-        <Field label="Labels">
+        <Field label={t('Groups')}>
+          {n.groups?.join(', ') || <span className="muted">{t('none')}</span>}
+        </Field>
+        <Field label={t('Labels')}>
           {labels.length > 0 ? (
             labels.map(([name, value]) => (
               <code key={name}>
@@ -141,11 +154,11 @@ function About({ n, all }: { n: Node; all: Node[] }) {
               </code>
             ))
           ) : (
-            <span className="muted">none</span>
+            <span className="muted">{t('none')}</span>
           )}
         </Field>
-        <Field label="Life">
-          <code title="Names this life of the process. It is new at every start.">{n.handler}</code>
+        <Field label={t('Life')}>
+          <code title={t('Names this life of the process. It is new at every start.')}>{n.handler}</code>
         </Field>
       </dl>
     </Panel>
@@ -156,20 +169,26 @@ function Shards({ n }: { n: Node }) {
   const { list, moved, owned } = n.shards
   return (
     <Panel
-      title="Shards"
+      title={t('Shards')}
       count={count(owned)}
       actions={
         <Link to="/runs" search={{ node: n.name }}>
-          Runs that it led
+          {t('Runs that it led')}
         </Link>
       }
     >
       <dl className="facts pad">
-        <Field label="Owned">
-          {list?.length ? `number ${rangesOf(list)}` : <span className="muted">none</span>}
+        <Field label={t('Owned')}>
+          {list?.length ? (
+            t('number {numbers}', { numbers: rangesOf(list) })
+          ) : (
+            <span className="muted">{t('none')}</span>
+          )}
         </Field>
-        {moved?.length ? <Field label="Moved to it by hand">{rangesOf(moved)}</Field> : null}
-        {n.stopped ? <Field label="Scheduler">stopped: it owns no shard until it is started</Field> : null}
+        {moved?.length ? <Field label={t('Moved to it by hand')}>{rangesOf(moved)}</Field> : null}
+        {n.stopped ? (
+          <Field label={t('Scheduler')}>{t('stopped: it owns no shard until it is started')}</Field>
+        ) : null}
       </dl>
     </Panel>
   )
@@ -181,12 +200,12 @@ function Workers({ of }: { of: Node[] }) {
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>Name</th>
-            <th>Slots</th>
-            <th>Groups</th>
-            <th>Up since</th>
-            <th>Version</th>
+            <th>{t('State')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('Slots')}</th>
+            <th>{t('Groups')}</th>
+            <th>{t('Up since')}</th>
+            <th>{t('Version')}</th>
           </tr>
         </thead>
         <tbody>
@@ -200,7 +219,7 @@ function Workers({ of }: { of: Node[] }) {
               </td>
               <td>
                 <Taken used={w.slots.busy} total={w.slots.total}>
-                  {`${count(w.slots.busy)} of ${count(w.slots.total)}`}
+                  {t('{busy} of {total}', { busy: count(w.slots.busy), total: count(w.slots.total) })}
                 </Taken>
               </td>
               <td className="sub">{w.groups?.join(', ')}</td>
@@ -226,11 +245,12 @@ function Log({ n }: { n: Node }) {
     enabled: !isWorker(n),
   })
   return (
-    <Panel title="Log">
+    <Panel title={t('Log')}>
       {isWorker(n) ? (
         <p className="empty">
-          A worker reads the level of its log from its config file: change log_level there, and send it the
-          signal HUP.
+          {t(
+            'A worker reads the level of its log from its config file: change log_level there, and send it the signal HUP.',
+          )}
         </p>
       ) : query.error && !query.data ? (
         <ProblemBox error={query.error} retry={() => void query.refetch()} />
@@ -252,14 +272,14 @@ function Level({ n, is }: { n: Node; is: LogLevel['level'] | undefined }) {
       () => post(`${path('nodes', n.name)}:log-level`, { level }),
       () =>
         toast(
-          `${n.name} logs ${level} until it ends or reads its settings again.`,
+          t('{name} logs {level} until it ends or reads its settings again.', { name: n.name, level }),
           old ? { undo: () => set(old) } : {},
         ),
     )
   return (
     <div className="row">
       <label className="row">
-        Level
+        {t('Level')}
         <select
           className="select"
           value={is ?? ''}
@@ -273,7 +293,7 @@ function Level({ n, is }: { n: Node; is: LogLevel['level'] | undefined }) {
         </select>
       </label>
       <span className="sub">
-        {can ? 'Until the node ends or reads its settings again.' : needs('node.control', '')}
+        {can ? t('Until the node ends or reads its settings again.') : needs('node.control', '')}
       </span>
     </div>
   )

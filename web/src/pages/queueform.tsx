@@ -5,6 +5,7 @@ import { useVerb } from '../api/verbs'
 import { Dialog, toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
+import { t } from '../text/t'
 
 /** Changes the definition of a queue. Another change that came in between is refused by the server. */
 export function QueueForm({
@@ -17,7 +18,7 @@ export function QueueForm({
   onClose: () => void
 }) {
   return (
-    <Dialog title={`Change ${queue.name}`} isOpen={isOpen} onClose={onClose}>
+    <Dialog title={t('Change {name}', { name: queue.name })} isOpen={isOpen} onClose={onClose}>
       <Form queue={queue} onClose={onClose} />
     </Dialog>
   )
@@ -49,7 +50,7 @@ function Form({ queue, onClose }: { queue: Queue; onClose: () => void }) {
         }),
       () => {
         onClose()
-        toast(`${begun.name} was changed.`)
+        toast(t('{name} was changed.', { name: begun.name }))
       },
     )
   return (
@@ -61,7 +62,7 @@ function Form({ queue, onClose }: { queue: Queue; onClose: () => void }) {
       }}
     >
       <label className="field">
-        <span>Limit</span>
+        <span>{t('Limit')}</span>
         <input
           className="input"
           inputMode="numeric"
@@ -71,33 +72,33 @@ function Form({ queue, onClose }: { queue: Queue; onClose: () => void }) {
           autoFocus
           onChange={(e) => setLimit(e.target.value.trim())}
         />
-        <small>Places for runs, and as many for tasks. Empty: any number.</small>
+        <small>{t('Places for runs, and as many for tasks. Empty: any number.')}</small>
       </label>
       <label className="field">
-        <span>Rate</span>
+        <span>{t('Rate')}</span>
         <input className="input" value={rate} placeholder="10/m" onChange={(e) => setRate(e.target.value)} />
-        <small>Runs that get a place: N/s, N/m or N/h. Empty: any number.</small>
+        <small>{t('Runs that get a place: N/s, N/m or N/h. Empty: any number.')}</small>
       </label>
       <label className="field">
-        <span>Order</span>
+        <span>{t('Order')}</span>
         <select className="select" value={order} onChange={(e) => setOrder(e.target.value)}>
-          <option value="fifo">fifo: first come, first served</option>
-          <option value="priority">priority: the most urgent first</option>
+          <option value="fifo">{t('fifo: first come, first served')}</option>
+          <option value="priority">{t('priority: the most urgent first')}</option>
         </select>
       </label>
       <label className="field">
-        <span>If it is full</span>
+        <span>{t('If it is full')}</span>
         <select className="select" value={overflow} onChange={(e) => setOverflow(e.target.value)}>
-          <option value="wait">a new run waits</option>
-          <option value="skip">a new run is skipped</option>
-          <option value="fail">a new run fails</option>
+          <option value="wait">{t('a new run waits')}</option>
+          <option value="skip">{t('a new run is skipped')}</option>
+          <option value="fail">{t('a new run fails')}</option>
         </select>
       </label>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={!fits || isPending}>
-          Change the queue
+          {t('Change the queue')}
         </Button>
       </footer>
     </form>

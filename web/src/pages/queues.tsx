@@ -11,20 +11,21 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Field, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { Head } from './head'
 import { lineOf, shareOf, waitersOf } from './queuedata'
 import { QueueForm } from './queueform'
 
 const tabs = [
-  ['/queues', 'Queues'],
-  ['/locks', 'Locks'],
+  ['/queues', t('Queues')],
+  ['/locks', t('Locks')],
 ] as const
 
 function QueueTop({ here }: { here: string }) {
   return (
     <>
-      <Head title="Queues" label={here === '/locks' ? 'Locks' : 'Queues'} />
-      <nav className="tabs" aria-label="Queues and locks">
+      <Head title={t('Queues')} label={here === '/locks' ? t('Locks') : t('Queues')} />
+      <nav className="tabs" aria-label={t('Queues and locks')}>
         {tabs.map(([to, label]) => (
           <Link key={to} to={to} aria-current={to === here ? 'page' : undefined}>
             {label}
@@ -42,11 +43,17 @@ function QueueVerb({ name, state }: { name: string; state: string }) {
       {...is}
       does="pause"
       undoes="resume"
-      label="Pause"
-      done={`${name} is paused: it grants no slot, and new runs wait.`}
+      label={t('Pause')}
+      done={t('{name} is paused: it grants no slot, and new runs wait.', { name })}
     />
   ) : (
-    <Toggle {...is} does="resume" undoes="pause" label="Resume" done={`${name} is active again.`} />
+    <Toggle
+      {...is}
+      does="resume"
+      undoes="pause"
+      label={t('Resume')}
+      done={t('{name} is active again.', { name })}
+    />
   )
 }
 
@@ -61,8 +68,9 @@ function Places({ held, limit, perKey }: { held: number; limit: number | null; p
         </span>
       )}
       <span className="num">
-        {count(held)}
-        {limit === null || perKey ? '' : ` of ${count(limit)}`}
+        {limit === null || perKey
+          ? count(held)
+          : t('{busy} of {total}', { busy: count(held), total: count(limit) })}
       </span>
     </span>
   )
@@ -73,14 +81,9 @@ function Why({ q }: { q: Queue }) {
   if (q.state === 'active') return null
   return (
     <>
-      {q.user ? `by ${q.user}` : ''}
+      {q.user ? t('by {user}', { user: q.user }) : ''}
       {q.reason ? `: ${q.reason}` : ''}
-      {q.until ? (
-        <>
-          {' until '}
-          <Clock time={q.until} />
-        </>
-      ) : null}
+      {q.until ? <> {rich('until {time}', { time: <Clock time={q.until} /> })}</> : null}
     </>
   )
 }
@@ -90,22 +93,26 @@ export function Queues() {
   return (
     <>
       <QueueTop here="/queues" />
-      <Panel title="Queues" count={queues.data?.items.length}>
-        <Loaded query={queues} isEmpty={(d) => d.items.length === 0} empty="No workflow uses a named queue.">
+      <Panel title={t('Queues')} count={queues.data?.items.length}>
+        <Loaded
+          query={queues}
+          isEmpty={(d) => d.items.length === 0}
+          empty={t('No workflow uses a named queue.')}
+        >
           {({ items }) => (
             <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
-                    <th>State</th>
-                    <th>Queue</th>
-                    <th>Held by runs</th>
-                    <th>Held by tasks</th>
-                    <th className="num">Waiting</th>
-                    <th>Order</th>
-                    <th>Why</th>
+                    <th>{t('State')}</th>
+                    <th>{t('Queue')}</th>
+                    <th>{t('Held by runs')}</th>
+                    <th>{t('Held by tasks')}</th>
+                    <th className="num">{t('Waiting')}</th>
+                    <th>{t('Order')}</th>
+                    <th>{t('Why')}</th>
                     <th>
-                      <span className="hidden-text">Verbs</span>
+                      <span className="hidden-text">{t('Verbs')}</span>
                     </th>
                   </tr>
                 </thead>
@@ -147,22 +154,25 @@ export function Queues() {
 }
 
 const drainOf = (name: string): Question => ({
-  title: `Drain ${name}`,
-  text: `The runs that wait in ${name} are still admitted. New runs are refused until you resume the queue.`,
-  answer: 'Drain the queue',
+  title: t('Drain {name}', { name }),
+  text: t(
+    'The runs that wait in {name} are still admitted. New runs are refused until you resume the queue.',
+    { name },
+  ),
+  answer: t('Drain the queue'),
   danger: true,
   reason: 'optional',
   act: (reason) => plainVerb(`${path('queues', name)}:drain`, reason ? { reason } : {}, false),
-  done: `${name} is draining.`,
+  done: t('{name} is draining.', { name }),
 })
 
 const pauseOf = (name: string): Question => ({
-  title: `Pause ${name}`,
-  text: `The queue grants no slot until you resume it. New runs and tasks wait. What runs now goes on.`,
-  answer: 'Pause the queue',
+  title: t('Pause {name}', { name }),
+  text: t('The queue grants no slot until you resume it. New runs and tasks wait. What runs now goes on.'),
+  answer: t('Pause the queue'),
   reason: 'optional',
   act: (reason) => plainVerb(`${path('queues', name)}:pause`, reason ? { reason } : {}, false),
-  done: `${name} is paused.`,
+  done: t('{name} is paused.', { name }),
   undo: () => void plainVerb(`${path('queues', name)}:resume`, undefined, false),
 })
 
@@ -183,23 +193,23 @@ export function QueuePage() {
     <>
       <Head
         title={name}
-        label={`Queue ${name}`}
+        label={t('Queue {name}', { name })}
         actions={
           q ? (
             <>
               <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('set')}>
-                Change…
+                {t('Change…')}
               </VerbButton>
               {q.state === 'active' ? (
                 <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('pause')}>
-                  Pause…
+                  {t('Pause…')}
                 </VerbButton>
               ) : (
                 <QueueVerb name={name} state={q.state} />
               )}
               {q.state === 'draining' ? null : (
                 <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('drain')}>
-                  Drain…
+                  {t('Drain…')}
                 </VerbButton>
               )}
             </>
@@ -218,44 +228,41 @@ export function QueuePage() {
       <Loaded query={query} rows={6}>
         {(one) => (
           <>
-            <Panel title="Places">
+            <Panel title={t('Places')}>
               <dl className="facts pad">
-                <Field label="Limit">
-                  {one.limit === null ? 'none' : count(one.limit)}
+                <Field label={t('Limit')}>
+                  {one.limit === null ? t('none') : count(one.limit)}
                   {one.per_key ? (
-                    <>
-                      {' for each value of '}
-                      <code>{one.per_key}</code>
-                    </>
+                    <> {rich('for each value of {key}', { key: <code>{one.per_key}</code> })}</>
                   ) : null}
                 </Field>
-                <Field label="Held by runs">
+                <Field label={t('Held by runs')}>
                   <Places held={one.held} limit={one.limit} perKey={one.per_key !== null} />
                 </Field>
-                <Field label="Held by tasks">
+                <Field label={t('Held by tasks')}>
                   <Places held={one.tasks.held} limit={one.limit} perKey={one.per_key !== null} />
                 </Field>
-                <Field label="Waiting">{waitersOf(one)}</Field>
-                <Field label="Order">{one.order}</Field>
-                <Field label="Rate">{one.rate ?? 'none'}</Field>
-                <Field label="If it is full">{overflow[one.overflow] ?? one.overflow}</Field>
-                <Field label="Changed">
+                <Field label={t('Waiting')}>{waitersOf(one)}</Field>
+                <Field label={t('Order')}>{one.order}</Field>
+                <Field label={t('Rate')}>{one.rate ?? t('none')}</Field>
+                <Field label={t('If it is full')}>{overflow[one.overflow] ?? one.overflow}</Field>
+                <Field label={t('Changed')}>
                   <Ago time={one.modified_at} />
                 </Field>
               </dl>
             </Panel>
-            <Panel title="Tasks by run" count={one.tasks.runs?.length ?? 0}>
+            <Panel title={t('Tasks by run')} count={one.tasks.runs?.length ?? 0}>
               {one.tasks.runs?.length ? (
                 <Crews runs={one.tasks.runs} />
               ) : (
-                <p className="empty">No task holds a place of this queue or waits for one.</p>
+                <p className="empty">{t('No task holds a place of this queue or waits for one.')}</p>
               )}
             </Panel>
-            <Panel title="Runs in line" count={inLine.length}>
+            <Panel title={t('Runs in line')} count={inLine.length}>
               {inLine.length > 0 ? (
                 <InLine runs={inLine} />
               ) : (
-                <p className="empty">No run waits for a place of this queue.</p>
+                <p className="empty">{t('No run waits for a place of this queue.')}</p>
               )}
             </Panel>
             <QueueForm queue={one} isOpen={asked.name === 'set'} onClose={asked.close} />
@@ -268,9 +275,9 @@ export function QueuePage() {
 }
 
 const overflow: Record<string, string> = {
-  wait: 'a new run waits',
-  skip: 'a new run is skipped',
-  fail: 'a new run fails',
+  wait: t('a new run waits'),
+  skip: t('a new run is skipped'),
+  fail: t('a new run fails'),
 }
 
 function Crews({ runs }: { runs: QueueTasksOf[] }) {
@@ -279,13 +286,13 @@ function Crews({ runs }: { runs: QueueTasksOf[] }) {
       <table>
         <thead>
           <tr>
-            <th>Run</th>
-            <th>Key</th>
-            <th className="num">Held</th>
-            <th>Running</th>
-            <th className="num">Waiting</th>
-            <th>Next to run</th>
-            <th>Waits since</th>
+            <th>{t('Run')}</th>
+            <th>{t('Key')}</th>
+            <th className="num">{t('Held')}</th>
+            <th>{t('Running')}</th>
+            <th className="num">{t('Waiting')}</th>
+            <th>{t('Next to run')}</th>
+            <th>{t('Waits since')}</th>
           </tr>
         </thead>
         <tbody>
@@ -324,7 +331,7 @@ function Tasks({ run, names, of }: { run: string; names: string[] | null; of: nu
           {task}
         </RunLink>
       ))}
-      {of > shown.length ? <span className="sub">and {count(of - shown.length)} more</span> : null}
+      {of > shown.length ? <span className="sub">{t('and {n} more', { n: of - shown.length })}</span> : null}
     </span>
   )
 }
@@ -335,11 +342,11 @@ function InLine({ runs }: { runs: Run[] }) {
       <table>
         <thead>
           <tr>
-            <th className="num">Place</th>
-            <th>Workflow</th>
-            <th>Run</th>
-            <th>Priority</th>
-            <th className="num">Waits for</th>
+            <th className="num">{t('Place##in a line')}</th>
+            <th>{t('Workflow')}</th>
+            <th>{t('Run')}</th>
+            <th>{t('Priority')}</th>
+            <th className="num">{t('Waits for')}</th>
           </tr>
         </thead>
         <tbody>
@@ -373,21 +380,23 @@ export function Locks() {
   return (
     <>
       <QueueTop here="/locks" />
-      <Panel title="Locks" count={locks.data?.items.length}>
+      <Panel title={t('Locks')} count={locks.data?.items.length}>
         <Loaded
           query={locks}
           isEmpty={(d) => d.items.length === 0}
-          empty="No run holds a lock. A workflow with the key locks takes them before its first task starts."
+          empty={t(
+            'No run holds a lock. A workflow with the key locks takes them before its first task starts.',
+          )}
         >
           {({ items }) => (
             <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
-                    <th>Lock</th>
-                    <th>Held by run</th>
-                    <th>Since</th>
-                    <th className="num">Fencing token</th>
+                    <th>{t('Lock')}</th>
+                    <th>{t('Held by run')}</th>
+                    <th>{t('Since')}</th>
+                    <th className="num">{t('Fencing token')}</th>
                   </tr>
                 </thead>
                 <tbody>

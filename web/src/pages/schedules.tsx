@@ -9,23 +9,24 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { t } from '../text/t'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
 import { SourceState } from './sourceparts'
 
 const tabs = [
-  ['/schedules', 'All'],
-  ['/schedules/calendar', 'Calendar'],
-  ['/schedules/next', 'Next'],
-  ['/schedules/missed', 'Missed and late'],
-  ['/backfills', 'Backfills'],
+  ['/schedules', t('All')],
+  ['/schedules/calendar', t('Calendar')],
+  ['/schedules/next', t('Next##of a schedule')],
+  ['/schedules/missed', t('Missed and late')],
+  ['/backfills', t('Backfills')],
 ] as const
 
 export function ScheduleTop({ here }: { here: string }) {
   return (
     <>
-      <Head title="Schedules" label="Schedules" />
-      <nav className="tabs" aria-label="Views of the schedules">
+      <Head title={t('Schedules')} label={t('Schedules')} />
+      <nav className="tabs" aria-label={t('Views of the schedules')}>
         {tabs.map(([to, label]) => (
           <Link
             key={to}
@@ -49,8 +50,8 @@ export function Schedules() {
   return (
     <>
       <ScheduleTop here="/schedules" />
-      <Panel title="Triggers" count={query.data ? shown.length : undefined}>
-        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No workflow has a trigger.">
+      <Panel title={t('Triggers')} count={query.data ? shown.length : undefined}>
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty={t('No workflow has a trigger.')}>
           {() => <ScheduleTable all={shown} />}
         </Loaded>
       </Panel>
@@ -64,14 +65,14 @@ export function ScheduleTable({ all }: { all: Schedule[] }) {
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>Workflow</th>
-            <th>Trigger</th>
-            <th>Rule</th>
-            <th>Next</th>
-            <th className="num">Fired</th>
+            <th>{t('State')}</th>
+            <th>{t('Workflow')}</th>
+            <th>{t('Trigger')}</th>
+            <th>{t('Rule')}</th>
+            <th>{t('Next##of a schedule')}</th>
+            <th className="num">{t('Fired')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -103,7 +104,7 @@ function Row({ s }: { s: Schedule }) {
         <TriggerLink workflow={s.workflow} name={s.name} />
       </td>
       <td>
-        {s.description}
+        <span lang="en">{s.description}</span>
         {zoneOf(s) ? <span className="sub"> {zoneOf(s)}</span> : null}
       </td>
       <td className="nowrap">{s.source ? <SourceState s={s} /> : <Ago time={s.next} />}</td>
@@ -117,13 +118,18 @@ function Row({ s }: { s: Schedule }) {
               act(
                 () => verb(does),
                 () =>
-                  toast(`${s.name} of ${s.workflow} is ${paused ? 'active' : 'paused'}.`, {
-                    undo: () => act(() => verb(undoes)),
-                  }),
+                  toast(
+                    paused
+                      ? t('{name} of {workflow} is active.', s)
+                      : t('{name} of {workflow} is paused.', s),
+                    {
+                      undo: () => act(() => verb(undoes)),
+                    },
+                  ),
               )
             }
           >
-            {paused ? 'Resume' : 'Pause'}
+            {paused ? t('Resume') : t('Pause')}
           </VerbButton>
         )}
       </td>
@@ -139,8 +145,8 @@ export function Next() {
   return (
     <>
       <ScheduleTop here="/schedules/next" />
-      <Panel title="Next fires">
-        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No schedule will fire.">
+      <Panel title={t('Next fires')}>
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty={t('No schedule will fire.')}>
           {() => (
             <table>
               <tbody>
@@ -188,8 +194,8 @@ export function Missed() {
           </Link>
         ))}
       </div>
-      <Panel title="Ledger">
-        <Loaded query={query} isEmpty={() => shown.length === 0} empty="No instant had this outcome.">
+      <Panel title={t('Ledger')}>
+        <Loaded query={query} isEmpty={() => shown.length === 0} empty={t('No instant had this outcome.')}>
           {() => (
             <div className="scroll" tabIndex={0}>
               <table>
@@ -206,7 +212,9 @@ export function Missed() {
                         <WorkflowLink name={f.workflow} />{' '}
                         <TriggerLink workflow={f.workflow} name={f.trigger} />
                       </td>
-                      <td className="sub">{f.reason ?? ''}</td>
+                      <td className="sub" lang="en">
+                        {f.reason ?? ''}
+                      </td>
                       <td>{f.run ? <RunLink id={f.run} /> : null}</td>
                     </tr>
                   ))}

@@ -1,18 +1,19 @@
 // Small rules about silences.
 import type { Silence, SilenceRequest } from '../api/types'
+import { t } from '../text/t'
 
 /** How long a silence may last, and the lengths that the form offers, in seconds. */
 export const secondsMax = 90 * 86_400
 export const spans: [seconds: number, label: string][] = [
-  [1800, '30 minutes'],
-  [3600, '1 hour'],
-  [2 * 3600, '2 hours'],
-  [4 * 3600, '4 hours'],
-  [8 * 3600, '8 hours'],
-  [86_400, '1 day'],
-  [3 * 86_400, '3 days'],
-  [7 * 86_400, '7 days'],
-  [30 * 86_400, '30 days'],
+  [1800, t('30 minutes')],
+  [3600, t('1 hour')],
+  [2 * 3600, t('2 hours')],
+  [4 * 3600, t('4 hours')],
+  [8 * 3600, t('8 hours')],
+  [86_400, t('1 day')],
+  [3 * 86_400, t('3 days')],
+  [7 * 86_400, t('7 days')],
+  [30 * 86_400, t('30 days')],
 ]
 
 export type Draft = {
@@ -33,11 +34,11 @@ export function secondsOf(length: string, now: number): number {
 /** What keeps a draft from being sent, or nothing. */
 export function faultOf(d: Draft, now: number): string | undefined {
   const seconds = secondsOf(d.length, now)
-  if (d.namespace !== '*' && !/^[a-z0-9][a-z0-9-]{0,62}$/.test(d.namespace)) return 'Name a namespace.'
-  if (d.namespace === '*' && d.workflow) return 'A silence about one workflow is made in its namespace.'
-  if (!(seconds >= 1)) return 'Choose an end in the future.'
-  if (seconds > secondsMax) return 'A silence lasts up to 90 days.'
-  if (d.reason.trim() === '') return 'Say why, for the people who look for the messages.'
+  if (d.namespace !== '*' && !/^[a-z0-9][a-z0-9-]{0,62}$/.test(d.namespace)) return t('Name a namespace.')
+  if (d.namespace === '*' && d.workflow) return t('A silence about one workflow is made in its namespace.')
+  if (!(seconds >= 1)) return t('Choose an end in the future.')
+  if (seconds > secondsMax) return t('A silence lasts up to 90 days.')
+  if (d.reason.trim() === '') return t('Say why, for the people who look for the messages.')
   return undefined
 }
 
@@ -52,13 +53,13 @@ export const requestOf = (d: Draft, now: number): SilenceRequest => ({
 export function scopeOf(s: Pick<Silence, 'namespace' | 'workflow' | 'rule'>): string {
   const where =
     s.namespace === '*'
-      ? 'everything'
+      ? t('everything')
       : s.workflow
         ? s.namespace === 'default'
           ? s.workflow
           : `${s.namespace}/${s.workflow}`
-        : `the namespace ${s.namespace}`
-  return s.rule ? `${where}, rule ${s.rule}` : where
+        : t('the namespace {namespace}', { namespace: s.namespace })
+  return s.rule ? t('{where}, rule {rule}', { where, rule: s.rule }) : where
 }
 
 /** A draft about one workflow, by its full name. */

@@ -11,6 +11,7 @@ import { clock } from '../kit/format'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { type Question, useToastVerb, VerbButton } from '../kit/verbs'
+import { t } from '../text/t'
 import { NamespaceField } from './admin/parts'
 import { type Draft, faultOf, requestOf, scopeOf, spans } from './silencedata'
 
@@ -19,18 +20,20 @@ export const silencesKey = ['silences']
 const end = (s: Silence) => post<Silence>(`${path('silences', s.namespace, s.id)}:end`)
 
 export const endOf = (s: Silence): Question => ({
-  title: `End the silence about ${scopeOf(s)}`,
-  text: 'The channels of alerts that opened in it, and that nobody has acknowledged, are notified within a minute.',
-  answer: 'End the silence',
+  title: t('End the silence about {what}', { what: scopeOf(s) }),
+  text: t(
+    'The channels of alerts that opened in it, and that nobody has acknowledged, are notified within a minute.',
+  ),
+  answer: t('End the silence'),
   act: () => end(s),
-  done: `The silence about ${scopeOf(s)} is over.`,
+  done: t('The silence about {what} is over.', { what: scopeOf(s) }),
 })
 
 /** The dialog of the name silence. It begins with what the page is about. */
 export function NewSilence({ about }: { about: Partial<Draft> }) {
   const asked = useAsked()
   return (
-    <Dialog title="New silence" isOpen={asked.name === 'silence'} onClose={asked.close}>
+    <Dialog title={t('New silence')} isOpen={asked.name === 'silence'} onClose={asked.close}>
       {asked.name === 'silence' ? <Form about={about} onClose={asked.close} /> : null}
     </Dialog>
   )
@@ -50,7 +53,7 @@ export function NewSilenceButton({ quiet }: { quiet?: boolean }) {
       {...(quiet ? {} : { icon: 'plus' })}
       onPress={() => asked.open('silence')}
     >
-      {quiet ? 'Silence…' : 'New silence'}
+      {quiet ? t('Silence…') : t('New silence')}
     </VerbButton>
   )
 }
@@ -84,7 +87,7 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
       () => post<Silence>(path('silences', draft.namespace), requestOf(draft, Date.now())),
       (made) => {
         onClose()
-        toast(`Silence about ${scopeOf(made)} until ${clock(made.until)}.`, {
+        toast(t('Silence about {what} until {time}.', { what: scopeOf(made), time: clock(made.until) }), {
           undo: () => undo(() => end(made)),
         })
       },
@@ -98,7 +101,9 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
       }}
     >
       <p>
-        New alerts are recorded and shown, and no channel is notified. Those that are open stay as they are.
+        {t(
+          'New alerts are recorded and shown, and no channel is notified. Those that are open stay as they are.',
+        )}
       </p>
       <label className="row">
         <input
@@ -106,7 +111,7 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
           checked={everywhere}
           onChange={(e) => set({ namespace: e.target.checked ? '*' : 'default', workflow: '' })}
         />
-        Everything, in all namespaces
+        {t('Everything, in all namespaces')}
       </label>
       {everywhere ? null : (
         <div className="row">
@@ -116,11 +121,11 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
             placeholder="default"
           />
           <label className="field grow">
-            <span>Workflow (optional)</span>
+            <span>{t('Workflow (optional)')}</span>
             <input
               className="input"
               maxLength={200}
-              placeholder="all of the namespace"
+              placeholder={t('all of the namespace')}
               value={draft.workflow}
               onChange={(e) => set({ workflow: e.target.value.trim() })}
             />
@@ -129,17 +134,17 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
       )}
       <div className="row">
         <label className="field grow">
-          <span>Rule (optional)</span>
+          <span>{t('Rule (optional)')}</span>
           <input
             className="input"
             maxLength={200}
-            placeholder="all rules"
+            placeholder={t('all rules')}
             value={draft.rule}
             onChange={(e) => set({ rule: e.target.value.trim() })}
           />
         </label>
         <label className="field grow">
-          <span>For</span>
+          <span>{t('For##how long')}</span>
           <select
             className="select"
             value={isSpan ? draft.length : custom}
@@ -150,13 +155,13 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
                 {label}
               </option>
             ))}
-            <option value={custom}>until a time…</option>
+            <option value={custom}>{t('until a time…')}</option>
           </select>
         </label>
       </div>
       {isSpan ? null : (
         <label className="field">
-          <span>Until, by your clock</span>
+          <span>{t('Until, by your clock')}</span>
           <input
             className="input"
             type="datetime-local"
@@ -166,7 +171,7 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
         </label>
       )}
       <label className="field">
-        <span>Reason</span>
+        <span>{t('Reason')}</span>
         <input
           className="input"
           required
@@ -177,14 +182,14 @@ function Form({ about, onClose }: { about: Partial<Draft>; onClose: () => void }
           onChange={(e) => set({ reason: e.target.value })}
         />
         <small className={fault && draft.reason ? 'error' : undefined}>
-          {fault && draft.reason ? fault : 'For the people who look for the messages.'}
+          {fault && draft.reason ? fault : t('For the people who look for the messages.')}
         </small>
       </label>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || fault !== undefined}>
-          Make the silence
+          {t('Make the silence')}
         </Button>
       </footer>
     </form>

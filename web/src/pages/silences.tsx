@@ -9,6 +9,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, Clock, Command, State, WorkflowLink } from '../kit/parts'
 import { Confirm, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
+import { t } from '../text/t'
 import { AlertsTop } from './alertparts'
 import { endOf, NewSilence, NewSilenceButton, silencesKey } from './silenceform'
 
@@ -33,8 +34,9 @@ export function Silences() {
   return (
     <>
       <AlertsTop here="/silences" actions={<NewSilenceButton />}>
-        An alert that opens in a silence is recorded and shown, and no channel is notified. A silence ends by
-        itself.
+        {t(
+          'An alert that opens in a silence is recorded and shown, and no channel is notified. A silence ends by itself.',
+        )}
       </AlertsTop>
       <div className="filters">
         <div className="row">
@@ -46,18 +48,18 @@ export function Silences() {
               aria-pressed={state === s}
               onClick={() => void navigate({ search: (old) => ({ ...old, state: s }), replace: true })}
             >
-              {s ? 'Also those of the last 7 days' : 'Active'}
+              {s ? t('Also those of the last 7 days') : t('Active')}
             </button>
           ))}
         </div>
       </div>
-      <Panel title="Silences" count={query.data?.length}>
+      <Panel title={t('Silences')} count={query.data?.length}>
         <Loaded
           query={query}
           isEmpty={(d) => d.length === 0}
           empty={
             <>
-              <p>No silence is active: every alert is told. Make one here, or so:</p>
+              <p>{t('No silence is active: every alert is told. Make one here, or so:')}</p>
               <Command text='skein alert silence --workflow NAME --for 2h --reason "the warehouse moves"' />
             </>
           }
@@ -77,15 +79,15 @@ function Table({ silences, end }: { silences: Silence[]; end: (s: Silence) => vo
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>About</th>
-            <th>Rule</th>
-            <th>Why</th>
-            <th>Until</th>
-            <th>By</th>
-            <th>Made</th>
+            <th>{t('State')}</th>
+            <th>{t('About')}</th>
+            <th>{t('Rule')}</th>
+            <th>{t('Why')}</th>
+            <th>{t('Until')}</th>
+            <th>{t('By')}</th>
+            <th>{t('Made')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -98,7 +100,7 @@ function Table({ silences, end }: { silences: Silence[]; end: (s: Silence) => vo
               <td>
                 <About s={s} />
               </td>
-              <td>{s.rule ?? <span className="muted">all</span>}</td>
+              <td>{s.rule ?? <span className="muted">{t('all')}</span>}</td>
               <td className="what">{s.reason}</td>
               <td className="nowrap">
                 <Clock time={s.until} />
@@ -120,7 +122,7 @@ function Table({ silences, end }: { silences: Silence[]; end: (s: Silence) => vo
                     kind="quiet"
                     onPress={() => end(s)}
                   >
-                    End…
+                    {t('End…')}
                   </VerbButton>
                 ) : null}
               </td>
@@ -133,7 +135,7 @@ function Table({ silences, end }: { silences: Silence[]; end: (s: Silence) => vo
 }
 
 function About({ s }: { s: Silence }) {
-  if (s.namespace === '*') return <strong>everything</strong>
-  if (!s.workflow) return <>all of {s.namespace}</>
+  if (s.namespace === '*') return <strong>{t('everything')}</strong>
+  if (!s.workflow) return <>{t('all of {namespace}', { namespace: s.namespace })}</>
   return <WorkflowLink name={s.namespace === 'default' ? s.workflow : `${s.namespace}/${s.workflow}`} />
 }

@@ -1,6 +1,7 @@
 // The state of a source of events: its position, whether it is away, and the positions to which it can move.
 import type { Schedule } from '../api/types'
 import { plural } from '../kit/format'
+import { t } from '../text/t'
 
 /** Kinds of triggers that reach another system, so that they can be away. */
 export const sourceKinds = 'poll,query,object'
@@ -10,8 +11,8 @@ export const isAway = (s: Pick<Schedule, 'source' | 'state'>): boolean =>
 
 /** How many events wait to be read, in words. */
 export function lagText(lag: number | null): string {
-  if (lag === null) return 'not known'
-  return lag === 0 ? 'none' : plural(lag, 'event')
+  if (lag === null) return t('not known')
+  return lag === 0 ? t('none') : plural(lag, 'event')
 }
 
 /** Where a trigger can read on; an instant only in the log of events. */
@@ -34,24 +35,28 @@ export function seekTo(target: Target, text: string): string | undefined {
 export function seekPlan(s: Pick<Schedule, 'kind' | 'source' | 'state'>, target: Target): string[] {
   const { source } = s
   const [from, lag] = [source?.cursor ?? null, source?.lag ?? null]
-  const again =
-    'An event that has started a run, and is still in the ledger, does not start another one. Others start runs.'
+  const again = t(
+    'An event that has started a run, and is still in the ledger, does not start another one. Others start runs.',
+  )
   const plan = [
     from === null
-      ? `It has read no event yet, and would begin at ${source?.from === 'beginning' ? 'the beginning' : 'the end'}.`
-      : `It has read all up to ${from}.`,
+      ? source?.from === 'beginning'
+        ? t('It has read no event yet, and would begin at the beginning.')
+        : t('It has read no event yet, and would begin at the end.')
+      : t('It has read all up to {position}.', { position: from }),
   ]
-  if (target === 'beginning') plan.push(`It then reads all events that are there. ${again}`)
+  if (target === 'beginning') plan.push(`${t('It then reads all events that are there.')} ${again}`)
   else if (target === 'now')
     plan.push(
       lag === null
-        ? 'Events that it has not read yet start no runs.'
+        ? t('Events that it has not read yet start no runs.')
         : lag === 0
-          ? 'No event waits, so nothing is left out.'
-          : `${plural(lag, 'event waits', 'events wait')} now and ${lag === 1 ? 'starts no run' : 'start no runs'}.`,
+          ? t('No event waits, so nothing is left out.')
+          : t('{n} event waits now and starts no run.|{n} events wait now and start no runs.', { n: lag }),
     )
-  else if (target === 'time') plan.push(`It then reads the events that came at this time or later. ${again}`)
-  else plan.push(`It then reads the events after this position. ${again}`)
-  if (s.state === 'paused') plan.push('The trigger is paused: it reads nothing until you resume it.')
+  else if (target === 'time')
+    plan.push(`${t('It then reads the events that came at this time or later.')} ${again}`)
+  else plan.push(`${t('It then reads the events after this position.')} ${again}`)
+  if (s.state === 'paused') plan.push(t('The trigger is paused: it reads nothing until you resume it.'))
   return plan
 }

@@ -9,6 +9,7 @@ import { Panel } from '../kit/panel'
 import { Ago, Button, Clock, Copy, Field, Mark, State } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { VerbButton } from '../kit/verbs'
+import { rich, t } from '../text/t'
 import { isAway, lagText, seekPlan, seekTo, type Target, targetsOf } from './sourcedata'
 
 /** The source of a trigger in a list, in place of the next instant. */
@@ -18,26 +19,24 @@ export function SourceState({ s }: { s: Schedule }) {
   if (isAway(s))
     return (
       <span title={source.why ?? undefined}>
-        <State state="away">
-          Away, <Ago time={source.away_at} />
-        </State>
+        <State state="away">{rich('Away, {time}', { time: <Ago time={source.away_at} /> })}</State>
       </span>
     )
-  if (source.lag) return <span>{lagText(source.lag)} to read</span>
-  return <span className="sub">on events</span>
+  if (source.lag) return <span>{t('{events} to read', { events: lagText(source.lag) })}</span>
+  return <span className="sub">{t('on events')}</span>
 }
 
 /** The position of a source. */
 export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) {
   const { source } = s
   if (!source) return null
-  const what = s.kind === 'event' ? 'Events' : 'Source'
+  const what = s.kind === 'event' ? t('Events') : t('Source##of events')
   return (
     <Panel
       title={what}
       actions={
         <VerbButton verb="schedule.operate" namespace={s.namespace} onPress={onSeek}>
-          Read on elsewhere…
+          {t('Read on elsewhere…')}
         </VerbButton>
       }
     >
@@ -45,16 +44,21 @@ export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) 
         <p className="notice row" role="alert">
           <Mark state="away" />
           <span className="grow">
-            Away since <Clock time={source.away_at} />: {source.why}
+            {rich('Away since {time}: {why}', {
+              time: <Clock time={source.away_at} />,
+              why: <span lang="en">{source.why}</span>,
+            })}
           </span>
         </p>
       ) : null}
       <dl className="facts pad">
-        <Field label="Waiting to be read">{lagText(source.lag)}</Field>
-        <Field label="Position">
+        <Field label={t('Waiting to be read')}>{lagText(source.lag)}</Field>
+        <Field label={t('Position')}>
           {source.cursor === null ? (
             <span className="muted">
-              none: it begins at {source.from === 'now' ? 'the end' : 'the beginning'}
+              {source.from === 'now'
+                ? t('none: it begins at the end')
+                : t('none: it begins at the beginning')}
             </span>
           ) : (
             <span className="row">
@@ -62,11 +66,11 @@ export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) 
             </span>
           )}
         </Field>
-        <Field label="Last events">
+        <Field label={t('Last events')}>
           <Ago time={source.taken_at} />
         </Field>
-        <Field label="Filtered out">{count(source.filtered)}</Field>
-        <Field label="Lost">
+        <Field label={t('Filtered out')}>{count(source.filtered)}</Field>
+        <Field label={t('Lost')}>
           {source.lost > 0 ? <State state="missed">{count(source.lost)}</State> : count(source.lost)}
         </Field>
       </dl>
@@ -74,17 +78,17 @@ export function SourcePanel({ s, onSeek }: { s: Schedule; onSeek: () => void }) 
   )
 }
 
-const words: Record<Target, string> = {
-  beginning: 'the beginning: all events that are there',
-  now: 'the end: only events that come from now on',
-  time: 'a time',
-  cursor: 'a position',
+const words: Record<Target, { short: string; long: string }> = {
+  beginning: { short: t('the beginning'), long: t('the beginning: all events that are there') },
+  now: { short: t('the end'), long: t('the end: only events that come from now on') },
+  time: { short: t('a time'), long: t('a time') },
+  cursor: { short: t('a position'), long: t('a position') },
 }
 
 /** The dialog that moves the position of a trigger. It first shows the consequences. */
 export function SeekDialog({ s, isOpen, onClose }: { s: Schedule; isOpen: boolean; onClose: () => void }) {
   return (
-    <Dialog title={`Where ${s.name} reads on`} isOpen={isOpen} onClose={onClose}>
+    <Dialog title={t('Where {name} reads on', { name: s.name })} isOpen={isOpen} onClose={onClose}>
       {isOpen ? <Seek s={s} onClose={onClose} /> : null}
     </Dialog>
   )
@@ -102,7 +106,7 @@ function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
   const back = () =>
     run(
       () => post(`${where}:seek`, { to: was }, newKey()),
-      () => toast(`${s.name} reads on at ${was} again.`),
+      () => toast(t('{name} reads on at {place} again.', { name: s.name, place: was ?? '' })),
     )
   const act = () => {
     if (to === undefined || isPending) return
@@ -110,7 +114,10 @@ function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
       () => post<Schedule>(`${where}:seek`, { to }, key),
       () => {
         onClose()
-        toast(`${s.name} reads on at ${words[target].split(':')[0]}.`, was ? { undo: back } : {})
+        toast(
+          t('{name} reads on at {place}.', { name: s.name, place: words[target].short }),
+          was ? { undo: back } : {},
+        )
       },
     )
   }
@@ -123,18 +130,18 @@ function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
       }}
     >
       <label className="field">
-        <span>Read on at</span>
+        <span>{t('Read on at')}</span>
         <select className="select" value={target} onChange={(e) => setTarget(e.target.value as Target)}>
-          {targetsOf(s.kind).map((t) => (
-            <option key={t} value={t}>
-              {words[t]}
+          {targetsOf(s.kind).map((one) => (
+            <option key={one} value={one}>
+              {words[one].long}
             </option>
           ))}
         </select>
       </label>
       {target === 'time' || target === 'cursor' ? (
         <label className="field">
-          <span>{target === 'time' ? 'Time, on your clock' : 'Position'}</span>
+          <span>{target === 'time' ? t('Time, on your clock') : t('Position')}</span>
           <input
             className={target === 'time' ? 'input' : 'input mono'}
             type={target === 'time' ? 'datetime-local' : 'text'}
@@ -143,7 +150,9 @@ function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
             value={text}
             onChange={(e) => setText(e.target.value)}
           />
-          {target === 'cursor' ? <small>As this page shows it, such as {was ?? '1204'}.</small> : null}
+          {target === 'cursor' ? (
+            <small>{t('As this page shows it, such as {position}.', { position: was ?? '1204' })}</small>
+          ) : null}
         </label>
       ) : null}
       <ul className="plan">
@@ -153,9 +162,9 @@ function Seek({ s, onClose }: { s: Schedule; onClose: () => void }) {
       </ul>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={to === undefined || isPending}>
-          Read on there
+          {t('Read on there')}
         </Button>
       </footer>
     </form>

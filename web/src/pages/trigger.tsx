@@ -10,8 +10,11 @@ import { toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, Button, Clock, Command, Field, RunLink, State, WorkflowLink } from '../kit/parts'
+import { labelIn } from '../kit/states'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
+import { term } from '../text/terms'
 import { isTimed } from './backfilldata'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
@@ -46,7 +49,7 @@ function One({ s, where }: { s: Schedule; where: string }) {
   return (
     <>
       <Head
-        label={`Trigger ${s.name}`}
+        label={t('Trigger {name}', { name: s.name })}
         title={
           <>
             <WorkflowLink name={s.workflow} tab="triggers" /> / {s.name} <State state={s.state} />
@@ -55,12 +58,11 @@ function One({ s, where }: { s: Schedule; where: string }) {
         actions={s.state === 'ended' ? null : <Verbs s={s} open={asked.open} resume={() => act(resume)} />}
       >
         <p className="sub">
-          {s.description} {zoneOf(s)}
+          <span lang="en">{s.description}</span> {zoneOf(s)}
         </p>
         {s.state === 'active' || !s.reason ? null : (
           <p className="sub">
-            {s.paused_by ? `Paused by ${s.paused_by}: ` : ''}
-            {s.reason}
+            {s.paused_by ? t('Paused by {by}: {reason}', { by: s.paused_by, reason: s.reason }) : s.reason}
           </p>
         )}
       </Head>
@@ -83,19 +85,19 @@ function Verbs({ s, open, resume }: { s: Schedule; open: (name: string) => void;
     <>
       {isTimed(s) ? (
         <Link className="button" to="/backfills/new" search={{ workflow: s.workflow, trigger: s.name }}>
-          Backfill…
+          {t('Backfill…')}
         </Link>
       ) : null}
       <VerbButton {...verb} icon="play" onPress={() => open('fire')}>
-        Fire now…
+        {t('Fire now…')}
       </VerbButton>
       {s.state === 'paused' ? (
         <VerbButton {...verb} onPress={resume}>
-          Resume
+          {t('Resume')}
         </VerbButton>
       ) : (
         <VerbButton {...verb} icon="pause" onPress={() => open('pause')}>
-          Pause…
+          {t('Pause…')}
         </VerbButton>
       )}
     </>
@@ -103,30 +105,36 @@ function Verbs({ s, open, resume }: { s: Schedule; open: (name: string) => void;
 }
 
 const pauseOf = (s: Schedule, where: string, undo: () => void): Question => ({
-  title: `Pause ${s.name}`,
+  title: t('Pause {name}', { name: s.name }),
   text: s.source
-    ? 'It reads no events until you resume it. Then it goes on where it was.'
-    : 'Instants that pass are recorded as skipped. They are not made up for when you resume it.',
-  answer: 'Pause the trigger',
+    ? t('It reads no events until you resume it. Then it goes on where it was.')
+    : t('Instants that pass are recorded as skipped. They are not made up for when you resume it.'),
+  answer: t('Pause the trigger'),
   reason: 'optional',
   act: (reason, key) => post(`${where}:pause`, { reason }, key),
-  done: `${s.name} is paused.`,
+  done: t('{name} is paused.', { name: s.name }),
   undo,
 })
 
 const fireOf = (s: Schedule, where: string): Question => ({
-  title: `Fire ${s.name} now`,
-  text: `It starts one run of ${s.workflow} by hand${s.state === 'paused' ? ', although it is paused' : ''}. ${
-    s.source ? 'Its parameters get no event.' : 'Its schedule stays as it is.'
-  }`,
-  answer: 'Fire it',
+  title: t('Fire {name} now', { name: s.name }),
+  text: [
+    s.state === 'paused'
+      ? t('It starts one run of {workflow} by hand, although it is paused.', { workflow: s.workflow })
+      : t('It starts one run of {workflow} by hand.', { workflow: s.workflow }),
+    s.source ? t('Its parameters get no event.') : t('Its schedule stays as it is.'),
+  ].join(' '),
+  answer: t('Fire it'),
   reason: 'optional',
   act: async (reason, key) => {
     const done = await post<Occurrence>(`${where}:trigger`, { reason }, key)
     toast(
       done.run
-        ? `${s.name} fired: its run is in the ledger.`
-        : `${s.name} did not start a run: ${done.reason ?? done.outcome}.`,
+        ? t('{name} fired: its run is in the ledger.', { name: s.name })
+        : t('{name} did not start a run: {reason}.', {
+            name: s.name,
+            reason: done.reason ?? labelIn(done.outcome),
+          }),
       done.run ? {} : { bad: true },
     )
   },
@@ -134,20 +142,22 @@ const fireOf = (s: Schedule, where: string): Question => ({
 
 function About({ s }: { s: Schedule }) {
   return (
-    <Panel title="About">
+    <Panel title={t('About')}>
       <dl className="facts pad">
-        <Field label="Kind">{s.kind}</Field>
+        <Field label={t('Kind')}>{s.kind}</Field>
         {s.expression ? (
-          <Field label="Rule">
+          <Field label={t('Rule')}>
             <code className="cursor">{s.expression}</code>
           </Field>
         ) : null}
-        <Field label="If a run is unfinished">{overlapText(s)}</Field>
-        {s.catchup ? <Field label="After an outage">catch up {s.catchup}</Field> : null}
-        {s.delay_tolerance ? <Field label="Late after">{s.delay_tolerance}</Field> : null}
-        <Field label="Fired">{plural(s.fired, 'time')}</Field>
-        <Field label="Declared">
-          version {s.version}, <Ago time={s.since} />
+        <Field label={t('If a run is unfinished')}>{overlapText(s)}</Field>
+        {s.catchup ? (
+          <Field label={t('After an outage')}>{t('catch up {which}', { which: term(s.catchup) })}</Field>
+        ) : null}
+        {s.delay_tolerance ? <Field label={t('Late after')}>{s.delay_tolerance}</Field> : null}
+        <Field label={t('Fired')}>{plural(s.fired, 'time')}</Field>
+        <Field label={t('Declared')}>
+          {rich('version {version}, {time}', { version: s.version, time: <Ago time={s.since} /> })}
         </Field>
       </dl>
     </Panel>
@@ -155,17 +165,20 @@ function About({ s }: { s: Schedule }) {
 }
 
 const overlaps: Record<Schedule['overlap'], string> = {
-  skip: 'skip the instant',
-  queue: 'queue the run',
-  cancel_running: 'stop it',
-  allow: 'start another one',
-  wait: 'read no further',
+  skip: t('skip the instant'),
+  queue: t('queue the run'),
+  cancel_running: t('stop it'),
+  allow: t('start another one'),
+  wait: t('read no further'),
 }
 
 const overlapText = (s: Schedule) =>
   s.max_concurrent_runs === null
-    ? 'start another one'
-    : `${overlaps[s.overlap]}, at ${plural(s.max_concurrent_runs, 'run')}`
+    ? t('start another one')
+    : t('{what}, at {runs}', {
+        what: overlaps[s.overlap],
+        runs: plural(s.max_concurrent_runs, 'run'),
+      })
 
 function NextOf({ s, where }: { s: Schedule; where: string }) {
   const next = useQuery({
@@ -173,8 +186,8 @@ function NextOf({ s, where }: { s: Schedule; where: string }) {
     queryFn: ({ signal }) => get<NextFires>(`${where}/next`, { n: 5 }, signal),
   })
   return (
-    <Panel title={s.state === 'paused' ? 'Next, if it were not paused' : 'Next'}>
-      <Loaded query={next} isEmpty={(d) => d.items.length === 0} empty="It fires no more.">
+    <Panel title={s.state === 'paused' ? t('Next, if it were not paused') : t('Next##of a schedule')}>
+      <Loaded query={next} isEmpty={(d) => d.items.length === 0} empty={t('It fires no more.')}>
         {({ items }) => (
           <ul className="list pad">
             {items.map((i) => (
@@ -198,10 +211,10 @@ function Hook({ s }: { s: Schedule }) {
     location.href,
   ).href
   return (
-    <Panel title="Address">
+    <Panel title={t('Address')}>
       <div className="pad stack">
         <Command text={url} />
-        <p className="sub">The call is a POST that the secret of the webhook signs.</p>
+        <p className="sub">{t('The call is a POST that the secret of the webhook signs.')}</p>
       </div>
     </Panel>
   )
@@ -220,24 +233,24 @@ function Ledger({ s, where }: { s: Schedule; where: string }) {
   const all = (fires.data?.pages ?? []).flatMap((p) => p.items)
   return (
     <Panel
-      title="Ledger"
+      title={t('Ledger')}
       actions={
         <Link to="/runs" search={{ workflow: s.workflow, trigger: s.name }}>
-          Its runs
+          {t('Its runs')}
         </Link>
       }
     >
-      <Loaded query={fires} isEmpty={() => all.length === 0} empty="It has decided nothing yet.">
+      <Loaded query={fires} isEmpty={() => all.length === 0} empty={t('It has decided nothing yet.')}>
         {() => (
           <>
             <div className="scroll" tabIndex={0}>
               <table>
                 <thead>
                   <tr>
-                    <th>Outcome</th>
-                    <th>{s.sensor ? 'When' : 'For'}</th>
-                    <th>Reason</th>
-                    <th>Run</th>
+                    <th>{t('Outcome')}</th>
+                    <th>{s.sensor ? t('When') : t('For')}</th>
+                    <th>{t('Reason')}</th>
+                    <th>{t('Run')}</th>
                   </tr>
                 </thead>
                 <tbody>
@@ -248,9 +261,13 @@ function Ledger({ s, where }: { s: Schedule; where: string }) {
                       </td>
                       <td className="nowrap">
                         <Clock time={f.at} />
-                        {f.count > 1 ? <span className="sub"> and {f.count - 1} more</span> : null}
+                        {f.count > 1 ? (
+                          <span className="sub"> {t('and {n} more', { n: f.count - 1 })}</span>
+                        ) : null}
                       </td>
-                      <td className="sub">{f.reason ?? ''}</td>
+                      <td className="sub" lang="en">
+                        {f.reason ?? ''}
+                      </td>
                       <td>{f.run ? <RunLink id={f.run} /> : null}</td>
                     </tr>
                   ))}
@@ -260,7 +277,7 @@ function Ledger({ s, where }: { s: Schedule; where: string }) {
             {fires.hasNextPage ? (
               <footer className="pager">
                 <Button onPress={() => void fires.fetchNextPage()} isDisabled={fires.isFetchingNextPage}>
-                  Earlier
+                  {t('Earlier')}
                 </Button>
               </footer>
             ) : null}

@@ -8,6 +8,7 @@ import { Panel } from '../kit/panel'
 import { Button, Clock } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { withRule } from '../text/rule'
+import { t } from '../text/t'
 import { forecast, type Span } from './calendardata'
 import { readBase, requestOf } from './editordata'
 
@@ -24,15 +25,18 @@ export function useTried(trigger: Schedule | undefined, rule: string | undefined
       span.to.getTime(),
     ],
     queryFn: async ({ signal }) => {
-      const t = trigger as Schedule
-      const base = await readBase(t.namespace, t.workflow.split('/').pop() ?? '', signal)
-      const text = withRule(base.source, t, rule as string)
+      const own = trigger as Schedule
+      const base = await readBase(own.namespace, own.workflow.split('/').pop() ?? '', signal)
+      const text = withRule(base.source, own, rule as string)
       if (text === undefined)
         throw new Error(
-          `The rule of ${t.name} is not one value in the file. Change it in the editor, which shows its effect, too.`,
+          t(
+            'The rule of {name} is not one value in the file. Change it in the editor, which shows its effect, too.',
+            { name: own.name },
+          ),
         )
       return post<Simulation>('/schedules:simulate', {
-        ...forecast(span, { workflow: t.workflow, ns: '' }),
+        ...forecast(span, { workflow: own.workflow, ns: '' }),
         with: requestOf(base, text),
       })
     },
@@ -42,7 +46,7 @@ export function useTried(trigger: Schedule | undefined, rule: string | undefined
 }
 
 export function WhatIf({
-  trigger: t,
+  trigger,
   rule,
   tried,
   onTry,
@@ -52,29 +56,31 @@ export function WhatIf({
   tried: ReturnType<typeof useTried>
   onTry: (rule: string | undefined) => void
 }) {
-  const [text, setText] = useState(rule ?? t.expression)
-  useEffect(() => setText(rule ?? t.expression), [rule, t.expression])
-  const change = tried.data?.changes?.find((c) => c.trigger === t.name && c.workflow === t.workflow)
+  const [text, setText] = useState(rule ?? trigger.expression)
+  useEffect(() => setText(rule ?? trigger.expression), [rule, trigger.expression])
+  const change = tried.data?.changes?.find(
+    (c) => c.trigger === trigger.name && c.workflow === trigger.workflow,
+  )
   return (
-    <Panel title={`What if ${t.name} had another rule`}>
+    <Panel title={t('What if {name} had another rule', { name: trigger.name })}>
       <form
         className="row pad"
         onSubmit={(e) => {
           e.preventDefault()
           const asked = text.trim()
-          onTry(asked && asked !== t.expression ? asked : undefined)
+          onTry(asked && asked !== trigger.expression ? asked : undefined)
         }}
       >
         <label className="field">
           <span>
-            {t.kind} ({t.timezone})
+            {trigger.kind} ({trigger.timezone})
           </span>
           <input className="input mono" value={text} onChange={(e) => setText(e.target.value)} />
         </label>
-        <Button type="submit">Show in the calendar</Button>
+        <Button type="submit">{t('Show in the calendar')}</Button>
         {rule ? (
           <Button kind="quiet" onPress={() => onTry(undefined)}>
-            As it is
+            {t('As it is')}
           </Button>
         ) : null}
       </form>
@@ -82,24 +88,31 @@ export function WhatIf({
       {rule && change ? (
         <div className="pad" role="status">
           <p>
-            {change.before ?? 'none'} → <b>{change.after ?? 'none'}</b>
+            {change.before ?? t('none')} → <b>{change.after ?? t('none')}</b>
             {change.fires
-              ? `: ${change.fires[0]} → ${plural(change.fires[1] ?? 0, 'fire')} in this span.`
+              ? `: ${t('{before} → {after} in this span.', {
+                  before: change.fires[0] ?? 0,
+                  after: plural(change.fires[1] ?? 0, 'fire'),
+                })}`
               : '.'}{' '}
-            Nothing is applied.
+            {t('Nothing is applied.')}
           </p>
-          <Instants title="Would no longer fire" of={change.lost} />
-          <Instants title="Would fire in addition" of={change.gained} />
+          <Instants title={t('Would no longer fire')} of={change.lost} />
+          <Instants title={t('Would fire in addition')} of={change.gained} />
           {(tried.data?.limits ?? []).slice(0, 3).map((l) => (
             <p key={l.what}>
-              {l.what}: the limit of {l.limit} is reached {plural(l.hits, 'time')}.
+              {t('{what}: the limit of {limit} is reached {times}.', {
+                what: l.what,
+                limit: l.limit,
+                times: plural(l.hits, 'time'),
+              })}
             </p>
           ))}
         </div>
       ) : null}
       {rule && tried.data && !change ? (
         <p className="pad" role="status">
-          The schedule would fire at the same instants.
+          {t('The schedule would fire at the same instants.')}
         </p>
       ) : null}
     </Panel>
@@ -117,7 +130,7 @@ function Instants({ title, of }: { title: string; of: string[] }) {
           <Clock time={at} />
         </span>
       ))}
-      {of.length > 6 ? ' and more' : ''}
+      {of.length > 6 ? ` ${t('and more')}` : ''}
     </p>
   )
 }

@@ -41,6 +41,9 @@ const terms: Record<string, string> = {
   handle: t('handle'),
   released: t('released'),
   orphan: t('orphan'),
+  none: t('none'),
+  latest: t('latest'),
+  all: t('all'),
 }
 
 /** A word of the server in the language of the page; one that is not known stays as it is. */

@@ -329,7 +329,6 @@ export const base = {
   'Expected {time}': '预计 {time}',
   '{n} view|{n} views': '{n} 个视图',
   '{n} event|{n} events': '{n} 个事件',
-  '{n} event waits|{n} events wait': '{n} 个事件在等待',
   '{n} end|{n} ends': '{n} 次结束',
   '{n} period|{n} periods': '{n} 个时段',
   '{n} time|{n} times': '{n} 次',

@@ -3,8 +3,9 @@ import type { Catalogue } from '../t'
 import { base } from './base'
 import { codes } from './codes'
 import { runs } from './runs'
+import { schedules } from './schedules'
 
 /** The texts by area. No text is in two of them. */
-export const areas = { base, runs }
+export const areas = { base, runs, schedules }
 
 export const catalogue: Catalogue = { texts: Object.assign({}, ...Object.values(areas)), codes }
