@@ -3,6 +3,7 @@
 import { type DragEvent, type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from 'react'
 import { plural } from '../kit/format'
 import { Button } from '../kit/parts'
+import { t } from '../text/t'
 import { type Camera, centre, fit, type Size, sees, zoom } from './camera'
 import { boxHeight, boxWidth, type Drawing } from './drawing'
 import { neighbour } from './find'
@@ -41,16 +42,16 @@ export function EditGraph(props: EditGraphProps) {
   const [hovered, setHovered] = useState<number>()
   const [edge, setEdge] = useState<[number, number]>()
   const at = selected === undefined ? -1 : d.names.indexOf(selected)
-  const t = at < 0 ? undefined : at
+  const task = at < 0 ? undefined : at
   const [view, ask] = useCanvas(canvas, (pen, size, ink, ratio) => {
     camera.current ??= opening(d, size)
     const c = camera.current
-    painter.current?.paint(pen, { drawing: d, selected: t, hovered }, c, size, ink, ratio)
+    painter.current?.paint(pen, { drawing: d, selected: task, hovered }, c, size, ink, ratio)
     pen.setTransform(ratio * c.scale, 0, 0, ratio * c.scale, ratio * c.x, ratio * c.y)
     pen.strokeStyle = ink.focus
     pen.fillStyle = ink.box
     pen.lineWidth = 2
-    for (const n of new Set([t, hovered])) {
+    for (const n of new Set([task, hovered])) {
       if (n === undefined || c.scale < 0.4) continue
       pen.beginPath()
       pen.roundRect(d.x[n]! + boxWidth - 6, d.y[n]! + boxHeight / 2 - 6, 12, 12, 6)
@@ -75,12 +76,12 @@ export function EditGraph(props: EditGraphProps) {
   // The picture has another size after an edit. It moves only if the selected task would not be seen.
   useEffect(() => {
     const [now, size] = [camera.current, view]
-    if (!now || !size || t === undefined) return
-    const [x, y] = [d.x[t]! + boxWidth / 2, d.y[t]! + boxHeight / 2]
+    if (!now || !size || task === undefined) return
+    const [x, y] = [d.x[task]! + boxWidth / 2, d.y[task]! + boxHeight / 2]
     if (sees(now, x, y, size)) return
     camera.current = centre(now, x, y, size, now.scale)
     ask()
-  }, [t, d, view, ask])
+  }, [task, d, view, ask])
   const least = view ? fit(d, view).scale : 0.01
   const middle = (f: number) =>
     view && camera.current && move(zoom(camera.current, f, view.width / 2, view.height / 2, least))
@@ -96,7 +97,7 @@ export function EditGraph(props: EditGraphProps) {
     }
     const known = act[e.key]
     if (e.key.startsWith('Arrow')) {
-      const to = t === undefined ? d.sorted[0] : neighbour(d, t, e.key)
+      const to = task === undefined ? d.sorted[0] : neighbour(d, task, e.key)
       if (to !== undefined) onSelect(d.names[to])
     } else if (known) known()
     else if (!props.onKey(e.key)) return
@@ -109,7 +110,10 @@ export function EditGraph(props: EditGraphProps) {
       className="graph-view edit-graph"
       role="application"
       tabIndex={0}
-      aria-label={`Graph of the draft, ${plural(d.n, 'task')}. Arrow keys go along the edges, a adds a task after the selected one, Delete removes it.`}
+      aria-label={t(
+        'Graph of the draft, {tasks}. Arrow keys go along the edges, a adds a task after the selected one, Delete removes it.',
+        { tasks: plural(d.n, 'task') },
+      )}
       data-old={props.old || undefined}
       onKeyDown={onKey}
       {...pointer}
@@ -139,16 +143,23 @@ export function EditGraph(props: EditGraphProps) {
         <canvas ref={canvas} />
       </div>
       <div className="graph-tools">
-        <Button icon="plus" aria-label="Zoom in" onPress={() => middle(1.4)} />
-        <Button icon="minus" aria-label="Zoom out" onPress={() => middle(1 / 1.4)} />
-        <Button icon="fit" aria-label="Show the whole graph" onPress={() => view && move(fit(d, view))} />
+        <Button icon="plus" aria-label={t('Zoom in')} onPress={() => middle(1.4)} />
+        <Button icon="minus" aria-label={t('Zoom out')} onPress={() => middle(1 / 1.4)} />
+        <Button
+          icon="fit"
+          aria-label={t('Show the whole graph')}
+          onPress={() => view && move(fit(d, view))}
+        />
       </div>
     </div>
   )
 }
 
-const outOf = (d: Drawing, t: number): [number, number] => [d.x[t]! + boxWidth, d.y[t]! + boxHeight / 2]
-const into = (d: Drawing, t: number): [number, number] => [d.x[t]!, d.y[t]! + boxHeight / 2]
+const outOf = (d: Drawing, task: number): [number, number] => [
+  d.x[task]! + boxWidth,
+  d.y[task]! + boxHeight / 2,
+]
+const into = (d: Drawing, task: number): [number, number] => [d.x[task]!, d.y[task]! + boxHeight / 2]
 
 /** The whole graph if it can be read, else its beginning. */
 function opening(d: Drawing, size: Size): Camera {
@@ -172,17 +183,17 @@ export function edgeAt(d: Drawing, camera: Camera, px: number, py: number): [num
   const [x, y] = [(px - camera.x) / camera.scale, (py - camera.y) / camera.scale]
   let best: [number, number] | undefined
   let least = 14 / camera.scale
-  for (let t = 0; t < d.n; t++) {
-    for (let i = d.needOff[t]!; i < d.needOff[t + 1]!; i++) {
+  for (let task = 0; task < d.n; task++) {
+    for (let i = d.needOff[task]!; i < d.needOff[task + 1]!; i++) {
       const from = d.needs[i]!
       const [x1, y1] = outOf(d, from)
-      const [x2, y2] = into(d, t)
+      const [x2, y2] = into(d, task)
       if (x < x1 - least || x > x2 + least) continue
       const bend = Math.min(60, (x2 - x1) / 2)
       for (let k = 0; k <= 16; k++) {
         const [cx, cy] = bezier(k / 16, [x1, x1 + bend, x2 - bend, x2], [y1, y1, y2, y2])
         const far = Math.hypot(cx - x, cy - y)
-        if (far < least) [least, best] = [far, [from, t]]
+        if (far < least) [least, best] = [far, [from, task]]
       }
     }
   }
@@ -201,7 +212,7 @@ type Hold = {
   mode: { current: Mode | undefined }
   move: (c: Camera) => void
   ask: () => void
-  setHovered: (t: number | undefined) => void
+  setHovered: (task: number | undefined) => void
 }
 
 /** A press on the right end of a task draws a need, a press on a task selects it, any other moves the picture. */

@@ -1,4 +1,5 @@
 // What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
@@ -12,6 +13,8 @@ import { ProblemBox } from '../kit/problem'
 import { TextDiff } from '../text/editor'
 import { joined, merge, type Part } from '../text/merge'
 import { readFile } from '../text/outline'
+import { rich, t } from '../text/t'
+import { term } from '../text/terms'
 import { applyDraft, type Base, readBase, requestOf, type TaskValues, taskChanges } from './editordata'
 
 const aheadDays = 7
@@ -29,7 +32,7 @@ export type ApplyProps = {
 export function ApplyDialog(props: ApplyProps) {
   const workflow = props.ns === 'default' ? props.name : `${props.ns}/${props.name}`
   return (
-    <Dialog title={`Apply ${workflow}`} isOpen onClose={props.onClose} wide>
+    <Dialog title={t('Apply {workflow}', { workflow })} isOpen onClose={props.onClose} wide>
       <Plan {...props} workflow={workflow} />
     </Dialog>
   )
@@ -44,12 +47,14 @@ async function undoApply(ns: string, name: string, done: Applied, before: number
       key: newKey(),
       headers: { 'If-Match': `"${done.revision}"` },
     })
-    toast(`New runs get version ${before} again.`)
+    toast(t('New runs get version {version} again.', { version: before }))
   } catch (e) {
     const late = e instanceof Failure && e.kind === 'precondition-failed'
     toast(
       late
-        ? `Nothing was undone: the workflow was changed after version ${done.version}. See its versions.`
+        ? t('Nothing was undone: the workflow was changed after version {version}. See its versions.', {
+            version: done.version,
+          })
         : (e as Error).message,
       { bad: true },
     )
@@ -84,7 +89,10 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
   const finish = (theirs: Base, result: string) => {
     setConflict(undefined)
     setMerged(
-      `Version ${theirs.version} was applied after you opened the editor. Your change is merged with it. Check the result, then apply it.`,
+      t(
+        'Version {version} was applied after you opened the editor. Your change is merged with it. Check the result, then apply it.',
+        { version: theirs.version },
+      ),
     )
     on.onMerged(theirs, result)
   }
@@ -97,7 +105,10 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
         const before = base.version
         const restore = () => void undoApply(ns, name, done, before).then(() => queries.invalidateQueries())
         toast(
-          `Version ${done.version} of ${workflow} is applied.${done.warnings?.length ? ` ${done.warnings.join(' ')}` : ''}`,
+          [
+            t('Version {version} of {workflow} is applied.', { version: done.version, workflow }),
+            ...(done.warnings ?? []),
+          ].join(' '),
           before > 0 ? { undo: restore } : {},
         )
         if (before === 0) void navigate({ to: '/w/$ns/$name', params: { ns, name }, replace: true })
@@ -118,12 +129,12 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
       ) : null}
       <TaskDiff from={base.source} to={text} />
       <Effects workflow={workflow} base={base} text={text} />
-      <TextDiff from={base.source} to={text} label="Changes of the text" />
+      <TextDiff from={base.source} to={text} label={t('Changes of the text')} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={on.onClose}>Cancel</Button>
+        <Button onPress={on.onClose}>{t('Cancel')}</Button>
         <Button kind="primary" isDisabled={isPending || text === base.source} onPress={apply} autoFocus>
-          Apply
+          {t('Apply')}
         </Button>
       </footer>
     </>
@@ -132,14 +143,17 @@ function Plan({ ns, name, base, text, workflow, ...on }: ApplyProps & { workflow
 
 const valuesOf = (text: string): TaskValues =>
   new Map(
-    readFile(text).tasks.map((t) => [t.name, (t.entry.value?.toJSON() ?? {}) as Record<string, unknown>]),
+    readFile(text).tasks.map((task) => [
+      task.name,
+      (task.entry.value?.toJSON() ?? {}) as Record<string, unknown>,
+    ]),
   )
 
 function TaskDiff({ from, to }: { from: string; to: string }) {
   const { added, removed, changed } = taskChanges(valuesOf(from), valuesOf(to))
-  if (added.length + removed.length + changed.length === 0) return <p>No task changes.</p>
+  if (added.length + removed.length + changed.length === 0) return <p>{t('No task changes.')}</p>
   return (
-    <ul className="task-diff" aria-label="Changes of the tasks">
+    <ul className="task-diff" aria-label={t('Changes of the tasks')}>
       {added.map((n) => (
         <li key={n} data-tone="good">
           + {n}
@@ -180,34 +194,52 @@ function Effects({ workflow, base, text }: { workflow: string; base: Base; text:
   })
   const changes = (simulation.data?.changes ?? []).filter((c) => c.change !== 'unchanged')
   const running = active.data?.items.length ?? 0
-  const more = active.data?.next ? 'at least ' : ''
   return (
-    <ul className="list" aria-label="Effects">
+    <ul className="list" aria-label={t('Effects')}>
       {simulation.error ? (
-        <li className="sub">The schedules could not be simulated: {simulation.error.message}</li>
+        <li className="sub">
+          {t('The schedules could not be simulated: {message}', { message: simulation.error.message })}
+        </li>
       ) : null}
       {simulation.isPending ? (
-        <li className="sub">The server works out what the schedules will do…</li>
+        <li className="sub">{t('The server works out what the schedules will do…')}</li>
       ) : null}
       {simulation.data && changes.length === 0 ? (
-        <li>The schedules fire as before in the next {aheadDays} days.</li>
+        <li>{t('The schedules fire as before in the next {days} days.', { days: aheadDays })}</li>
       ) : null}
       {changes.map((c) => (
         <li key={c.trigger}>
-          Trigger <b>{c.trigger}</b> {c.change}: {c.before ?? 'none'} → {c.after ?? 'none'}. Next {aheadDays}{' '}
-          days: {plural(c.gained.length, 'fire')} more, {c.lost.length} fewer.
+          {rich(
+            'Trigger {trigger} {change}: {before} → {after}. Next {days} days: {fires} more, {fewer} fewer.',
+            {
+              trigger: <b>{c.trigger}</b>,
+              change: term(c.change),
+              before: c.before ?? t('none'),
+              after: c.after ?? t('none'),
+              days: aheadDays,
+              fires: plural(c.gained.length, 'fire'),
+              fewer: c.lost.length,
+            },
+          )}
         </li>
       ))}
       {(simulation.data?.limits ?? []).slice(0, 3).map((l) => (
         <li key={l.what}>
-          {l.what}: the limit of {l.limit} is reached {l.hits} times.
+          {t('{what}: the limit of {limit} is reached {times}.', {
+            what: l.what,
+            limit: l.limit,
+            times: plural(l.hits, 'time'),
+          })}
         </li>
       ))}
       {running > 0 ? (
         <li>
-          {more}
-          {plural(running, 'run')} {running === 1 ? 'keeps' : 'keep'} the version that{' '}
-          {running === 1 ? 'it' : 'they'} began with.
+          {active.data?.next
+            ? t('at least {n} runs keep the version that they began with.', { n: running })
+            : t(
+                '{n} run keeps the version that it began with.|{n} runs keep the version that they began with.',
+                { n: running },
+              )}
         </li>
       ) : null}
     </ul>
@@ -229,12 +261,14 @@ function Merge({
   return (
     <>
       <p className="notice" role="status">
-        Version {conflict.theirs.version} was applied after you opened the editor, and it changes the same
-        lines. Choose for each of these {both.length} places. Nothing is applied yet.
+        {t(
+          'Version {version} was applied after you opened the editor, and it changes the same lines. Choose for each of these {n} places. Nothing is applied yet.',
+          { version: conflict.theirs.version, n: both.length },
+        )}
       </p>
       {both.map((p, i) => (
         <fieldset key={i} className="conflict">
-          <legend>Place {i + 1}</legend>
+          <legend>{t('Place {number}', { number: i + 1 })}</legend>
           {(['mine', 'theirs'] as const).map((side) => (
             <label key={side}>
               <input
@@ -243,16 +277,16 @@ function Merge({
                 checked={choices[i] === side}
                 onChange={() => setChoices(choices.map((c, j) => (j === i ? side : c)))}
               />
-              {side === 'mine' ? 'Yours' : `Version ${conflict.theirs.version}`}
-              <pre>{p[side].join('\n') || '(removed)'}</pre>
+              {side === 'mine' ? t('Yours') : t('Version {version}', { version: conflict.theirs.version })}
+              <pre>{p[side].join('\n') || t('(removed)')}</pre>
             </label>
           ))}
         </fieldset>
       ))}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" onPress={() => onDone(joined(conflict.parts, choices))}>
-          Merge
+          {t('Merge')}
         </Button>
       </footer>
     </>

@@ -1,4 +1,5 @@
 // The editor of a workflow: text and graph in step, the form of a task, problems, and the apply.
+import { t } from '../text/t'
 import './editor.css'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
@@ -84,18 +85,20 @@ function Elsewhere({ take }: { take: () => void }) {
   return (
     <p className="notice row" role="status">
       <span className="grow">
-        Another tab of this browser edits this workflow. This tab shows what was saved when it was opened.
+        {t(
+          'Another tab of this browser edits this workflow. This tab shows what was saved when it was opened.',
+        )}
       </span>
-      <Button onPress={take}>Edit in this tab</Button>
+      <Button onPress={take}>{t('Edit in this tab')}</Button>
     </p>
   )
 }
 
 /** What the page says about a text that is equal to its version. The draft before it must not come back. */
 const unchanged = {
-  no: ', unchanged',
-  asked: '; the browser deletes the draft…',
-  failed: '; the browser could not delete the draft',
+  no: t('unchanged'),
+  asked: t('the browser deletes the draft…'),
+  failed: t('the browser could not delete the draft'),
 }
 
 type DeskProps = {
@@ -124,12 +127,12 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   const isRead = task !== undefined || isShort(settled)
   const file = useMemo(() => (isRead ? readFile(settled) : undefined), [settled, isRead])
   const tasks = useMemo(
-    () => file?.tasks.map((t) => t.name) ?? namesByLine(settled) ?? check.drawing?.names ?? [],
+    () => file?.tasks.map((row) => row.name) ?? namesByLine(settled) ?? check.drawing?.names ?? [],
     [file, settled, check.drawing],
   )
   const navigate = useNavigate({ from: '/edit/$ns/$name' })
-  const select = (t: string | undefined) =>
-    void navigate({ search: (old) => ({ ...old, task: t }), replace: true })
+  const select = (each: string | undefined) =>
+    void navigate({ search: (old) => ({ ...old, task: each }), replace: true })
   const { saved, dropping, drop, flush } = useDraft({
     workflow,
     base,
@@ -140,7 +143,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   })
   onFlush.current = flush
   const edits = useEdits(editor, select)
-  const chosen = file?.tasks.find((t) => t.name === task)
+  const chosen = file?.tasks.find((one) => one.name === task)
   const changed = text !== base.source
   const problem = useNextProblem(check.errors, (p) => editor.current?.go(placeOf(text, p.line, p.column)))
   useKeys({ 'Ctrl-Enter': () => isHeld && apply(), F8: problem })
@@ -156,13 +159,17 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
   return (
     <>
       <Head
-        label={`Edit ${workflow}`}
-        title={base.revision === 0 ? `New workflow ${workflow}` : `Edit ${workflow}`}
+        label={t('Edit {workflow}', { workflow })}
+        title={
+          base.revision === 0
+            ? t('New workflow {workflow}', { workflow })
+            : t('Edit {workflow}', { workflow })
+        }
         actions={
           <>
             {changed && base.revision > 0 ? (
               <Button kind="quiet" isDisabled={!isHeld} onPress={() => void drop().then(again)}>
-                Discard the draft
+                {t('Discard the draft')}
               </Button>
             ) : null}
             <VerbButton
@@ -172,26 +179,26 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
               isDisabled={!isHeld || !changed || check.errors.length > 0}
               onPress={apply}
             >
-              Apply…
+              {t('Apply…')}
             </VerbButton>
           </>
         }
       >
         <p className="sub" role="status">
           {base.revision === 0
-            ? 'not applied yet'
+            ? t('not applied yet')
             : changed
-              ? `draft of v${base.version}`
-              : `v${base.version}${unchanged[dropping]}`}
-          {changed && saved ? ` · saved in this browser at ${clock(saved)}` : ''}
+              ? t('draft of v{version}', { version: base.version })
+              : `v${base.version}${dropping === 'no' ? ',' : ';'} ${unchanged[dropping]}`}
+          {changed && saved ? ` · ${t('saved in this browser at {time}', { time: clock(saved) })}` : ''}
         </p>
       </Head>
       <div className="editor" inert={!isHeld}>
-        <Panel title="Text">
+        <Panel title={t('Text')}>
           <TextEditor
             handle={editor}
             initial={opened.text}
-            label={`Source of ${workflow}`}
+            label={t('Source of {workflow}', { workflow })}
             onChange={(now) => {
               typed.current = now
               setText(now)
@@ -211,7 +218,7 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           />
         </Panel>
         <Panel
-          title="Graph"
+          title={t('Graph')}
           count={plural(tasks.length, 'task')}
           actions={<Palette add={(k) => edits.add(k, task ? { after: task } : {})} />}
         >
@@ -220,8 +227,8 @@ function Desk({ ns, name, opened, again, isHeld, onFlush }: DeskProps) {
           ) : (
             <p className="empty">
               {check.errors.length > 0
-                ? 'The graph is drawn once the text has no problem.'
-                : 'The server draws the graph…'}
+                ? t('The graph is drawn once the text has no problem.')
+                : t('The server draws the graph…')}
             </p>
           )}
           {file && chosen ? (
@@ -270,11 +277,11 @@ function useNextProblem(errors: FileError[], go: (p: FileError) => void) {
 }
 
 const kinds: Record<string, { label: string; base: string; body: Record<string, Value> }> = {
-  run: { label: 'Shell', base: 'task', body: { run: 'echo hello' } },
+  run: { label: t('Shell'), base: 'task', body: { run: 'echo hello' } },
   python: { label: 'Python', base: 'script', body: { run: { python: "print('hello')\n" } } },
   http: { label: 'HTTP', base: 'request', body: { http: { url: 'http://127.0.0.1:8080/' } } },
   foreach: {
-    label: 'For each',
+    label: t('For each'),
     base: 'each',
     body: { foreach: ['a', 'b'], run: 'echo "$ITEM"', env: { ITEM: `\${{ item }}` } },
   },
@@ -285,18 +292,18 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
     body: { python: { code: "print('hello')\n" } },
   },
   container: {
-    label: 'Container',
+    label: t('Container'),
     base: 'box',
     body: { container: { image: 'python:3.12', run: 'python --version' } },
   },
   ssh: { label: 'SSH', base: 'remote', body: { ssh: { connection: 'machine', run: 'uptime' } } },
-  wait: { label: 'Wait', base: 'wait', body: { wait: '10s' } },
-  event: { label: 'Event', base: 'event', body: { wait: { event: { type: 'order.created' } } } },
-  approval: { label: 'Approval', base: 'approve', body: { approval: { message: 'Continue?' } } },
+  wait: { label: t('Wait'), base: 'wait', body: { wait: '10s' } },
+  event: { label: t('Event'), base: 'event', body: { wait: { event: { type: 'order.created' } } } },
+  approval: { label: t('Approval'), base: 'approve', body: { approval: { message: t('Continue?') } } },
 }
 
 /** The edits of the graph and of the form, as plans for the text. A plan that is refused says why. */
-function useEdits(editor: { current: EditorHandle | null }, select: (t: string | undefined) => void) {
+function useEdits(editor: { current: EditorHandle | null }, select: (task: string | undefined) => void) {
   const plan = (make: (f: File) => Change[], ...then: ((f: File) => Change[])[]): boolean => {
     try {
       editor.current?.change(inTurn(editor.current.text(), make, ...then))
@@ -309,7 +316,7 @@ function useEdits(editor: { current: EditorHandle | null }, select: (t: string |
   const add = (kind: string, at: DropPlace) => {
     const k = kinds[kind]
     if (!k) return
-    const taken = new Set(readFile(editor.current?.text() ?? '').tasks.map((t) => t.name))
+    const taken = new Set(readFile(editor.current?.text() ?? '').tasks.map((row) => row.name))
     let name = k.base
     for (let i = 2; taken.has(name); i++) name = `${k.base}-${i}`
     const between = at.between
@@ -332,14 +339,16 @@ function useEdits(editor: { current: EditorHandle | null }, select: (t: string |
 /** The kinds of tasks: drag one onto the graph, or press it to add it after the selected task. */
 function Palette({ add }: { add: (kind: string) => void }) {
   return (
-    <ul className="row editor-palette" aria-label="Add a task">
+    <ul className="row editor-palette" aria-label={t('Add a task')}>
       {Object.entries(kinds).map(([kind, { label }]) => (
         <li key={kind}>
           <button
             type="button"
             className="chip"
             draggable
-            title="Drag it onto a task to add it after that task, or onto an edge to insert it there. Click to add it after the selected task."
+            title={t(
+              'Drag it onto a task to add it after that task, or onto an edge to insert it there. Click to add it after the selected task.',
+            )}
             onDragStart={(e) => {
               e.dataTransfer.setData(taskType, kind)
               e.dataTransfer.effectAllowed = 'copy'
@@ -370,10 +379,12 @@ function Problems({
   fix: (change: Change) => void
 }) {
   return (
-    <section className="problems" aria-label="Problems">
+    <section className="problems" aria-label={t('Problems')}>
       {failure ? <ProblemBox error={failure} /> : null}
       {errors.length === 0 && !failure ? (
-        <p className="sub">{checked ? 'The server finds no problem.' : 'The server checks the text…'}</p>
+        <p className="sub">
+          {checked ? t('The server finds no problem.') : t('The server checks the text…')}
+        </p>
       ) : null}
       <ul>
         {errors.slice(0, 50).map((p) => {
@@ -387,7 +398,11 @@ function Problems({
                 {p.message}
                 {p.hint && !change ? <span className="muted"> ({p.hint})</span> : null}
               </button>
-              {change ? <Button onPress={() => fix(change)}>Change to {change.insert}</Button> : null}
+              {change ? (
+                <Button onPress={() => fix(change)}>
+                  {t('Change to {insert}', { insert: change.insert })}
+                </Button>
+              ) : null}
             </li>
           )
         })}

@@ -2,6 +2,7 @@
 import { useBlocker } from '@tanstack/react-router'
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { type Draft, dropDraft, noteDrafts, saveDraft } from '../text/drafts'
+import { t } from '../text/t'
 import type { Base } from './editordata'
 
 const saveEvery = 1000
@@ -106,7 +107,7 @@ export function useDraft(desk: Desk) {
     shouldBlockFn: ({ current, next }) =>
       lost.current &&
       current.pathname !== next.pathname &&
-      !window.confirm('This browser keeps no drafts. Do you leave the page and lose your change?'),
+      !window.confirm(t('This browser keeps no drafts. Do you leave the page and lose your change?')),
     enableBeforeUnload: () => lost.current,
   })
   return { saved, dropping, drop, flush }

@@ -4,6 +4,7 @@ import { isMap } from 'yaml'
 import { Button } from '../kit/parts'
 import type { File, TaskText } from '../text/outline'
 import { below, chosen, keysOf, type Schema } from '../text/schema'
+import { t } from '../text/t'
 import type { Value } from '../text/values'
 import { SchemaField, Text } from './inspectorfields'
 
@@ -41,49 +42,49 @@ export function Inspector(props: InspectorProps) {
   )
   const range = task.entry.key.range
   return (
-    <section className="inspector" aria-label={`Task ${task.name}`}>
+    <section className="inspector" aria-label={t('Task {name}', { name: task.name })}>
       <header className="row">
         <Text
-          label="Name of the task"
+          label={t('Name of the task')}
           value={task.name}
           mono
           id="inspector-name"
           onCommit={(to) => to && props.onRename(to)}
         />
         <Button kind="quiet" onPress={() => range && props.onShow(range[0], range[1])}>
-          Show in the text
+          {t('Show in the text')}
         </Button>
-        <Button kind="quiet" icon="cross" aria-label="Close the task" onPress={props.onClose} />
+        <Button kind="quiet" icon="cross" aria-label={t('Close the task')} onPress={props.onClose} />
       </header>
       <Needs {...props} />
       <dl className="facts inspector-fields">{shown.map(field)}</dl>
       <details>
-        <summary>More keys</summary>
+        <summary>{t('More keys')}</summary>
         <dl className="facts inspector-fields">{more.map(field)}</dl>
       </details>
       <div className="row">
         <Button kind="danger" onPress={props.onDelete}>
-          Delete the task
+          {t('Delete the task')}
         </Button>
       </div>
       {file.document.errors.length > 0 ? (
-        <p className="sub">The text is not valid YAML, so some values may be missing here.</p>
+        <p className="sub">{t('The text is not valid YAML, so some values may be missing here.')}</p>
       ) : null}
     </section>
   )
 }
 
 function Needs({ file, task, onNeed }: InspectorProps) {
-  const others = file.tasks.filter((t) => t.name !== task.name && !task.needs.includes(t.name))
+  const others = file.tasks.filter((row) => row.name !== task.name && !task.needs.includes(row.name))
   return (
     <div className="row inspector-needs">
-      <span className="muted">needs</span>
+      <span className="muted">{t('needs')}</span>
       {task.needs.map((n) => (
         <button
           key={n}
           type="button"
           className="chip"
-          aria-label={`No longer need ${n}`}
+          aria-label={t('No longer need {name}', { name: n })}
           onClick={() => onNeed(n, false)}
         >
           {n} ×
@@ -92,13 +93,13 @@ function Needs({ file, task, onNeed }: InspectorProps) {
       {others.length > 0 ? (
         <select
           className="select"
-          aria-label="Add a task that this one needs"
+          aria-label={t('Add a task that this one needs')}
           value=""
           onChange={(e) => e.target.value && onNeed(e.target.value, true)}
         >
-          <option value="">Add…</option>
-          {others.map((t) => (
-            <option key={t.name}>{t.name}</option>
+          <option value="">{t('Add…')}</option>
+          {others.map((each) => (
+            <option key={each.name}>{each.name}</option>
           ))}
         </select>
       ) : null}

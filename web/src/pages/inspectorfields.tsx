@@ -4,6 +4,7 @@ import { useEffect, useId, useState } from 'react'
 import { isMap, isSeq } from 'yaml'
 import { Button, Field } from '../kit/parts'
 import { choicesOf, fieldKind, formsTaken, keysOf, type Schema } from '../text/schema'
+import { t } from '../text/t'
 import { plainValue, type Value } from '../text/values'
 import type { InspectorProps } from './inspector'
 
@@ -66,7 +67,7 @@ export function SchemaField(props: Props) {
           value={lines}
           mono
           many
-          hint="One entry a line"
+          hint={t('One entry a line')}
           onCommit={(text) => {
             const entries = text.split('\n').filter((l) => l.trim() !== '')
             if (entries.length === 0) onUnset(path)
@@ -89,7 +90,7 @@ export function SchemaField(props: Props) {
     return (
       <Field label={<span title={hint}>{label}</span>}>
         <select className="select" aria-label={label} value={now} onChange={(e) => commit(e.target.value)}>
-          <option value="">default</option>
+          <option value="">{t('default')}</option>
           {choicesOf(schema).map((c) => (
             <option key={c}>{c}</option>
           ))}
@@ -134,7 +135,7 @@ function AsFields({ now, ...props }: Props & { now: Value | undefined }) {
     return (
       <Field label="">
         <Button kind="quiet" onPress={() => setOpen(true)}>
-          {`${label} by its keys…`}
+          {t('{label} by its keys…', { label })}
         </Button>
       </Field>
     )
@@ -177,7 +178,7 @@ function Pairs({
             <Button
               kind="quiet"
               icon="cross"
-              aria-label={`Remove ${label}.${n}`}
+              aria-label={t('Remove {label}', { label: `${label}.${n}` })}
               onPress={() => onUnset(n)}
             />
           </div>
@@ -185,13 +186,13 @@ function Pairs({
         <div className="row">
           <input
             className="input mono pair-name"
-            aria-label={`New name in ${label}`}
-            placeholder="name"
+            aria-label={t('New name in {label}', { label })}
+            placeholder={t('name')}
             value={name}
             onChange={(e) => setName(e.target.value)}
           />
           <Text
-            label={`Value of the new name in ${label}`}
+            label={t('Value of the new name in {label}', { label })}
             value=""
             mono
             onCommit={(text) => {
@@ -226,7 +227,7 @@ function Other({
         <span className="row">
           <code className="clip inspector-value">{JSON.stringify(node?.toJSON?.())}</code>
           <Button kind="quiet" onPress={() => onShow(range[0], range[1])}>
-            Edit in the text
+            {t('Edit in the text')}
           </Button>
         </span>
       ) : (

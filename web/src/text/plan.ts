@@ -1,5 +1,6 @@
 // A plan turns one edit of a task into the smallest change of the text. All other bytes stay the same. A plan that the text
 // does not allow is refused with the reason and the place.
+
 import { isAlias, isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml'
 import {
   columnOf,
@@ -13,6 +14,7 @@ import {
   readFile,
   type TaskText,
 } from './outline'
+import { t } from './t'
 import { blockText, inlineText, type Value } from './values'
 
 export type Change = { from: number; to: number; insert: string }
@@ -58,7 +60,7 @@ export function difference(from: string, to: string): Change[] {
 
 function taskOf(file: File, name: string): TaskText {
   const task = file.tasks.find((t) => t.name === name)
-  if (!task) throw new Refused(`There is no task ${name}.`)
+  if (!task) throw new Refused(t('There is no task {name}.', { name }))
   return task
 }
 
@@ -71,8 +73,12 @@ function bodyOf(file: File, task: TaskText): Map_ | undefined {
     const line = file.lines.linePos(startOf(value)).line
     throw new Refused(
       isAlias(value)
-        ? `Task ${task.name} comes from *${value.source}. Edit it in line ${line}.`
-        : `Task ${task.name} is not a mapping. Edit it in line ${line}.`,
+        ? t('Task {name} comes from {alias}. Edit it in line {line}.', {
+            name: task.name,
+            alias: `*${value.source}`,
+            line,
+          })
+        : t('Task {name} is not a mapping. Edit it in line {line}.', { name: task.name, line }),
       startOf(value),
     )
   }
@@ -172,7 +178,7 @@ function setIn(file: File, map: Map_, [key = '', ...rest]: string[], value: Valu
   const wrapped = rest.reduceRight<Value>((inner, k) => ({ [k]: inner }), value)
   if (!entry) {
     if (map.items.length === 0 && !map.flow)
-      throw new Refused('This mapping cannot be edited here.', startOf(map))
+      throw new Refused(t('This mapping cannot be edited here.'), startOf(map))
     return withEntry(file, map, key, wrapped)
   }
   refuseAlias(file, entry, key)
@@ -185,7 +191,10 @@ function refuseAlias(file: File, entry: Entry, key: string) {
   if (!isAlias(entry.value)) return
   const at = startOf(entry.value)
   const line = file.lines.linePos(at).line
-  throw new Refused(`${key} comes from *${entry.value.source}. Edit it in line ${line}.`, at)
+  throw new Refused(
+    t('{key} comes from {alias}. Edit it in line {line}.', { key, alias: `*${entry.value.source}`, line }),
+    at,
+  )
 }
 
 /** Refuses to replace a value that is marked for other places, or whose first line holds a comment: both would be lost. */
@@ -193,12 +202,14 @@ function refuseMarked(file: File, { value }: Entry) {
   if (!value) return
   const at = startOf(value)
   const block = isScalar(value) && (value.type === 'BLOCK_LITERAL' || value.type === 'BLOCK_FOLDED')
-  const why = value.anchor
-    ? `has the anchor &${value.anchor}`
-    : block && file.text.slice(at, lineEnd(file.text, at)).includes('#')
-      ? 'begins with a comment'
-      : ''
-  if (why) throw new Refused(`The value ${why}. Edit it in line ${file.lines.linePos(at).line}.`, at)
+  const { line } = file.lines.linePos(at)
+  if (value.anchor)
+    throw new Refused(
+      t('The value has the anchor {anchor}. Edit it in line {line}.', { anchor: `&${value.anchor}`, line }),
+      at,
+    )
+  if (block && file.text.slice(at, lineEnd(file.text, at)).includes('#'))
+    throw new Refused(t('The value begins with a comment. Edit it in line {line}.', { line }), at)
 }
 
 /** Replaces the value of an entry. */
@@ -239,7 +250,8 @@ export type NewTask = { name: string; needs?: string[]; body: Record<string, Val
 
 /** Adds a task after the last one that it needs, or at the end, in the style of the file. */
 export function addTask(file: File, { name, needs = [], body }: NewTask): Change[] {
-  if (file.tasks.some((t) => t.name === name)) throw new Refused(`There is a task ${name} already.`)
+  if (file.tasks.some((t) => t.name === name))
+    throw new Refused(t('There is a task {name} already.', { name }))
   const { text, root, tasksMap: map } = file
   const eol = eolOf(text)
   const value: Record<string, Value> = {
@@ -249,8 +261,8 @@ export function addTask(file: File, { name, needs = [], body }: NewTask): Change
   if (!map) {
     const tasks = root && entryOf(root, 'tasks')
     if (tasks && !isEmpty(tasks.value))
-      throw new Refused('The key tasks is not a mapping.', startOf(tasks.value))
-    if (text.trim() !== '' && (!root || root.flow)) throw new Refused('The file is not a mapping of keys.')
+      throw new Refused(t('The key tasks is not a mapping.'), startOf(tasks.value))
+    if (text.trim() !== '' && (!root || root.flow)) throw new Refused(t('The file is not a mapping of keys.'))
     const entry = `  ${inlineText(name)}:${blockText(value, '  ', eol)}${eol}`
     if (!tasks)
       return [
@@ -286,7 +298,10 @@ export function addNeed(file: File, name: string, need: string): Change[] {
   taskOf(file, need)
   if (task.needs.includes(need)) return []
   if (name === need || dependsOn(file, need, name))
-    throw new Refused(`${need} depends on ${name} already: that would be a cycle.`, startOf(task.entry.key))
+    throw new Refused(
+      t('{need} depends on {name} already: that would be a cycle.', { need, name }),
+      startOf(task.entry.key),
+    )
   const body = bodyOf(file, task)
   if (!body) return firstEntry(file, task, 'needs', need)
   const entry = entryOf(body, 'needs')

@@ -1,8 +1,10 @@
 // The rename of a task: its key, the needs of others, and each expression, input and branch that names it.
+
 import { isAlias, isMap, isPair, isScalar, isSeq, type Node } from 'yaml'
 import type { Entry, File } from './outline'
 import { nameOf } from './outline'
 import { type Change, Refused } from './plan'
+import { t } from './t'
 import { inlineText } from './values'
 
 /** Keys whose whole text is an expression. */
@@ -11,10 +13,11 @@ const expressions = new Set(['if', 'condition', 'foreach', 'tasks'])
 export function renameTask(file: File, name: string, to: string): Change[] {
   if (name === to) return []
   if (!/^[A-Za-z0-9_-]{1,100}$/.test(to))
-    throw new Refused('A task name has letters, digits, _ and -, at most 100.')
-  if (file.tasks.some((t) => t.name === to)) throw new Refused(`There is a task ${to} already.`)
+    throw new Refused(t('A task name has letters, digits, _ and -, at most 100.'))
+  if (file.tasks.some((t) => t.name === to))
+    throw new Refused(t('There is a task {name} already.', { name: to }))
   const task = file.tasks.find((t) => t.name === name)
-  if (!task) throw new Refused(`There is no task ${name}.`)
+  if (!task) throw new Refused(t('There is no task {name}.', { name }))
   const changes: Change[] = [renamed(file.text, task.entry.key, to)]
   for (const t of file.tasks) visit(file, t.entry.value, [], name, to, changes)
   return changes

@@ -2,10 +2,11 @@
 import type { Catalogue } from '../t'
 import { base } from './base'
 import { codes } from './codes'
+import { editor } from './editor'
 import { runs } from './runs'
 import { schedules } from './schedules'
 
 /** The texts by area. No text is in two of them. */
-export const areas = { base, runs, schedules }
+export const areas = { base, runs, schedules, editor }
 
 export const catalogue: Catalogue = { texts: Object.assign({}, ...Object.values(areas)), codes }
