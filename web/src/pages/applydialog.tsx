@@ -1,5 +1,4 @@
 // What an apply will do, before it is done: the text, the tasks, the schedules, the runs that go on with their version.
-
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'

@@ -1,4 +1,5 @@
 // What waits for a yes or a no, of every run, the oldest first. The decision is made in place.
+
 import { useQueries } from '@tanstack/react-query'
 import { get, path } from '../api/client'
 import { useRuns } from '../api/queries'
@@ -7,10 +8,11 @@ import { useNamespace, within } from '../app/namespace'
 import { Loaded, Panel } from '../kit/panel'
 import { Ago, RunLink, WorkflowLink } from '../kit/parts'
 import { liveKey, useWatch } from '../live/live'
+import { rich, t } from '../text/t'
 import { formOf, messageOf, taskOfAction } from './approvalsdata'
 import { Answer } from './approve'
 import { Head } from './head'
-import { sentence } from './reasons'
+import { What } from './reasons'
 
 const runsMax = 100
 
@@ -37,16 +39,22 @@ export function Approvals() {
   const broken = reasons.filter((r) => r.error).length
   return (
     <>
-      <Head title="Approvals" label="Approvals" />
+      <Head title={t('Approvals')} label={t('Approvals')} />
       {broken > 0 ? (
-        <p className="sub">The reasons of {broken} runs could not be read. They are read again.</p>
+        <p className="sub">
+          {t('The reasons of {n} runs could not be read. They are read again.', { n: broken })}
+        </p>
       ) : null}
-      <Panel title="Waiting for an answer" count={pending ? undefined : waiting.length}>
+      <Panel title={t('Waiting for an answer')} count={pending ? undefined : waiting.length}>
         <Loaded
           query={runs}
           isEmpty={() => !pending && waiting.length === 0}
           empty={
-            <p>Nothing waits for an answer. A task with the key approval asks here before its run goes on.</p>
+            <p>
+              {t(
+                'Nothing waits for an answer. A task with the key approval asks here before its run goes on.',
+              )}
+            </p>
           }
         >
           {() => (
@@ -59,7 +67,7 @@ export function Approvals() {
         </Loaded>
       </Panel>
       {runs.data?.next ? (
-        <p className="sub">Only the newest {runsMax} suspended runs are looked at.</p>
+        <p className="sub">{t('Only the newest {n} suspended runs are looked at.', { n: runsMax })}</p>
       ) : null}
     </>
   )
@@ -80,25 +88,19 @@ function Item({ run, reason, task }: { run: Run; reason: Reason; task: Task['nam
             </RunLink>
           ) : null}
           <span className="sub">
-            run <RunLink id={run.id} />
-            {run.user ? ` by ${run.user}` : ''}
+            {rich('run {run}', { run: <RunLink id={run.id} /> })}
+            {run.user ? ` ${t('by {user}', { user: run.user })}` : ''}
           </span>
         </span>
         <span className="sub">
-          {reason.holder ? `asks ${reason.holder} ` : ''}
-          {reason.since ? (
-            <>
-              since <Ago time={reason.since} />
-            </>
-          ) : null}
+          {reason.holder ? `${t('asks {who}', { who: reason.holder })} ` : ''}
+          {reason.since ? rich('since {time}', { time: <Ago time={reason.since} /> }) : null}
           {reason.expected_at ? (
-            <>
-              {' · '}ends <Ago time={reason.expected_at} />
-            </>
+            <> · {rich('ends {time}', { time: <Ago time={reason.expected_at} /> })}</>
           ) : null}
         </span>
       </div>
-      <p>{messageOf(reason) ?? sentence(reason.what)}</p>
+      <p>{messageOf(reason) ?? <What r={reason} />}</p>
       {params.length > 0 ? (
         <p className="sub">
           {params

@@ -7,6 +7,7 @@ import { useKeys } from '../app/keys'
 import { toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
+import { t } from '../text/t'
 import { answersOf, faultsOf, formOf, messageOf } from './approvalsdata'
 import { fault } from './startdata'
 import { type Asked, ValueField } from './valuefield'
@@ -49,7 +50,7 @@ export function Answer({ run, task, form, keys }: { run: Run; task: string; form
           ...(comment ? { comment } : {}),
           ...(reject || form.length === 0 ? {} : { answers: answersOf(form, texts) }),
         }),
-      () => toast(reject ? `${task} was rejected.` : `${task} was approved.`),
+      () => toast(reject ? t('{task} was rejected.', { task }) : t('{task} was approved.', { task })),
     )
   }
   const first = () => fields.current?.querySelector<HTMLElement>('input, select, textarea')?.focus()
@@ -57,7 +58,12 @@ export function Answer({ run, task, form, keys }: { run: Run; task: string; form
   return (
     <div className="approve">
       {form.length > 0 ? (
-        <fieldset className="form" aria-label={`Form of ${task}`} ref={fields} disabled={!allowed}>
+        <fieldset
+          className="form"
+          aria-label={t('Form of {task}', { task })}
+          ref={fields}
+          disabled={!allowed}
+        >
           {form.map((f) => (
             <ValueField
               key={f.name}
@@ -73,19 +79,19 @@ export function Answer({ run, task, form, keys }: { run: Run; task: string; form
         </fieldset>
       ) : null}
       <label className="field grow">
-        <span className="hidden-text">Comment</span>
+        <span className="hidden-text">{t('Comment')}</span>
         <input
           className="input"
-          placeholder="Comment (optional)"
+          placeholder={t('Comment (optional)')}
           value={comment}
           onChange={(e) => setComment(e.target.value)}
         />
       </label>
       <Button kind="primary" icon="check" isDisabled={!allowed || isPending} onPress={() => answer(false)}>
-        Approve
+        {t('Approve')}
       </Button>
       <Button kind="danger" isDisabled={!allowed || isPending} onPress={() => answer(true)}>
-        Reject
+        {t('Reject')}
       </Button>
       {error && refused.size === 0 ? <ProblemBox error={error} /> : null}
     </div>

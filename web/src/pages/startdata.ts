@@ -7,14 +7,14 @@ export function typed(p: Pick<Param, 'name' | 'type'>, text: string): unknown {
   if (p.type === 'int' || p.type === 'float') {
     const n = Number(text)
     if (text.trim() === '' || !Number.isFinite(n) || (p.type === 'int' && !Number.isSafeInteger(n)))
-      throw new Error(`${p.name}: ${text} is not a number of the type ${p.type}.`)
+      throw new Error(`${p.name}: ${t('{text} is not a number of the type {type}.', { text, type: p.type })}`)
     return n
   }
   if (p.type !== 'json') return text
   try {
     return JSON.parse(text)
   } catch {
-    throw new Error(`${p.name}: that is not JSON.`)
+    throw new Error(`${p.name}: ${t('that is not JSON.')}`)
   }
 }
 

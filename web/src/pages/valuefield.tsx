@@ -66,7 +66,7 @@ function Entry({ p, value, set, choices, fault: wrong }: Props & { choices: stri
   if (choices)
     return (
       <select className="select" {...common}>
-        <option value="">{p.required ? 'choose' : 'default'}</option>
+        <option value="">{p.required ? t('choose') : t('default')}</option>
         {choices.map((c) => (
           <option key={c}>{c}</option>
         ))}

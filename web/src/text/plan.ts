@@ -1,6 +1,5 @@
 // A plan turns one edit of a task into the smallest change of the text. All other bytes stay the same. A plan that the text
 // does not allow is refused with the reason and the place.
-
 import { isAlias, isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml'
 import {
   columnOf,

@@ -1,5 +1,4 @@
 // The rename of a task: its key, the needs of others, and each expression, input and branch that names it.
-
 import { isAlias, isMap, isPair, isScalar, isSeq, type Node } from 'yaml'
 import type { Entry, File } from './outline'
 import { nameOf } from './outline'

@@ -41,6 +41,8 @@ const terms: Record<string, string> = {
   handle: t('handle'),
   released: t('released'),
   orphan: t('orphan'),
+  user: t('user'),
+  service: t('service'),
   none: t('none'),
   latest: t('latest'),
   all: t('all'),

@@ -19,6 +19,10 @@ test('every text has a Chinese one with the same places, and no other text has o
   for (const key of keys) expect([key, placesOf(catalogue.texts[key] ?? '')]).toEqual([key, placesOf(key)])
 })
 
+test('no words between tags or in an attribute are shown without a look into the catalogue', () => {
+  expect(used.bare).toEqual([])
+})
+
 test('every problem and every reason of the server has a Chinese text under its code', () => {
   const page = readFileSync('../docs/errors.md', 'utf8')
   const codesOf = (title: string) =>

@@ -31,7 +31,8 @@ function literals(n: unknown): string[] | undefined {
 
 const shownBy = new Set(['aria-label', 'title', 'label', 'placeholder', 'hint', 'alt', 'empty', 'answer'])
 const asTyped = new Set(['code', 'kbd', 'svg'])
-const hasWords = (text: string) => /[A-Za-z]{2}/.test(text)
+/** Names, such as CPU and Skein, are the same in every language. */
+const hasWords = (text: string) => /[a-z]{2}/i.test(text) && !/^([A-Z]+|Skein|Go)$/.test(text.trim())
 
 function nameOf(n: unknown): string {
   const is = n as { name?: unknown; openingElement?: unknown }

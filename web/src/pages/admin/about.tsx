@@ -10,6 +10,7 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Command, Copy, Field, Span, State } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { VerbButton } from '../../kit/verbs'
+import { rich, t } from '../../text/t'
 import { AdminTop, Refused } from './parts'
 
 declare const SKEIN_STAMP: string
@@ -25,36 +26,36 @@ export function About() {
   })
   return (
     <>
-      <AdminTop here="/admin/about" title="About">
-        Which program answers, and what this page is built from.
+      <AdminTop here="/admin/about" title={t('About')}>
+        {t('Which program answers, and what this page is built from.')}
       </AdminTop>
       <div className="columns">
-        <Panel title="Program">
+        <Panel title={t('Program')}>
           <Loaded query={version}>
             {(v) => (
               <dl className="facts pad">
                 <Field label="Skein">{v.version}</Field>
-                <Field label="REST interface">{v.api}</Field>
+                <Field label={t('REST interface')}>{v.api}</Field>
                 <Field label="Go">{v.go_version}</Field>
-                <Field label="This page">
-                  <code title="SHA-256 of the files that the page is built from">
+                <Field label={t('This page')}>
+                  <code title={t('SHA-256 of the files that the page is built from')}>
                     {SKEIN_STAMP.slice(0, 12)}
                   </code>{' '}
-                  <Copy text={SKEIN_STAMP} label="Copy the build of the page" />
+                  <Copy text={SKEIN_STAMP} label={t('Copy the build of the page')} />
                 </Field>
-                <Field label="Licence">Apache License 2.0</Field>
+                <Field label={t('Licence')}>{t('Apache License 2.0')}</Field>
               </dl>
             )}
           </Loaded>
         </Panel>
-        <Panel title="Read on">
+        <Panel title={t('Read on')}>
           <ul className="list pad">
-            <Read path="/api/docs">The REST interface, with every call</Read>
-            <Read path="/api/v1/openapi.json">The same as an OpenAPI document</Read>
-            <Read path="/api/v1/schema/workflow.json">The schema of workflow files</Read>
-            <Read path="/-/licences.txt">Licences of the packages in this page</Read>
+            <Read path="/api/docs">{t('The REST interface, with every call')}</Read>
+            <Read path="/api/v1/openapi.json">{t('The same as an OpenAPI document')}</Read>
+            <Read path="/api/v1/schema/workflow.json">{t('The schema of workflow files')}</Read>
+            <Read path="/-/licences.txt">{t('Licences of the packages in this page')}</Read>
           </ul>
-          <p className="sub pad">Each command explains itself:</p>
+          <p className="sub pad">{t('Each command explains itself:')}</p>
           <div className="pad">
             <Command text="skein help" />
           </div>
@@ -62,7 +63,7 @@ export function About() {
       </div>
       {me && !allows(me, 'node.read', '*') ? (
         <Panel>
-          <Refused what="the nodes and their database" verb="node.read" />
+          <Refused what={t('the nodes and their database')} verb="node.read" />
         </Panel>
       ) : (
         <Kept />
@@ -86,25 +87,25 @@ function Kept() {
   const nodes = useNodes()
   const versions = [...new Set((nodes.data?.items ?? []).map((n) => n.version))].sort()
   return (
-    <Panel title="Database">
+    <Panel title={t('Database')}>
       <Loaded query={status}>
         {({ store, node, started_at }) => (
           <dl className="facts pad">
-            <Field label="Kept in">{store.engine}</Field>
-            <Field label="Place">
+            <Field label={t('Kept in')}>{store.engine}</Field>
+            <Field label={t('Place##of the database')}>
               <code>{store.location}</code>
             </Field>
-            <Field label="Size">{bytes(store.bytes)}</Field>
-            <Field label="Format">{store.format}</Field>
-            <Field label="Shards">{count(store.shards)}</Field>
-            <Field label="Cluster">
+            <Field label={t('Size')}>{bytes(store.bytes)}</Field>
+            <Field label={t('Format')}>{store.format}</Field>
+            <Field label={t('Shards')}>{count(store.shards)}</Field>
+            <Field label={t('Cluster')}>
               <code>{store.cluster}</code>
             </Field>
-            <Field label="Answers">
-              {node}, up for <Span from={started_at} />
+            <Field label={t('Answers')}>
+              {rich('{node}, up for {time}', { node, time: <Span from={started_at} /> })}
             </Field>
             {versions.length > 0 ? (
-              <Field label="Versions in the cluster">{versions.join(', ')}</Field>
+              <Field label={t('Versions in the cluster')}>{versions.join(', ')}</Field>
             ) : null}
           </dl>
         )}
@@ -128,7 +129,7 @@ function Recount() {
   const found = query.data?.violations ?? []
   return (
     <Panel
-      title="Recount"
+      title={t('Recount')}
       actions={
         <VerbButton
           verb="verify"
@@ -136,17 +137,18 @@ function Recount() {
           isDisabled={query.isFetching}
           onPress={() => (asked ? void query.refetch() : setAsked(true))}
         >
-          {query.isFetching ? 'Counting…' : 'Recount everything'}
+          {query.isFetching ? t('Counting…') : t('Recount everything')}
         </VerbButton>
       }
     >
       <div className="pad stack" role="status">
         <p className="sub">
-          It reads every row and checks that they agree. With millions of runs it takes minutes. skein doctor
-          finds what is wrong around the database.
+          {t(
+            'It reads every row and checks that they agree. With millions of runs it takes minutes. skein doctor finds what is wrong around the database.',
+          )}
         </p>
         {query.error ? <ProblemBox error={query.error} /> : null}
-        {query.data && found.length === 0 ? <State state="succeeded">All rows agree</State> : null}
+        {query.data && found.length === 0 ? <State state="succeeded">{t('All rows agree')}</State> : null}
         {found.length > 0 ? (
           <ul className="list">
             {found.map((v) => (

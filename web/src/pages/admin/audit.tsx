@@ -8,9 +8,10 @@ import { slow } from '../../api/queries'
 import type { AuditRow, ListAuditRow } from '../../api/types'
 import { useNamespace } from '../../app/namespace'
 import { SinceSelect, sinceOf, TextFilter } from '../../kit/filter'
-import { count } from '../../kit/format'
+import { count, plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, RunLink, State } from '../../kit/parts'
+import { t } from '../../text/t'
 import { AdminTop, Refused } from './parts'
 import { verbGroups } from './verbs'
 
@@ -23,8 +24,8 @@ export const runOf = (r: Pick<AuditRow, 'object'>): string | undefined =>
 
 /** What the tree of the log says about a row. Only skein audit verify compares it with the signed checkpoints. */
 export function placeOf(r: Pick<AuditRow, 'id' | 'index'>): string {
-  if (r.index !== null) return `leaf ${count(r.index)}`
-  return r.id === 0 ? 'the run is the record' : 'no place yet'
+  if (r.index !== null) return t('leaf {number}', { number: count(r.index) })
+  return r.id === 0 ? t('the run is the record') : t('no place yet')
 }
 
 export function AuditLog() {
@@ -51,45 +52,45 @@ export function AuditLog() {
   const narrow = Boolean(principal || verb || since)
   return (
     <>
-      <AdminTop here="/admin/audit" title="Audit log">
-        Who changed what, who started which run, and which calls were refused.
+      <AdminTop here="/admin/audit" title={t('Audit log')}>
+        {t('Who changed what, who started which run, and which calls were refused.')}
       </AdminTop>
       {reads ? (
         <>
           <div className="row">
             <TextFilter
               name="principal"
-              label="User"
+              label={t('User')}
               value={principal}
               set={(v) => set({ principal: v })}
               filter
             />
             <select
               className="select"
-              aria-label="Verb"
+              aria-label={t('Verb')}
               value={verb ?? ''}
               onChange={(e) => set({ verb: e.target.value || undefined })}
             >
-              <option value="">any verb</option>
+              <option value="">{t('any verb')}</option>
               {[...new Set([...verbs, ...(verb ? [verb] : [])])].map((v) => (
                 <option key={v} value={v}>
                   {v}
                 </option>
               ))}
             </select>
-            <SinceSelect label="Time" value={search.since} set={(v) => set({ since: v })} />
+            <SinceSelect label={t('Time')} value={search.since} set={(v) => set({ since: v })} />
             {narrow ? (
               <Button
                 kind="quiet"
                 icon="cross"
                 onPress={() => set({ principal: undefined, verb: undefined, since: undefined })}
               >
-                Clear
+                {t('Clear')}
               </Button>
             ) : null}
           </div>
           <Panel
-            title={ns ? `Calls in ${ns}` : 'Calls'}
+            title={ns ? t('Calls in {namespace}', { namespace: ns }) : t('Calls')}
             count={query.data && `${rows.length}${next ? '+' : ''}`}
           >
             <Loaded
@@ -97,26 +98,28 @@ export function AuditLog() {
               rows={10}
               isEmpty={() => rows.length === 0}
               empty={
-                <p>{narrow || ns || cursor ? 'No call fits the filter.' : 'No call is recorded yet.'}</p>
+                <p>
+                  {narrow || ns || cursor ? t('No call fits the filter.') : t('No call is recorded yet.')}
+                </p>
               }
             >
               {() => <Table rows={rows} />}
             </Loaded>
             <footer className="pager">
-              {cursor ? <Button onPress={() => set({ cursor: undefined })}>Newest</Button> : null}
+              {cursor ? <Button onPress={() => set({ cursor: undefined })}>{t('Newest')}</Button> : null}
               {next ? (
                 <Button onPress={() => void navigate({ search: (old) => ({ ...old, cursor: next }) })}>
-                  Older
+                  {t('Older')}
                 </Button>
               ) : null}
             </footer>
           </Panel>
-          <Panel title="Proof">
+          <Panel title={t('Proof')}>
             <div className="empty">
               <p>
-                A leaf of the tree cannot be changed without a trace. This page does not verify the log. The
-                command compares all rows with the signed checkpoints, and trusts neither this server nor its
-                database:
+                {t(
+                  'A leaf of the tree cannot be changed without a trace. This page does not verify the log. The command compares all rows with the signed checkpoints, and trusts neither this server nor its database:',
+                )}
               </p>
               <Command text="skein audit verify" />
             </div>
@@ -124,7 +127,7 @@ export function AuditLog() {
         </>
       ) : (
         <Panel>
-          <Refused what="the audit log" verb="audit.read" somewhere />
+          <Refused what={t('the audit log')} verb="audit.read" somewhere />
         </Panel>
       )}
     </>
@@ -137,13 +140,13 @@ function Table({ rows }: { rows: AuditRow[] }) {
       <table>
         <thead>
           <tr>
-            <th>Time</th>
-            <th>Outcome</th>
-            <th>By</th>
-            <th>Call</th>
-            <th>Object</th>
-            <th>Detail</th>
-            <th>Place in the tree</th>
+            <th>{t('Time')}</th>
+            <th>{t('Outcome')}</th>
+            <th>{t('By')}</th>
+            <th>{t('Call')}</th>
+            <th>{t('Object')}</th>
+            <th>{t('Detail')}</th>
+            <th>{t('Place in the tree')}</th>
           </tr>
         </thead>
         <tbody>
@@ -154,10 +157,10 @@ function Table({ rows }: { rows: AuditRow[] }) {
               </td>
               <td className="nowrap">
                 <State state={r.outcome} />
-                {r.count > 1 ? <span className="sub"> {count(r.count)} times</span> : null}
+                {r.count > 1 ? <span className="sub"> {plural(r.count, 'time')}</span> : null}
               </td>
               <td className="nowrap">
-                {r.principal || <span className="muted">unknown</span>}
+                {r.principal || <span className="muted">{t('unknown')}</span>}
                 <div className="sub">{[r.kind, r.address].filter(Boolean).join(' · ')}</div>
               </td>
               <td className="nowrap">
@@ -166,7 +169,9 @@ function Table({ rows }: { rows: AuditRow[] }) {
               </td>
               <td>
                 <Target r={r} />
-                {r.namespace ? <div className="sub">in {r.namespace}</div> : null}
+                {r.namespace ? (
+                  <div className="sub">{t('in {namespace}', { namespace: r.namespace })}</div>
+                ) : null}
               </td>
               <td className="sub">{r.detail}</td>
               <td className="nowrap sub">{placeOf(r)}</td>

@@ -1,3 +1,4 @@
+import { t } from '../../text/t'
 // The kinds of channels that have a form, and how a form and a configuration become each other.
 
 /**
@@ -18,7 +19,7 @@ export type Kinds = Record<string, { does: string; fields: Field[] }>
 
 const webhookURL: Field = {
   name: 'url',
-  label: 'Address',
+  label: t('Address'),
   hint: 'https://…',
   takes: 'text or secret',
   required: true,
@@ -27,126 +28,128 @@ const webhookURL: Field = {
 /** The address of a webhook that is a password: everybody who knows it can post there. */
 const secretURL: Field = {
   name: 'url',
-  label: 'Secret with the address',
-  hint: 'The address of the webhook is a password: set it as a secret first.',
+  label: t('Secret with the address'),
+  hint: t('The address of the webhook is a password: set it as a secret first.'),
   takes: 'secret',
   required: true,
 }
 
 export const kinds: Kinds = {
   webhook: {
-    does: 'posts JSON to an address',
+    does: t('posts JSON to an address'),
     fields: [
       webhookURL,
       {
         name: 'secret',
-        label: 'Secret that signs the messages',
-        hint: 'Without one, the receiver cannot know the sender.',
+        label: t('Secret that signs the messages'),
+        hint: t('Without one, the receiver cannot know the sender.'),
         takes: 'secret',
       },
     ],
   },
   slack: {
-    does: 'posts to Slack, Mattermost or Rocket.Chat',
+    does: t('posts to Slack, Mattermost or Rocket.Chat'),
     fields: [secretURL],
   },
   email: {
-    does: 'sends mail',
+    does: t('sends mail'),
     fields: [
       {
         name: 'to',
-        label: 'Recipients',
-        hint: 'One address a line. The settings smtp_url and smtp_from of the node name the server.',
+        label: t('Recipients'),
+        hint: t('One address a line. The settings smtp_url and smtp_from of the node name the server.'),
         takes: 'list',
         required: true,
       },
       {
         name: 'password',
-        label: 'Secret with the password of the server',
-        hint: 'Default: the secret smtp of the namespace.',
+        label: t('Secret with the password of the server'),
+        hint: t('Default: the secret smtp of the namespace.'),
         takes: 'secret',
       },
     ],
   },
   teams: {
-    does: 'posts a card to Microsoft Teams',
+    does: t('posts a card to Microsoft Teams'),
     fields: [
       {
         ...secretURL,
-        hint: 'The address of a workflow “Send webhook alerts to a channel” is a password: set it as a secret first.',
+        hint: t(
+          'The address of a workflow “Send webhook alerts to a channel” is a password: set it as a secret first.',
+        ),
       },
     ],
   },
   pagerduty: {
-    does: 'opens and resolves incidents at PagerDuty',
+    does: t('opens and resolves incidents at PagerDuty'),
     fields: [
       {
         name: 'key',
-        label: 'Secret with the integration key',
-        hint: 'The integration key of a service (Events API v2).',
+        label: t('Secret with the integration key'),
+        hint: t('The integration key of a service (Events API v2).'),
         takes: 'secret',
         required: true,
       },
       {
         name: 'url',
-        label: 'Address of the region',
-        hint: 'Default: that of the United States.',
+        label: t('Address of the region'),
+        hint: t('Default: that of the United States.'),
         takes: 'text or secret',
       },
     ],
   },
   alertmanager: {
-    does: 'opens and resolves alerts at an Alertmanager',
+    does: t('opens and resolves alerts at an Alertmanager'),
     fields: [
       {
         name: 'url',
-        label: 'Address',
-        hint: 'Its root, such as http://alertmanager:9093.',
+        label: t('Address'),
+        hint: t('Its root, such as {example}.', { example: 'http://alertmanager:9093' }),
         takes: 'text or secret',
         required: true,
       },
     ],
   },
-  discord: { does: 'posts to Discord', fields: [secretURL] },
+  discord: { does: t('posts to Discord'), fields: [secretURL] },
   telegram: {
-    does: 'sends a message of a Telegram bot',
+    does: t('sends a message of a Telegram bot'),
     fields: [
       {
         name: 'chat',
-        label: 'Chat',
-        hint: 'The id of a chat such as -1001234567890, or @name of a channel.',
+        label: t('Chat'),
+        hint: t('The id of a chat such as -1001234567890, or @name of a channel.'),
         takes: 'text',
         required: true,
       },
       {
         name: 'token',
-        label: 'Secret with the token of the bot',
-        hint: 'Everybody who knows it can act as the bot: set it as a secret first.',
+        label: t('Secret with the token of the bot'),
+        hint: t('Everybody who knows it can act as the bot: set it as a secret first.'),
         takes: 'secret',
         required: true,
       },
       {
         name: 'url',
-        label: 'Address of the server',
-        hint: 'Default: that of Telegram.',
+        label: t('Address of the server'),
+        hint: t('Default: that of Telegram.'),
         takes: 'text or secret',
       },
     ],
   },
-  googlechat: { does: 'posts to a space of Google Chat', fields: [secretURL] },
+  googlechat: { does: t('posts to a space of Google Chat'), fields: [secretURL] },
   command: {
-    does: 'runs a program on the node that sends',
+    does: t('runs a program on the node that sends'),
     fields: [
       {
         name: 'run',
-        label: 'Program and arguments',
-        hint: 'One argument a line. The node must permit it with alert_commands.',
+        label: t('Program and arguments'),
+        hint: t('One argument a line. The node must permit it with alert_commands.'),
         takes: 'list',
         required: true,
       },
     ],
   },
-  log: { does: 'writes into the log of the node that sends', fields: [] },
+  log: { does: t('writes into the log of the node that sends'), fields: [] },
 }
 
 export type Config = Record<string, unknown>
@@ -231,7 +234,10 @@ export const missing = (kind: string, texts: Record<string, string>, all = kinds
 export function parsed(text: string): { config: Config } | { fault: string } {
   try {
     const config: unknown = JSON.parse(text)
-    if (!kindOf(config)) return { fault: 'Exactly one kind with its settings, such as {"log": {}}.' }
+    if (!kindOf(config))
+      return {
+        fault: t('Exactly one kind with its settings, such as {example}.', { example: '{"log": {}}' }),
+      }
     return { config: config as Config }
   } catch (e) {
     return { fault: e instanceof Error ? e.message : String(e) }
@@ -245,7 +251,7 @@ export function targetOf(config: unknown): string {
   if (!isObject(values)) return ''
   const say = (value: unknown): string => {
     const secret = secretOf(value)
-    if (secret !== undefined) return `secret ${secret}`
+    if (secret !== undefined) return t('secret {name}', { name: secret })
     if (Array.isArray(value)) return value.map(say).join(kind === 'command' ? ' ' : ', ')
     return typeof value === 'string' ? value : ''
   }

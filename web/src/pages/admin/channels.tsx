@@ -13,17 +13,18 @@ import { Dialog } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { kinds, targetOf } from './channeldata'
 import { ConfigForm } from './configform'
 import { AdminTop, Refused, Some } from './parts'
 
 const subject = {
-  noun: 'channel',
+  noun: t('channel'),
   at: 'channels',
   kinds,
-  kind: 'Kind',
+  kind: t('Kind'),
   placeholder: 'ops',
-  naming: (name: string) => `Rules name it: to: ${name}.`,
+  naming: (name: string) => t('Rules name it: {how}.', { how: `to: ${name}` }),
 }
 
 /** The channel that a form is open for; without a name it is a new one. */
@@ -55,16 +56,16 @@ export function Channels() {
     <>
       <AdminTop
         here="/admin/channels"
-        title="Channels"
+        title={t('Channels')}
         actions={
           reads ? (
             <Button kind="primary" icon="plus" onPress={() => asked.open('channel')}>
-              New channel
+              {t('New channel')}
             </Button>
           ) : null
         }
       >
-        How people are notified of alerts. A rule of a workflow names channels of its namespace.
+        {t('How people are notified of alerts. A rule of a workflow names channels of its namespace.')}
       </AdminTop>
       {reads ? (
         <>
@@ -73,33 +74,33 @@ export function Channels() {
               data-filter
               className="input"
               type="search"
-              placeholder="Filter by name"
-              aria-label="Filter by name"
+              placeholder={t('Filter by name')}
+              aria-label={t('Filter by name')}
               value={q}
               onChange={(e) => set({ q: e.target.value || undefined })}
             />
             <select
               className="select"
-              aria-label="Kind"
+              aria-label={t('Kind')}
               value={kind}
               onChange={(e) => set({ kind: e.target.value || undefined })}
             >
-              <option value="">any kind</option>
+              <option value="">{t('any kind')}</option>
               {[...new Set([...Object.keys(kinds), ...(query.data ?? []).map((c) => c.kind)])].map((k) => (
                 <option key={k}>{k}</option>
               ))}
             </select>
           </div>
-          <Panel title="Channels" count={query.data ? shown.length : undefined}>
+          <Panel title={t('Channels')} count={query.data ? shown.length : undefined}>
             <Loaded
               query={query}
               isEmpty={() => shown.length === 0}
               empty={
                 q || kind || ns ? (
-                  <p>No channel fits the filter.</p>
+                  <p>{t('No channel fits the filter.')}</p>
                 ) : (
                   <>
-                    <p>There is no channel yet. Make one here, or from a file:</p>
+                    <p>{t('There is no channel yet. Make one here, or from a file:')}</p>
                     <Command text="skein alert apply channels.yaml" />
                   </>
                 )
@@ -117,11 +118,11 @@ export function Channels() {
         </>
       ) : (
         <Panel>
-          <Refused what="the channels" verb="alert.channel" somewhere />
+          <Refused what={t('the channels')} verb="alert.channel" somewhere />
         </Panel>
       )}
       <Dialog
-        title={target?.channel ? `Change ${fullName(target.channel)}` : 'New channel'}
+        title={target?.channel ? t('Change {name}', { name: fullName(target.channel) }) : t('New channel')}
         isOpen={target !== undefined}
         onClose={asked.close}
       >
@@ -149,12 +150,12 @@ function targetFor(asked: Asked, channels: Channel[] | undefined, ns: string): T
 
 function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Channel) => void }) {
   const remove = (c: Channel): Question => ({
-    title: `Delete ${fullName(c)}`,
-    text: 'Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.',
-    answer: 'Delete the channel',
+    title: t('Delete {name}', { name: fullName(c) }),
+    text: t('Messages that wait for it are lost after 24 hours, unless a channel of this name comes back.'),
+    answer: t('Delete the channel'),
     danger: true,
     act: () => send(path('channels', c.namespace, c.name), { method: 'DELETE' }),
-    done: `The channel ${fullName(c)} is deleted.`,
+    done: t('The channel {name} is deleted.', { name: fullName(c) }),
   })
   const { question, asked } = useQuestion({
     delete: (of) => {
@@ -167,15 +168,15 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
       <table>
         <thead>
           <tr>
-            <th>Namespace</th>
-            <th>Name</th>
-            <th>Kind</th>
-            <th>Sends to</th>
-            <th>Changed</th>
-            <th>By</th>
-            <th>Test</th>
+            <th>{t('Namespace')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('Kind')}</th>
+            <th>{t('Sends to')}</th>
+            <th>{t('Changed')}</th>
+            <th>{t('By')}</th>
+            <th>{t('Test')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -200,7 +201,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
                   kind="quiet"
                   onPress={() => onChange(c)}
                 >
-                  Change
+                  {t('Change')}
                 </VerbButton>
                 <VerbButton
                   verb="alert.channel"
@@ -208,7 +209,7 @@ function Table({ channels, onChange }: { channels: Channel[]; onChange: (c: Chan
                   kind="quiet"
                   onPress={() => asked.open('delete', fullName(c))}
                 >
-                  Delete
+                  {t('Delete')}
                 </VerbButton>
               </td>
             </tr>
@@ -231,7 +232,7 @@ function Test({ of: c }: { of: Channel }) {
   return (
     <div className="row" role="status">
       <VerbButton verb="alert.channel" namespace={c.namespace} isDisabled={isPending} onPress={test}>
-        {isPending ? 'Sending…' : 'Send a test'}
+        {isPending ? t('Sending…') : t('Send a test')}
       </VerbButton>
       {answer?.ok ? <State state="sent" /> : null}
       {answer && !answer.ok ? (

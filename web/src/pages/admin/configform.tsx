@@ -4,6 +4,7 @@ import { useVerb } from '../../api/verbs'
 import { toast } from '../../kit/dialog'
 import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { t } from '../../text/t'
 import { configOf, type Field, type Kinds, kindOf, missing, parsed, textsOf } from './channeldata'
 import { NamespaceField } from './parts'
 
@@ -62,7 +63,11 @@ export function ConfigForm({
         }),
       () => {
         onClose()
-        toast(`The ${s.noun} ${namespace}/${name} is ${one ? 'changed' : 'made'}. Test it now.`)
+        toast(
+          one
+            ? t('The {noun} {name} is changed. Test it now.', { noun: s.noun, name: `${namespace}/${name}` })
+            : t('The {noun} {name} is made. Test it now.', { noun: s.noun, name: `${namespace}/${name}` }),
+        )
       },
     )
   return (
@@ -77,7 +82,7 @@ export function ConfigForm({
         <>
           <NamespaceField value={namespace} onChange={setNamespace} placeholder="default" />
           <label className="field">
-            <span>Name</span>
+            <span>{t('Name')}</span>
             <input
               className="input mono"
               required
@@ -88,7 +93,8 @@ export function ConfigForm({
               onChange={(e) => setName(e.target.value)}
             />
             <small>
-              {s.naming(name || s.placeholder)} A {s.noun} that exists gets the new settings.
+              {s.naming(name || s.placeholder)}{' '}
+              {t('A {noun} that exists gets the new settings.', { noun: s.noun })}
             </small>
           </label>
         </>
@@ -116,7 +122,7 @@ export function ConfigForm({
         </>
       ) : (
         <label className="field">
-          <span>Settings as JSON</span>
+          <span>{t('Settings as JSON')}</span>
           <textarea
             className="input mono"
             rows={8}
@@ -126,7 +132,9 @@ export function ConfigForm({
             onChange={(e) => setJSON(e.target.value)}
           />
           <small className={'fault' in written ? 'error' : undefined}>
-            {'fault' in written ? written.fault : 'Write a secret as {"secret": "NAME"}.'}
+            {'fault' in written
+              ? written.fault
+              : t('Write a secret as {example}.', { example: '{"secret": "NAME"}' })}
           </small>
         </label>
       )}
@@ -136,19 +144,19 @@ export function ConfigForm({
             kind="quiet"
             onPress={() => setJSON(JSON.stringify(configOf(kind, texts, s.kinds), null, 2))}
           >
-            Write it as JSON
+            {t('Write it as JSON')}
           </Button>
         ) : (
           <Button kind="quiet" isDisabled={!asFields} onPress={toFields}>
-            Back to the fields
+            {t('Back to the fields')}
           </Button>
         )}
       </div>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          {one ? 'Change' : 'Make'} the {s.noun}
+          {one ? t('Change the {noun}', { noun: s.noun }) : t('Make the {noun}', { noun: s.noun })}
         </Button>
       </footer>
     </form>
@@ -174,7 +182,7 @@ function Input({ field: f, value, set }: { field: Field; value: string; set: (v:
         <textarea className="input mono" rows={3} {...common} />
       ) : f.takes === 'choice' ? (
         <select className="select" id={id} value={value} onChange={common.onChange}>
-          <option value="">default</option>
+          <option value="">{t('default')}</option>
           {(f.choices ?? []).map((c) => (
             <option key={c}>{c}</option>
           ))}
@@ -190,7 +198,9 @@ function Input({ field: f, value, set }: { field: Field; value: string; set: (v:
       )}
       <small>
         {f.hint}
-        {f.takes === 'text or secret' ? ' Or secret:NAME for an address that is a secret.' : ''}
+        {f.takes === 'text or secret'
+          ? ` ${t('Or {form} for an address that is a secret.', { form: 'secret:NAME' })}`
+          : ''}
       </small>
     </label>
   )

@@ -1,5 +1,6 @@
 // The types of connections that have a form.
 import type { Connection } from '../../api/types'
+import { t } from '../../text/t'
 import type { Field, Kinds } from './channeldata'
 
 const field = (name: string, label: string, hint: string, more: Partial<Field> = {}): Field => ({
@@ -11,25 +12,30 @@ const field = (name: string, label: string, hint: string, more: Partial<Field> =
 })
 
 const must = { required: true }
-const password = field('password', 'Secret with the password', 'The name of a secret of the namespace.', {
-  takes: 'secret',
-})
+const password = field(
+  'password',
+  t('Secret with the password'),
+  t('The name of a secret of the namespace.'),
+  {
+    takes: 'secret',
+  },
+)
 const authority = field(
   'ca',
-  'Certificate of the authority',
-  'In PEM. Default: the authorities of the system.',
+  t('Certificate of the authority'),
+  t('In PEM. Default: the authorities of the system.'),
   {
     takes: 'lines',
   },
 )
 
 const server = (port: number, database: string): Field[] => [
-  field('host', 'Machine', 'Its name or address.', must),
-  field('port', 'Port', `Default: ${port}.`, { takes: 'number' }),
-  field('user', 'User', 'As whom tasks sign in.', must),
+  field('host', t('Machine'), t('Its name or address.'), must),
+  field('port', t('Port'), t('Default: {value}.', { value: port }), { takes: 'number' }),
+  field('user', t('User'), t('As whom tasks sign in.'), must),
   password,
-  field('database', 'Database', database),
-  field('tls', 'TLS', 'Default: verify, the certificate must be one for the machine.', {
+  field('database', t('Database'), database),
+  field('tls', 'TLS', t('Default: verify, the certificate must be one for the machine.'), {
     takes: 'choice',
     choices: ['verify', 'encrypt', 'disable'],
   }),
@@ -38,52 +44,62 @@ const server = (port: number, database: string): Field[] => [
 
 export const types: Kinds = {
   http: {
-    does: 'requests to a server',
+    does: t('requests to a server'),
     fields: [
-      field('url', 'Address', 'The beginning of each request, such as https://crm.example.com/api.', must),
-      field('token', 'Secret with the token', 'It becomes the header Authorization: Bearer.', {
+      field(
+        'url',
+        t('Address'),
+        t('The beginning of each request, such as {example}.', { example: 'https://crm.example.com/api' }),
+        must,
+      ),
+      field('token', t('Secret with the token'), t('It becomes the header Authorization: Bearer.'), {
         takes: 'secret',
       }),
-      field('user', 'User', 'With a password, in place of a token.'),
+      field('user', t('User'), t('With a password, in place of a token.')),
       password,
-      field('test', 'Path of a test', 'Default: /.'),
+      field('test', t('Path of a test'), t('Default: {value}.', { value: '/' })),
     ],
   },
   postgres: {
-    does: 'a database of PostgreSQL',
-    fields: server(5432, 'Default: the one with the name of the user.'),
+    does: t('a database of PostgreSQL'),
+    fields: server(5432, t('Default: the one with the name of the user.')),
   },
   mysql: {
-    does: 'a database of MySQL or MariaDB',
-    fields: server(3306, 'Without one, statements name the database.'),
+    does: t('a database of MySQL or MariaDB'),
+    fields: server(3306, t('Without one, statements name the database.')),
   },
   sqlite: {
-    does: 'a file of SQLite',
+    does: t('a file of SQLite'),
     fields: [
-      field('path', 'Path', 'Absolute, on the machine that runs the task. The file must exist.', must),
+      field('path', t('Path'), t('Absolute, on the machine that runs the task. The file must exist.'), must),
     ],
   },
   clickhouse: {
-    does: 'a server of ClickHouse',
+    does: t('a server of ClickHouse'),
     fields: [
-      field('url', 'Address', 'Of the HTTP interface, such as https://clickhouse.example.com:8443.', must),
-      field('database', 'Database', 'Default: that of the user.'),
-      field('user', 'User', 'Default: default.'),
+      field(
+        'url',
+        t('Address'),
+        t('Of the HTTP interface, such as {example}.', { example: 'https://clickhouse.example.com:8443' }),
+        must,
+      ),
+      field('database', t('Database'), t('Default: that of the user.')),
+      field('user', t('User'), t('Default: {value}.', { value: 'default' })),
       password,
       authority,
     ],
   },
   ssh: {
-    does: 'commands on another machine',
+    does: t('commands on another machine'),
     fields: [
-      field('host', 'Machine', 'Its name or address.', must),
-      field('port', 'Port', 'Default: 22.', { takes: 'number' }),
-      field('user', 'User', 'On that machine.', must),
-      field('key', 'Secret with the private key', 'A key without a passphrase.', {
+      field('host', t('Machine'), t('Its name or address.'), must),
+      field('port', t('Port'), t('Default: {value}.', { value: '22' }), { takes: 'number' }),
+      field('user', t('User'), t('On that machine.'), must),
+      field('key', t('Secret with the private key'), t('A key without a passphrase.'), {
         takes: 'secret',
         required: true,
       }),
-      field('known_hosts', 'Keys of the machine', 'What ssh-keyscan prints, after you compared it.', {
+      field('known_hosts', t('Keys of the machine'), t('What ssh-keyscan prints, after you compared it.'), {
         takes: 'lines',
         required: true,
       }),

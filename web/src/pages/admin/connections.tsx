@@ -13,17 +13,18 @@ import { Dialog } from '../../kit/dialog'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, State } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { ConfigForm } from './configform'
 import { sideOf, types } from './connectiondata'
 import { AdminTop, Refused, Some } from './parts'
 
 const subject = {
-  noun: 'connection',
+  noun: t('connection'),
   at: 'connections',
   kinds: types,
-  kind: 'Type',
+  kind: t('Type'),
   placeholder: 'warehouse',
-  naming: (name: string) => `Tasks and sources name it: connection: ${name}.`,
+  naming: (name: string) => t('Tasks and sources name it: {how}.', { how: `connection: ${name}` }),
 }
 
 const fullName = (c: Connection) => `${c.namespace}/${c.name}`
@@ -54,17 +55,18 @@ export function Connections() {
     <>
       <AdminTop
         here="/admin/connections"
-        title="Connections"
+        title={t('Connections')}
         actions={
           hasSomewhere(me, 'connection.write') ? (
             <Button kind="primary" icon="plus" onPress={() => asked.open('connection')}>
-              New connection
+              {t('New connection')}
             </Button>
           ) : null
         }
       >
-        The address of another system, and the secrets that give access. Tasks and sources of its namespace
-        name it.
+        {t(
+          'The address of another system, and the secrets that give access. Tasks and sources of its namespace name it.',
+        )}
       </AdminTop>
       {reads ? (
         <>
@@ -73,33 +75,33 @@ export function Connections() {
               data-filter
               className="input"
               type="search"
-              placeholder="Filter by name or address"
-              aria-label="Filter by name or address"
+              placeholder={t('Filter by name or address')}
+              aria-label={t('Filter by name or address')}
               value={q}
               onChange={(e) => set({ q: e.target.value || undefined })}
             />
             <select
               className="select"
-              aria-label="Type"
+              aria-label={t('Type')}
               value={type}
               onChange={(e) => set({ type: e.target.value || undefined })}
             >
-              <option value="">any type</option>
-              {Object.keys(types).map((t) => (
-                <option key={t}>{t}</option>
+              <option value="">{t('any type')}</option>
+              {Object.keys(types).map((type) => (
+                <option key={type}>{type}</option>
               ))}
             </select>
           </div>
-          <Panel title="Connections" count={query.data ? shown.length : undefined}>
+          <Panel title={t('Connections')} count={query.data ? shown.length : undefined}>
             <Loaded
               query={query}
               isEmpty={() => shown.length === 0}
               empty={
                 q || type || ns ? (
-                  <p>No connection fits the filter.</p>
+                  <p>{t('No connection fits the filter.')}</p>
                 ) : (
                   <>
-                    <p>There is no connection yet. Make one here, or in a terminal:</p>
+                    <p>{t('There is no connection yet. Make one here, or in a terminal:')}</p>
                     <Command text="skein connection set default/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN" />
                   </>
                 )
@@ -111,11 +113,15 @@ export function Connections() {
         </>
       ) : (
         <Panel>
-          <Refused what="the connections" verb="connection.read" somewhere />
+          <Refused what={t('the connections')} verb="connection.read" somewhere />
         </Panel>
       )}
       <Dialog
-        title={target?.one ? `Change ${target.namespace}/${target.one.name}` : 'New connection'}
+        title={
+          target?.one
+            ? t('Change {name}', { name: `${target.namespace}/${target.one.name}` })
+            : t('New connection')
+        }
         isOpen={target !== undefined}
         onClose={asked.close}
       >
@@ -136,12 +142,12 @@ function targetFor(asked: Asked, connections: Connection[] | undefined, ns: stri
 
 function Table({ connections }: { connections: Connection[] }) {
   const remove = (c: Connection): Question => ({
-    title: `Delete ${fullName(c)}`,
-    text: 'Tasks that use it fail to start, and sources that use it stop reading.',
-    answer: 'Delete the connection',
+    title: t('Delete {name}', { name: fullName(c) }),
+    text: t('Tasks that use it fail to start, and sources that use it stop reading.'),
+    answer: t('Delete the connection'),
     danger: true,
     act: () => send(path('connections', c.namespace, c.name), { method: 'DELETE' }),
-    done: `The connection ${fullName(c)} is deleted.`,
+    done: t('The connection {name} is deleted.', { name: fullName(c) }),
   })
   const { question, asked } = useQuestion({
     delete: (of) => {
@@ -154,15 +160,15 @@ function Table({ connections }: { connections: Connection[] }) {
       <table>
         <thead>
           <tr>
-            <th>Namespace</th>
-            <th>Name</th>
-            <th>Type</th>
-            <th>Leads to</th>
-            <th>Changed</th>
-            <th>By</th>
-            <th>Test</th>
+            <th>{t('Namespace')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('Type')}</th>
+            <th>{t('Leads to')}</th>
+            <th>{t('Changed')}</th>
+            <th>{t('By')}</th>
+            <th>{t('Test')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -181,15 +187,18 @@ function Table({ connections }: { connections: Connection[] }) {
                 <Test of={c} />
               </td>
               <td className="num nowrap">
-                {(['Change', 'Delete'] as const).map((verb) => (
+                {[
+                  ['change', t('Change')],
+                  ['delete', t('Delete')],
+                ].map(([verb = '', label]) => (
                   <VerbButton
                     key={verb}
                     verb="connection.write"
                     namespace={c.namespace}
                     kind="quiet"
-                    onPress={() => asked.open(verb.toLowerCase(), fullName(c))}
+                    onPress={() => asked.open(verb, fullName(c))}
                   >
-                    {verb}
+                    {label}
                   </VerbButton>
                 ))}
               </td>
@@ -213,11 +222,11 @@ function Test({ of: c }: { of: Connection }) {
   return (
     <div className="row" role="status">
       <VerbButton verb="connection.read" namespace={c.namespace} isDisabled={isPending} onPress={test}>
-        {isPending ? 'Testing…' : 'Test'}
+        {isPending ? t('Testing…') : t('Test')}
       </VerbButton>
       {answer ? (
         <span className="grow">
-          <State state={answer.ok ? 'succeeded' : 'failed'}>{answer.ok ? 'Works' : 'Failed'}</State>{' '}
+          <State state={answer.ok ? 'succeeded' : 'failed'}>{answer.ok ? t('Works') : t('Failed')}</State>{' '}
           {answer.found ?? answer.error}
         </span>
       ) : null}

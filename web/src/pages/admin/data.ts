@@ -14,6 +14,7 @@ import type {
   Token,
   User,
 } from '../../api/types'
+import { t } from '../../text/t'
 
 export const useUsers = (enabled: boolean) =>
   useQuery({
@@ -82,11 +83,11 @@ export function lacking(me: Me | undefined, role: Pick<Role, 'verbs'>, namespace
 export const tokenStates: Token['state'][] = ['valid', 'ended', 'expired', 'revoked']
 
 /** Whether a token can be revoked. One that has ended is valid again as soon as its user is enabled. */
-export const isRevocable = (t: Pick<Token, 'state'>) => t.state === 'valid' || t.state === 'ended'
+export const isRevocable = (token: Pick<Token, 'state'>) => token.state === 'valid' || token.state === 'ended'
 
 /** Whether a token can get a successor. One that has a successor is about to end. */
-export const isReplaceable = (t: Pick<Token, 'state' | 'replaced_by'>) =>
-  t.state === 'valid' && t.replaced_by === null
+export const isReplaceable = (token: Pick<Token, 'state' | 'replaced_by'>) =>
+  token.state === 'valid' && token.replaced_by === null
 
 /** The identity provider by which a user signs in, or nothing if the server has the password. */
 export const providerOf = (user: Pick<User, 'source'>): string | undefined =>
@@ -94,10 +95,10 @@ export const providerOf = (user: Pick<User, 'source'>): string | undefined =>
 
 /** Says where a role counts. */
 export const whereOf = (namespace: string | undefined) =>
-  !namespace || namespace === '*' ? 'all namespaces' : namespace
+  !namespace || namespace === '*' ? t('all namespaces') : namespace
 
 /** Says a role and where it counts, such as operator in shop. */
-export const roleText = (r: RoleRef) => `${r.role} in ${whereOf(r.namespace)}`
+export const roleText = (r: RoleRef) => t('{role} in {where}', { role: r.role, where: whereOf(r.namespace) })
 
 /** Gives the instant some days from now, or nothing for never. */
 export const daysOn = (days: string, now = Date.now()): { expires_at?: string } =>
@@ -143,8 +144,8 @@ const systems: [RegExp, string][] = [
 export function agentOf(agent: string): string {
   const find = (of: [RegExp, string][]) => of.find(([is]) => is.test(agent))?.[1]
   const [browser, system] = [find(browsers), find(systems)]
-  if (!browser) return agent || 'unknown'
-  return system ? `${browser} on ${system}` : browser
+  if (!browser) return agent || t('unknown')
+  return system ? t('{browser} on {system}', { browser, system }) : browser
 }
 
 /** Sessions as they are shown: the caller's present one first, then the one that was used last. */

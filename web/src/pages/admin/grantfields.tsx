@@ -1,6 +1,7 @@
 // The fields of a role that is to be given: which one, where, and until when.
 import { useMe } from '../../api/me'
 import type { RoleRef } from '../../api/types'
+import { t } from '../../text/t'
 import { daysOn, lacking, useRoles, whereOf } from './data'
 import { ExpiryField, NamespaceField } from './parts'
 
@@ -32,7 +33,7 @@ export function GrantFields({
   return (
     <>
       <label className="field">
-        <span>Role{required ? '' : ' (optional)'}</span>
+        <span>{required ? t('Role') : t('Role (optional)')}</span>
         <select
           className="select"
           required={required}
@@ -40,21 +41,28 @@ export function GrantFields({
           aria-invalid={lacks.length > 0 || undefined}
           onChange={(e) => onChange({ ...value, role: e.target.value })}
         >
-          <option value="">{required ? 'choose' : 'none yet'}</option>
+          <option value="">{required ? t('choose') : t('none yet')}</option>
           {(roles.data?.items ?? []).map((r) => (
             <option key={r.name} value={r.name}>
               {r.name}
-              {lacking(me, r, ns).length > 0 ? ' (more than your rights)' : ''}
+              {lacking(me, r, ns).length > 0 ? ` ${t('(more than your rights)')}` : ''}
             </option>
           ))}
         </select>
         {roles.error ? (
-          <small className="error">The roles could not be read: {roles.error.message}</small>
+          <small className="error">
+            {t('The roles could not be read: {message}', { message: roles.error.message })}
+          </small>
         ) : null}
         {lacks.length > 0 ? (
           <small className="error">
-            You cannot give this role in {whereOf(ns)}: you lack {lacks.slice(0, 4).join(', ')}
-            {lacks.length > 4 ? ` and ${lacks.length - 4} more` : ''} there.
+            {t('You cannot give this role in {where}: you lack {verbs} there.', {
+              where: whereOf(ns),
+              verbs: [
+                lacks.slice(0, 4).join(', '),
+                ...(lacks.length > 4 ? [t('and {n} more', { n: lacks.length - 4 })] : []),
+              ].join(' '),
+            })}
           </small>
         ) : null}
       </label>

@@ -10,6 +10,7 @@ import { Panel } from '../../kit/panel'
 import { Ago, Button, Clock } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { roleText, useBindings, useRoles, whereOf } from './data'
 import { GrantFields, noGrant, refOf } from './grantfields'
 
@@ -28,32 +29,32 @@ export function RolesOf({ user }: { user: User }) {
   const may = hasSomewhere(me, 'member.write')
   return (
     <Panel
-      title="Roles"
+      title={t('Roles')}
       count={roles.length}
       actions={
         may ? (
           <Button icon="plus" onPress={() => asked.open('grant')}>
-            Grant a role
+            {t('Grant a role')}
           </Button>
         ) : (
-          <span className="sub">To grant roles you need a role with member.write.</span>
+          <span className="sub">{t('To grant roles you need a role with member.write.')}</span>
         )
       }
     >
       {roles.length === 0 ? (
-        <div className="empty">{user.name} has no role, so it may do nothing.</div>
+        <div className="empty">{t('{name} has no role, so it may do nothing.', { name: user.name })}</div>
       ) : (
         <div className="scroll" tabIndex={0}>
           <table>
             <thead>
               <tr>
-                <th>Role</th>
-                <th>Where</th>
-                <th>Expires</th>
-                <th>Granted</th>
-                <th>By</th>
+                <th>{t('Role')}</th>
+                <th>{t('Where')}</th>
+                <th>{t('Expires')}</th>
+                <th>{t('Granted')}</th>
+                <th>{t('By')}</th>
                 <th>
-                  <span className="hidden-text">Verbs</span>
+                  <span className="hidden-text">{t('Verbs')}</span>
                 </th>
               </tr>
             </thead>
@@ -66,7 +67,11 @@ export function RolesOf({ user }: { user: User }) {
                     <td>{r.role}</td>
                     <td>{whereOf(ns)}</td>
                     <td className="nowrap">
-                      {r.expires_at ? <Clock time={r.expires_at} /> : <span className="muted">never</span>}
+                      {r.expires_at ? (
+                        <Clock time={r.expires_at} />
+                      ) : (
+                        <span className="muted">{t('never')}</span>
+                      )}
                     </td>
                     <td className="nowrap sub">
                       <Ago time={b?.created_at} />
@@ -79,7 +84,7 @@ export function RolesOf({ user }: { user: User }) {
                         kind="quiet"
                         onPress={() => asked.open('revoke-role', keyOf(r))}
                       >
-                        Revoke
+                        {t('Revoke')}
                       </VerbButton>
                     </td>
                   </tr>
@@ -89,7 +94,11 @@ export function RolesOf({ user }: { user: User }) {
           </table>
         </div>
       )}
-      <Dialog title={`Grant a role to ${user.name}`} isOpen={asked.name === 'grant'} onClose={asked.close}>
+      <Dialog
+        title={t('Grant a role to {name}', { name: user.name })}
+        isOpen={asked.name === 'grant'}
+        onClose={asked.close}
+      >
         {asked.name === 'grant' ? <GrantRole user={user.name} onClose={asked.close} /> : null}
       </Dialog>
       <Confirm question={question} onClose={asked.close} />
@@ -100,16 +109,19 @@ export function RolesOf({ user }: { user: User }) {
 const keyOf = (r: { role: string; namespace?: string | null }) => `${r.role}@${r.namespace || '*'}`
 
 export const revokeQuestion = (user: string, of: { role: string; namespace: string }): Question => ({
-  title: `Revoke a role of ${user}`,
+  title: t('Revoke a role of {user}', { user }),
   text: (
     <p>
-      {user} is no longer {roleText(of)}. Every node knows it within seconds. You can grant the role again.
+      {t('{user} is no longer {role}. Every node knows it within seconds. You can grant the role again.', {
+        user,
+        role: roleText(of),
+      })}
     </p>
   ),
-  answer: 'Revoke the role',
+  answer: t('Revoke the role'),
   danger: true,
   act: () => send(path('bindings', user, of.role, of.namespace), { method: 'DELETE' }),
-  done: `${user} is no longer ${roleText(of)}.`,
+  done: t('{user} is no longer {role}.', { user, role: roleText(of) }),
 })
 
 /** Grants a role to a user, or to a user that the form asks for. */
@@ -129,14 +141,19 @@ export function GrantRole({ user, role, onClose }: { user?: string; role?: strin
           () => post<Binding>('/bindings', { user: name.trim(), ...refOf(grant) }),
           (b) => {
             onClose()
-            toast(`${b.user} is ${roleText({ role: b.role, namespace: b.namespace })} now.`)
+            toast(
+              t('{user} is {role} now.', {
+                user: b.user,
+                role: roleText({ role: b.role, namespace: b.namespace }),
+              }),
+            )
           },
         )
       }}
     >
       {user ? null : (
         <label className="field">
-          <span>User or service</span>
+          <span>{t('User or service')}</span>
           <input
             className="input"
             required
@@ -150,9 +167,9 @@ export function GrantRole({ user, role, onClose }: { user?: string; role?: strin
       <GrantFields value={grant} onChange={setGrant} required />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          Grant the role
+          {t('Grant the role')}
         </Button>
       </footer>
     </form>

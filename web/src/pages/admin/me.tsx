@@ -11,6 +11,7 @@ import { plural } from '../../kit/format'
 import { Panel, Skeleton } from '../../kit/panel'
 import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { t } from '../../text/t'
 import { inOrder, passwordMin, providerOf, useSessions, useUser, whereOf } from './data'
 import { AdminTop } from './parts'
 import { NewPasswordField } from './passwordfields'
@@ -18,9 +19,9 @@ import { SessionTable } from './sessions'
 import { VerbList } from './verblist'
 
 const kinds: Record<Me['kind'], string> = {
-  user: 'You are signed in as a user.',
-  service: 'You are signed in with the token of a service.',
-  local: 'You call from the machine of the server, so you may do everything.',
+  user: t('You are signed in as a user.'),
+  service: t('You are signed in with the token of a service.'),
+  local: t('You call from the machine of the server, so you may do everything.'),
 }
 
 export function MePage() {
@@ -36,29 +37,29 @@ export function MePage() {
     <>
       <AdminTop
         here="/admin/me"
-        title={me ? me.name : 'You'}
+        title={me ? me.name : t('You')}
         actions={
           me?.kind === 'user' && !user.isLoading && !provider ? (
-            <Button onPress={() => asked.open('password')}>Change my password</Button>
+            <Button onPress={() => asked.open('password')}>{t('Change my password')}</Button>
           ) : null
         }
       >
         {me ? kinds[me.kind] : ''}
-        {provider ? ` You sign in by ${provider}: change your password there.` : ''}
+        {provider ? ` ${t('You sign in by {provider}: change your password there.', { provider })}` : ''}
       </AdminTop>
       {me ? (
         <Rights me={me} />
       ) : (
-        <Panel title="What you may do">
+        <Panel title={t('What you may do')}>
           <Skeleton rows={6} />
         </Panel>
       )}
       {current ? (
-        <Panel title="Where you are signed in" count={own.length}>
+        <Panel title={t('Where you are signed in')} count={own.length}>
           <SessionTable sessions={inOrder(own)} />
         </Panel>
       ) : null}
-      <Dialog title="Change my password" isOpen={changes} onClose={asked.close}>
+      <Dialog title={t('Change my password')} isOpen={changes} onClose={asked.close}>
         {changes && me ? (
           <OwnPassword name={me.name} isLocal={user.data !== undefined} onClose={asked.close} />
         ) : null}
@@ -83,19 +84,23 @@ function Rights({ me }: { me: Me }) {
     .sort(([a], [b]) => a.localeCompare(b))
   if (places.length === 0)
     return (
-      <Panel title="What you may do">
+      <Panel title={t('What you may do')}>
         <div className="empty">
-          <p>You have no role, so you may do nothing yet. Ask somebody who may grant roles.</p>
+          <p>{t('You have no role, so you may do nothing yet. Ask somebody who may grant roles.')}</p>
         </div>
       </Panel>
     )
   return places.map(([ns, verbs]) => (
-    <Panel key={ns} title={`What you may do in ${whereOf(ns)}`} count={plural(verbs.length, 'verb')}>
+    <Panel
+      key={ns}
+      title={t('What you may do in {where}', { where: whereOf(ns) })}
+      count={plural(verbs.length, 'verb')}
+    >
       <VerbList verbs={verbs} />
       {ns === '*' ? null : (
         <p className="sub pad">
           <Link to="/workflows" search={{ ns }}>
-            Workflows in {ns}
+            {t('Workflows in {namespace}', { namespace: ns })}
           </Link>
         </p>
       )}
@@ -128,16 +133,18 @@ function OwnPassword({
           () => post(`${path('users', name)}:password`, { old, password }),
           () => {
             onClose()
-            toast('Your password is changed. Sign in with it.')
+            toast(t('Your password is changed. Sign in with it.'))
           },
         )
       }}
     >
-      <p>All your sessions end, this one too. Then you sign in with the new password.</p>
-      {isLocal ? null : <p>If you sign in by an identity provider, change your password there instead.</p>}
+      <p>{t('All your sessions end, this one too. Then you sign in with the new password.')}</p>
+      {isLocal ? null : (
+        <p>{t('If you sign in by an identity provider, change your password there instead.')}</p>
+      )}
       <input type="text" autoComplete="username" value={name} readOnly hidden />
       <label className="field">
-        <span>Present password</span>
+        <span>{t('Present password')}</span>
         <input
           className="input"
           type="password"
@@ -152,13 +159,13 @@ function OwnPassword({
       <NewPasswordField value={password} onChange={setPassword} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button
           kind="primary"
           type="submit"
           isDisabled={isPending || old === '' || password.length < passwordMin}
         >
-          Change my password
+          {t('Change my password')}
         </Button>
       </footer>
     </form>

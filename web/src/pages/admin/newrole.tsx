@@ -7,6 +7,7 @@ import { toast } from '../../kit/dialog'
 import { plural } from '../../kit/format'
 import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { t } from '../../text/t'
 import { isName } from './data'
 import { VerbChoice } from './verblist'
 
@@ -34,14 +35,14 @@ export function NewRole({
         run(
           () => post<Role>('/roles', { name: name.trim(), verbs: [...chosen] }),
           (r) => {
-            toast(`The role ${r.name} is created.`)
+            toast(t('The role {name} is created.', { name: r.name }))
             void navigate({ to: '/admin/roles', search: { role: r.name }, replace: true })
           },
         )
       }}
     >
       <label className="field">
-        <span>Name</span>
+        <span>{t('Name')}</span>
         <input
           className="input"
           required
@@ -52,15 +53,15 @@ export function NewRole({
           value={name}
           onChange={(e) => setName(e.target.value)}
         />
-        <small>A role cannot be changed later, so that nobody's rights change with it.</small>
+        <small>{t("A role cannot be changed later, so that nobody's rights change with it.")}</small>
       </label>
       <VerbChoice all={all} chosen={chosen} onChange={setChosen} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
         <span className="sub grow">{plural(chosen.size, 'verb')}</span>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || chosen.size === 0 || !isName(name)}>
-          Create the role
+          {t('Create the role')}
         </Button>
       </footer>
     </form>

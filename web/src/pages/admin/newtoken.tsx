@@ -1,4 +1,5 @@
 // The form of a new token. Its secret is shown once, so a stray click or Escape does not close it.
+
 import { useState } from 'react'
 import { post } from '../../api/client'
 import { useCan, useMe } from '../../api/me'
@@ -7,14 +8,16 @@ import { useVerb } from '../../api/verbs'
 import { Dialog } from '../../kit/dialog'
 import { Button, Copy } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { t } from '../../text/t'
+import { term } from '../../text/terms'
 import { daysOn, isName, useNamespaces, useUsers } from './data'
 import { ExpiryField } from './parts'
 import { VerbChoice } from './verblist'
 
 const kinds = [
-  ['api', 'people and programs: every route'],
-  ['worker', 'workers: what they call'],
-  ['node', 'nodes of a cluster: what they say to each other'],
+  ['api', t('people and programs: every route')],
+  ['worker', t('workers: what they call')],
+  ['node', t('nodes of a cluster: what they say to each other')],
 ] as const
 
 export function NewToken({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
@@ -25,7 +28,7 @@ export function NewToken({ isOpen, onClose }: { isOpen: boolean; onClose: () => 
   }
   return (
     <Dialog
-      title={made ? `The token ${made.name}` : 'New token'}
+      title={made ? t('The token {name}', { name: made.name }) : t('New token')}
       isOpen={isOpen}
       onClose={close}
       wide
@@ -44,18 +47,20 @@ export function Secret({ token, onClose }: { token: Made; onClose: () => void })
   return (
     <>
       <p>
-        This is the secret of {token.name}. It is shown now and never again: keep it where only its holder can
-        read it.
+        {t(
+          'This is the secret of {name}. It is shown now and never again: keep it where only its holder can read it.',
+          { name: token.name },
+        )}
       </p>
       <div className="command">
         <code data-secret tabIndex={0}>
           {token.secret}
         </code>
-        <Copy text={token.secret} label="Copy the secret" />
+        <Copy text={token.secret} label={t('Copy the secret')} />
       </div>
       <footer>
         <Button kind="primary" onPress={onClose} autoFocus>
-          I have kept it
+          {t('I have kept it')}
         </Button>
       </footer>
     </>
@@ -101,7 +106,7 @@ function Form({ onMade, onClose }: { onMade: (token: Made) => void; onClose: () 
       }}
     >
       <label className="field">
-        <span>Name</span>
+        <span>{t('Name')}</span>
         <input
           className="input"
           required
@@ -112,11 +117,11 @@ function Form({ onMade, onClose }: { onMade: (token: Made) => void; onClose: () 
           value={name}
           onChange={(e) => setName(e.target.value)}
         />
-        <small>It tells tokens apart in this list.</small>
+        <small>{t('It tells tokens apart in this list.')}</small>
       </label>
       <div className="row">
         <label className="field grow">
-          <span>For</span>
+          <span>{t('For##whom')}</span>
           <select className="select" value={kind} onChange={(e) => setKind(e.target.value as Made['kind'])}>
             {kinds.map(([k, what]) => (
               <option key={k} value={k}>
@@ -130,9 +135,9 @@ function Form({ onMade, onClose }: { onMade: (token: Made) => void; onClose: () 
       {isAPI ? (
         <>
           <label className="field">
-            <span>Acts as</span>
+            <span>{t('Acts as')}</span>
             <select className="select" value={owner} onChange={(e) => setOwner(e.target.value)}>
-              <option value="">me</option>
+              <option value="">{t('me')}</option>
               {users
                 .filter((u) => u.state === 'active')
                 .map((u) => (
@@ -141,27 +146,27 @@ function Form({ onMade, onClose }: { onMade: (token: Made) => void; onClose: () 
                     value={u.name}
                     disabled={u.kind === 'user' && !can('user.impersonate', '*')}
                   >
-                    {u.name} ({u.kind})
+                    {u.name} ({term(u.kind)})
                   </option>
                 ))}
             </select>
-            <small>The token never has more rights than its user, and than you have now.</small>
+            <small>{t('The token never has more rights than its user, and than you have now.')}</small>
           </label>
           <fieldset className="field">
-            <legend>May</legend>
+            <legend>{t('May')}</legend>
             <label className="row">
               <input type="radio" name="may" checked={!narrows} onChange={() => setNarrows(false)} />
-              all that its user may
+              {t('all that its user may')}
             </label>
             <label className="row">
               <input type="radio" name="may" checked={narrows} onChange={() => setNarrows(true)} />
-              only these verbs
+              {t('only these verbs')}
             </label>
           </fieldset>
           {narrows ? <VerbChoice all={mine} chosen={verbs} onChange={setVerbs} /> : null}
           {namespaces.length > 0 ? (
             <fieldset className="field">
-              <legend>Namespaces</legend>
+              <legend>{t('Namespaces')}</legend>
               <div className="row">
                 {namespaces.map((ns) => (
                   <label key={ns} className="row">
@@ -179,16 +184,16 @@ function Form({ onMade, onClose }: { onMade: (token: Made) => void; onClose: () 
                   </label>
                 ))}
               </div>
-              <small>{places.size === 0 ? 'None chosen: all namespaces.' : 'Only in these.'}</small>
+              <small>{places.size === 0 ? t('None chosen: all namespaces.') : t('Only in these.')}</small>
             </fieldset>
           ) : null}
         </>
       ) : null}
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          Make the token
+          {t('Make the token')}
         </Button>
       </footer>
     </form>

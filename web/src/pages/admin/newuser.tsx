@@ -6,6 +6,7 @@ import { useVerb } from '../../api/verbs'
 import { toast } from '../../kit/dialog'
 import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { t } from '../../text/t'
 import { isName, passwordMin } from './data'
 import { GrantFields, noGrant, refOf } from './grantfields'
 import { NewPasswordField } from './passwordfields'
@@ -29,7 +30,11 @@ export function NewUser({ onClose }: { onClose: () => void }) {
           ...(grant.role ? { roles: [refOf(grant)] } : {}),
         }),
       (u) => {
-        toast(`The ${u.kind} ${u.name} is created.`)
+        toast(
+          u.kind === 'service'
+            ? t('The service {name} is created.', { name: u.name })
+            : t('The user {name} is created.', { name: u.name }),
+        )
         void navigate({ to: '/admin/users/$name', params: { name: u.name }, replace: true })
       },
     )
@@ -42,7 +47,7 @@ export function NewUser({ onClose }: { onClose: () => void }) {
       }}
     >
       <label className="field">
-        <span>Name</span>
+        <span>{t('Name')}</span>
         <input
           className="input"
           required
@@ -53,26 +58,26 @@ export function NewUser({ onClose }: { onClose: () => void }) {
           value={name}
           onChange={(e) => setName(e.target.value)}
         />
-        <small>It is kept in small letters, and cannot be changed.</small>
+        <small>{t('It is kept in small letters, and cannot be changed.')}</small>
       </label>
       <label className="field">
-        <span>Kind</span>
+        <span>{t('Kind')}</span>
         <select
           className="select"
           value={kind}
           onChange={(e) => setKind(e.target.value === 'service' ? 'service' : 'user')}
         >
-          <option value="user">user: a person, who signs in</option>
-          <option value="service">service: a program, with tokens and no password</option>
+          <option value="user">{t('user: a person, who signs in')}</option>
+          <option value="service">{t('service: a program, with tokens and no password')}</option>
         </select>
       </label>
       {kind === 'user' ? <NewPasswordField value={password} onChange={setPassword} optional /> : null}
       <GrantFields value={grant} onChange={setGrant} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || short || !isName(name)}>
-          Create
+          {t('Create')}
         </Button>
       </footer>
     </form>

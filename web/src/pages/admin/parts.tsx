@@ -4,20 +4,21 @@ import { type ReactNode, useId, useState } from 'react'
 import { allows, useMe } from '../../api/me'
 import { Button } from '../../kit/parts'
 import { needs } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { Head } from '../head'
 import { useNamespaces } from './data'
 
 const tabs = [
-  ['/admin/me', 'You'],
-  ['/admin/users', 'Users'],
-  ['/admin/roles', 'Roles'],
-  ['/admin/tokens', 'Tokens'],
-  ['/admin/secrets', 'Secrets'],
-  ['/admin/connections', 'Connections'],
-  ['/admin/channels', 'Channels'],
-  ['/admin/sessions', 'Sessions'],
-  ['/admin/audit', 'Audit'],
-  ['/admin/about', 'About'],
+  ['/admin/me', t('You')],
+  ['/admin/users', t('Users')],
+  ['/admin/roles', t('Roles')],
+  ['/admin/tokens', t('Tokens')],
+  ['/admin/secrets', t('Secrets')],
+  ['/admin/connections', t('Connections')],
+  ['/admin/channels', t('Channels')],
+  ['/admin/sessions', t('Sessions')],
+  ['/admin/audit', t('Audit')],
+  ['/admin/about', t('About')],
 ] as const
 
 export function AdminTop({
@@ -36,7 +37,7 @@ export function AdminTop({
       <Head title={title} label={title} actions={actions}>
         {children ? <p className="sub">{children}</p> : null}
       </Head>
-      <nav className="tabs" aria-label="Pages of the administration">
+      <nav className="tabs" aria-label={t('Pages of the administration')}>
         {tabs.map(([to, label]) => (
           <Link
             key={to}
@@ -55,7 +56,7 @@ export function AdminTop({
 /** The first page of the administration that the caller may read. */
 export function Admin() {
   const me = useMe()
-  if (!me) return <Head title="Admin" label="Admin" />
+  if (!me) return <Head title={t('Admin')} label={t('Admin')} />
   return <Navigate to={allows(me, 'user.read', '*') ? '/admin/users' : '/admin/me'} replace />
 }
 
@@ -64,8 +65,8 @@ export function Refused({ what, verb, somewhere }: { what: string; verb: string;
   return (
     <div className="empty">
       <p>
-        You may not see {what}.{' '}
-        {somewhere ? `You need a role with ${verb} in a namespace.` : needs(verb, '*')}
+        {t('You may not see {what}.', { what })}{' '}
+        {somewhere ? t('You need a role with {verb} in a namespace.', { verb }) : needs(verb, '*')}
       </p>
     </div>
   )
@@ -77,7 +78,7 @@ export function Lacks({ verb, what }: { verb: string; what: string }) {
   if (allows(me, verb, '*')) return null
   return (
     <p className="sub">
-      You may not {what}. {needs(verb, '*')}
+      {t('You may not {what}.', { what })} {needs(verb, '*')}
     </p>
   )
 }
@@ -98,9 +99,11 @@ export function Some<T>({
       {children(of.slice(0, n))}
       {of.length > n ? (
         <div className="pager">
-          <Button onPress={() => setN(n + step)}>Show {Math.min(step, of.length - n)} more</Button>
+          <Button onPress={() => setN(n + step)}>
+            {t('Show {n} more', { n: Math.min(step, of.length - n) })}
+          </Button>
           <span className="sub">
-            {n} of {of.length} are shown. The filter searches all of them.
+            {t('{shown} of {all} are shown. The filter searches all of them.', { shown: n, all: of.length })}
           </span>
         </div>
       ) : null}
@@ -112,7 +115,7 @@ export function Some<T>({
 export function NamespaceField({
   value,
   onChange,
-  placeholder = 'all namespaces',
+  placeholder = t('all namespaces'),
 }: {
   value: string
   onChange: (ns: string) => void
@@ -122,7 +125,7 @@ export function NamespaceField({
   const id = useId()
   return (
     <label className="field grow">
-      <span>Namespace</span>
+      <span>{t('Namespace')}</span>
       <input
         className="input"
         list={id}
@@ -146,14 +149,14 @@ const days = [1, 7, 30, 90, 365]
 export function ExpiryField({ value, onChange }: { value: string; onChange: (days: string) => void }) {
   return (
     <label className="field grow">
-      <span>Expires</span>
+      <span>{t('Expires')}</span>
       <select className="select" value={value} onChange={(e) => onChange(e.target.value)}>
         {days.map((d) => (
           <option key={d} value={d}>
-            {d === 1 ? 'in a day' : `in ${d} days`}
+            {d === 1 ? t('in a day') : t('in {n} days', { n: d })}
           </option>
         ))}
-        <option value="">never</option>
+        <option value="">{t('never')}</option>
       </select>
     </label>
   )

@@ -1,5 +1,6 @@
 import { useState } from 'react'
 import { Button, Copy } from '../../kit/parts'
+import { t } from '../../text/t'
 import { newPassword, passwordMin } from './data'
 
 /** Asks for a new password, or makes one, which is shown so that it can be handed over. */
@@ -16,7 +17,7 @@ export function NewPasswordField({
   return (
     <div className="field">
       <label className="field">
-        <span>{optional ? 'Password (optional)' : 'New password'}</span>
+        <span>{optional ? t('Password (optional)') : t('New password')}</span>
         <input
           className="input"
           type={shown ? 'text' : 'password'}
@@ -28,8 +29,8 @@ export function NewPasswordField({
           onChange={(e) => onChange(e.target.value)}
         />
         <small>
-          At least {passwordMin} characters, and none of the frequent ones.
-          {optional ? ' Without a password the user cannot sign in yet.' : ''}
+          {t('At least {n} characters, and none of the frequent ones.', { n: passwordMin })}
+          {optional ? ` ${t('Without a password the user cannot sign in yet.')}` : ''}
         </small>
       </label>
       <div className="row">
@@ -39,12 +40,12 @@ export function NewPasswordField({
             onChange(newPassword())
           }}
         >
-          Make one
+          {t('Make one')}
         </Button>
         <Button kind="quiet" onPress={() => setShown(!shown)}>
-          {shown ? 'Hide it' : 'Show it'}
+          {shown ? t('Hide it') : t('Show it')}
         </Button>
-        {shown && value !== '' ? <Copy text={value} label="Copy the password" /> : null}
+        {shown && value !== '' ? <Copy text={value} label={t('Copy the password')} /> : null}
       </div>
     </div>
   )

@@ -10,6 +10,7 @@ import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Clock } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { rich, t } from '../../text/t'
 import { useBindings, useRoles, whereOf } from './data'
 import { GrantRole, revokeQuestion } from './grants'
 import { NewRole } from './newrole'
@@ -17,12 +18,12 @@ import { AdminTop, Lacks, Refused, Some } from './parts'
 import { VerbList } from './verblist'
 
 const about: Record<string, string> = {
-  viewer: 'sees workflows, runs, logs, artifacts, parameters and outputs',
-  operator: 'also starts, stops and repeats runs, approves, runs backfills, pauses schedules',
-  editor: 'also writes and deletes workflows, and queues',
-  admin: 'also grants and revokes roles in the namespace',
-  cluster: 'everything, the nodes, users and tokens too',
-  auditor: 'sees workflows, runs, and who has which role; no values, no logs',
+  viewer: t('sees workflows, runs, logs, artifacts, parameters and outputs'),
+  operator: t('also starts, stops and repeats runs, approves, runs backfills, pauses schedules'),
+  editor: t('also writes and deletes workflows, and queues'),
+  admin: t('also grants and revokes roles in the namespace'),
+  cluster: t('everything, the nodes, users and tokens too'),
+  auditor: t('sees workflows, runs, and who has which role; no values, no logs'),
 }
 
 export function Roles() {
@@ -39,7 +40,7 @@ export function Roles() {
     <>
       <AdminTop
         here="/admin/roles"
-        title="Roles"
+        title={t('Roles')}
         actions={
           <VerbButton
             verb="role.write"
@@ -48,36 +49,38 @@ export function Roles() {
             icon="plus"
             onPress={() => asked.open('role')}
           >
-            New role
+            {t('New role')}
           </VerbButton>
         }
       >
-        A role is a set of verbs. It counts for a user in one namespace, or in all of them.
+        {t('A role is a set of verbs. It counts for a user in one namespace, or in all of them.')}
       </AdminTop>
-      <Lacks verb="role.write" what="create or delete roles" />
+      <Lacks verb="role.write" what={t('create or delete roles')} />
       {reads ? (
-        <Panel title="Roles" count={roles.data?.items.length}>
+        <Panel title={t('Roles')} count={roles.data?.items.length}>
           <Loaded query={roles} rows={7}>
             {({ items }) => <Table roles={items} chosen={role} bindings={bindings.data} />}
           </Loaded>
         </Panel>
       ) : (
-        <Panel title="Roles">
-          <Refused what="the roles" verb="role.read" />
+        <Panel title={t('Roles')}>
+          <Refused what={t('the roles')} verb="role.read" />
         </Panel>
       )}
       {chosen ? (
         <OneRole role={chosen} bindings={bindings.data} onCopy={() => asked.open('role', chosen.name)} />
       ) : null}
-      {role && roles.data && !chosen ? <p className="notice">There is no role {role}.</p> : null}
+      {role && roles.data && !chosen ? (
+        <p className="notice">{t('There is no role {role}.', { role })}</p>
+      ) : null}
       {members ? (
         <Members query={bindings} role={role} />
       ) : (
-        <Panel title="Who has which role">
-          <Refused what="who has which role" verb="member.write" somewhere />
+        <Panel title={t('Who has which role')}>
+          <Refused what={t('who has which role')} verb="member.write" somewhere />
         </Panel>
       )}
-      <Dialog title="New role" isOpen={asked.name === 'role'} onClose={asked.close} wide>
+      <Dialog title={t('New role')} isOpen={asked.name === 'role'} onClose={asked.close} wide>
         {asked.name === 'role' && roles.data ? (
           <NewRole
             verbs={roles.data.items.find((r) => r.name === asked.of)?.verbs ?? []}
@@ -109,11 +112,11 @@ function Table({
       <table>
         <thead>
           <tr>
-            <th>Role</th>
-            <th>May</th>
-            <th className="num">Verbs</th>
-            <th className="num">Granted</th>
-            <th>Created</th>
+            <th>{t('Role')}</th>
+            <th>{t('May')}</th>
+            <th className="num">{t('Verbs')}</th>
+            <th className="num">{t('Granted')}</th>
+            <th>{t('Created')}</th>
           </tr>
         </thead>
         <tbody>
@@ -132,13 +135,12 @@ function Table({
               <td className="num">{r.verbs?.length ?? 0}</td>
               <td className="num">{bindings ? (given.get(r.name) ?? 0) : '–'}</td>
               <td className="nowrap sub">
-                {r.builtin ? (
-                  'built in'
-                ) : (
-                  <>
-                    <Ago time={r.created_at} /> by {r.created_by}
-                  </>
-                )}
+                {r.builtin
+                  ? t('built in')
+                  : rich('{time} by {user}', {
+                      time: <Ago time={r.created_at} />,
+                      user: r.created_by,
+                    })}
               </td>
             </tr>
           ))}
@@ -161,35 +163,38 @@ function OneRole({
   const me = useMe()
   const has = (bindings ?? []).filter((b) => b.role === role.name).length
   const remove = (): Question => ({
-    title: `Delete the role ${role.name}`,
+    title: t('Delete the role {name}', { name: role.name }),
     text: (
       <p>
         {has > 0
-          ? `It is granted ${has === 1 ? 'once' : `${has} times`}: revoke it first, or the server refuses.`
-          : 'Nobody has it. It cannot be brought back, but you can create one like it.'}
+          ? t(
+              'It is granted once: revoke it first, or the server refuses.|It is granted {n} times: revoke it first, or the server refuses.',
+              { n: has },
+            )
+          : t('Nobody has it. It cannot be brought back, but you can create one like it.')}
       </p>
     ),
-    answer: 'Delete the role',
+    answer: t('Delete the role'),
     danger: true,
     act: async () => {
       await send(path('roles', role.name), { method: 'DELETE' })
       await navigate({ search: (old) => ({ ...old, role: undefined, ask: undefined }), replace: true })
     },
-    done: `The role ${role.name} is deleted.`,
+    done: t('The role {name} is deleted.', { name: role.name }),
   })
   const { question, asked } = useQuestion({ 'delete-role': () => (role.builtin ? undefined : remove()) })
   const gives = asked.name === 'grant' && asked.of === role.name
   return (
     <Panel
-      title={`The role ${role.name}`}
+      title={t('The role {name}', { name: role.name })}
       count={plural(role.verbs?.length ?? 0, 'verb')}
       actions={
         <div className="row">
           {hasSomewhere(me, 'member.write') ? (
-            <Button onPress={() => asked.open('grant', role.name)}>Grant it</Button>
+            <Button onPress={() => asked.open('grant', role.name)}>{t('Grant it')}</Button>
           ) : null}
           <VerbButton verb="role.write" namespace="*" onPress={onCopy}>
-            Make one like it
+            {t('Make one like it')}
           </VerbButton>
           {role.builtin ? null : (
             <VerbButton
@@ -198,14 +203,14 @@ function OneRole({
               kind="danger"
               onPress={() => asked.open('delete-role')}
             >
-              Delete
+              {t('Delete')}
             </VerbButton>
           )}
         </div>
       }
     >
       <VerbList verbs={role.verbs ?? []} />
-      <Dialog title={`Grant the role ${role.name}`} isOpen={gives} onClose={asked.close}>
+      <Dialog title={t('Grant the role {name}', { name: role.name })} isOpen={gives} onClose={asked.close}>
         {gives ? <GrantRole role={role.name} onClose={asked.close} /> : null}
       </Dialog>
       <Confirm question={question} onClose={asked.close} />
@@ -235,7 +240,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
   )
   return (
     <Panel
-      title={role ? `Who has the role ${role}` : 'Who has which role'}
+      title={role ? t('Who has the role {role}', { role }) : t('Who has which role')}
       count={query.data ? shown.length : undefined}
       actions={
         <div className="row">
@@ -243,26 +248,26 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
             data-filter
             className="input"
             type="search"
-            placeholder="Filter by user"
-            aria-label="Filter by user"
+            placeholder={t('Filter by user')}
+            aria-label={t('Filter by user')}
             value={q}
             onChange={(e) => set({ q: e.target.value || undefined })}
           />
           <select
             className="select"
-            aria-label="Namespace of the roles"
+            aria-label={t('Namespace of the roles')}
             value={where}
             onChange={(e) => set({ where: e.target.value || undefined })}
           >
-            <option value="">wherever</option>
+            <option value="">{t('wherever')}</option>
             {places.map((p) => (
               <option key={p} value={p}>
-                {p === '*' ? 'all namespaces' : p}
+                {p === '*' ? t('all namespaces') : p}
               </option>
             ))}
           </select>
           <Button icon="plus" onPress={() => asked.open('grant')}>
-            Grant a role
+            {t('Grant a role')}
           </Button>
         </div>
       }
@@ -270,7 +275,13 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
       <Loaded
         query={query}
         isEmpty={() => shown.length === 0}
-        empty={q || where ? 'Nobody fits the filter.' : `Nobody has ${role ? 'this' : 'a'} role yet.`}
+        empty={
+          q || where
+            ? t('Nobody fits the filter.')
+            : role
+              ? t('Nobody has this role yet.')
+              : t('Nobody has a role yet.')
+        }
       >
         {() => (
           <Some of={shown}>
@@ -279,14 +290,14 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
                 <table>
                   <thead>
                     <tr>
-                      <th>User</th>
-                      <th>Role</th>
-                      <th>Where</th>
-                      <th>Expires</th>
-                      <th>Granted</th>
-                      <th>By</th>
+                      <th>{t('User')}</th>
+                      <th>{t('Role')}</th>
+                      <th>{t('Where')}</th>
+                      <th>{t('Expires')}</th>
+                      <th>{t('Granted')}</th>
+                      <th>{t('By')}</th>
                       <th>
-                        <span className="hidden-text">Verbs</span>
+                        <span className="hidden-text">{t('Verbs')}</span>
                       </th>
                     </tr>
                   </thead>
@@ -304,7 +315,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
                           {b.expires_at ? (
                             <Clock time={b.expires_at} />
                           ) : (
-                            <span className="muted">never</span>
+                            <span className="muted">{t('never')}</span>
                           )}
                         </td>
                         <td className="nowrap sub">
@@ -318,7 +329,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
                             kind="quiet"
                             onPress={() => asked.open('revoke-role', keyOf(b))}
                           >
-                            Revoke
+                            {t('Revoke')}
                           </VerbButton>
                         </td>
                       </tr>
@@ -330,7 +341,7 @@ function Members({ query, role }: { query: ReturnType<typeof useBindings>; role:
           </Some>
         )}
       </Loaded>
-      <Dialog title="Grant a role" isOpen={gives} onClose={asked.close}>
+      <Dialog title={t('Grant a role')} isOpen={gives} onClose={asked.close}>
         {gives ? <GrantRole {...(role ? { role } : {})} onClose={asked.close} /> : null}
       </Dialog>
       <Confirm question={question} onClose={asked.close} />

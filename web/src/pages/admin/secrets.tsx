@@ -14,6 +14,7 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command, Copy } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { AdminTop, NamespaceField, Refused, Some } from './parts'
 
 const named = /^[A-Za-z_][A-Za-z0-9_]{0,99}$/
@@ -24,8 +25,8 @@ const [valueMin, valueMax] = [6, 64 << 10]
 /** Says what is wrong with a value that is to be kept, or nothing. */
 export function faultOf(value: string): string | undefined {
   const n = new TextEncoder().encode(value).length
-  if (n < valueMin) return `At least ${valueMin} bytes, or logs could not be masked.`
-  if (n > valueMax) return 'At most 64 KiB: put a larger one into a file, and its key into a secret.'
+  if (n < valueMin) return t('At least {n} bytes, or logs could not be masked.', { n: valueMin })
+  if (n > valueMax) return t('At most 64 KiB: put a larger one into a file, and its key into a secret.')
   return undefined
 }
 
@@ -54,17 +55,17 @@ export function Secrets() {
     <>
       <AdminTop
         here="/admin/secrets"
-        title="Secrets"
+        title={t('Secrets')}
         actions={
           writes ? (
             <Button kind="primary" icon="plus" onPress={() => asked.open('secret')}>
-              New secret
+              {t('New secret')}
             </Button>
           ) : null
         }
       >
-        Tasks of a namespace use its secrets by name. Nobody can read a value again, not even here.
-        {me && !writes ? ' To set one you need a role with secret.write in a namespace.' : ''}
+        {t('Tasks of a namespace use its secrets by name. Nobody can read a value again, not even here.')}
+        {me && !writes ? ` ${t('To set one you need a role with secret.write in a namespace.')}` : ''}
       </AdminTop>
       {reads ? (
         <>
@@ -73,8 +74,8 @@ export function Secrets() {
               data-filter
               className="input"
               type="search"
-              placeholder="Filter by name"
-              aria-label="Filter by name"
+              placeholder={t('Filter by name')}
+              aria-label={t('Filter by name')}
               value={q}
               onChange={(e) =>
                 void navigate({
@@ -84,16 +85,18 @@ export function Secrets() {
               }
             />
           </div>
-          <Panel title="Secrets" count={query.data ? shown.length : undefined}>
+          <Panel title={t('Secrets')} count={query.data ? shown.length : undefined}>
             <Loaded
               query={query}
               isEmpty={() => shown.length === 0}
               empty={
                 q || ns ? (
-                  <p>No secret fits the filter.</p>
+                  <p>{t('No secret fits the filter.')}</p>
                 ) : (
                   <>
-                    <p>There is no secret yet. Set one here, or in a terminal, which asks for the value:</p>
+                    <p>
+                      {t('There is no secret yet. Set one here, or in a terminal, which asks for the value:')}
+                    </p>
                     <Command text="skein secret set default/DB_PASSWORD" />
                   </>
                 )
@@ -105,11 +108,15 @@ export function Secrets() {
         </>
       ) : (
         <Panel>
-          <Refused what="the secrets" verb="secret.list" somewhere />
+          <Refused what={t('the secrets')} verb="secret.list" somewhere />
         </Panel>
       )}
       <Dialog
-        title={target?.isNew === false ? `Set ${target.namespace}/${target.name}` : 'New secret'}
+        title={
+          target?.isNew === false
+            ? t('Set {name}', { name: `${target.namespace}/${target.name}` })
+            : t('New secret')
+        }
         isOpen={target !== undefined}
         onClose={asked.close}
       >
@@ -130,12 +137,12 @@ function targetOf(asked: Asked, secrets: Secret[] | undefined, ns: string): Targ
 
 function Table({ secrets }: { secrets: Secret[] }) {
   const remove = (s: Secret): Question => ({
-    title: `Delete ${s.namespace}/${s.name}`,
-    text: 'Its value cannot be brought back. Tasks that use it fail to start.',
-    answer: 'Delete the secret',
+    title: t('Delete {name}', { name: `${s.namespace}/${s.name}` }),
+    text: t('Its value cannot be brought back. Tasks that use it fail to start.'),
+    answer: t('Delete the secret'),
     danger: true,
     act: () => send(path('secrets', s.namespace, s.name), { method: 'DELETE' }),
-    done: `The secret ${s.namespace}/${s.name} is deleted.`,
+    done: t('The secret {name} is deleted.', { name: `${s.namespace}/${s.name}` }),
   })
   const { question, asked } = useQuestion({
     delete: (of) => {
@@ -148,14 +155,14 @@ function Table({ secrets }: { secrets: Secret[] }) {
       <table>
         <thead>
           <tr>
-            <th>Namespace</th>
-            <th>Name</th>
-            <th>In a workflow</th>
-            <th className="num">Set</th>
-            <th>Last set</th>
-            <th>By</th>
+            <th>{t('Namespace')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('In a workflow')}</th>
+            <th className="num">{t('Set')}</th>
+            <th>{t('Last set')}</th>
+            <th>{t('By')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -167,7 +174,7 @@ function Table({ secrets }: { secrets: Secret[] }) {
               <td className="nowrap">
                 <code className="sub">{useOf(s.name)}</code> <Copy text={useOf(s.name)} />
               </td>
-              <td className="num">{s.version === 1 ? 'once' : `${s.version} times`}</td>
+              <td className="num">{t('once|{n} times', { n: s.version })}</td>
               <td className="nowrap sub">
                 <Ago time={s.modified_at} />
               </td>
@@ -179,7 +186,7 @@ function Table({ secrets }: { secrets: Secret[] }) {
                   kind="quiet"
                   onPress={() => asked.open('set', fullName(s))}
                 >
-                  Set
+                  {t('Set')}
                 </VerbButton>
                 <VerbButton
                   verb="secret.write"
@@ -187,7 +194,7 @@ function Table({ secrets }: { secrets: Secret[] }) {
                   kind="quiet"
                   onPress={() => asked.open('delete', fullName(s))}
                 >
-                  Delete
+                  {t('Delete')}
                 </VerbButton>
               </td>
             </tr>
@@ -221,7 +228,11 @@ function Form({ target, onClose }: { target: Target; onClose: () => void }) {
           () => send(path('secrets', namespace, name), { method: 'PUT', body: { value } }),
           () => {
             onClose()
-            toast(`The secret ${namespace}/${name} is set. Attempts that begin later get it.`)
+            toast(
+              t('The secret {name} is set. Attempts that begin later get it.', {
+                name: `${namespace}/${name}`,
+              }),
+            )
           },
         )
       }}
@@ -230,7 +241,7 @@ function Form({ target, onClose }: { target: Target; onClose: () => void }) {
         <>
           <NamespaceField value={namespace} onChange={setNamespace} placeholder="default" />
           <label className="field">
-            <span>Name</span>
+            <span>{t('Name')}</span>
             <input
               className="input mono"
               required
@@ -240,15 +251,17 @@ function Form({ target, onClose }: { target: Target; onClose: () => void }) {
               value={name}
               onChange={(e) => setName(e.target.value)}
             />
-            <small>Letters, digits and _, with no digit first. A name that exists gets the new value.</small>
+            <small>
+              {t('Letters, digits and _, with no digit first. A name that exists gets the new value.')}
+            </small>
           </label>
         </>
       ) : (
-        <p>Attempts that begin later get the new value. The present one cannot be brought back.</p>
+        <p>{t('Attempts that begin later get the new value. The present one cannot be brought back.')}</p>
       )}
       <div className="field">
         <label className="field">
-          <span>Value</span>
+          <span>{t('Value')}</span>
           <textarea
             className="input mono"
             data-masked={!shown || undefined}
@@ -265,15 +278,15 @@ function Form({ target, onClose }: { target: Target; onClose: () => void }) {
         {fault ? <small className="error">{fault}</small> : null}
         <div className="row">
           <Button kind="quiet" onPress={() => setShown(!shown)}>
-            {shown ? 'Hide it' : 'Show it'}
+            {shown ? t('Hide it') : t('Show it')}
           </Button>
         </div>
       </div>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          Set the secret
+          {t('Set the secret')}
         </Button>
       </footer>
     </form>

@@ -9,6 +9,7 @@ import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button } from '../../kit/parts'
 import { Confirm, type Question } from '../../kit/verbs'
+import { t } from '../../text/t'
 import { agentOf, inOrder, useSessions } from './data'
 import { AdminTop, Some } from './parts'
 
@@ -34,37 +35,39 @@ export function Sessions() {
     <>
       <AdminTop
         here="/admin/sessions"
-        title="Sessions"
+        title={t('Sessions')}
         actions={
           others.length > 0 ? (
-            <Button onPress={() => asked.open('end-others')}>End my other sessions</Button>
+            <Button onPress={() => asked.open('end-others')}>{t('End my other sessions')}</Button>
           ) : null
         }
       >
-        A session ends after 8 hours without use, and after 24 hours.
-        {me && !everybody ? ' You see yours. To see those of others you need a role with user.write.' : ''}
+        {t('A session ends after 8 hours without use, and after 24 hours.')}
+        {me && !everybody
+          ? ` ${t('You see yours. To see those of others you need a role with user.write.')}`
+          : ''}
       </AdminTop>
       <div className="row">
         <input
           data-filter
           className="input"
           type="search"
-          placeholder="Filter by user or address"
-          aria-label="Filter by user or address"
+          placeholder={t('Filter by user or address')}
+          aria-label={t('Filter by user or address')}
           value={q}
           onChange={(e) =>
             void navigate({ search: (old) => ({ ...old, q: e.target.value || undefined }), replace: true })
           }
         />
       </div>
-      <Panel title={everybody ? 'Everybody' : 'Yours'} count={query.data ? shown.length : undefined}>
+      <Panel title={everybody ? t('Everybody') : t('Yours')} count={query.data ? shown.length : undefined}>
         <Loaded
           query={query}
           isEmpty={() => shown.length === 0}
           empty={
             q === ''
-              ? 'Nobody is signed in. You call this server with a token, or from its own machine.'
-              : 'No session fits the filter.'
+              ? t('Nobody is signed in. You call this server with a token, or from its own machine.')
+              : t('No session fits the filter.')
           }
         >
           {() => <Some of={shown}>{(some) => <SessionTable sessions={some} />}</Some>}
@@ -76,28 +79,36 @@ export function Sessions() {
 }
 
 const endOthers = (others: Session[]): Question => ({
-  title: 'End your other sessions',
-  text: <p>{plural(others.length, 'session')} of yours on other browsers will end. This one stays.</p>,
-  answer: 'End them',
+  title: t('End your other sessions'),
+  text: (
+    <p>
+      {t('{sessions} of yours on other browsers will end. This one stays.', {
+        sessions: plural(others.length, 'session'),
+      })}
+    </p>
+  ),
+  answer: t('End them'),
   danger: true,
   act: () => Promise.all(others.map(end)),
-  done: 'Your other sessions have ended.',
+  done: t('Your other sessions have ended.'),
 })
 
 export function SessionTable({ sessions }: { sessions: Session[] }) {
   const { leave, leaving } = useLeave()
   const ends = (s: Session): Question => ({
-    title: `End a session of ${s.user}`,
+    title: t('End a session of {user}', { user: s.user }),
     text: (
       <p>
-        The browser ({agentOf(s.agent)}, {s.address}) must sign in again. What it has not saved stays in its
-        form until then.
+        {t(
+          'The browser ({browser}, {address}) must sign in again. What it has not saved stays in its form until then.',
+          { browser: agentOf(s.agent), address: s.address },
+        )}
       </p>
     ),
-    answer: 'End the session',
+    answer: t('End the session'),
     danger: true,
     act: () => end(s),
-    done: `A session of ${s.user} has ended.`,
+    done: t('A session of {user} has ended.', { user: s.user }),
   })
   const { question, asked } = useQuestion({
     'end-session': (id) => {
@@ -110,14 +121,14 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
       <table>
         <thead>
           <tr>
-            <th>User</th>
-            <th>Browser</th>
-            <th>Address</th>
-            <th>Signed in</th>
-            <th>Last use</th>
-            <th>Ends</th>
+            <th>{t('User')}</th>
+            <th>{t('Browser')}</th>
+            <th>{t('Address')}</th>
+            <th>{t('Signed in')}</th>
+            <th>{t('Last use')}</th>
+            <th>{t('Ends')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -126,7 +137,7 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
             <tr key={s.id}>
               <td>
                 {s.user}
-                {s.current ? <span className="sub"> this browser</span> : null}
+                {s.current ? <span className="sub"> {t('this browser')}</span> : null}
               </td>
               <td className="nowrap" title={s.agent}>
                 {agentOf(s.agent)}
@@ -144,15 +155,15 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
               <td className="num">
                 {s.current ? (
                   <Button kind="quiet" onPress={leave}>
-                    Sign out
+                    {t('Sign out')}
                   </Button>
                 ) : (
                   <Button
                     kind="quiet"
-                    aria-label={`End the session of ${s.user}`}
+                    aria-label={t('End the session of {user}', { user: s.user })}
                     onPress={() => asked.open('end-session', s.id)}
                   >
-                    End
+                    {t('End##a session')}
                   </Button>
                 )}
               </td>

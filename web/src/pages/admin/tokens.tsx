@@ -11,6 +11,7 @@ import { plural } from '../../kit/format'
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Clock, State } from '../../kit/parts'
 import { Confirm, type Question, VerbButton } from '../../kit/verbs'
+import { rich, t } from '../../text/t'
 import { isReplaceable, isRevocable, tokenStates, useTokens } from './data'
 import { NewToken, Secret } from './newtoken'
 import { AdminTop, Refused, Some } from './parts'
@@ -26,9 +27,11 @@ export function Tokens() {
   const asked = useAsked()
   const text = q.toLowerCase()
   const shown = (query.data?.items ?? []).filter(
-    (t) =>
-      (state === '' || t.state === state) &&
-      [t.name, t.user ?? '', t.kind, t.created_by].some((part) => part.toLowerCase().includes(text)),
+    (token) =>
+      (state === '' || token.state === state) &&
+      [token.name, token.user ?? '', token.kind, token.created_by].some((part) =>
+        part.toLowerCase().includes(text),
+      ),
   )
   const set = (change: Record<string, string | undefined>) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace: true })
@@ -36,7 +39,7 @@ export function Tokens() {
     <>
       <AdminTop
         here="/admin/tokens"
-        title="Tokens"
+        title={t('Tokens')}
         actions={
           <VerbButton
             verb="token.all"
@@ -45,11 +48,11 @@ export function Tokens() {
             icon="plus"
             onPress={() => asked.open('token')}
           >
-            New token
+            {t('New token')}
           </VerbButton>
         }
       >
-        Programs, workers and nodes show a token instead of a name and a password.
+        {t('Programs, workers and nodes show a token instead of a name and a password.')}
       </AdminTop>
       {reads ? (
         <>
@@ -58,8 +61,8 @@ export function Tokens() {
               data-filter
               className="input"
               type="search"
-              placeholder="Filter by name or user"
-              aria-label="Filter by name or user"
+              placeholder={t('Filter by name or user')}
+              aria-label={t('Filter by name or user')}
               value={q}
               onChange={(e) => set({ q: e.target.value || undefined })}
             />
@@ -71,15 +74,15 @@ export function Tokens() {
                 aria-pressed={state === s}
                 onClick={() => set({ state: s || undefined })}
               >
-                {s === '' ? 'All' : <State state={s} />}
+                {s === '' ? t('All') : <State state={s} />}
               </button>
             ))}
           </div>
-          <Panel title="Tokens" count={query.data ? shown.length : undefined}>
+          <Panel title={t('Tokens')} count={query.data ? shown.length : undefined}>
             <Loaded
               query={query}
               isEmpty={() => shown.length === 0}
-              empty={q || state ? 'No token fits the filter.' : 'There is no token yet.'}
+              empty={q || state ? t('No token fits the filter.') : t('There is no token yet.')}
             >
               {() => <Some of={shown}>{(some) => <TokenTable tokens={some} />}</Some>}
             </Loaded>
@@ -87,7 +90,7 @@ export function Tokens() {
         </>
       ) : (
         <Panel>
-          <Refused what="the tokens, nor make one" verb="token.all" />
+          <Refused what={t('the tokens, nor make one')} verb="token.all" />
         </Panel>
       )}
       <NewToken isOpen={asked.name === 'token'} onClose={asked.close} />
@@ -97,38 +100,43 @@ export function Tokens() {
 
 export function TokenTable({ tokens }: { tokens: Token[] }) {
   const [made, setMade] = useState<RotatedToken>()
-  const rotate = (t: Token): Question => ({
-    title: `Replace the token ${t.name}`,
+  const rotate = (token: Token): Question => ({
+    title: t('Replace the token {name}', { name: token.name }),
     text: (
       <>
-        You get a new secret with the same rights and the same end; it has no right that you lose later. If
-        you signed in with a token, the new one also ends with that token. The old one counts for another day,
-        and what was made with it ends with it.
+        {t(
+          'You get a new secret with the same rights and the same end; it has no right that you lose later. If you signed in with a token, the new one also ends with that token. The old one counts for another day, and what was made with it ends with it.',
+        )}
       </>
     ),
-    answer: 'Make the new token',
-    act: async () => setMade(await post<RotatedToken>(`${path('tokens', t.id)}:rotate`, {})),
+    answer: t('Make the new token'),
+    act: async () => setMade(await post<RotatedToken>(`${path('tokens', token.id)}:rotate`, {})),
   })
-  const revoke = (t: Token): Question => ({
-    title: `Revoke the token ${t.name}`,
+  const revoke = (token: Token): Question => ({
+    title: t('Revoke the token {name}', { name: token.name }),
     text:
-      t.state === 'ended'
-        ? 'It is refused now. Revoked, it stays refused when its user is enabled or its maker has all rights again.'
-        : 'What calls with it, or with a token that it made, is refused within seconds. It cannot be brought back.',
-    answer: 'Revoke the token',
+      token.state === 'ended'
+        ? t(
+            'It is refused now. Revoked, it stays refused when its user is enabled or its maker has all rights again.',
+          )
+        : t(
+            'What calls with it, or with a token that it made, is refused within seconds. It cannot be brought back.',
+          ),
+    answer: t('Revoke the token'),
     danger: true,
-    act: () => plainVerb(`${path('tokens', t.id)}:revoke`, undefined, false),
-    done: `The token ${t.name} is revoked.`,
+    act: () => plainVerb(`${path('tokens', token.id)}:revoke`, undefined, false),
+    done: t('The token {name} is revoked.', { name: token.name }),
   })
-  const of = (id: string, fits: (t: Token) => boolean) => tokens.find((t) => String(t.id) === id && fits(t))
+  const of = (id: string, fits: (token: Token) => boolean) =>
+    tokens.find((token) => String(token.id) === id && fits(token))
   const { question, asked } = useQuestion({
     rotate: (id) => {
-      const t = of(id, isReplaceable)
-      return t && rotate(t)
+      const token = of(id, isReplaceable)
+      return token && rotate(token)
     },
     'revoke-token': (id) => {
-      const t = of(id, isRevocable)
-      return t && revoke(t)
+      const token = of(id, isRevocable)
+      return token && revoke(token)
     },
   })
   return (
@@ -136,68 +144,72 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>Name</th>
-            <th>Kind</th>
-            <th>Acts as</th>
-            <th>May</th>
-            <th>Created</th>
-            <th>By</th>
-            <th>Expires</th>
+            <th>{t('State')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('Kind')}</th>
+            <th>{t('Acts as')}</th>
+            <th>{t('May')}</th>
+            <th>{t('Created')}</th>
+            <th>{t('By')}</th>
+            <th>{t('Expires')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
         <tbody>
-          {tokens.map((t) => (
-            <tr key={t.id}>
+          {tokens.map((token) => (
+            <tr key={token.id}>
               <td>
-                <State state={t.state} />
+                <State state={token.state} />
               </td>
               <td>
-                {t.name}
-                {t.replaced_by ? <span className="sub"> (replaced)</span> : null}
+                {token.name}
+                {token.replaced_by ? <span className="sub"> {t('(replaced)')}</span> : null}
               </td>
-              <td className="sub">{t.kind}</td>
+              <td className="sub">{token.kind}</td>
               <td>
-                {t.user ? (
-                  <Link to="/admin/users/$name" params={{ name: t.user }}>
-                    {t.user}
+                {token.user ? (
+                  <Link to="/admin/users/$name" params={{ name: token.user }}>
+                    {token.user}
                   </Link>
                 ) : (
                   <span className="muted">–</span>
                 )}
               </td>
               <td>
-                <Scope token={t} />
+                <Scope token={token} />
               </td>
               <td className="nowrap sub">
-                <Ago time={t.created_at} />
+                <Ago time={token.created_at} />
               </td>
-              <td className="sub">{t.created_by}</td>
+              <td className="sub">{token.created_by}</td>
               <td className="nowrap">
-                {t.expires_at ? <Clock time={t.expires_at} /> : <span className="muted">never</span>}
+                {token.expires_at ? (
+                  <Clock time={token.expires_at} />
+                ) : (
+                  <span className="muted">{t('never')}</span>
+                )}
               </td>
               <td className="num">
-                {isReplaceable(t) ? (
+                {isReplaceable(token) ? (
                   <VerbButton
                     verb="token.all"
                     namespace="*"
                     kind="quiet"
-                    onPress={() => asked.open('rotate', String(t.id))}
+                    onPress={() => asked.open('rotate', String(token.id))}
                   >
-                    Rotate
+                    {t('Rotate')}
                   </VerbButton>
                 ) : null}
-                {isRevocable(t) ? (
+                {isRevocable(token) ? (
                   <VerbButton
                     verb="token.all"
                     namespace="*"
                     kind="quiet"
-                    onPress={() => asked.open('revoke-token', String(t.id))}
+                    onPress={() => asked.open('revoke-token', String(token.id))}
                   >
-                    Revoke
+                    {t('Revoke')}
                   </VerbButton>
                 ) : null}
               </td>
@@ -207,7 +219,7 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
       </table>
       <Confirm question={question} onClose={asked.close} />
       <Dialog
-        title={made ? `The token ${made.name}` : ''}
+        title={made ? t('The token {name}', { name: made.name }) : ''}
         isOpen={made !== undefined}
         onClose={() => setMade(undefined)}
         wide
@@ -216,13 +228,11 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
         {made ? (
           <>
             <p>
-              The new token {made.expires_at ? 'ends at ' : 'has no end'}
-              {made.expires_at ? <Clock time={made.expires_at} /> : null}.
+              {made.expires_at
+                ? rich('The new token ends at {time}.', { time: <Clock time={made.expires_at} /> })
+                : t('The new token has no end.')}
               {made.old.expires_at ? (
-                <>
-                  {' '}
-                  The old one ends at <Clock time={made.old.expires_at} />.
-                </>
+                <> {rich('The old one ends at {time}.', { time: <Clock time={made.old.expires_at} /> })}</>
               ) : null}
             </p>
             <Secret token={made} onClose={() => setMade(undefined)} />
@@ -235,17 +245,18 @@ export function TokenTable({ tokens }: { tokens: Token[] }) {
 
 /** To what a token is narrowed. */
 function Scope({ token }: { token: Token }) {
-  if (token.kind !== 'api') return <span className="muted">what {token.kind}s call</span>
+  if (token.kind !== 'api')
+    return <span className="muted">{t('what {kind}s call', { kind: token.kind })}</span>
   const [verbs, places] = [token.verbs ?? [], token.namespaces ?? []]
-  if (verbs.length + places.length === 0) return <span className="muted">all that its user may</span>
+  if (verbs.length + places.length === 0) return <span className="muted">{t('all that its user may')}</span>
   return (
     <span title={verbs.join(', ')}>
       {verbs.length === 0
-        ? 'every verb'
+        ? t('every verb')
         : verbs.length <= 2
           ? verbs.join(', ')
           : plural(verbs.length, 'verb')}
-      {places.length > 0 ? ` in ${places.join(', ')}` : ''}
+      {places.length > 0 ? ` ${t('in {namespace}', { namespace: places.join(', ') })}` : ''}
     </span>
   )
 }

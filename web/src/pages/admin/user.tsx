@@ -1,4 +1,5 @@
 // One user or service: its roles, tokens and sessions, and what can be done to it.
+
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import { path, post, send } from '../../api/client'
@@ -12,6 +13,8 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, State } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../../kit/verbs'
+import { rich, t } from '../../text/t'
+import { term } from '../../text/terms'
 import { inOrder, passwordMin, providerOf, useSessions, useTokens, useUser } from './data'
 import { RolesOf } from './grants'
 import { AdminTop, Lacks, Refused } from './parts'
@@ -38,7 +41,7 @@ export function UserPage() {
         <Loaded query={query}>{(user) => <Facts user={user} />}</Loaded>
       ) : (
         <Panel>
-          <Refused what="this user" verb="user.read" />
+          <Refused what={t('this user')} verb="user.read" />
         </Panel>
       )}
     </>
@@ -52,35 +55,38 @@ function Facts({ user }: { user: User }) {
     <>
       <p className="row facts-line">
         <State state={user.state} />
-        <span>{user.kind}</span>
+        <span>{term(user.kind)}</span>
         {user.kind === 'user' ? (
           <span>
             {provider
-              ? `signs in by ${provider}, where the password is changed`
+              ? t('signs in by {provider}, where the password is changed', { provider })
               : user.has_password
-                ? 'has a password'
-                : 'has no password'}
+                ? t('has a password')
+                : t('has no password')}
           </span>
         ) : null}
         <span className="sub">
-          created <Ago time={user.created_at} /> by {user.created_by}
+          {rich('created {time} by {user}', {
+            time: <Ago time={user.created_at} />,
+            user: user.created_by,
+          })}
         </span>
       </p>
-      <Lacks verb="user.write" what="change this user" />
+      <Lacks verb="user.write" what={t('change this user')} />
       <RolesOf user={user} />
-      <Panel title="Tokens">
+      <Panel title={t('Tokens')}>
         {can('token.all', '*') ? (
           <TokensOf name={user.name} />
         ) : (
-          <Refused what="the tokens of others" verb="token.all" />
+          <Refused what={t('the tokens of others')} verb="token.all" />
         )}
       </Panel>
       {user.kind === 'user' ? (
-        <Panel title="Sessions">
+        <Panel title={t('Sessions')}>
           {can('user.write', '*') ? (
             <SessionsOf name={user.name} />
           ) : (
-            <Refused what="the sessions of others" verb="user.write" />
+            <Refused what={t('the sessions of others')} verb="user.write" />
           )}
         </Panel>
       ) : null}
@@ -90,9 +96,9 @@ function Facts({ user }: { user: User }) {
 
 function TokensOf({ name }: { name: string }) {
   const query = useTokens(true)
-  const own = (query.data?.items ?? []).filter((t) => t.user === name)
+  const own = (query.data?.items ?? []).filter((token) => token.user === name)
   return (
-    <Loaded query={query} isEmpty={() => own.length === 0} empty={`${name} has no token.`}>
+    <Loaded query={query} isEmpty={() => own.length === 0} empty={t('{name} has no token.', { name })}>
       {() => <TokenTable tokens={own} />}
     </Loaded>
   )
@@ -102,7 +108,7 @@ function SessionsOf({ name }: { name: string }) {
   const query = useSessions()
   const own = (query.data?.items ?? []).filter((s) => s.user === name)
   return (
-    <Loaded query={query} isEmpty={() => own.length === 0} empty={`${name} is not signed in.`}>
+    <Loaded query={query} isEmpty={() => own.length === 0} empty={t('{name} is not signed in.', { name })}>
       {() => <SessionTable sessions={inOrder(own)} />}
     </Loaded>
   )
@@ -129,37 +135,40 @@ function Verbs({ user, isMe }: { user: User; isMe: boolean }) {
   const ends = useEnds(user)
   const verb = (name: string) => plainVerb(`${path('users', user.name)}:${name}`, undefined, false)
   const disable = (): Question => ({
-    title: `Disable ${user.name}`,
+    title: t('Disable {name}', { name: user.name }),
     text: (
       <p>
-        {user.name} loses every right within seconds, in all tabs and programs, until you enable it again.
-        {isMe ? ' This is you: you lose your rights at once.' : ''}
-        {ends.length > 0 ? ` It has ${ends.join(', ')}.` : ''}
+        {t('{name} loses every right within seconds, in all tabs and programs, until you enable it again.', {
+          name: user.name,
+        })}
+        {isMe ? ` ${t('This is you: you lose your rights at once.')}` : ''}
+        {ends.length > 0 ? ` ${t('It has {ends}.', { ends: ends.join(', ') })}` : ''}
       </p>
     ),
-    answer: 'Disable',
+    answer: t('Disable'),
     danger: true,
     act: () => verb('disable'),
-    done: `${user.name} is disabled.`,
+    done: t('{name} is disabled.', { name: user.name }),
     undo: () => again.run(() => verb('enable')),
   })
   const remove = (): Question => ({
-    title: `Delete ${user.name}`,
+    title: t('Delete {name}', { name: user.name }),
     text: (
       <p>
-        It cannot be undone. {ends.length > 0 ? `This ends ${ends.join(', ')}. ` : ''}
-        Records of what {user.name} did stay.{' '}
-        {user.state === 'active' ? 'To take the rights away for a time, disable it instead.' : ''}
+        {t('It cannot be undone.')}{' '}
+        {ends.length > 0 ? `${t('This ends {ends}.', { ends: ends.join(', ') })} ` : ''}
+        {t('Records of what {name} did stay.', { name: user.name })}{' '}
+        {user.state === 'active' ? t('To take the rights away for a time, disable it instead.') : ''}
       </p>
     ),
-    answer: `Delete ${user.name}`,
+    answer: t('Delete {name}', { name: user.name }),
     danger: true,
     act: async () => {
       await send(path('users', user.name), { method: 'DELETE' })
       // The page of the user would read it again, and find nothing.
       await navigate({ to: '/admin/users', replace: true })
     },
-    done: `${user.name} is deleted.`,
+    done: t('{name} is deleted.', { name: user.name }),
   })
   const { question, asked } = useQuestion({
     disable: () => (user.state === 'active' ? disable() : undefined),
@@ -170,20 +179,24 @@ function Verbs({ user, isMe }: { user: User; isMe: boolean }) {
     <>
       {user.kind === 'user' && !isMe && !providerOf(user) ? (
         <VerbButton verb="user.write" namespace="*" onPress={() => asked.open('password')}>
-          Change the password
+          {t('Change the password')}
         </VerbButton>
       ) : null}
       {user.state === 'active' ? (
         <VerbButton verb="user.write" namespace="*" onPress={() => asked.open('disable')}>
-          Disable
+          {t('Disable')}
         </VerbButton>
       ) : (
         <Enable user={user} />
       )}
       <VerbButton verb="user.write" namespace="*" kind="danger" onPress={() => asked.open('delete')}>
-        Delete
+        {t('Delete')}
       </VerbButton>
-      <Dialog title={`Change the password of ${user.name}`} isOpen={changes} onClose={asked.close}>
+      <Dialog
+        title={t('Change the password of {name}', { name: user.name })}
+        isOpen={changes}
+        onClose={asked.close}
+      >
         {changes ? <SetPassword user={user} onClose={asked.close} /> : null}
       </Dialog>
       <Confirm question={question} onClose={asked.close} />
@@ -201,11 +214,11 @@ function Enable({ user }: { user: User }) {
       onPress={() =>
         run(
           () => plainVerb(`${path('users', user.name)}:enable`, undefined, false),
-          () => toast(`${user.name} has its rights again.`),
+          () => toast(t('{name} has its rights again.', { name: user.name })),
         )
       }
     >
-      Enable
+      {t('Enable')}
     </VerbButton>
   )
 }
@@ -224,18 +237,18 @@ function SetPassword({ user, onClose }: { user: User; onClose: () => void }) {
           () => post(`${path('users', user.name)}:password`, { password }),
           () => {
             onClose()
-            toast(`The password of ${user.name} is changed.`)
+            toast(t('The password of {name} is changed.', { name: user.name }))
           },
         )
       }}
     >
-      <p>The sessions that {user.name} has opened with the old password end.</p>
+      <p>{t('The sessions that {name} has opened with the old password end.', { name: user.name })}</p>
       <NewPasswordField value={password} onChange={setPassword} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || password.length < passwordMin}>
-          Change the password
+          {t('Change the password')}
         </Button>
       </footer>
     </form>

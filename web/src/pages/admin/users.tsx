@@ -1,14 +1,17 @@
 // Users and services: who may call the server, and with which roles.
+
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { useCan, useMe } from '../../api/me'
 import type { User } from '../../api/types'
 import { useAsked } from '../../app/ask'
 import { Dialog } from '../../kit/dialog'
-import { plural } from '../../kit/format'
+
 import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Command, State } from '../../kit/parts'
 import { VerbButton } from '../../kit/verbs'
+import { t } from '../../text/t'
+import { term } from '../../text/terms'
 import { useRowKeys } from '../rowkeys'
 import { roleText, useUsers } from './data'
 import { NewUser } from './newuser'
@@ -41,7 +44,7 @@ export function Users() {
     <>
       <AdminTop
         here="/admin/users"
-        title="Users"
+        title={t('Users')}
         actions={
           <VerbButton
             verb="user.write"
@@ -50,13 +53,13 @@ export function Users() {
             icon="plus"
             onPress={() => asked.open('user')}
           >
-            New user
+            {t('New user')}
           </VerbButton>
         }
       >
-        People sign in with a name and a password. Services are programs: they show tokens.
+        {t('People sign in with a name and a password. Services are programs: they show tokens.')}
       </AdminTop>
-      <Lacks verb="user.write" what="change users" />
+      <Lacks verb="user.write" what={t('change users')} />
       {reads ? (
         <>
           <div className="row">
@@ -64,8 +67,8 @@ export function Users() {
               data-filter
               className="input"
               type="search"
-              placeholder="Filter by name or role"
-              aria-label="Filter by name or role"
+              placeholder={t('Filter by name or role')}
+              aria-label={t('Filter by name or role')}
               value={q}
               onChange={(e) => set({ q: e.target.value || undefined })}
             />
@@ -77,31 +80,33 @@ export function Users() {
                 aria-pressed={state === s}
                 onClick={() => set({ state: s || undefined })}
               >
-                {s === '' ? 'All' : <State state={s} />}
+                {s === '' ? t('All') : <State state={s} />}
               </button>
             ))}
             <select
               className="select"
-              aria-label="Kind"
+              aria-label={t('Kind')}
               value={kind}
               onChange={(e) => set({ kind: e.target.value || undefined })}
             >
-              <option value="">users and services</option>
-              <option value="user">users</option>
-              <option value="service">services</option>
+              <option value="">{t('users and services')}</option>
+              <option value="user">{t('users')}</option>
+              <option value="service">{t('services')}</option>
             </select>
           </div>
-          <Panel title="Users and services" count={query.data ? shown.length : undefined}>
+          <Panel title={t('Users and services')} count={query.data ? shown.length : undefined}>
             <Loaded
               query={query}
               rows={8}
               isEmpty={() => shown.length === 0}
               empty={
                 filtered ? (
-                  <p>No user fits the filter.</p>
+                  <p>{t('No user fits the filter.')}</p>
                 ) : (
                   <>
-                    <p>There is no user yet. Create the first one here, or on the machine of the server:</p>
+                    <p>
+                      {t('There is no user yet. Create the first one here, or on the machine of the server:')}
+                    </p>
                     <Command text="skein user create NAME --role cluster" />
                   </>
                 )
@@ -117,10 +122,10 @@ export function Users() {
         </>
       ) : (
         <Panel>
-          <Refused what="the users" verb="user.read" />
+          <Refused what={t('the users')} verb="user.read" />
         </Panel>
       )}
-      <Dialog title="New user" isOpen={asked.name === 'user'} onClose={asked.close}>
+      <Dialog title={t('New user')} isOpen={asked.name === 'user'} onClose={asked.close}>
         {asked.name === 'user' ? <NewUser onClose={asked.close} /> : null}
       </Dialog>
     </>
@@ -133,12 +138,12 @@ function Table({ users, at, mine }: { users: User[]; at: number; mine: string })
       <table>
         <thead>
           <tr>
-            <th>State</th>
-            <th>Name</th>
-            <th>Kind</th>
-            <th>Roles</th>
-            <th>Created</th>
-            <th>By</th>
+            <th>{t('State')}</th>
+            <th>{t('Name')}</th>
+            <th>{t('Kind')}</th>
+            <th>{t('Roles')}</th>
+            <th>{t('Created')}</th>
+            <th>{t('By')}</th>
           </tr>
         </thead>
         <tbody>
@@ -151,9 +156,9 @@ function Table({ users, at, mine }: { users: User[]; at: number; mine: string })
                 <Link to="/admin/users/$name" params={{ name: u.name }}>
                   {u.name}
                 </Link>
-                {u.name === mine ? <span className="sub"> you</span> : null}
+                {u.name === mine ? <span className="sub"> {t('you')}</span> : null}
               </td>
-              <td className="sub">{u.kind}</td>
+              <td className="sub">{term(u.kind)}</td>
               <td>
                 <RolesOf user={u} />
               </td>
@@ -173,7 +178,7 @@ const rolesMax = 3
 
 function RolesOf({ user }: { user: User }) {
   const roles = user.roles ?? []
-  if (roles.length === 0) return <span className="muted">none</span>
+  if (roles.length === 0) return <span className="muted">{t('none')}</span>
   const rest = roles.slice(rolesMax)
   return (
     <>
@@ -181,7 +186,7 @@ function RolesOf({ user }: { user: User }) {
       {rest.length > 0 ? (
         <span className="sub" title={rest.map(roleText).join(', ')}>
           {' '}
-          and {plural(rest.length, 'more', 'more')}
+          {t('and {n} more', { n: rest.length })}
         </span>
       ) : null}
     </>

@@ -1,4 +1,5 @@
 // Verbs as roles, tokens and the caller have them: shown, or to choose from.
+import { t } from '../../text/t'
 import { grouped } from './verbs'
 
 /** Verbs with what they allow, in groups. */
@@ -37,7 +38,7 @@ export function VerbChoice({
     onChange(to)
   }
   return (
-    <div className="verb-groups verb-choice tall" tabIndex={0} role="group" aria-label="Verbs">
+    <div className="verb-groups verb-choice tall" tabIndex={0} role="group" aria-label={t('Verbs')}>
       {grouped(all).map(([title, of]) => {
         const names = of.map(([v]) => v)
         const n = names.filter((v) => chosen.has(v)).length

@@ -211,7 +211,6 @@ export const base = {
   'You are signed in already. The code of the address was not used.': '您已登录，未使用地址中的登录码。',
   '{n} verb|{n} verbs': '{n} 项权限',
   '{n} session|{n} sessions': '{n} 个会话',
-  '{n} more|{n} more': '另外 {n} 个',
   'the cluster: {subject}': '集群：{subject}',
   'the cluster': '集群',
   critical: '紧急',

@@ -296,6 +296,8 @@ export const runs = {
   'default {value}': '默认 {value}',
   empty: '空',
   default: '默认',
+  '{text} is not a number of the type {type}.': '{text} 不是 {type} 类型的数字。',
+  'that is not JSON.': '不是有效的 JSON。',
   'A value is required.': '必须填写。',
   'The value must be one of {values}.': '取值必须是：{values}。',
   'Durations of runs': '运行耗时',
