@@ -337,7 +337,7 @@ function Cell({ run, task }: { run: string; task: string }) {
                   </>
                 ) : null}
               </p>
-              {row.message ? <p>{row.message}</p> : null}
+              {row.message ? <p lang="en">{row.message}</p> : null}
               {row.state === 'succeeded' ? null : (
                 <Reasons reasons={explain.data?.reasons ?? undefined} fallback="" full />
               )}

@@ -98,7 +98,7 @@ function Runs({ q, ns }: { q: string; ns: string }) {
           <State state={r.state} /> <WorkflowLink name={r.workflow} /> <RunLink id={r.id} />{' '}
           <span className="sub">
             <Ago time={r.created_at} />
-            {r.message ? ` · ${r.message}` : ''}
+            {r.message ? <span lang="en"> · {r.message}</span> : null}
           </span>
         </li>
       ))}

@@ -238,7 +238,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
               ))}
             </span>
           </div>
-          {a.message ? <p>{a.message}</p> : null}
+          {a.message ? <p lang="en">{a.message}</p> : null}
           <p className="sub row">
             <span>
               {a.started_at ? (

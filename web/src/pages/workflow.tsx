@@ -182,7 +182,9 @@ function RunsOf({ workflow }: { workflow: string }) {
                       <RunLink id={r.id} />
                     </td>
                     <td className="reason">
-                      <span className="sub clip">{r.message ?? ''}</span>
+                      <span className="sub clip" lang="en">
+                        {r.message ?? ''}
+                      </span>
                     </td>
                     <td className="nowrap">
                       <Ago time={r.created_at} />

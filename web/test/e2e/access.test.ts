@@ -8,6 +8,7 @@ import {
   call,
   contextOf,
   ended,
+  faults,
   goTo,
   idle,
   launch,
@@ -71,29 +72,6 @@ afterAll(async () => {
 })
 
 const at = (c: BrowserContext, path: string): Promise<Page> => open(c, server.base + path)
-
-type Axe = {
-  run: (
-    of: Document,
-    options: object,
-  ) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>
-}
-
-/** The accessibility faults of a page that has axe, without the parts of a report that are not shown here. */
-function faults(page: Page, rules?: string[]): Promise<string[]> {
-  return page.evaluate(async (only) => {
-    const run = (window as unknown as { axe: Axe }).axe.run
-    const quick = { resultTypes: ['violations'], selectors: false, preload: false, iframes: false }
-    const { violations } = await run(document, only ? { ...quick, runOnly: only } : quick)
-    return violations.map(
-      (v) =>
-        `${v.id}: ${v.nodes
-          .slice(0, 3)
-          .map((n) => `${n.html.slice(0, 140)} ${n.failureSummary.slice(0, 160)}`)
-          .join(' | ')}`,
-    )
-  }, rules)
-}
 
 const background = (page: Page) =>
   page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)

@@ -104,7 +104,13 @@ export async function serve(more: string[] = []): Promise<Server> {
 export const launch = (): Promise<Browser> =>
   chromium.launch({ executablePath: chromiumPath as string, args: ['--no-sandbox'] })
 
-export type Look = { colorScheme?: 'light' | 'dark'; width?: number; height?: number; signedIn?: boolean }
+export type Look = {
+  colorScheme?: 'light' | 'dark'
+  width?: number
+  height?: number
+  signedIn?: boolean
+  locale?: string
+}
 
 /**
  * Opens a context that is signed in, unless that is not wanted. It gathers what must not happen: errors on the
@@ -113,10 +119,10 @@ export type Look = { colorScheme?: 'light' | 'dark'; width?: number; height?: nu
 export async function contextOf(
   browser: Browser,
   base: string,
-  { colorScheme = 'light', width = 1440, height = 900, signedIn = true }: Look = {},
+  { colorScheme = 'light', width = 1440, height = 900, signedIn = true, locale = 'en-US' }: Look = {},
 ): Promise<{ context: BrowserContext; wrong: string[] }> {
   const wrong: string[] = []
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme })
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, locale })
   if (signedIn) {
     const answer = await context.request.post(`${base}/api/v1/session`, { data: { token: tokens.get(base) } })
     expect(answer.status()).toBe(200)
@@ -135,6 +141,29 @@ export async function contextOf(
       !r.url().startsWith(base) && !r.url().startsWith('data:') && wrong.push(`foreign request: ${r.url()}`),
   )
   return { context, wrong }
+}
+
+type Axe = {
+  run: (
+    of: Document,
+    options: object,
+  ) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }>
+}
+
+/** The accessibility faults of a page that has axe, without the parts of a report that are not shown here. */
+export function faults(page: Page, rules?: string[]): Promise<string[]> {
+  return page.evaluate(async (only) => {
+    const run = (window as unknown as { axe: Axe }).axe.run
+    const quick = { resultTypes: ['violations'], selectors: false, preload: false, iframes: false }
+    const { violations } = await run(document, only ? { ...quick, runOnly: only } : quick)
+    return violations.map(
+      (v) =>
+        `${v.id}: ${v.nodes
+          .slice(0, 3)
+          .map((n) => `${n.html.slice(0, 140)} ${n.failureSummary.slice(0, 160)}`)
+          .join(' | ')}`,
+    )
+  }, rules)
 }
 
 export const open = async (context: BrowserContext, url: string): Promise<Page> =>
