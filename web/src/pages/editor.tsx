@@ -287,7 +287,7 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
   },
   sql: { label: 'SQL', base: 'query', body: { sql: { connection: 'warehouse', query: 'SELECT 1' } } },
   environment: {
-    label: 'Python with packages',
+    label: t('Python with packages'),
     base: 'program',
     body: { python: { code: "print('hello')\n" } },
   },

@@ -48,6 +48,7 @@ export const editor = {
   'The server draws the graph…': '服务器正在绘制图…',
   Shell: 'Shell',
   'For each': '循环',
+  'Python with packages': 'Python（含依赖包）',
   Container: '容器',
   Wait: '等待',
   Event: '事件',
