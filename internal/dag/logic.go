@@ -37,14 +37,17 @@ func (k Kind) String() string { return kindNames[k] }
 // Kinds names every kind, in the order of the numbers.
 func Kinds() []string { return kindNames[:] }
 
-// Name returns the name of the kind for people. A wait for a condition is carried out like a dependent task,
-// but its author wrote it as a wait, so Name returns "wait".
-func (l *Logic) Name() string {
+// Shown returns the kind that people see. A wait for a condition or an event is carried out like a dependent
+// task, but its author wrote it as a wait, so Shown returns Wait.
+func (l *Logic) Shown() Kind {
 	if l.Kind == Dependent && l.For > 0 {
-		return Wait.String()
+		return Wait
 	}
-	return l.Kind.String()
+	return l.Kind
 }
+
+// Name returns the name of the kind that people see.
+func (l *Logic) Name() string { return l.Shown().String() }
 
 // Logic is the rule of a logical task: what it waits for, or what it decides.
 type Logic struct {

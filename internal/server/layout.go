@@ -109,13 +109,21 @@ func (c *layouts) fresh(ctx context.Context, make func() *drawing) (*drawing, er
 
 func draw(g *dag.Graph) *drawing {
 	return drawingOf(needsOf(g), dag.Kinds(), func(t int) layout.Task {
-		return layout.Task{Name: g.Name(dag.TaskID(t)), Kind: uint8(g.Kind(dag.TaskID(t)))}
+		return layout.Task{Name: g.Name(dag.TaskID(t)), Kind: uint8(shownKind(g, dag.TaskID(t)))}
 	})
+}
+
+// shownKind returns the kind that a drawing shows: Work if a worker runs the task.
+func shownKind(g *dag.Graph, t dag.TaskID) dag.Kind {
+	if l := g.Logic(t); l != nil {
+		return l.Shown()
+	}
+	return dag.Work
 }
 
 // drawnAs names the algorithm of drawings and their packed form. It must change with either of them, so that
 // no browser keeps an old drawing under the same ETag.
-const drawnAs = "1"
+const drawnAs = "2"
 
 // keyOf returns the hash of those parts of a graph that a drawing, or an answer with a graph, shows.
 func keyOf(g *dag.Graph) (key [32]byte) {
@@ -124,7 +132,7 @@ func keyOf(g *dag.Graph) (key [32]byte) {
 	h.Write(b)
 	for t := range len(g.Order()) {
 		id := dag.TaskID(t)
-		b = append(append(b[:0], g.Name(id)...), 0, byte(g.Kind(id)))
+		b = append(append(b[:0], g.Name(id)...), 0, byte(shownKind(g, id)))
 		needs := g.Needs(id)
 		b = binary.AppendUvarint(b, uint64(len(needs)))
 		for _, p := range needs {

@@ -47,6 +47,19 @@ func TestLayoutRoutes(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/runs/0190a0b0-1234-7abc-8def-0123456789ab/layout"), 404, api.ProblemNotFound)
 }
 
+// A wait for an event or a condition is drawn as the wait that its author wrote.
+func TestLayoutKindsOfWaits(t *testing.T) {
+	b := newBed(t, true)
+	b.put("waits", "name: waits\ntasks:\n  a: {wait: {event: {type: paid}}}\n  b: {wait: {condition: 'true'}}\n  c: {wait: 1s}\n  d: {dependent: {workflow: shape}}\n")
+	var kinds []string
+	for _, n := range want[api.Layout](t, b.get("/api/v1/workflows/default/waits/layout"), 200).Nodes {
+		kinds = append(kinds, n.Kind)
+	}
+	if !slices.Equal(kinds, []string{"wait", "wait", "wait", "dependent"}) {
+		t.Errorf("kinds %q", kinds)
+	}
+}
+
 func TestStatesOfARun(t *testing.T) {
 	b := newBed(t, false)
 	b.apply("shape")

@@ -88,7 +88,7 @@ func fold(g *dag.Graph, open []string) *drawing {
 			return layout.Task{Name: f.Label(n, name), Kind: uint8(single + int(k) - 1)}
 		}
 		t := f.Members[n][0]
-		return layout.Task{Name: name(int(t)), Kind: uint8(g.Kind(dag.TaskID(t)))}
+		return layout.Task{Name: name(int(t)), Kind: uint8(shownKind(g, dag.TaskID(t)))}
 	}
 	made := drawingOf(&f.Graph, kinds, task)
 	made.packed, made.members = layout.PackMembers(made.packed, f.Members), f.Members
@@ -143,7 +143,7 @@ func compared(newer, older *dag.Graph, is, was map[string][]byte) *drawing {
 		if u.Newer[n] < 0 {
 			g, t = older, dag.TaskID(u.Older[n])
 		}
-		return layout.Task{Name: g.Name(t), Kind: uint8(g.Kind(t))}
+		return layout.Task{Name: g.Name(t), Kind: uint8(shownKind(g, t))}
 	}
 	members := make([][]int32, u.Len())
 	for n := range members {
@@ -152,7 +152,7 @@ func compared(newer, older *dag.Graph, is, was map[string][]byte) *drawing {
 		}
 		members[n] = []int32{u.Newer[n]}
 		name := task(n).Name
-		if u.Change[n] == layout.Same && (!bytes.Equal(is[name], was[name]) || newer.Kind(dag.TaskID(u.Newer[n])) != older.Kind(dag.TaskID(u.Older[n]))) {
+		if u.Change[n] == layout.Same && (!bytes.Equal(is[name], was[name]) || shownKind(newer, dag.TaskID(u.Newer[n])) != shownKind(older, dag.TaskID(u.Older[n]))) {
 			u.Change[n] = layout.Changed
 		}
 	}
