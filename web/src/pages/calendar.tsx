@@ -33,13 +33,12 @@ const linesMax = 20_000
 const forecastEvery = 60_000
 
 const monthName = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric' })
-const dayName = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short' })
-const lastName = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', year: 'numeric' })
+const dayName = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', year: 'numeric' })
 
 function titleOf(view: View, span: Span, day: Date) {
   if (view === 'month') return monthName.format(day)
   const last = readKey(span.days.at(-1)) ?? span.to
-  return `${dayName.format(span.from)} – ${lastName.format(last)}`
+  return dayName.formatRange(span.from, last)
 }
 
 /** Reads the ledger of a span, and which of the runs that it names failed. */

@@ -65,7 +65,7 @@ test('Chinese: the texts of the page, and those of the server unless a value is 
   const { duration, plural } = await import('../../src/kit/format')
   expect(language).toBe('zh-CN')
   expect([t('Home'), plural(1, 'run'), plural(1200, 'run')]).toEqual(['首页', '1 个运行', '1,200 个运行'])
-  expect(duration(3_725_000)).toBe('1 小时 2 分')
+  expect(duration(3_725_000)).toBe('1 小时 2 分钟')
   expect(byCode('reason.queue_full', { queue: 'q', held: 2, limit: 2 })).toBe(
     '队列 q 的名额已全部占用（2/2）。',
   )

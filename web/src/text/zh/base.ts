@@ -128,7 +128,7 @@ export const base = {
   'since {value}': '自 {value} 起',
   '{ms} ms': '{ms} 毫秒',
   '{s} s': '{s} 秒',
-  '{m} m': '{m} 分',
+  '{m} m': '{m} 分钟',
   '{h} h': '{h} 小时',
   '{d} d': '{d} 天',
   now: '刚刚',
@@ -258,7 +258,7 @@ export const base = {
   '{n} more line|{n} more lines': '另外 {n} 行',
   '{n} difference|{n} differences': '{n} 处差异',
   Now: '当前',
-  'Failing now': '正在失败',
+  'Failing now': '当前失败',
   'All failed runs': '全部失败的运行',
   'The last run of every workflow of the past day ended well.':
     '过去一天内每个工作流的最近一次运行都已成功。',
@@ -266,7 +266,7 @@ export const base = {
   'All missed and late fires': '全部错过与延迟的触发',
   'Every schedule fired on time, every source is there, and nothing waits for a queue.':
     '所有调度都已准时触发，所有事件源均可达，没有任务在等待队列。',
-  failing: '失败中',
+  failing: '失败',
   alert: '告警',
   alerts: '告警',
   'late or missed': '延迟或错过',
