@@ -7,14 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sys/unix"
+	"strconv"
 
 	"skein.dev/skein/internal/fence"
 )
 
 // keptFolder is the folder in the data folder for the files that kinds keep between attempts. It has one
-// folder per kind, and in it one per namespace.
+// folder for each kind, in it one for each namespace, and in that one for each user of its tasks, which
+// depends on the level of isolation.
 const keptFolder = "kinds"
 
 // keptVar names the folder for the files that the kind keeps for the namespace.
@@ -31,15 +31,14 @@ type second struct {
 }
 
 // keptAt returns the folder for the files that the kind of the attempt keeps for the namespace, and makes it.
-// If the folder belongs to another user, because the level of isolation has changed, it is made again.
 func (a *attempt) keptAt() (string, error) {
-	above := filepath.Join(a.w.data, keptFolder, a.job.Kind.Name)
-	at := filepath.Join(above, a.job.Key.Namespace)
-	if err := os.MkdirAll(above, 0o700); err != nil {
-		return "", err
-	}
-	for _, folder := range []string{above, filepath.Dir(above)} { // the users of namespaces may enter them
-		if err := os.Chmod(folder, 0o711); err != nil {
+	at := filepath.Join(a.w.data, keptFolder)
+	for _, name := range []string{"", a.job.Kind.Name, a.job.Key.Namespace} { // the users of namespaces may enter these
+		at = filepath.Join(at, name)
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return "", err
+		}
+		if err := os.Chmod(at, 0o711); err != nil {
 			return "", err
 		}
 	}
@@ -47,12 +46,7 @@ func (a *attempt) keptAt() (string, error) {
 	if a.uid != 0 {
 		uid = int(a.uid)
 	}
-	var st unix.Stat_t
-	if unix.Lstat(at, &st) == nil && int(st.Uid) != uid {
-		if err := removeAll(at); err != nil {
-			return "", err
-		}
-	}
+	at = filepath.Join(at, strconv.Itoa(uid))
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return "", err
 	}
