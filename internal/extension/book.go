@@ -30,7 +30,12 @@ type House struct {
 	Settings json.RawMessage
 	Boxed    bool // see worker.Kind
 	Prepares bool // see worker.Kind
+	Releases bool // attempts may have handles
+	Adopts   bool // an attempt goes on with the work of a lost one
 }
+
+// ReleaseArg is the last argument of the process of a kind of this program that releases a handle.
+const ReleaseArg = "release"
 
 // Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
 type Book struct {
@@ -72,7 +77,7 @@ func (b *Book) Reload() []Found {
 		}
 	}
 	for _, h := range b.house {
-		all = append(all, dag.Extension{Kind: h.Kind, Version: b.version, Connection: h.Connection})
+		all = append(all, dag.Extension{Kind: h.Kind, Version: b.version, Connection: h.Connection, Releases: h.Releases, Adopts: h.Adopts})
 	}
 	slices.SortFunc(all, func(x, y dag.Extension) int {
 		return cmp.Or(strings.Compare(x.Kind, y.Kind), compareVersions(y.Version, x.Version))
@@ -123,10 +128,14 @@ func (b *Book) Command(kind string, with json.RawMessage, release bool) (*Comman
 	switch {
 	case house != nil:
 		name := strings.TrimPrefix(house.Kind, dag.HousePrefix)
-		if release {
+		argv := []string{"kind", name}
+		if release && !house.Releases {
 			return nil, fmt.Errorf("kind %s releases nothing", name)
 		}
-		return &Command{Argv: []string{"kind", name}, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed, Prepares: house.Prepares}, nil
+		if release {
+			argv = append(argv, ReleaseArg)
+		}
+		return &Command{Argv: argv, House: true, Name: name, Version: b.version, Settings: house.Settings, Boxed: house.Boxed, Prepares: house.Prepares}, nil
 	case k == nil:
 		return nil, fmt.Errorf("%w %s: it was there when the task was assigned; see skein extension list", ErrUnknown, kind)
 	}

@@ -213,6 +213,13 @@ func TestBook(t *testing.T) {
 	if c, err := b.Command("skein:sql", nil, false); err != nil || !c.House || c.Argv[1] != "sql" || string(c.Settings) != `{"a":1}` {
 		t.Errorf("%+v, %v", c, err)
 	}
+	if _, err := b.Command("skein:sql", nil, true); err == nil {
+		t.Error("a kind of this program without handles releases one")
+	}
+	jobs := Open(nil, "3.0.0", []House{{Kind: "skein:spark", Releases: true, Adopts: true}})
+	if c, err := jobs.Command("skein:spark", nil, true); err != nil || len(c.Argv) != 3 || c.Argv[2] != ReleaseArg || !jobs.Extensions()[0].Releases || !jobs.Extensions()[0].Adopts {
+		t.Errorf("%+v, %v", c, err)
+	}
 	for kind, want := range map[string]string{"slurm@2": "does not have the kind", "mail": "does not have the kind", "slurm@1.1": "does not have"} {
 		if _, err := b.Command(kind, nil, false); !says(err, want) {
 			t.Errorf("%s: %v", kind, err)

@@ -6,7 +6,9 @@ package kind
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"os"
 	"time"
 )
 
@@ -50,6 +52,36 @@ type Preparer interface {
 	Prepare(ctx context.Context, env *Env) int
 }
 
+// Releaser is a kind whose attempts start work outside of their process, such as a job of a cluster. An
+// attempt names its work with Env.SetHandle.
+type Releaser interface {
+	Kind
+	// Release ends the work that Input.Handle names. It returns Done once the work is gone, also if there was
+	// none. Every other code repeats it later.
+	Release(ctx context.Context, env *Env) int
+	// Adopts reports whether the attempt after a lost one goes on with its work. Env.Earlier names that work.
+	Adopts() bool
+}
+
+// Earlier is an attempt before this one of the same task. It is the element of the file that the variable
+// SKEIN_EARLIER names.
+type Earlier struct {
+	Token int64  `json:"token"`
+	End   string `json:"end"` // failed, lost, stopped or succeeded
+	// Handle is its work that is not released; nil: there is none, or it has none yet.
+	Handle *string `json:"handle"`
+	Orphan bool    `json:"orphan"` // it could not be released
+}
+
+// Lost returns the attempts whose work may go on, the latest first: those that were lost since the last one
+// that ended by itself. That one had the result of the work before it.
+func (e *Env) Lost() (all []*Earlier) {
+	for i := len(e.Earlier) - 1; i >= 0 && e.Earlier[i].End == "lost" && !e.Earlier[i].Orphan; i-- {
+		all = append(all, &e.Earlier[i])
+	}
+	return all
+}
+
 // EndFile returns the path of the file for the reason why the process of a boxed kind, or the
 // second process of a Preparer, ended itself. output is
 // the value of OutputVar.
@@ -72,6 +104,8 @@ type Env struct {
 	Output         io.Writer
 	Stdout, Stderr io.Writer // the log of the attempt
 	Dir            string    // the working folder of the attempt
+	// Earlier are the attempts of a Releaser before this one, the oldest first.
+	Earlier []Earlier
 	// Kept is the folder for the files that a Preparer keeps for the namespace.
 	Kept string
 	// Files begins the paths of files that this process leaves to the next one of the attempt.
@@ -106,6 +140,17 @@ type Input struct {
 	Key string `json:"key"`
 	// Handle is what has to be released. "": the work of a task has to be done.
 	Handle string `json:"handle,omitempty"`
+}
+
+// SetHandle names the work that the attempt of a Releaser starts outside of its process. Only the first
+// handle of an attempt counts. Skein sees it within a second. So an attempt names its work before it starts
+// the work, if it can.
+func (e *Env) SetHandle(text string) error {
+	path := os.Getenv(handleVar)
+	if path == "" {
+		return errors.New(handleVar + " is not set")
+	}
+	return os.WriteFile(path, []byte(text+"\n"), 0o600)
 }
 
 // Set writes one output.

@@ -73,3 +73,54 @@ func TestRunRefuses(t *testing.T) {
 		t.Error(code)
 	}
 }
+
+// ends is a kind whose work is outside of its process.
+type ends struct{ say }
+
+func (e ends) Release(ctx context.Context, env *Env) int { return e.Main(ctx, env) }
+func (ends) Adopts() bool                                { return true }
+
+// TestHandle: an attempt learns what is left of those before it, and names its own work. The process of an
+// errand gets a handle.
+func TestHandle(t *testing.T) {
+	output := attempt(t, `{"kind":"say","key":"r/t"}`)
+	earlier := output + ".earlier"
+	if err := os.WriteFile(earlier, []byte(`[{"token":1,"end":"lost","handle":null},{"token":2,"end":"failed","handle":null},{"token":3,"end":"lost","handle":"job-3","orphan":true},{"token":4,"end":"lost","handle":"job-4"},{"token":5,"end":"lost","handle":null}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(earlierVar, earlier)
+	t.Setenv(handleVar, output+".handle")
+	k := ends{func(_ context.Context, env *Env) int {
+		lost := env.Lost()
+		if len(lost) != 2 || lost[0].Token != 5 || lost[1].Token != 4 || *lost[1].Handle != "job-4" {
+			t.Errorf("%v", env.Earlier)
+		}
+		if env.Earlier = env.Earlier[:3]; len(env.Lost()) != 0 {
+			t.Error("work that is being released goes on")
+		}
+		if err := env.SetHandle("job-5"); err != nil {
+			t.Error(err)
+		}
+		return Done
+	}}
+	if code := Run(t.Context(), k); code != Done {
+		t.Error(code)
+	}
+	if text, err := os.ReadFile(output + ".handle"); err != nil || string(text) != "job-5\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if code := RunRelease(t.Context(), k); code != Permanent {
+		t.Errorf("an errand without a handle: %d", code)
+	}
+	t.Setenv(earlierVar, "")
+	attempt(t, `{"kind":"say","handle":"job-4"}`)
+	k.say = func(_ context.Context, env *Env) int {
+		if env.Input.Handle != "job-4" {
+			t.Error(env.Input.Handle)
+		}
+		return Failed
+	}
+	if code := RunRelease(t.Context(), k); code != Failed {
+		t.Error(code)
+	}
+}

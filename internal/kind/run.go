@@ -15,6 +15,9 @@ const (
 	InputVar  = "SKEIN_INPUT"
 	OutputVar = "SKEIN_OUTPUT"
 	keptVar   = "SKEIN_KIND_FOLDER"
+
+	handleVar  = "SKEIN_HANDLE"
+	earlierVar = "SKEIN_EARLIER"
 )
 
 const (
@@ -52,6 +55,19 @@ func RunPrepare(ctx context.Context, k Preparer) int {
 	return k.Prepare(ctx, env)
 }
 
+// RunRelease runs the process that releases a handle, and returns its exit code.
+func RunRelease(ctx context.Context, k Releaser) int {
+	env, err := open(os.Getenv)
+	if err == nil && env.Input.Handle == "" {
+		err = errors.New("the input names no handle")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "skein kind %s: %v\n", k.Name(), err)
+		return Permanent
+	}
+	return k.Release(ctx, env)
+}
+
 // open reads the files of the attempt.
 func open(get func(string) string) (*Env, error) {
 	env := &Env{Stdout: os.Stdout, Stderr: os.Stderr}
@@ -61,6 +77,11 @@ func open(get func(string) string) (*Env, error) {
 	}
 	if err := readJSON(path, &env.Input); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	if path := get(earlierVar); path != "" {
+		if err := readJSON(path, &env.Earlier); err != nil {
+			return nil, fmt.Errorf("read the earlier attempts: %w", err)
+		}
 	}
 	env.Kept, env.Files = get(keptVar), get(OutputVar)
 	var err error

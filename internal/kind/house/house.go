@@ -30,6 +30,9 @@ func Extensions(settings map[string]json.RawMessage) (all []extension.House, mis
 		h := extension.House{Kind: dag.HousePrefix + k.Name(), Settings: settings[k.Name()]}
 		_, h.Boxed = k.(kind.Boxed)
 		_, h.Prepares = k.(kind.Preparer)
+		if r, ok := k.(kind.Releaser); ok {
+			h.Releases, h.Adopts = true, r.Adopts()
+		}
 		if c, ok := k.(kind.Connector); ok {
 			h.Connection = strings.Join(c.Connections(), ",")
 		}
@@ -54,10 +57,10 @@ func Of(name string) kind.Kind {
 	return nil
 }
 
-// Main runs `skein kind NAME`, which is no command for people: attempts start it.
+// Main runs `skein kind NAME`, which is no command for people: attempts start it. A second argument says what
+// the process does in place of the work of a task.
 func Main(args []string) int {
-	prepares := len(args) == 2 && args[1] == "prepare"
-	if len(args) != 1 && !prepares {
+	if len(args) != 1 && len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "skein kind: the command is started by the attempt of a task, with the name of a kind")
 		return kind.Permanent
 	}
@@ -68,8 +71,15 @@ func Main(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if p, ok := k.(kind.Preparer); prepares && ok {
+	if len(args) == 1 {
+		return kind.Run(ctx, k)
+	}
+	if p, ok := k.(kind.Preparer); ok && args[1] == "prepare" {
 		return kind.RunPrepare(ctx, p)
 	}
-	return kind.Run(ctx, k)
+	if r, ok := k.(kind.Releaser); ok && args[1] == extension.ReleaseArg {
+		return kind.RunRelease(ctx, r)
+	}
+	fmt.Fprintf(os.Stderr, "skein kind: the kind %s does not know %.100q\n", args[0], args[1])
+	return kind.Permanent
 }
