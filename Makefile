@@ -18,8 +18,8 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
-# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills)$$
+# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, YARN, Spark. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkMaster)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
@@ -159,14 +159,15 @@ s3server:
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
-# The broker of the tests in make clusters, Apache Kafka: its libraries, in the cache. It needs Maven. The name of the folder is that of the content of its pom.xml.
-KAFKA := tools/kafka/pom.xml
+# The servers in Java of the tests in make clusters, in the cache: the libraries of Apache Kafka, Hadoop (YARN and MapReduce) and Spark. They need Maven.
+# The name of the folder is that of the content of the pom.xml.
+LIBRARIES := kafka hadoop spark
 
-.PHONY: kafka
-kafka:
-	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/kafka-$$(sha256sum $(KAFKA) | cut -c1-12); [ -e "$$to" ] && exit 0; \
-	mkdir -p "$$(dirname "$$to")" && rm -rf "$$to.new" && mvn -q -B -f $(KAFKA) dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$$to.new" && mv "$$to.new" "$$to" || \
-	echo "make kafka: Maven could not get the broker of the tests; they are skipped, or fail with CI=true" >&2
+.PHONY: $(LIBRARIES)
+$(LIBRARIES):
+	@to=$${XDG_CACHE_HOME:-$$HOME/.cache}/skein/$@-$$(sha256sum tools/$@/pom.xml | cut -c1-12); [ -e "$$to" ] && exit 0; \
+	mkdir -p "$$(dirname "$$to")" && rm -rf "$$to.new" && mvn -q -B -f tools/$@/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$$to.new" && mv "$$to.new" "$$to" || \
+	echo "make $@: Maven could not get the libraries; their tests are skipped, or fail with CI=true" >&2
 
 # The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
@@ -198,7 +199,7 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector kafka ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, and of Kafka through kills
+clusters: tools collector $(LIBRARIES) ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills, and of jobs of YARN and Spark
 	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks

@@ -25,6 +25,8 @@ var outgoing = map[string]string{
 	"internal/worker/http.go":           "by the transport of egress",
 	"internal/source/poll.go":           "by the transport of egress",
 	"internal/gitsync/relay.go":         "by the dialler of egress",
+	"internal/kind/yarn/yarn.go":        "by the transport of egress",
+	"internal/kind/spark/master.go":     "by the transport of egress",
 	"internal/kind/python/proxy.go":     "by the dialler of egress",
 	"internal/connection/use.go":        "by the transport of egress",
 	"internal/connection/clickhouse.go": "by the transport of egress",

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"skein.dev/skein/internal/config"
+	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/container"
 	"skein.dev/skein/internal/kind/python"
 )
@@ -12,6 +13,15 @@ func checkPython() Check {
 	found, err := python.Found()
 	if c.Found = found; err != nil {
 		c.Found = "none: tasks with python run on other machines; " + err.Error()
+	}
+	return c
+}
+
+// checkProgram says whether tasks of a kind that needs a program run on this machine.
+func checkProgram(k kind.Needy) Check {
+	c := Check{Name: k.Name(), State: Good, Found: "its program is there"}
+	if err := k.Missing(nil); err != nil {
+		c.Found = "none: tasks with " + k.Name() + " run on other machines; " + err.Error()
 	}
 	return c
 }

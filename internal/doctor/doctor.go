@@ -15,6 +15,8 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/datadir"
 	"skein.dev/skein/internal/dbadmin"
+	"skein.dev/skein/internal/kind/hadoop"
+	"skein.dev/skein/internal/kind/spark"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/secret"
 	"skein.dev/skein/internal/store"
@@ -191,7 +193,7 @@ func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 	}
 	defer os.RemoveAll(dir)
 	containment, keeper := checkKeeper(ctx, dir)
-	return []Check{containment, keeper, checkIsolation(cfg), checkContainers(cfg), checkPython()}
+	return []Check{containment, keeper, checkIsolation(cfg), checkContainers(cfg), checkPython(), checkProgram(spark.Kind{}), checkProgram(hadoop.Kind{})}
 }
 
 func checkPort(ctx context.Context, cfg *config.Config) Check {

@@ -34,7 +34,7 @@ type house struct {
 }
 
 // houses are the kinds of this program.
-var houses = []house{containerHouse(), pythonHouse(), sqlHouse(), sshHouse()}
+var houses = []house{containerHouse(), hadoopHouse(), pythonHouse(), sparkHouse(), sqlHouse(), sshHouse()}
 
 // HouseKinds yields the names of the kinds of this program.
 func HouseKinds() iter.Seq[string] {

@@ -14,13 +14,15 @@ import (
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/container"
+	"skein.dev/skein/internal/kind/hadoop"
 	"skein.dev/skein/internal/kind/python"
+	"skein.dev/skein/internal/kind/spark"
 	"skein.dev/skein/internal/kind/sql"
 	"skein.dev/skein/internal/kind/ssh"
 )
 
 // Kinds are the kinds of this program.
-var Kinds = []kind.Kind{container.Kind{}, python.Kind{}, sql.Kind{}, ssh.Kind{}}
+var Kinds = []kind.Kind{container.Kind{}, hadoop.Kind{}, python.Kind{}, spark.Kind{}, sql.Kind{}, ssh.Kind{}}
 
 // Extensions returns the kinds that this machine can run with its settings, which are by kind, and why it
 // cannot run the others.

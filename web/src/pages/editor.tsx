@@ -291,6 +291,16 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
     base: 'program',
     body: { python: { code: "print('hello')\n" } },
   },
+  spark: {
+    label: 'Spark',
+    base: 'spark',
+    body: { spark: { master: 'local[2]', main: 'job.py' } },
+  },
+  hadoop: {
+    label: 'MapReduce',
+    base: 'mapreduce',
+    body: { hadoop: { jar: 'job.jar', class: 'Main', resource_manager: 'http://rm:8088' } },
+  },
   container: {
     label: t('Container'),
     base: 'box',

@@ -19,6 +19,8 @@ const kinds: Record<string, string> = {
   http: t('a request'),
   sql: t('a statement of SQL'),
   python: t('a program of Python'),
+  spark: t('an application of Spark'),
+  hadoop: t('a program of MapReduce'),
   container: t('a command in a container'),
   ssh: t('a command on another machine'),
   foreach: t('a list: it makes a task for each element'),

@@ -96,6 +96,8 @@ export const runs = {
   'a request': 'HTTP 请求',
   'a statement of SQL': 'SQL 语句',
   'a program of Python': 'Python 程序',
+  'an application of Spark': 'Spark 应用',
+  'a program of MapReduce': 'MapReduce 程序',
   'a command in a container': '容器中的命令',
   'a command on another machine': '另一台机器上的命令',
   'a list: it makes a task for each element': '列表：为每个元素生成一个任务',

@@ -1,0 +1,60 @@
+package jobtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/kind"
+)
+
+// Attempt is an attempt that a test executes in its own process.
+type Attempt struct {
+	Env         kind.Env
+	Output, Log bytes.Buffer
+	handle      string
+}
+
+// NewAttempt returns an attempt whose input is with.
+func NewAttempt(t testing.TB, token int64, with any) *Attempt {
+	t.Helper()
+	text, err := json.Marshal(with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := json.Marshal(egress.Rules{Policies: []string{egress.Any}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Attempt{handle: filepath.Join(t.TempDir(), "handle")}
+	a.Env = kind.Env{Input: kind.Input{With: text, Egress: rules, Namespace: "default", Workflow: "w", Run: "r", Task: "t", Token: token, Key: "r/t"},
+		Files: filepath.Join(t.TempDir(), "out"), Output: &a.Output, Stdout: &a.Log, Stderr: &a.Log}
+	return a
+}
+
+// Main executes the attempt, after those that are given, and returns its exit code.
+func (a *Attempt) Main(t testing.TB, ctx context.Context, k kind.Kind, earlier ...kind.Earlier) int {
+	t.Setenv("SKEIN_HANDLE", a.handle)
+	a.Env.Earlier = earlier
+	return k.Main(ctx, &a.Env)
+}
+
+// Handle returns the handle of the attempt; "": it has none.
+func (a *Attempt) Handle() string {
+	text, _ := os.ReadFile(a.handle)
+	return strings.TrimSpace(string(text))
+}
+
+// Lost returns what the next attempt learns about an attempt that was lost. handle "": it had none.
+func Lost(token int64, handle string) kind.Earlier {
+	e := kind.Earlier{Token: token, End: "lost"}
+	if handle != "" {
+		e.Handle = &handle
+	}
+	return e
+}
