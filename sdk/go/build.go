@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// Workflow is a definition that a program makes. The server checks it like a file when it is applied. The
+// Workflow is a definition that a program makes. When it is applied, the server checks it like a file. The
 // message about a fault names the key, such as tasks.vm.with.
 type Workflow struct {
 	namespace, name string
@@ -24,7 +24,7 @@ type Workflow struct {
 	err             error
 }
 
-// TaskDef is a task of a [Workflow]. Its methods return it, so that they can be chained.
+// TaskDef is a task of a [Workflow]. Its methods return the TaskDef, so that calls can be chained.
 type TaskDef struct {
 	w    *Workflow
 	name string
@@ -45,8 +45,8 @@ func (w *Workflow) Set(key string, value any) *Workflow {
 	return w
 }
 
-// Param declares a parameter: typ is string, int, float, bool or json. If def is nil, each start must give
-// a value. A text may hold ${{ }}.
+// Param declares a parameter. typ is string, int, float, bool or json. If def is nil, each start must give a
+// value. A text may contain expressions (${{ }}).
 func (w *Workflow) Param(name, typ string, def any) *Workflow {
 	p := entries{{"type", typ}}
 	if def != nil {
@@ -56,7 +56,7 @@ func (w *Workflow) Param(name, typ string, def any) *Workflow {
 	return w
 }
 
-// Task adds a task. Set its action with Kind, Run or Set.
+// Task adds a task. Kind, Run or Set gives the task its action.
 func (w *Workflow) Task(name string) *TaskDef {
 	t := &TaskDef{w: w, name: name}
 	for _, other := range w.tasks {
@@ -80,9 +80,9 @@ func (t *TaskDef) Set(key string, value any) *TaskDef {
 	return t
 }
 
-// Kind makes the task run on a worker that has registered the kind. with is the input of the task function:
-// a value that encodes to a JSON object, whose strings may hold ${{ }}. If with is nil, the input is an
-// empty object.
+// Kind makes the task run on a worker that has registered the kind. with is the input of the task function: a
+// value that encodes to a JSON object. Its strings may contain expressions (${{ }}). If with is nil, the
+// input is an empty object.
 func (t *TaskDef) Kind(kind string, with any) *TaskDef {
 	t.Set("kind", kind)
 	if with != nil {
@@ -107,8 +107,8 @@ func (t *TaskDef) Needs(tasks ...string) *TaskDef {
 	return t.Set("needs", tasks)
 }
 
-// If is a condition, such as always(). The task runs if the condition holds after the needed tasks have
-// ended.
+// If sets the condition of the task, such as always(). The task runs if the condition is true after the
+// needed tasks have ended.
 func (t *TaskDef) If(expression string) *TaskDef { return t.Set("if", expression) }
 
 // Retry repeats failed attempts, up to n times, with a delay that doubles.
@@ -122,12 +122,12 @@ func (t *TaskDef) Timeout(d time.Duration) *TaskDef { return t.Set("timeout", d.
 // Group makes a worker of the group run the task.
 func (t *TaskDef) Group(group string) *TaskDef { return t.Set("group", group) }
 
-// Queue names the queue of the task. The queue limits the number of such tasks that run at a time, in all
-// runs together.
+// Queue sets the queue of the task. The queue limits how many of its tasks run at the same time, in all runs
+// together.
 func (t *TaskDef) Queue(name string) *TaskDef { return t.Set("queue", name) }
 
-// Outputs declares the outputs of the task that expressions of other tasks may read. They are the fields of
-// a struct, such as the Out type of the task function.
+// Outputs declares the outputs of the task, which expressions of other tasks may read. The outputs are the
+// fields of a struct, such as the Out type of the task function.
 func (t *TaskDef) Outputs(out any) *TaskDef {
 	typ := reflect.TypeOf(out)
 	for typ != nil && typ.Kind() == reflect.Pointer {
@@ -167,7 +167,7 @@ func outputType(t reflect.Type) string {
 	return "json"
 }
 
-// Source returns the definition as a workflow file: JSON, which is valid YAML.
+// Source returns the definition as the text of a workflow file. The text is JSON, which is also valid YAML.
 func (w *Workflow) Source() (string, error) {
 	if w.err != nil {
 		return "", w.err

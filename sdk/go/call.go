@@ -13,9 +13,9 @@ import (
 )
 
 // Call sends a request to a path of the REST API, such as /runs?limit=5, and returns the answer. The caller
-// closes its body. The path is below /api/v1, also if it begins with /api/v1. A status of 300 or more
-// becomes an *Error. The body is JSON, unless the header has another Content-Type. Use Call for routes that
-// no method of Client offers.
+// closes the body of the answer. The path may begin with /api/v1 or leave it out. If the status is 300 or
+// more, Call returns an *Error. The body of the request is JSON, unless header has another Content-Type. Use
+// Call for routes that no method of Client covers.
 func (c *Client) Call(ctx context.Context, method, path string, body json.RawMessage, header http.Header) (*http.Response, error) {
 	at, err := addressOf(c.base, path)
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Client) Call(ctx context.Context, method, path string, body json.RawMes
 	return c.send(ctx, k)
 }
 
-// addressOf returns the address of a path of the REST API. It refuses paths with which the token of the
-// client would reach another server, or another route of this server.
+// addressOf returns the address of a path of the REST API. It refuses a path that would send the client's
+// token to another server, or to another route of this server.
 func addressOf(base *url.URL, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

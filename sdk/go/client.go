@@ -18,30 +18,30 @@ type Client struct {
 	user  string
 	token string
 	trace string
-	// session is sent in place of a token; nil: there is no session.
+	// session is sent instead of a token. It is nil if there is no session.
 	session *http.Cookie
 
 	patience time.Duration // 0: none
 	waiting  func(*Error)
 }
 
-// Option changes how a Client is made.
+// Option configures a Client.
 type Option func(*Client)
 
-// WithHTTPClient sends requests through c. c must have no Timeout, because streams of logs and events last
-// as long as their contexts.
+// WithHTTPClient makes the client send its requests through c. c must have no Timeout, because streams of
+// logs and events last as long as their contexts.
 func WithHTTPClient(c *http.Client) Option { return func(k *Client) { k.http = c } }
 
-// WithTransport sends requests through rt.
+// WithTransport makes the client send its requests through rt.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(k *Client) { k.http = newHTTPClient(rt) }
 }
 
-// WithHandler lets h answer requests in this process, without a socket. h must accept the base URL as its
-// own.
+// WithHandler makes h answer the requests in this process, without a socket. h must accept the base URL as
+// its own address.
 func WithHandler(h http.Handler) Option { return WithTransport(handlerTransport{h}) }
 
-// WithUser names the user of a program that shows no token. Servers show the name as claimed_by, and base no
+// WithUser names the user of a program that sends no token. Servers show the name as claimed_by, and base no
 // decision on it.
 func WithUser(name string) Option { return func(k *Client) { k.user = name } }
 
@@ -64,7 +64,7 @@ func sendable(text string) bool {
 }
 
 // WithToken sends an API token with every request. Without this option, a client of a loopback address sends
-// the local token of the node that this user runs there.
+// the local token of this user's node at that address.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
 // WithSession authenticates calls by a session: the cookie that POST /session has set. A token takes
@@ -110,7 +110,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// ownNodes sends nodes of this user on this machine the token that they have recorded.
+// ownNodes adds the recorded local token to requests to nodes of this user on this machine.
 func ownNodes(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -122,7 +122,7 @@ func ownNodes(next http.RoundTripper) http.RoundTripper {
 // may delay an answer until the end of a run.
 func newTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // the program replaced the default transport: use that one
+	if !ok { // the program has replaced the default transport, so use the replacement
 		return http.DefaultTransport
 	}
 	t = t.Clone()

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Enqueue is a run that the transaction of a program starts. The program keeps its own data in the PostgreSQL
-// of a cluster. Only Workflow is required.
+// Enqueue describes a run that a program starts in its own transaction. The program must keep its data in the
+// PostgreSQL database of a cluster. Only Workflow is required.
 type Enqueue struct {
 	Workflow string // NAME or NAMESPACE/NAME
 	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
-	Key      string // the same key with the same request is the same run
+	Key      string // equal requests with the same key start one run
 	Priority string // highest, high, medium, low, lowest; "": the priority of the workflow
-	// User is the name that the program gives its user; "": none. The run shows it (claimed_by) next to the
-	// role of the connection. No decision is based on it.
+	// User is the name that the program gives its user, or "". The run shows the name (claimed_by) next to
+	// the role of the connection. No decision depends on it.
 	User   string
 	Schema string // the schema of Skein's tables; "": the schema skein
 	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
@@ -27,10 +27,10 @@ type Enqueue struct {
 	Traceparent string
 }
 
-// Row is the answer of a query, such as pgx.Row or *sql.Row.
+// Row is the result of a query, such as pgx.Row or *sql.Row.
 type Row interface{ Scan(dest ...any) error }
 
-// Tx runs a query, as pgx.Tx, *pgx.Conn and a pool do.
+// Tx runs a query. pgx.Tx, *pgx.Conn and a pool implement it.
 type Tx[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }

@@ -17,10 +17,10 @@ var (
 	ErrNotAllowed  = errors.New("not allowed")
 	ErrBusy        = errors.New("busy")
 	ErrUnavailable = errors.New("unavailable")
-	// ErrUnreachable: no server answered, or the answer broke off. A POST without an idempotency key may or
-	// may not have had an effect.
+	// ErrUnreachable means that no server answered, or that the answer broke off. A POST without an
+	// idempotency key may or may not have had an effect.
 	ErrUnreachable = errors.New("unreachable")
-	// ErrSpeaksTLS is an ErrUnreachable: the address begins with http://, but the server there speaks TLS.
+	// ErrSpeaksTLS wraps ErrUnreachable. The address begins with http://, but the server there uses TLS.
 	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, and its address says http://", ErrUnreachable)
 )
 
@@ -30,11 +30,11 @@ type Error struct {
 	RetryAfter time.Duration // 0: the server does not say
 }
 
-// Error returns the text of the server.
+// Error returns the error text of the server.
 func (e *Error) Error() string { return e.Problem.Error() }
 
-// Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Compare it
-// instead of the sentence. It is "" if the answer came from a proxy and not from a Skein server.
+// Code returns the stable code of the refusal, such as "not_found" or "idempotency_conflict". Programs
+// compare the code instead of the text. The code is "" if a proxy answered instead of a Skein server.
 func (e *Error) Code() string {
 	if e.Problem.Code != "" {
 		return e.Problem.Code

@@ -14,8 +14,9 @@ type Events struct{ c *Client }
 // NewEvents returns the Events of a client's server.
 func NewEvents(c *Client) Events { return Events{c} }
 
-// Send sends events of CloudEvents 1.0 in the structured form to the workflows of a namespace; "": default.
-// When it returns without an error, the events are durable. An event that is sent again is not taken again.
+// Send sends events to the workflows of a namespace. If namespace is "", it is default. The events have the
+// structured form of CloudEvents 1.0. When Send returns without an error, the events are durable. An event
+// that was already sent has no further effect.
 func (e Events) Send(ctx context.Context, namespace string, events ...json.RawMessage) (sent api.EventsSent, err error) {
 	body, err := json.Marshal(events)
 	if err != nil {

@@ -27,7 +27,7 @@ func (g GitSources) List(ctx context.Context, namespace, cursor string, limit in
 	return page, err
 }
 
-// Set creates or replaces a git source. A node looks at its repository soon.
+// Set creates or replaces a git source. A node reads the repository soon afterwards.
 func (g GitSources) Set(ctx context.Context, namespace, name string, req api.GitSourceRequest) (is api.GitSource, err error) {
 	k := newCall(http.MethodPut, nil, "git-sources", namespace, name)
 	k.body = req
@@ -41,8 +41,8 @@ func (g GitSources) Delete(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// Sync looks at the repository now, and applies its commit. If the result's state is failing, nothing was
-// changed.
+// Sync reads the repository now and applies its newest commit. If the state in the result is failing, nothing
+// was changed.
 func (g GitSources) Sync(ctx context.Context, namespace, name string) (is api.GitSync, err error) {
 	return g.look(ctx, namespace, name, "sync")
 }

@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Split is a run whose tasks are to be made: the workflow as it was applied, and the values with which the
-// run was started. The parameters of the run are decoded into P, and must fit it exactly.
+// Split is the input of a splitter: the run whose tasks the splitter makes, with the applied workflow and the
+// values with which the run was started. The parameters of the run are decoded into P, and must fit P
+// exactly.
 type Split[P any] struct {
 	*Task   // the attempt of the splitter: run, workflow, instant, token, log
 	Version int

@@ -17,7 +17,7 @@ const (
 	// manyStarts and manyBytes bound one call of StartMany.
 	manyStarts = 1000
 	manyBytes  = 8 << 20
-	// manyPause is the pause before starts are repeated that the server has temporarily refused.
+	// manyPause is the pause before StartMany repeats starts that the server has temporarily refused.
 	manyPause = time.Second
 )
 

@@ -53,7 +53,7 @@ func (c *Client) Logs(ctx context.Context, run, task string, q LogQuery) (*Log, 
 type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
-	After     string   // Change.ID of the last received change; "": changes from now on
+	After     string   // Change.ID of the last received change; "" selects changes from now on
 	System    bool     // true: the runs of the built-in workflows (namespace system) are included
 }
 
@@ -87,8 +87,8 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery) (*Watcher, error) {
 // Close ends the subscription.
 func (w *Watcher) Close() error { return w.body.Close() }
 
-// Changes yields the received changes. It ends with the stream: without an error if the server closed the
-// stream normally, with an error if the stream broke off or the context ended.
+// Changes yields the received changes. It ends with the stream. If the stream broke off or the context ended,
+// the last pair has an error. If the server closed the stream normally, there is no error.
 func (w *Watcher) Changes() iter.Seq2[api.Change, error] {
 	return func(yield func(api.Change, error) bool) {
 		lines := bufio.NewReader(w.body)

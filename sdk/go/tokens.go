@@ -22,7 +22,7 @@ func (c *Client) CreateToken(ctx context.Context, req api.TokenRequest) (t api.N
 	return t, err
 }
 
-// RevokeToken ends a token; every node refuses it within seconds.
+// RevokeToken ends a token. Every node refuses the token within seconds.
 func (c *Client) RevokeToken(ctx context.Context, id int64) (t api.Token, err error) {
 	k := newCall(http.MethodPost, nil, "tokens", strconv.FormatInt(id, 10))
 	k.verb = "revoke"

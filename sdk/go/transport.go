@@ -24,7 +24,7 @@ import (
 // pageMax is the largest page that a server returns.
 const pageMax = 1000
 
-// answerMax bounds the bytes that are read of one JSON answer.
+// answerMax bounds the bytes that are read from one JSON answer.
 const answerMax = 1 << 30
 
 // call is one request.
@@ -93,8 +93,8 @@ func (c *Client) url(k *call) *url.URL {
 	return &u
 }
 
-// send sends a request. With patience it repeats the request. The caller closes the body of an answer below
-// 300. Any other answer is an error.
+// send sends a request. With patience it repeats a refused request. If the status is below 300, the caller
+// closes the body of the answer. For any other status, send returns an error.
 func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 	body, raw := k.body.(rawBody)
 	if k.body != nil && !raw {
@@ -104,7 +104,7 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		}
 		k.header.Set("Content-Type", "application/json")
 	}
-	// A caller of Call may put the key into the body. In this case the header must not have one.
+	// A caller of Call may put the key into the body. In this case the header must not have a key.
 	if k.at == nil && c.patience > 0 && k.method == http.MethodPost && k.header.Get(api.HeaderIdempotencyKey) == "" {
 		k.header.Set(api.HeaderIdempotencyKey, api.KeyOnce+uuid.NewString())
 	}
@@ -170,7 +170,7 @@ func (c *Client) sendOnce(ctx context.Context, k *call, body []byte) (*http.Resp
 // notTLS is the plain-text answer of a Go server that speaks TLS to a client that does not.
 const notTLS = "Client sent an HTTP request to an HTTPS server."
 
-// do sends a request and reads its JSON answer into out, if that is not nil.
+// do sends a request, and decodes its JSON answer into out unless out is nil.
 func (c *Client) do(ctx context.Context, k *call, out any) (status int, err error) {
 	resp, err := c.send(ctx, k)
 	if err != nil {
@@ -215,7 +215,7 @@ func refusal(resp *http.Response) *Error {
 	return e
 }
 
-// each reads all pages.
+// each iterates over all pages.
 func each[T any](cursor string, page func(cursor string) (api.List[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {

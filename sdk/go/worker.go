@@ -27,7 +27,7 @@ type WorkerOptions struct {
 	Groups []string          // worker groups of this worker
 	Labels map[string]string // labels that tasks may require
 	Token  string            // a token of the kind worker, if the nodes require one
-	Drain  time.Duration     // how long task functions may continue after the worker is told to end; 0: a minute
+	Drain  time.Duration     // how long task functions may continue after the end of the worker is ordered; 0: a minute
 	Log    *slog.Logger      // the worker's own log; nil: slog.Default
 	// Transport sends the calls; nil: HTTP with kept connections.
 	Transport http.RoundTripper
@@ -46,8 +46,8 @@ type Worker struct {
 // handler runs one attempt. Its input and outputs are JSON.
 type handler func(ctx context.Context, t *Task, input []byte) (outputs []byte, err error)
 
-// NewWorker makes a worker of the nodes at servers, which is one URL or several with commas between. It does
-// not connect. [Worker.Run] connects, and also returns the errors of the URLs and options.
+// NewWorker makes a worker for the nodes at servers, which is one URL or several URLs separated by commas. It
+// does not connect. [Worker.Run] connects, and also returns the errors of the URLs and options.
 func NewWorker(servers string, o WorkerOptions) *Worker {
 	w := &Worker{o: o, handlers: map[string]handler{}}
 	for _, s := range strings.Split(servers, ",") {
@@ -126,7 +126,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error of a task function that a retry cannot remove. The task is not tried again.
+// Permanent marks an error of a task function as one that a retry cannot remove. The task is not tried again.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// poll is how long a call waits for news, and lag the silence after which a worker counts as dead.
+	// poll is how long a call waits for news. lag is the silence after which a worker counts as dead.
 	poll, lag = 5 * time.Second, time.Minute
 	// shortLag is the lag of a worker that is to be cut off.
 	shortLag = 400 * time.Millisecond
@@ -25,7 +25,7 @@ const (
 	logMax = 64 << 20
 )
 
-// desk plays the node to which the worker of one attempt is attached.
+// desk takes the role of the node to which the worker of one attempt is attached.
 type desk struct {
 	workerv1connect.UnimplementedWorkersHandler
 	job  *workerv1.Job
@@ -64,7 +64,7 @@ func (d *desk) stop()   { d.change(func() { d.stopping = true }) }
 func (d *desk) fence()  { d.change(func() { d.fenced = true }) }
 func (d *desk) cutOff() { d.change(func() { d.cutting = true }) }
 
-// end notes the result of the attempt. Only the first one counts. The caller holds d.mu.
+// end stores the result of the attempt. Only the first result counts. The caller holds d.mu.
 func (d *desk) end(r *workerv1.Result) {
 	if d.result == nil {
 		d.result = r
@@ -72,14 +72,14 @@ func (d *desk) end(r *workerv1.Result) {
 	}
 }
 
-// log returns the log, and a channel that is closed when there is more.
+// log returns the log, and a channel that is closed when the log grows.
 func (d *desk) log() (string, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.written.String(), d.news
 }
 
-// outcome is the result of an attempt whose worker has ended. Without a result the attempt is lost.
+// outcome returns the result of an attempt whose worker has ended. An attempt without a result is lost.
 func (d *desk) outcome() *Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +99,7 @@ func (d *desk) has(list []*workerv1.Attempt) bool {
 	return slices.ContainsFunc(list, func(a *workerv1.Attempt) bool { return a.GetToken() == d.job.Attempt.Token })
 }
 
-// Register implements the protocol.
+// Register implements the protocol of workers.
 func (d *desk) Register(_ context.Context, in *workerv1.RegisterRequest) (*workerv1.RegisterResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *desk) Register(_ context.Context, in *workerv1.RegisterRequest) (*worke
 	return out, nil
 }
 
-// gone refuses calls under a lease that has ended. The caller holds d.mu.
+// gone returns an error if the lease of a call has ended. The caller holds d.mu.
 func (d *desk) gone(lease int64) error {
 	switch {
 	case d.cut:
@@ -132,7 +132,7 @@ func (d *desk) gone(lease int64) error {
 	return nil
 }
 
-// Poll implements the protocol.
+// Poll implements the protocol of workers.
 func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.PollResponse, error) {
 	end := time.NewTimer(poll)
 	defer end.Stop()
@@ -162,7 +162,7 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 }
 
-// Report implements the protocol.
+// Report implements the protocol of workers.
 func (d *desk) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.ReportResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +179,7 @@ func (d *desk) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.
 	return out, nil
 }
 
-// PushLogs implements the protocol.
+// PushLogs implements the protocol of workers.
 func (d *desk) PushLogs(_ context.Context, in *workerv1.PushLogsRequest) (*workerv1.PushLogsResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,7 +197,7 @@ func (d *desk) PushLogs(_ context.Context, in *workerv1.PushLogsRequest) (*worke
 	return out, nil
 }
 
-// Leave implements the protocol.
+// Leave implements the protocol of workers.
 func (d *desk) Leave(context.Context, *workerv1.LeaveRequest) (*workerv1.LeaveResponse, error) {
 	return &workerv1.LeaveResponse{}, nil
 }

@@ -29,7 +29,7 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// Task is what an attempt gets. Kind is required; the zero value of each other field has a default.
+// Task is the input of an attempt. Kind is required. The zero value of each other field has a default.
 type Task struct {
 	Kind string
 	With any // the input, which is encoded as JSON; nil: {}
@@ -58,17 +58,18 @@ const (
 	Succeeded = "succeeded"
 	Failed    = "failed"
 	Stopped   = "stopped"
-	// Lost: the result is not wanted, because the attempt was taken from the worker. Another attempt begins.
+	// Lost means that the result is not wanted, because the attempt was taken from the worker. Another
+	// attempt begins.
 	Lost = "lost"
 )
 
-// Result is what a server would get of an attempt.
+// Result is the result of an attempt as a server would receive it.
 type Result struct {
 	State string
-	// Cause says why the attempt failed: error, permanent, panic, timeout, output or start.
+	// Cause is the reason of a failure: error, permanent, panic, timeout, output or start.
 	Cause   string
 	Message string
-	// Retried reports whether the server tries the task again if the workflow file has retry.
+	// Retried reports whether the server would try the task again, if the workflow file has retry.
 	Retried bool
 	Outputs json.RawMessage // a JSON object; nil: none
 	Log     string          // the log of the attempt, and its progress
@@ -91,7 +92,7 @@ func (w *Worker) Run(task Task) *Result {
 	return w.Start(task).Wait()
 }
 
-// Attempt is an attempt that runs.
+// Attempt is a running attempt.
 type Attempt struct {
 	t      testing.TB
 	desk   *desk
@@ -109,7 +110,7 @@ func (w *Worker) Start(task Task) *Attempt {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attempt{t: w.t, desk: newDesk(job), cancel: cancel, ended: make(chan error, 1)}
-	// The drain is short, because the worker ends when its only attempt has ended, or is to end at once.
+	// The drain is short, because the worker ends after its only attempt, or at once.
 	is := skein.NewWorker("http://skein.test", skein.WorkerOptions{Name: "skeintest", Slots: 1, Token: "skeintest", Drain: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Transport: a.desk.transport()})
 	w.register(is)
@@ -124,8 +125,8 @@ func (w *Worker) Start(task Task) *Attempt {
 	return a
 }
 
-// Wait waits until the task function has returned, and gives what became of the attempt. A test whose task
-// function never returns ends with the timeout of go test.
+// Wait waits until the task function has returned, and returns the result of the attempt. If the task
+// function never returns, the test ends with the timeout of go test.
 func (a *Attempt) Wait() *Result {
 	a.t.Helper()
 	if a.result != nil {
@@ -146,21 +147,22 @@ func (a *Attempt) Wait() *Result {
 	return a.result
 }
 
-// Stop is the order of a person to end the attempt: its context ends with skein.ErrStopped.
+// Stop ends the attempt as a person would: its context ends with skein.ErrStopped.
 func (a *Attempt) Stop() { a.desk.stop() }
 
-// Fence takes the attempt from its worker, which counts as dead: its context ends with skein.ErrFenced.
+// Fence takes the attempt from its worker, which then counts as dead. The context of the attempt ends with
+// skein.ErrFenced.
 func (a *Attempt) Fence() { a.desk.fence() }
 
-// CutOff keeps the worker from reaching a node until the attempt ends: its context ends with skein.ErrCutOff,
-// after less than a second.
+// CutOff keeps the worker from reaching a node until the attempt ends. The context of the attempt ends with
+// skein.ErrCutOff after less than a second.
 func (a *Attempt) CutOff() { a.desk.cutOff() }
 
-// End ends the worker: the context of the attempt ends with skein.ErrDraining.
+// End ends the worker. The context of the attempt ends with skein.ErrDraining.
 func (a *Attempt) End() { a.cancel() }
 
 // Logged waits until the log contains a text. Logs arrive about once a second. The test fails if the attempt
-// ends without it.
+// ends before.
 func (a *Attempt) Logged(text string) {
 	a.t.Helper()
 	for {
@@ -208,7 +210,7 @@ func Names(t testing.TB, r *Result) []string {
 	return names
 }
 
-// jobOf is a task as a worker gets it.
+// jobOf returns a task in the form in which a worker receives it.
 func jobOf(t *Task) (*workerv1.Job, error) {
 	input, err := json.Marshal(t.With)
 	if t.With == nil {

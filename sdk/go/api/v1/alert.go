@@ -29,7 +29,7 @@ type Alert struct {
 	Resolved     *AlertWord    `json:"resolved"`
 }
 
-// AlertRule is a rule of a workflow about who is notified of what.
+// AlertRule is a rule of a workflow: which events notify which channels.
 type AlertRule struct {
 	Name       string           `json:"name"`
 	On         []string         `json:"on" nullable:"false" doc:"The events that it watches."`
@@ -45,7 +45,7 @@ type AlertRule struct {
 	Escalation []EscalationStep `json:"escalation" nullable:"false" doc:"Further channels, unless the alert is acknowledged or over by then."`
 }
 
-// AlertDeadline says until when a run must have come how far.
+// AlertDeadline is the latest time by which a run must have reached a state.
 type AlertDeadline struct {
 	Seconds  float64 `json:"seconds" doc:"From the point that from names; 0: by counts."`
 	From     *string `json:"from" doc:"trigger, queued or started; null: trigger."`
@@ -54,7 +54,7 @@ type AlertDeadline struct {
 	For      string  `json:"for" enum:"success,end,start" doc:"What must have come by then."`
 }
 
-// AlertThan says how slow is slow.
+// AlertThan is the duration beyond which a run counts as slow.
 type AlertThan struct {
 	Seconds    float64 `json:"seconds" doc:"Since the start of the run; 0: times counts."`
 	Times      float64 `json:"times" doc:"Multiple of the percentile."`
@@ -67,7 +67,7 @@ type EscalationStep struct {
 	Channels []string `json:"channels" nullable:"false"`
 }
 
-// Deadline says how a run stands to a rule that watches the time of runs.
+// Deadline compares a run with a rule that watches the time of runs.
 type Deadline struct {
 	Rule     string   `json:"rule"`
 	Event    string   `json:"event" enum:"late,slow" doc:"What the run is when the deadline passes."`
@@ -94,7 +94,7 @@ type AlertSilence struct {
 	Told   bool    `json:"told" doc:"The channels were notified afterwards."`
 }
 
-// Silence is a time in which new alerts are recorded, and no channel is notified of them.
+// Silence is a span of time in which new alerts are recorded, but notify no channel.
 type Silence struct {
 	ID        string  `json:"id"`
 	Namespace string  `json:"namespace" doc:"* stands for all."`
@@ -138,7 +138,7 @@ type AlertRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"For the people who read it later."`
 }
 
-// Channel says how people are notified.
+// Channel is a way to notify people.
 type Channel struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`

@@ -1,6 +1,6 @@
 package api
 
-// Authority is the internal certificate authority, by which workers and nodes prove who they are.
+// Authority is the internal certificate authority. Its certificates prove the identity of workers and nodes.
 type Authority struct {
 	Roots []Root `json:"roots" doc:"The oldest first. There is none until the first worker is invited."`
 }

@@ -3,7 +3,8 @@ package api
 // StartsMax bounds the starts of one batch.
 const StartsMax = 10_000
 
-// BatchRequest asks for many runs at once. Each start has an idempotency key, or gets one from the request's.
+// BatchRequest starts many runs. A start without an idempotency key gets one that is derived from the
+// request's key.
 type BatchRequest struct {
 	Runs []RunRequest `json:"runs" nullable:"false" minItems:"1" maxItems:"10000" doc:"The starts. Each needs its idempotency_key, or the request an Idempotency-Key: then start i has KEY/i."`
 }

@@ -1,8 +1,8 @@
 package api
 
-// BulkRequest chooses the runs of a verb on several runs, either by their ids or by a filter. With a filter,
-// the caller gives the expected number of runs, or says that any number is right. A request can also ask only
-// for the list of these runs.
+// BulkRequest selects the runs for a verb on several runs, either by their ids or by a filter. With a filter,
+// the caller gives the expected number of runs, or accepts any number. A request can also only list the
+// selected runs.
 type BulkRequest struct {
 	Runs     []string `json:"runs,omitempty" nullable:"false" maxItems:"1000" doc:"These runs, by id, instead of a filter; naming them confirms."`
 	Workflow string   `json:"workflow,omitempty" doc:"NAME or NAMESPACE/NAME."`

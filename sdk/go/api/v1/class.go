@@ -1,6 +1,6 @@
 package api
 
-// Class is a resource class: what tasks take of their worker that name it.
+// Class is a resource class: the cpu and memory that a task of the class takes on its worker.
 type Class struct {
 	Name       string  `json:"name"`
 	CPU        float64 `json:"cpu" doc:"Processor cores; 0: it takes none."`

@@ -2,7 +2,7 @@ package api
 
 import "encoding/json"
 
-// Connection says how tasks of a namespace reach a system.
+// Connection holds the data by which tasks of a namespace reach another system.
 type Connection struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`

@@ -2,8 +2,8 @@ package api
 
 import "encoding/json"
 
-// TaskDefinition is what an attempt of a task was given, with its expressions evaluated. It has no value of a
-// secret.
+// TaskDefinition is the input of an attempt of a task, with its expressions evaluated. It contains no value
+// of a secret.
 type TaskDefinition struct {
 	Attempt     int64           `json:"attempt" doc:"The token; 0: the task was not started."`
 	Kind        string          `json:"kind" enum:"shell,argv,code,file,builtin,http,sql,container,ssh,kind,foreach,call,made,wait,approval,switch,dependent" doc:"kind: a function that workers register, or a kind of an extension."`

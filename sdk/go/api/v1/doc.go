@@ -1,13 +1,13 @@
-// Package api holds the wire types of the REST interface, version 1: what the server
-// writes and every client reads. openapi.json is made from them and from the server's
-// routes (go test ./internal/server -run TestOpenAPI -update). They share nothing with the
-// domain types, so that either may change without the other.
+// Package api holds the wire types of the REST interface, version 1. The server writes them, and every client
+// reads them. openapi.json is made from them and from the server's routes (go test ./internal/server -run
+// TestOpenAPI -update). They are independent of the domain types, so that either can change without the
+// other.
 //
-// Every field is always present; what does not apply is null. Fields may be added within
-// the version, none is taken away or changes its meaning.
+// Every field is always present. A field that does not apply is null. Within the version, fields may be
+// added. No field is removed or changes its meaning.
 package api
 
-// Prefix is where the routes of this version begin.
+// Prefix is the beginning of the paths of this version.
 const Prefix = "/api/v1"
 
 // APIVersion is the version of the interface. It rises when fields or routes are added.
@@ -18,21 +18,21 @@ const NamespaceDefault = "default"
 
 // Headers that the interface adds to those of HTTP.
 const (
-	// HeaderClaimedBy names the user of a program that shows no token. It is shown with runs and events, and
-	// decides nothing.
+	// HeaderClaimedBy names the user of a program that sends no token. Runs and events show the name. No
+	// decision depends on it.
 	HeaderClaimedBy      = "Skein-Claimed-By"
-	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST: the same key gets the same answer
+	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST: requests with the same key get the same answer
 	HeaderLogOffset      = "Skein-Log-Offset"
 	HeaderLogLine        = "Skein-Log-Line" // the number of the line at the offset, from 1, if it is known
 	HeaderAttempt        = "Skein-Attempt"
 )
 
-// KeyOnce begins idempotency keys that a client makes by itself, so that it can send a request again whose
-// answer was lost. For such a key a run is kept for an hour, not for seven days.
+// KeyOnce is the prefix of the idempotency keys that a client makes by itself, so that it can repeat a
+// request whose answer was lost. A run with such a key is kept for an hour, and not for seven days.
 const KeyOnce = "once:"
 
-// List is one page. Next begins the following one; null: this is the last. A page may be
-// short, even empty, and still have a next one.
+// List is one page. Next is the cursor of the following page. It is null on the last page. A page may be
+// short or even empty although another page follows.
 type List[T any] struct {
 	Items []T     `json:"items" nullable:"false"`
 	Next  *string `json:"next" doc:"Cursor of the following page; null if there is none. A page can be shorter than its limit and have one."`

@@ -27,7 +27,7 @@ type GitSourceRequest struct {
 	Adopt      bool   `json:"adopt,omitempty" doc:"Take over existing workflows of the same names that come from elsewhere."`
 }
 
-// GitState is the result of the last look at a repository.
+// GitState is the result of the last read of a repository.
 type GitState struct {
 	Seen      *string       `json:"seen" doc:"The commit of the branch at the last look."`
 	Applied   *string       `json:"applied" doc:"The commit whose workflows are in force."`
@@ -39,7 +39,7 @@ type GitState struct {
 	Workflows []GitWorkflow `json:"workflows" nullable:"false" doc:"The workflows that came from the source."`
 }
 
-// GitFailing is the reason why the newest commit of a git source is not in force.
+// GitFailing is the reason why the newest commit of a git source was not applied.
 type GitFailing struct {
 	Since  Time        `json:"since" format:"date-time"`
 	Commit *string     `json:"commit" doc:"The refused commit; null: the repository could not be read."`
@@ -62,7 +62,7 @@ type GitChange struct {
 	Change   string  `json:"change" enum:"created,changed,unchanged,resumed,paused,deleted,kept"`
 }
 
-// GitSync is the outcome of a sync, or of a plan. If the state is failing, nothing was changed.
+// GitSync is the result of a sync, or of a plan. If the state is failing, nothing was changed.
 type GitSync struct {
 	Source  GitSource   `json:"source"`
 	Changes []GitChange `json:"changes" nullable:"false"`

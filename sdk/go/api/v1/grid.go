@@ -1,7 +1,7 @@
 package api
 
-// Grid holds the states of a workflow's tasks in several of its runs, newest run first. Its cells are in the
-// order of the tasks of Version.
+// Grid holds the states of a workflow's tasks in several runs, the newest run first. The cells of a run are
+// in the order of the tasks of Version.
 type Grid struct {
 	Version int32     `json:"version"`
 	Tasks   int       `json:"tasks" doc:"Tasks of the version. Instances of foreach tasks are not among them."`
@@ -22,9 +22,9 @@ type GridRun struct {
 	Cells      []byte `json:"cells" doc:"Spans of equal states: a byte, which is an index into states, or 255 for a task that this run does not have, and a varint count."`
 }
 
-// Timeline shows when the attempts of a run took place. It is stored in columns: the n-th numbers of Task,
-// Number, Outcome, Assigned, Started, Finished and Node describe one attempt. Times are milliseconds after
-// T0; -1 means not yet.
+// Timeline shows when the attempts of a run took place. It is stored in columns: the n-th elements of Task,
+// Number, Outcome, Assigned, Started, Finished and Node describe the n-th attempt. Times are milliseconds
+// after T0. A time of -1 has not been reached yet.
 type Timeline struct {
 	Run       string   `json:"run"`
 	State     string   `json:"state" doc:"Of the run."`

@@ -1,6 +1,6 @@
 package api
 
-// Layout is a drawing of a graph: every task is in a column right of all that it needs.
+// Layout is a drawing of a graph. Each task is in a column to the right of all tasks that it needs.
 type Layout struct {
 	Columns     int          `json:"columns"`
 	ColumnWidth int          `json:"column_width" doc:"Pixels from one column to the next."`
@@ -10,8 +10,8 @@ type Layout struct {
 	EdgeChanges []string     `json:"edge_changes,omitempty" doc:"If against asks for it: same, added or removed, for each edge."`
 }
 
-// LayoutNode is the place of a task in the drawing. Instances of a foreach task are not drawn: the task
-// stands for them.
+// LayoutNode is the place of a task in the drawing. Instances of a foreach task are not drawn. The foreach
+// task represents them.
 type LayoutNode struct {
 	ID   int32   `json:"id"`
 	Name string  `json:"name"`
@@ -23,8 +23,8 @@ type LayoutNode struct {
 	Change string  `json:"change,omitempty" doc:"If against asks for it: same, added, removed or changed."`
 }
 
-// TaskStates is the state of every task of a run at one moment, as spans of tasks with the same state, in the
-// order of the graph.
+// TaskStates holds the state of every task of a run at one moment. Consecutive tasks with the same state are
+// one span, in the order of the graph.
 type TaskStates struct {
 	Run       string         `json:"run"`
 	State     string         `json:"state" doc:"Of the run."`
@@ -33,7 +33,7 @@ type TaskStates struct {
 	Instances []InstanceSpan `json:"instances" nullable:"false" doc:"Which foreach tasks the instances belong to."`
 }
 
-// StateSpan is a number of tasks, one after the other, in one state.
+// StateSpan is a number of consecutive tasks that have the same state.
 type StateSpan struct {
 	State string `json:"state"`
 	Count int    `json:"count"`

@@ -1,13 +1,13 @@
 package api
 
-// LogSearch is a line of the answer to a search through a log. It has one of its fields.
+// LogSearch is one line of the answer to a search in a log. Exactly one of its fields is set.
 type LogSearch struct {
 	Hit      *LogHit       `json:"hit,omitempty"`
 	Progress *LogProgress  `json:"progress,omitempty"`
 	End      *LogSearchEnd `json:"end,omitempty"`
 }
 
-// LogHit is a line with the text that was looked for.
+// LogHit is a line that contains the searched text.
 type LogHit struct {
 	Line   *int64 `json:"line" doc:"From 1; null: the first part of the log is not kept."`
 	Offset int64  `json:"offset" doc:"Of the first byte of the line."`
@@ -19,14 +19,14 @@ type LogHit struct {
 	Attempt *int64  `json:"attempt,omitempty" doc:"In a search through a run: the attempt's token."`
 }
 
-// LogProgress tells how far a search is.
+// LogProgress is the progress of a search.
 type LogProgress struct {
 	Bytes int64 `json:"bytes"`
 	Of    int64 `json:"of"`
 	Hits  int64 `json:"hits"`
 }
 
-// LogSearchEnd ends the answer of a search that was not cut off.
+// LogSearchEnd ends a complete answer of a search.
 type LogSearchEnd struct {
 	Bytes int64  `json:"bytes" doc:"Where the log ended."`
 	Hits  int64  `json:"hits"`
@@ -35,21 +35,21 @@ type LogSearchEnd struct {
 	Next  *int64 `json:"next" doc:"Where to continue: the after of the next request; null: all was searched."`
 }
 
-// RunLogSearch is a line of the answer to a search through the logs of a run. It has one of its fields.
+// RunLogSearch is one line of the answer to a search in the logs of a run. Exactly one of its fields is set.
 type RunLogSearch struct {
 	Hit      *LogHit          `json:"hit,omitempty"`
 	Progress *RunLogProgress  `json:"progress,omitempty"`
 	End      *RunLogSearchEnd `json:"end,omitempty"`
 }
 
-// RunLogProgress is the progress of a search through a run.
+// RunLogProgress is the progress of a search in the logs of a run.
 type RunLogProgress struct {
 	Logs  int64 `json:"logs" doc:"Logs that were searched."`
 	Bytes int64 `json:"bytes"`
 	Hits  int64 `json:"hits"`
 }
 
-// RunLogSearchEnd ends the answer of a search through a run.
+// RunLogSearchEnd ends the answer of a search in the logs of a run.
 type RunLogSearchEnd struct {
 	RunLogProgress
 	Next *string `json:"next" doc:"Where to continue: the after of the next request; null: all was searched."`

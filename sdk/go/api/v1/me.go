@@ -1,6 +1,6 @@
 package api
 
-// Me is the caller of a request, as the node knows it.
+// Me is the caller of a request, as the node has identified it.
 type Me struct {
 	Name string `json:"name" doc:"On whose behalf your calls are made."`
 	Kind string `json:"kind" enum:"user,service,local"`

@@ -1,12 +1,12 @@
 package api
 
-// Namespace holds the quotas of a namespace, and what it uses of them.
+// Namespace holds the quotas of a namespace and its present use of them.
 type Namespace struct {
 	Name       string `json:"name"`
 	Quotas     Quotas `json:"quotas"`
 	Runs       *int64 `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
 	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
-	// The following say what the namespace keeps, in the whole cluster.
+	// The following fields give what the namespace stores in the whole cluster.
 	StoredBytes *int64 `json:"stored_bytes,omitempty" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
 	Versions    *int64 `json:"versions,omitempty" doc:"Kept versions of workflows."`
 	Triggers    *int64 `json:"triggers,omitempty" doc:"Triggers of workflows: schedules, sensors, webhooks."`
@@ -16,7 +16,7 @@ type Namespace struct {
 	ModifiedAt *Time   `json:"modified_at,omitempty" format:"date-time"`
 }
 
-// Quotas bound what a namespace may use. A quota that is missing or null does not bound.
+// Quotas limit what a namespace may use. A quota that is missing or null sets no limit.
 type Quotas struct {
 	Runs        *int64 `json:"runs,omitempty" minimum:"1" doc:"Runs that have not ended, waiting ones too."`
 	RunsPerHour *int64 `json:"runs_per_hour,omitempty" minimum:"1" doc:"Runs that begin in an hour of the clock (UTC)."`
@@ -30,7 +30,7 @@ type Quotas struct {
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty" minimum:"1" doc:"Calls, on each node, of callers that have rights in this namespace only."`
 }
 
-// NamespaceRequest sets the quotas of a namespace, all of them.
+// NamespaceRequest sets all quotas of a namespace.
 type NamespaceRequest struct {
 	Quotas Quotas `json:"quotas"`
 }

@@ -26,8 +26,8 @@ type Node struct {
 	OrdersRefused *string `json:"orders_refused" doc:"Why the server refuses to cordon, drain and uncordon it; null: it does not."`
 }
 
-// NodeSight is what one node sees of another one. It informs people. The database alone decides which nodes
-// live.
+// NodeSight is the state of a node as another node sees it. It only informs people: the database alone
+// decides which nodes are alive.
 type NodeSight struct {
 	By              string   `json:"by" doc:"The node that answers."`
 	State           string   `json:"state" enum:"self,reached,unready,unreachable,unknown" doc:"unready: it answers, and is not ready. unreachable: two calls in a row failed, although the database lists it. unknown: it was not asked yet."`
@@ -39,7 +39,7 @@ type NodeSight struct {
 	UnreachedBy     []string `json:"unreached_by" nullable:"false" doc:"The nodes that say that they cannot reach it."`
 }
 
-// WorkerGroup is a group of workers that tasks choose by its name.
+// WorkerGroup is a group of workers that tasks select by its name.
 type WorkerGroup struct {
 	Name    string   `json:"name"`
 	Workers []string `json:"workers" nullable:"false" doc:"Workers, and nodes that run tasks themselves."`
@@ -67,7 +67,7 @@ type Shards struct {
 	Shifted []ShardShift `json:"shifted" nullable:"false" doc:"Those that were moved to it because of their load."`
 }
 
-// ShardCost is the work of a node for a shard, as rates of the recent past.
+// ShardCost is the recent work of a node for a shard, as rates.
 type ShardCost struct {
 	ID      int32   `json:"id"`
 	Busy    float64 `json:"busy" doc:"Seconds per second for which the node's writer works for the shard."`
@@ -76,7 +76,7 @@ type ShardCost struct {
 	Wait    float64 `json:"wait_seconds" doc:"How long a call or report waits until its transaction has committed."`
 }
 
-// ShardShift says why a shard was moved because of its load.
+// ShardShift is the reason why the load of a shard caused its move.
 type ShardShift struct {
 	ID   int32   `json:"id"`
 	From *string `json:"from" doc:"The node that had it before; null: it is gone."`
@@ -84,7 +84,7 @@ type ShardShift struct {
 	Why  string  `json:"why"`
 }
 
-// Shard is a part of all runs, with the node that advances them.
+// Shard is a subset of all runs, with the node that advances these runs.
 type Shard struct {
 	ID        int32   `json:"id"`
 	Owner     *string `json:"owner" doc:"A node; null: nobody now."`
@@ -92,12 +92,12 @@ type Shard struct {
 	Workflows int     `json:"workflows"`
 }
 
-// MoveRequest names the node that a shard is to go to.
+// MoveRequest names the node that gets a shard.
 type MoveRequest struct {
 	Node string `json:"node" minLength:"1" maxLength:"100" doc:"-: wherever it is needed."`
 }
 
-// Scheduler tells where runs are not advanced.
+// Scheduler lists the nodes that are stopped from advancing runs.
 type Scheduler struct {
 	Stopped   bool     `json:"stopped" doc:"In the whole cluster."`
 	Nodes     []string `json:"nodes" nullable:"false" doc:"Those that were stopped by name."`
@@ -111,7 +111,7 @@ type Slots struct {
 	Busy  int `json:"busy"`
 }
 
-// Resources are the cpu and memory that a node has for tasks, and the part that attempts take.
+// Resources are the cpu and memory that a node has for tasks, and the share that attempts use.
 type Resources struct {
 	CPU    Cores `json:"cpu"`
 	Memory Bytes `json:"memory"`
@@ -142,7 +142,7 @@ type Violation struct {
 	What string `json:"what"`
 }
 
-// Status is the node that answers, in short.
+// Status is a summary of the node that answers.
 type Status struct {
 	Node       string         `json:"node"`
 	Version    string         `json:"version"`
@@ -172,18 +172,19 @@ type ServerVersion struct {
 	GoVersion string `json:"go_version"`
 }
 
-// LogLevel is the least level of the lines that a node logs.
+// LogLevel is the least severe level that a node logs.
 type LogLevel struct {
 	Node  string `json:"node"`
 	Level string `json:"level" enum:"debug,info,warn,error"`
 }
 
-// LogLevelRequest asks a node to log more or less.
+// LogLevelRequest changes the level of a node's log.
 type LogLevelRequest struct {
 	Level string `json:"level" enum:"debug,info,warn,error"`
 }
 
-// NodeLoads is the load of a node, noted every 5 s for the last hour. A new process begins without points.
+// NodeLoads is the load of a node in the last hour, measured every 5 s. After a restart of the node, it
+// begins without points.
 type NodeLoads struct {
 	Node  string          `json:"node"`
 	Items []NodeLoadPoint `json:"items" doc:"The oldest first, at most 720."`

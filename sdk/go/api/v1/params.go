@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Params is a JSON object. Read from JSON, whole numbers are int64 as long as they fit, so
-// that large ones keep their digits; all others are float64.
+// Params is a JSON object. When Params is read from JSON, whole numbers become int64 if they fit, so that
+// large numbers keep their digits. All other numbers become float64.
 type Params map[string]any
 
 // UnmarshalJSON reads an object or null.
@@ -31,7 +31,7 @@ func numbers(v any) any {
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // beyond its range the check of the type refuses ±Inf
+		f, _ := v.Float64() // for a number beyond the range, f is ±Inf, which the check of the type refuses
 		return f
 	case []any:
 		for i := range v {

@@ -2,7 +2,8 @@ package api
 
 import "strings"
 
-// Problem is an error in the form of RFC 9457. Code and Type are stable: act on one of them, and show Detail.
+// Problem is an error in the form of RFC 9457. Code and Type are stable: programs compare one of them. Detail
+// is for people.
 type Problem struct {
 	Type     string      `json:"type" format:"uri-reference" doc:"Stable: /problems/KIND, the code with hyphens."`
 	Code     string      `json:"code" doc:"Stable: what programs compare. The page errors.md of the documentation lists all codes."`
@@ -21,8 +22,8 @@ func (p *Problem) Error() string {
 	return p.Title
 }
 
-// FileError is one fault: of a file, with its place from 1, or of a field of the request,
-// with line and column 1 and the field's path as Key.
+// FileError is one fault, of a file or of a field of the request. For a file it has the place, counted from
+// 1. For a field, line and column are 1, and Key is the path of the field.
 type FileError struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -40,7 +41,7 @@ func NewProblem(kind string, status int, detail string) Problem {
 
 const problemPath = "/problems/"
 
-// CodeOf returns the code of a problem's type, and "" for a type that is not one of this API.
+// CodeOf returns the code of a problem's type. It returns "" for a type that this API does not have.
 func CodeOf(kind string) string {
 	name, ours := strings.CutPrefix(kind, problemPath)
 	if !ours {

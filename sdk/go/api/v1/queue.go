@@ -1,6 +1,6 @@
 package api
 
-// Queue is a named queue of the cluster: it limits the runs, and the tasks, that name it.
+// Queue is a named queue of the cluster. It limits the runs and tasks that name the queue.
 type Queue struct {
 	Name     string  `json:"name"`
 	Limit    *int32  `json:"limit" doc:"Most runs that have a place at a time, for each key; null: any number."`
@@ -50,7 +50,7 @@ type QueueRequest struct {
 	Rate     string `json:"rate,omitempty" maxLength:"20" doc:"N/s, N/m or N/h."`
 }
 
-// QueueStateRequest says why, and until when, a queue is paused or drained.
+// QueueStateRequest pauses or drains a queue, with the reason and the end.
 type QueueStateRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 	Until  *Time  `json:"until,omitempty" format:"date-time"`

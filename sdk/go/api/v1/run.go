@@ -40,7 +40,7 @@ type Run struct {
 	Tasks       []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks, up to 1,000 of 8 MiB together; null otherwise: read /tasks."`
 }
 
-// Tags are words by which lists and alerts find runs and workflows.
+// Tags are pairs of a name and a value by which lists and alerts select runs and workflows.
 type Tags map[string]string
 
 // Position is a run's position in its queue.
@@ -51,7 +51,7 @@ type Position struct {
 	More   bool   `json:"more" doc:"There are more than of: no more were counted."`
 }
 
-// Ended reports whether the run is over in its generation.
+// Ended reports whether the present generation of the run has ended.
 func (r *Run) Ended() bool {
 	switch r.State {
 	case "succeeded", "failed", "stopped", "skipped":
@@ -60,7 +60,7 @@ func (r *Run) Ended() bool {
 	return false
 }
 
-// Leader is the handler that made the tasks of a run. All fields are null until the run is split.
+// Leader is the handler that made the tasks of a run. All fields are null until the tasks are made.
 type Leader struct {
 	Handler    *string `json:"handler" doc:"Names one life of a process, in the form of a UUID."`
 	Node       *string `json:"node"`
@@ -102,7 +102,7 @@ type Attempt struct {
 	Outside *Outside `json:"outside,omitempty" doc:"The work that it has left outside of its process; absent: none, or it was released. Only if one task is read."`
 }
 
-// Outside is the work of an attempt outside of its process.
+// Outside is work of an attempt that continues outside of its process.
 type Outside struct {
 	Handle string  `json:"handle" doc:"How the attempt has named the work."`
 	State  string  `json:"state" enum:"held,releasing,orphan" doc:"held: the attempt, or the next one, continues it. releasing: a run ends it. orphan: no run waits for its end any more; a person must look whether it has ended."`
@@ -118,8 +118,8 @@ type RunRequest struct {
 	Params   Params `json:"params,omitempty" nullable:"true"`
 	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
 	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: what does not depend on it counts as skipped."`
-	// IdempotencyKey is unique per workflow for as long as the run is kept. The header
-	// Idempotency-Key is the same; given both, they must agree.
+	// IdempotencyKey is unique per workflow for as long as the run is kept. It has the meaning of the header
+	// Idempotency-Key. If a request has both, they must be equal.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
 	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
 	Tags           Tags   `json:"tags,omitempty" doc:"Up to 8, in addition to those of the workflow; of two with one key, this one counts. A key has up to 63 letters, digits, '.', '_', '-' and '/', a value up to 63 bytes of printable text."`
@@ -127,7 +127,7 @@ type RunRequest struct {
 	Traceparent string `json:"traceparent,omitempty" maxLength:"512" doc:"The W3C trace context of the caller, if it is not that of the header traceparent. One that is not valid is ignored."`
 }
 
-// VerbRequest is the body of a verb on a run; it may be left out.
+// VerbRequest is the body of a verb on a run. The body is optional.
 type VerbRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000"`
 }
@@ -144,7 +144,7 @@ type RecoverRequest struct {
 	Reason     string `json:"reason,omitempty" maxLength:"1000"`
 }
 
-// RecoveryPlan says what a recover would do now, without doing it.
+// RecoveryPlan lists what a recover would do now.
 type RecoveryPlan struct {
 	Run        string        `json:"run"`
 	Refused    *string       `json:"refused" doc:"Why the run cannot be recovered so; null: it can."`
@@ -163,7 +163,7 @@ type PlannedTask struct {
 	State string `json:"state" doc:"Its state now."`
 }
 
-// RerunRequest is the body of rerun; it may be left out.
+// RerunRequest is the body of rerun. The body is optional.
 type RerunRequest struct {
 	Newest   bool   `json:"newest,omitempty" doc:"The workflow's current version instead of the run's."`
 	Params   Params `json:"params,omitempty" nullable:"true" doc:"They replace those of the run, one by one."`
@@ -180,7 +180,7 @@ type MarkRequest struct {
 	Texts   map[string]string `json:"texts,omitempty" doc:"Outputs given as texts: each becomes what the task declares of it; one that is not declared JSON, if it is JSON."`
 }
 
-// ApproveRequest decides about a task that waits for a person.
+// ApproveRequest is a person's decision on a task that waits for an approval.
 type ApproveRequest struct {
 	Reject  bool   `json:"reject,omitempty" doc:"No: the task fails."`
 	Comment string `json:"comment,omitempty" maxLength:"1000" doc:"Kept in the history, and an output of the task."`
@@ -206,14 +206,14 @@ type GraphEdge struct {
 	To   string `json:"to"`
 }
 
-// Explanation says why a run or a task is in its present state.
+// Explanation gives the reasons for the present state of a run or a task.
 type Explanation struct {
 	ID      string   `json:"id" doc:"RUN, or RUN/TASK."`
 	State   string   `json:"state"`
 	Reasons []Reason `json:"reasons" nullable:"false"`
 }
 
-// Reason is one answer to "why does it not move?".
+// Reason is one reason for the present state.
 type Reason struct {
 	Kind       string  `json:"kind"`
 	What       string  `json:"what" doc:"A sentence."`
@@ -227,14 +227,14 @@ type Reason struct {
 	Actions []Action       `json:"actions" doc:"What a person can do about it."`
 }
 
-// Action is a request that would help.
+// Action is a request that would let the run or task continue.
 type Action struct {
 	Verb  string `json:"verb" doc:"The last part of the path, such as retry."`
 	Path  string `json:"path" doc:"Where to POST it."`
 	Label string `json:"label" doc:"What a button says."`
 }
 
-// Event is one line of a run's history: history and audit in one.
+// Event is one line of a run's history, which is also its audit log.
 type Event struct {
 	Seq      int64   `json:"seq" doc:"The transaction; its lines share it and take effect together."`
 	Run      string  `json:"run"`
@@ -249,14 +249,14 @@ type Event struct {
 	ExitCode *int32  `json:"exit_code"`
 	Tasks    *int32  `json:"tasks" doc:"How many tasks it made or took back."`
 	Actor    *string `json:"actor" doc:"Who asked."`
-	// ClaimedBy is as in Run.
+	// ClaimedBy has the meaning of Run.ClaimedBy.
 	ClaimedBy *string `json:"claimed_by" doc:"The name that a program without a token, or a caller of skein_enqueue, gave its user: shown, never proved."`
 	Text      *string `json:"text" doc:"Cause, origin or intent."`
 	Reason    *string `json:"reason"`
 }
 
-// Change is the effect of one transaction on a run, as GET /events sends it. An event named reset says that
-// some changes may be missing: read again the runs that you watch.
+// Change is the effect of one transaction on a run, as GET /events sends it. After an event named reset, some
+// changes may be missing, so the client must read the watched runs again.
 type Change struct {
 	ID       string  `json:"-"` // the SSE id: opaque, for Last-Event-ID
 	Reset    bool    `json:"-"`

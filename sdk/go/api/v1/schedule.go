@@ -1,7 +1,7 @@
 package api
 
-// Schedule is a trigger of a workflow's current version: a schedule, whose instants follow
-// from the clock, or a sensor, which waits for something to happen.
+// Schedule is a trigger of a workflow's current version. It is a schedule, whose instants follow from the
+// clock, or a sensor, which waits for events.
 type Schedule struct {
 	Workflow          string          `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace         string          `json:"namespace"`
@@ -30,7 +30,7 @@ type Schedule struct {
 	ModifiedAt        Time            `json:"modified_at" format:"date-time"`
 }
 
-// ScheduleSource is how far the source of a trigger has come.
+// ScheduleSource is the progress of the source of a trigger.
 type ScheduleSource struct {
 	Cursor   *string `json:"cursor" doc:"Position after the last event that was taken; null: none was."`
 	From     string  `json:"from" doc:"Where it begins without a cursor: now, or beginning."`
@@ -42,18 +42,18 @@ type ScheduleSource struct {
 	Lost     int64   `json:"lost" doc:"Events that were gone before they were read."`
 }
 
-// SeekRequest says where a trigger reads on.
+// SeekRequest sets the place from which a trigger reads its source.
 type SeekRequest struct {
 	To string `json:"to" minLength:"1" maxLength:"16384" doc:"beginning, now, or a cursor. For a trigger of kind event also an instant."`
 }
 
-// EventsSent is what became of the events of a request, in their order.
+// EventsSent holds the result for each event of a request, in the order of the request.
 type EventsSent struct {
 	Namespace string      `json:"namespace"`
 	Events    []EventSent `json:"events" nullable:"false"`
 }
 
-// EventSent is an event that is durable.
+// EventSent is the result for one event, which is durable.
 type EventSent struct {
 	Source     string `json:"source"`
 	ID         string `json:"id"`
@@ -62,8 +62,8 @@ type EventSent struct {
 	Existing   bool   `json:"existing" doc:"It came before; nothing was done."`
 }
 
-// Fire is one line of the ledger. Each instant of a schedule and each event is in one line;
-// equal consecutive outcomes without a run are one line.
+// Fire is one line of the ledger. Each instant of a schedule and each event belongs to one line. Consecutive
+// instants with the same outcome and without a run share a line.
 type Fire struct {
 	Workflow  string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace string  `json:"namespace"`
@@ -98,15 +98,15 @@ type Instant struct {
 	DueAt     *Time  `json:"due_at,omitempty" format:"date-time" doc:"If include=deadlines asks for it: its first deadline by the alert rules of the workflow."`
 }
 
-// NextFires lists the coming fires, in the order of time.
+// NextFires lists the coming fires in the order of time.
 type NextFires struct {
 	Items  []Instant     `json:"items" nullable:"false"`
 	Next   *string       `json:"next" doc:"Always null: ask again with from."`
 	Shifts []ClockChange `json:"shifts" nullable:"false" doc:"Clock changes up to the last instant that touch a schedule."`
 }
 
-// ClockChange is a change of the clocks that leaves out or repeats a time that a schedule
-// names.
+// ClockChange is a change of the clocks, such as the begin of summer time, that skips or repeats a time that
+// a schedule names.
 type ClockChange struct {
 	Workflow  string `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace string `json:"namespace"`
@@ -130,7 +130,7 @@ type Occurrence struct {
 	Existing  bool    `json:"existing" doc:"It came before; this is what became of it then."`
 }
 
-// SimulateRequest asks for a forecast of a span of time.
+// SimulateRequest requests a forecast for a span of time.
 type SimulateRequest struct {
 	From      *Time  `json:"from,omitempty" format:"date-time" doc:"Absent: now."`
 	To        Time   `json:"to" format:"date-time" doc:"At most 366 days after from."`
@@ -140,8 +140,8 @@ type SimulateRequest struct {
 	With *ApplyRequest `json:"with,omitempty"`
 }
 
-// Simulation is the forecast for a span of time, if runs take as long as they did lately. It does not contain
-// sensors, because their events cannot be foreseen.
+// Simulation is the forecast for a span of time. It assumes that runs take as long as they did recently. It
+// excludes sensors, because their events cannot be predicted.
 type Simulation struct {
 	From     Time               `json:"from" format:"date-time"`
 	To       Time               `json:"to" format:"date-time"`
@@ -182,7 +182,7 @@ type SimulatedHour struct {
 	Long   int64   `json:"active_p95" doc:"The same if every run takes its 95th percentile."`
 }
 
-// SimulatedLimit is a limit that will be hit.
+// SimulatedLimit is a limit that the simulated runs reach.
 type SimulatedLimit struct {
 	Kind      string  `json:"kind" enum:"trigger,workflow,slots"`
 	Workflow  *string `json:"workflow"`

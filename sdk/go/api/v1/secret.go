@@ -1,6 +1,6 @@
 package api
 
-// Secret is a value that tasks of a namespace use by name. No call gives the value.
+// Secret is a value that tasks of a namespace use by its name. No call returns the value.
 type Secret struct {
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
@@ -15,12 +15,12 @@ type SecretRequest struct {
 	Value string `json:"value" doc:"6 bytes to 64 KiB of text."`
 }
 
-// KeyRotateRequest changes the key of the secrets.
+// KeyRotateRequest replaces the key that seals the secrets.
 type KeyRotateRequest struct {
 	Continue bool `json:"continue,omitempty" doc:"Continue a change; begin none."`
 }
 
-// KeyRotation is the state of a change of keys.
+// KeyRotation is the progress of a replacement of that key.
 type KeyRotation struct {
 	Key    string `json:"key" doc:"The id of the present key. It says nothing about the key itself."`
 	Sealed int    `json:"sealed" doc:"Secrets that this call has sealed again."`

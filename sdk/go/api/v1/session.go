@@ -8,7 +8,7 @@ type SignIn struct {
 	Password string `json:"password,omitempty" maxLength:"1024"`
 }
 
-// Session is one sign-in of a person, in a browser or a terminal.
+// Session is a sign-in of a person, in a browser or a terminal.
 type Session struct {
 	ID        string `json:"id"`
 	User      string `json:"user" doc:"On whose behalf its calls are made."`
@@ -27,7 +27,7 @@ type SignInCode struct {
 	ExpiresAt Time   `json:"expires_at" format:"date-time"`
 }
 
-// IdentityProvider is a place where a person can sign in.
+// IdentityProvider is a service with which people can sign in.
 type IdentityProvider struct {
 	Name  string `json:"name"`
 	Login string `json:"login" doc:"The path to which a browser goes to sign in. The parameter return is the path of the page that follows."`

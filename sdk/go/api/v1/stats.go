@@ -1,8 +1,8 @@
 package api
 
-// WorkflowStats counts the ended runs of a workflow, or the attempts of its tasks in them, with their
-// durations. A run counts each time it ends: a run that failed and was recovered counts as failed, and again
-// at its next end.
+// WorkflowStats counts the ended runs of a workflow, or the attempts of its tasks in these runs, with their
+// durations. A run counts each time it ends: a run that failed and was recovered counts once as failed, and
+// once with its next result.
 type WorkflowStats struct {
 	Workflow string     `json:"workflow" doc:"NS/NAME"`
 	By       string     `json:"by"`
@@ -14,8 +14,8 @@ type WorkflowStats struct {
 	Items    []StatsRow `json:"items" nullable:"false" doc:"By day or hour, the oldest first, without periods in which nothing ended; by task, the greatest p95 first."`
 }
 
-// StatsRow are the counts of one period or task. Durations are seconds. Percentiles are at most 1.6 % away
-// from the exact ones.
+// StatsRow holds the counts of one period or task. Durations are in seconds. Percentiles differ from the
+// exact values by at most 1.6 %.
 type StatsRow struct {
 	At        *Time    `json:"at" format:"date-time" doc:"When the period begins; null by task."`
 	Task      *string  `json:"task" doc:"null: runs."`

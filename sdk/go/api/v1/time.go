@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Time is an instant on the store's clock: RFC 3339, UTC, always six digits of fraction,
-// so that texts sort as instants do.
+// Time is an instant on the store's clock. Its text is RFC 3339 in UTC with exactly six digits of fraction,
+// so texts sort like instants.
 type Time struct{ time.Time }
 
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// MarshalText writes the one form.
+// MarshalText writes the text of the type Time.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
-// AppendText appends the one form. It writes the digits of usual years itself, because lists of runs contain
-// many instants and interpreting the layout takes several times as long.
+// AppendText appends the text of the type Time. For usual years it writes the digits itself: lists of runs
+// contain many instants, and interpreting the layout takes several times as long.
 func (t Time) AppendText(b []byte) ([]byte, error) {
 	u := t.UTC()
 	year, month, day := u.Date()
@@ -53,7 +53,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), err
 }
 
-// UnmarshalJSON reads a text; null leaves t as it is.
+// UnmarshalJSON reads a text. For null it leaves t unchanged.
 func (t *Time) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -64,5 +64,5 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return t.UnmarshalText(b[1 : len(b)-1])
 }
 
-// String is the form on the wire.
+// String returns the text of the type Time.
 func (t Time) String() string { return t.UTC().Format(timeLayout) }

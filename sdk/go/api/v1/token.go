@@ -1,6 +1,6 @@
 package api
 
-// Token is a right to call. The secret of a token is shown only once, when it is made.
+// Token is a credential for calls. The secret of a token is shown only once, when the token is made.
 type Token struct {
 	ID        int64   `json:"id"`
 	Name      string  `json:"name"`
@@ -15,11 +15,11 @@ type Token struct {
 	// Replaces and ReplacedBy are tokens by their IDs.
 	Replaces   *int64 `json:"replaces" doc:"The token of which it is the successor."`
 	ReplacedBy *int64 `json:"replaced_by" doc:"Its successor. It counts until expires_at all the same."`
-	// Verbs and Namespaces are the ones to which a token of the kind api is narrowed.
+	// Verbs and Namespaces restrict a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" doc:"Absent: all of its kind."`
 	Namespaces []string `json:"namespaces,omitempty" doc:"Absent: all, and the cluster."`
 	Node       string   `json:"node,omitempty" doc:"Of the certificate of a node: the name of the node."`
-	// Worker, Groups, Slots, Uses and Used are those of an invitation or a certificate.
+	// Worker, Groups, Slots, Uses and Used are set for an invitation or a certificate.
 	Worker string   `json:"worker,omitempty" doc:"Of an invitation or a certificate: the name of the worker. In an invitation, * at the end stands for any text."`
 	Groups []string `json:"groups,omitempty" doc:"Of an invitation or a certificate: the groups that the worker may belong to."`
 	Slots  int32    `json:"slots,omitempty" doc:"Of an invitation or a certificate: the most slots of the worker. Absent: no bound."`
@@ -31,11 +31,11 @@ type Token struct {
 type NewToken struct {
 	Token
 	Secret string `json:"secret" doc:"To be sent as Authorization: Bearer SECRET. It is told here and never again."`
-	// Authority is the fingerprint by which a worker that joins knows the nodes.
+	// Authority is the fingerprint by which a joining worker recognizes the nodes.
 	Authority string `json:"authority,omitempty" doc:"Of an invitation: the fingerprint of the root by which the worker knows the nodes."`
 }
 
-// RotateRequest asks for the successor of a token.
+// RotateRequest requests the successor of a token.
 type RotateRequest struct {
 	Grace string `json:"grace,omitempty" maxLength:"20" doc:"How long the old token counts on, such as 1h; at most 7d, 0s: not at all. Absent: 24h. It never ends later than before."`
 }
@@ -46,17 +46,17 @@ type RotatedToken struct {
 	Old Token `json:"old"`
 }
 
-// TokenRequest asks for a token.
+// TokenRequest requests a token.
 type TokenRequest struct {
 	Kind         string `json:"kind" enum:"api,worker,node,invite"`
 	Name         string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked. Of an invitation: the name of the worker; * at its end stands for any text."`
 	Expires      *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: a token of the kind api expires in 90 days, an invitation in an hour, a token of another kind does not expire."`
 	NeverExpires bool   `json:"never_expires,omitempty" doc:"It counts until it is revoked, or until the token that makes it ends."`
 	For          string `json:"for,omitempty" maxLength:"100" doc:"Only for the kind api: the user or service that the token is for. Absent: you, or the service api if you are no user. A token for another user needs the verb user.impersonate."`
-	// Verbs and Namespaces narrow a token of the kind api.
+	// Verbs and Namespaces restrict a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" maxItems:"64" doc:"Only for the kind api: the verbs that the token has, of yours. Absent: all."`
 	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Only for the kinds api and invite: the namespaces in which the token has them, or whose tasks the worker runs. Absent: all, and the cluster."`
-	// Groups, Slots and Uses bound the worker of an invitation.
+	// Groups, Slots and Uses limit the worker of an invitation.
 	Groups []string `json:"groups,omitempty" maxItems:"100" doc:"Only for the kind invite: the groups that the worker may belong to. Absent: none."`
 	Slots  int32    `json:"slots,omitempty" minimum:"0" doc:"Only for the kind invite: the most slots of the worker. Absent: no bound."`
 	Uses   int32    `json:"uses,omitempty" minimum:"0" doc:"Only for the kind invite: the most workers that may join by it. Absent: 1."`

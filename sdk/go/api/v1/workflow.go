@@ -23,7 +23,7 @@ type Workflow struct {
 	Git       *GitOrigin  `json:"git,omitempty" doc:"The git source that its current version comes from; absent in lists, and if it comes from none."`
 }
 
-// Retention says which finished runs are kept: of those that ended within the age, the newest.
+// Retention selects the finished runs that are kept: the newest ones among those that ended within the age.
 type Retention struct {
 	Age     string `json:"age" doc:"A duration such as 90d; 0s: of any age."`
 	Runs    int64  `json:"runs"`
@@ -41,24 +41,24 @@ type Param struct {
 	Enum        []any   `json:"enum" nullable:"true"`
 }
 
-// Applied is a workflow after PUT. Changed reports whether a version was made. If not, the newest version was
-// the same already.
+// Applied is a workflow after PUT. Changed reports whether PUT made a version. It is false if the newest
+// version is equal to the request.
 type Applied struct {
 	Workflow
 	Changed bool `json:"changed"`
-	// Warnings say why a run of the workflow could not continue now.
+	// Warnings are reasons why a run of the workflow could not continue at present.
 	Warnings []string `json:"warnings" nullable:"false" doc:"For example tasks that fit no worker that is connected now."`
 }
 
-// ApplyRequest is a workflow definition with its files. A body of type application/yaml is the same with
-// only Source.
+// ApplyRequest is a workflow definition with its files. A body of type application/yaml is read as a request
+// with only Source.
 type ApplyRequest struct {
 	Source string `json:"source" doc:"The workflow file, YAML."`
-	// File is the name that errors show.
+	// File is the name that error texts show.
 	File  string `json:"file,omitempty"`
 	Files []File `json:"files,omitempty" doc:"What travels with the version."`
-	// Dir is the folder of the file on the machine that applies it, absolute. Tasks run
-	// there where the worker sees it.
+	// Dir is the absolute path of the file's folder on the machine that applies the file. Tasks run in this
+	// folder if their worker can reach it.
 	Dir string `json:"dir,omitempty"`
 }
 
@@ -84,12 +84,12 @@ type Version struct {
 	Dir       *string `json:"dir,omitempty" doc:"If include=files asks for it: the folder that the version was applied from, empty over the API."`
 }
 
-// RollbackRequest names the version that new runs shall get.
+// RollbackRequest names the version that new runs get.
 type RollbackRequest struct {
 	Version int32 `json:"version" minimum:"1"`
 }
 
-// Validation lists every fault of a file. It has none if the file is valid.
+// Validation lists all faults of a file. The list is empty if the file is valid.
 type Validation struct {
 	Errors []FileError `json:"errors" nullable:"false"`
 	Layout *Layout     `json:"layout,omitempty" doc:"If include=layout asks for it: where the tasks of the file are drawn."`

@@ -22,19 +22,20 @@ const (
 )
 
 const (
-	// lifeMax is the time for which a line is served. It ends a line whose caller is gone without a message.
+	// lifeMax is the time for which a line is served. It ends a line whose client has gone without closing
+	// the connection.
 	lifeMax = time.Minute
 	// useMax is the time for which calls may begin on a line. A call that begins in this time arrives before the
 	// line ends.
 	useMax = 50 * time.Second
-	// CallMax bounds a call, ReplyMax its reply, in bytes.
+	// CallMax bounds the bytes of a call, and ReplyMax the bytes of a reply.
 	CallMax  = 1 << 20
 	ReplyMax = 64 << 20
 	// replyTime bounds the time to make a reply, and the time to write it.
 	replyTime = 10 * time.Second
 )
 
-// Refused is a reply that is an error: a number and a text of the server.
+// Refused is a reply that reports an error: a number and a text of the server.
 type Refused struct {
 	Code uint32
 	Text string
@@ -48,13 +49,13 @@ const Unauthenticated = 16
 
 type checkKey struct{}
 
-// Checked adds a check to the context of a request. Every call on the line that begins with the request must
-// pass the check. The rights of the request may end before the line does.
+// Checked adds a check to the context of the request that opens a line. Every call on the line must pass the
+// check, because the rights of the client may end before the line does.
 func Checked(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }
 
-// Check makes that check. It returns nil if the context has none.
+// Check runs the check that Checked has added. It returns nil if the context has none.
 func Check(ctx context.Context) error {
 	if check, is := ctx.Value(checkKey{}).(func() error); is {
 		return check()
@@ -62,8 +63,8 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// headBytes is the size of the head of a reply: its length, and the code of Refused, which is 0 if it is
-// not refused. The head of a call is its length alone.
+// headBytes is the size of the head of a reply. The head has the length of the reply and the code of Refused,
+// or 0 for a reply that is not refused. The head of a call has only the length.
 const headBytes = 8
 
 // Lines holds the lines of a server.
@@ -96,8 +97,8 @@ func (l *Lines) Close() {
 	l.busy.Wait()
 }
 
-// Serve makes a line of a request and answers its calls, until the line ends. answer owns the bytes of a call
-// until it returns.
+// Serve opens a line on a request and answers the calls on it, until the line ends. answer owns the bytes of
+// a call until it returns.
 func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx context.Context, call []byte) ([]byte, error)) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) {
 		w.Header().Set("Upgrade", Protocol)
@@ -161,7 +162,7 @@ func (l *Lines) remove(c net.Conn) {
 	l.busy.Done()
 }
 
-// read reads a call into the buffer of the previous one.
+// read reads a call. It reuses the buffer of the previous call.
 func read(from *bufio.Reader, room []byte) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -193,7 +194,7 @@ func framed(b, out []byte, err error) []byte {
 	return append(b, out...)
 }
 
-// Line is the side of the caller. It carries one call at a time.
+// Line is the client's side of a line. It carries one call at a time.
 type Line struct {
 	conn io.ReadWriteCloser
 	from *bufio.Reader
@@ -201,10 +202,11 @@ type Line struct {
 	call []byte
 }
 
-// ErrNone: the server at this address serves no lines.
+// ErrNone means that the server at this address serves no lines.
 var ErrNone = errors.New("this server does not support lines")
 
-// Open requests a line at a URL. The transport must speak HTTP/1.1. After ErrNone, another try is useless.
+// Open requests a line at a URL. The transport must use HTTP/1.1. If Open returns ErrNone, a further attempt
+// is useless.
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -237,8 +239,8 @@ func (l *Line) Fresh() bool { return time.Now().Before(l.end) }
 // Close ends the line.
 func (l *Line) Close() error { return l.conn.Close() }
 
-// Call makes one call. It returns a Refused if the server rejected the call. After any other error, also of
-// ctx, the line is broken and the outcome of the call is unknown.
+// Call makes one call. It returns a Refused if the server rejected the call. After any other error, including
+// an error of ctx, the line is broken and the outcome of the call is unknown.
 func (l *Line) Call(ctx context.Context, call []byte) ([]byte, error) {
 	if len(call) > CallMax {
 		return nil, fmt.Errorf("a call has %d bytes; at most %d are allowed", len(call), CallMax)

@@ -13,17 +13,17 @@ import (
 	"skein.dev/skein/sdk/shared/secretfile"
 )
 
-// record is the content of a file.
+// record is the content of the file in which a node records its token.
 type record struct {
 	Address string `json:"address"`
 	Token   string `json:"token"`
 }
 
-// recordMax bounds the bytes that are read of a file.
+// recordMax bounds the number of bytes that are read from a file.
 const recordMax = 4096
 
-// Folder is the folder in which the nodes of this user record themselves; "": this process has no home
-// folder.
+// Folder is the folder in which the nodes of this user record themselves. It is "" if this process has no
+// home folder.
 func Folder() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "skein", "local")
@@ -35,11 +35,13 @@ func Folder() string {
 	return filepath.Join(home, ".local", "state", "skein", "local")
 }
 
-// nameOf is the name of the file of an address. It has no colon, which some systems do not allow.
+// nameOf returns the name of the file for an address. The name has no colon, because some systems do not
+// allow colons.
 func nameOf(host, port string) string { return strings.ReplaceAll(host, ":", "-") + "_" + port }
 
-// Write records the token of a node by the URL that the node answers at. The folder and the file are of this
-// user only. remove takes the record away, unless another node has the address by then.
+// Write records the token of a node under the URL at which the node answers. Only this user can read the
+// folder and the file. remove deletes the record, unless another node has recorded itself under the same URL
+// by then.
 func Write(address, token string) (remove func(), err error) {
 	u, err := url.Parse(address)
 	dir := Folder()
@@ -67,7 +69,8 @@ func Write(address, token string) (remove func(), err error) {
 	}, nil
 }
 
-// WriteFile replaces a file by one that only this user can read. A reader sees the old or the new one.
+// WriteFile replaces a file with one that only this user can read. A concurrent reader sees the old or the
+// new file as a whole.
 func WriteFile(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*") // the file has the mode 0600
 	if err != nil {
@@ -83,22 +86,23 @@ func WriteFile(path string, text []byte) error {
 	return err
 }
 
-// read returns the record of a file. It ignores a record that another user can read or replace, because such
-// a record could send this user's calls to that user's program.
+// read returns the record in a file. It ignores a record that another user can read or replace, because that
+// user could direct this user's calls to another program.
 func read(path string) (r record, ok bool) {
 	text, err := secretfile.Read(path)
 	return r, err == nil && len(text) <= recordMax && json.Unmarshal(text, &r) == nil && r.Token != ""
 }
 
-// Loopback reports whether a host is this machine by its loopback address.
+// Loopback reports whether a host is a loopback address of this machine.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Find returns the token of the node that this user runs at a loopback URL, and the host and port of it. They
-// differ from those of the URL if it says localhost: a program of another user may have the port on another
-// loopback address, so a token must go to the recorded address. ok is false if there is no record.
+// Find returns the token of the node that this user runs at a loopback URL, and the recorded host and port of
+// the node. If the URL has the name localhost, they differ from it: a program of another user may have the
+// same port on another loopback address, so the token must go to the recorded address. ok is false if there
+// is no record.
 func Find(u *url.URL) (token, host string, ok bool) {
 	dir := Folder()
 	if dir == "" || !Loopback(u.Hostname()) {
@@ -117,8 +121,8 @@ func Find(u *url.URL) (token, host string, ok bool) {
 	return "", "", false
 }
 
-// Shown returns the token for a base URL, and the URL that it may be sent to. Without a record these are ""
-// and the URL itself.
+// Shown returns the token for a base URL, and the URL to which the token may be sent. Without a record it
+// returns "" and the unchanged URL.
 func Shown(address string) (token, at string) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 	"skein.dev/skein/sdk/shared/secretfile"
 )
 
-// Session is the session by which this user's commands call a server.
+// Session is the session that this user's commands use for calls to a server.
 type Session struct {
 	Address string    `json:"address"`
 	Cookie  string    `json:"cookie"` // its name
 	Secret  string    `json:"secret"`
 	User    string    `json:"user"`
-	Ends    time.Time `json:"ends"` // the latest end; an unused session ends earlier
+	Ends    time.Time `json:"ends"` // the session ends at this time at the latest; an unused session ends earlier
 }
 
 // Header returns the cookie that shows the session to its server.
 func (s *Session) Header() *http.Cookie { return &http.Cookie{Name: s.Cookie, Value: s.Secret} }
 
-// ErrNoHome says that there is no folder for the sessions of this user.
+// ErrNoHome means that there is no folder for the sessions of this user.
 var ErrNoHome = errors.New("this process has no home folder; set XDG_STATE_HOME")
 
-// sessionFile returns the file of a server's session. Scheme, host, port and base path are in its name, so a
-// session goes to the server that made it and to no other.
+// sessionFile returns the file of a server's session. The name contains scheme, host, port and base path, so
+// a session is sent only to the server that made it.
 func sessionFile(address string) (file, origin string, err error) {
 	u, err := url.Parse(address)
 	dir := Folder()
@@ -51,7 +51,7 @@ func sessionFile(address string) (file, origin string, err error) {
 	return filepath.Join(filepath.Dir(dir), "sessions", u.Scheme+"_"+name), u.Scheme + "://" + name, nil
 }
 
-// SaveSession keeps a session for the commands of this user.
+// SaveSession stores a session for the commands of this user.
 func SaveSession(s Session) error {
 	file, _, err := sessionFile(s.Address)
 	if err != nil {
@@ -67,8 +67,8 @@ func SaveSession(s Session) error {
 	return WriteFile(file, append(text, '\n'))
 }
 
-// SessionAt returns the session of a server, and whether there is one. A file that other users can read or
-// replace does not count.
+// SessionAt returns the session of a server. ok is false if there is none. It ignores a file that other users
+// can read or replace.
 func SessionAt(address string) (s Session, ok bool) {
 	file, origin, err := sessionFile(address)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// fresh is the time for which a record that was read is used without another reading.
+// fresh is the time for which a transport uses a record before it reads the file again.
 const fresh = time.Second
 
-// addressesMax bounds the addresses that a transport remembers.
+// addressesMax bounds the number of addresses whose records a transport keeps.
 const addressesMax = 100
 
 // transport adds tokens to requests.
@@ -26,9 +26,9 @@ type found struct {
 	at          time.Time
 }
 
-// Transport adds the token of a node of this user to each request to a loopback address that carries no
-// credential. A node makes a new token at each start. So if a request is refused and the record has changed,
-// the request is sent again.
+// Transport adds a node's local token to each request to a loopback address that has no credential. A node
+// makes a new token at each start. So if a request is refused and the record has changed, Transport sends the
+// request again.
 func Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, seen: map[string]found{}}
 }
@@ -60,7 +60,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(again)
 }
 
-// find returns the record of an address. If a token was refused, it reads the record again.
+// find returns the record of an address. If the node refused the token, find reads the record again.
 func (t *transport) find(u *url.URL, refused string) found {
 	key := u.Scheme + "://" + u.Host
 	t.mu.Lock()
@@ -77,9 +77,8 @@ func (t *transport) find(u *url.URL, refused string) found {
 	return is
 }
 
-// added returns a copy of r that carries the token. Over plain HTTP, the copy goes to the address in the
-// record.
-// Without a token, added returns r.
+// added returns a copy of r with the token. Over plain HTTP, the copy is sent to the address in the record.
+// If there is no token, added returns r.
 func (f found) added(r *http.Request) *http.Request {
 	if f.token == "" {
 		return r

@@ -15,21 +15,23 @@ import (
 // Form is a way in which programs print a value.
 type Form struct {
 	Text   string
-	Breaks int // > 0: it is base64, and line ends may be in it after this number of bytes
+	Breaks int // if > 0, the form is base64, in which line ends may follow after this number of bytes
 }
 
 const (
-	// breakFrom bounds how often the last bytes of a line are held back. Few lines end with this number of bytes
-	// of a form. A form that breaks earlier is found without its first bytes, unless it is too short.
+	// breakFrom limits how often the last bytes of a line are held back, because few lines end with this
+	// number of bytes of a form. If line ends break a form earlier, the form is found without its first
+	// bytes, unless it is too short.
 	breakFrom = 3
 	// breakMax bounds the bytes of one line end.
 	breakMax = 2
-	// escapedMax is the size, in bytes, up to which every way to escape a value in JSON is a form.
+	// escapedMax is the largest size of a value, in bytes, for which every way to escape the value in JSON
+	// becomes a form.
 	escapedMax = 4 << 10
 )
 
-// match returns the length of the form at the beginning of a text, or 0 if the form is not there. It also
-// reports whether the whole text is the beginning of the form.
+// match returns the length of the form at the beginning of a text. It returns 0 if the text does not begin
+// with the form. It also reports whether the whole text is a prefix of the form.
 func (f Form) match(text []byte) (n int, more bool) {
 	if f.Breaks == 0 {
 		if len(f.Text) <= len(text) {
@@ -63,9 +65,9 @@ func lineEnd(text []byte) (n int) {
 	return n
 }
 
-// unbroken returns the first FormMin bytes of a text without the line ends that a form can have there. n is
-// their number: less than FormMin if the text is shorter. at is where the first line end is, 0 if there is
-// none among these bytes.
+// unbroken returns the first FormMin bytes of a text, without the line ends that a form can have there. n is
+// the number of returned bytes. It is less than FormMin if the text is shorter. at is the position of the
+// first line end, or 0 if these bytes have none.
 func unbroken(text []byte) (key [FormMin]byte, n, at int) {
 	if at = bytes.IndexAny(text[:min(len(text), FormMin)], "\r\n"); at < 1 {
 		return key, 0, 0
@@ -85,9 +87,10 @@ func unbroken(text []byte) (key [FormMin]byte, n, at int) {
 // may indent lines.
 var base64Lines = [...]int{76, 64}
 
-// Forms returns a value and the forms in which programs print it: its lines, both without the space around
-// them, and all of these in base64 at each offset, hex, percent-encoded, as in JSON and as a shell quotes
-// them. Forms of fewer than FormMin bytes are not masked. A blank line would be found in every text.
+// Forms returns a value and the forms in which programs print it. The forms are the lines of the value, value
+// and lines without surrounding space, and all of these in base64 at each offset, in hex, percent-encoded,
+// escaped as in JSON, and quoted as by a shell. Forms of fewer than FormMin bytes are not masked. A blank
+// line is no form, because every text would contain it.
 func Forms(value string) (all []Form) {
 	parts := []string{value, strings.TrimSpace(value)}
 	if strings.ContainsAny(value, "\r\n") {
@@ -127,7 +130,7 @@ func Forms(value string) (all []Form) {
 	return all
 }
 
-// texts returns a value and the forms that contain it as a whole.
+// texts returns a value and the forms that contain the whole value.
 func texts(value string) []string {
 	all := []string{value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))}
 	for _, escaped := range []string{url.QueryEscape(value), url.PathEscape(value), percent(value)} {
@@ -148,12 +151,12 @@ func texts(value string) []string {
 	return all
 }
 
-// jsonEscapes are the characters that some programs write as \uXXXX although JSON does not require it: Python
-// and PHP, Go, Gson, .NET.
+// jsonEscapes are characters that some programs write as \uXXXX although JSON does not require it. These
+// programs are Python, PHP, Go, Gson and .NET.
 var jsonEscapes = [...]string{"", "<>&", "<>&='", "<>&'+\"`"}
 
-// jsonEscaped is a value within the quotes of a JSON text. more are further characters to be escaped. ascii
-// reports whether all characters beyond ASCII are escaped.
+// jsonEscaped returns a value as the inside of a JSON string. more are further characters to be escaped.
+// ascii reports whether all characters outside of ASCII are escaped.
 func jsonEscaped(value, more, digits string, ascii bool) string {
 	var b strings.Builder
 	for _, r := range value {
@@ -173,19 +176,19 @@ func jsonEscaped(value, more, digits string, ascii bool) string {
 	return b.String()
 }
 
-// base64Form is the part of an encoding that the value alone determines, if offset bytes of a group of three
-// come before it.
+// base64Form returns the part of an encoding that depends on the value alone, if offset bytes of a group of
+// three precede the value.
 func base64Form(enc *base64.Encoding, value string, offset int) string {
 	text := enc.EncodeToString(append(make([]byte, offset), value...))
 	return text[(8*offset+5)/6 : 8*(offset+len(value))/6]
 }
 
-// percent encodes all but letters, digits and -._~, as RFC 3986 says.
+// percent encodes all characters but letters, digits and -._~, as RFC 3986 requires.
 func percent(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// lowerPercent writes the digits of an encoding in lower case.
+// lowerPercent returns a percent-encoding with lower-case digits.
 func lowerPercent(text string) string {
 	out := []byte(text)
 	for i := 0; i+2 < len(out); i++ {
@@ -196,17 +199,17 @@ func lowerPercent(text string) string {
 	return string(out)
 }
 
-// jsonForm is a value within the quotes of a JSON text.
+// jsonForm returns a value as the inside of a JSON string.
 func jsonForm(value string, html bool) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(html)
-	_ = enc.Encode(value) // a text never fails
+	_ = enc.Encode(value) // the encoding of a string never fails
 	text := strings.TrimSuffix(b.String(), "\n")
 	return text[1 : len(text)-1]
 }
 
-// shellWords is a value as a shell writes it with backslashes.
+// shellWords returns a value as a shell escapes it with backslashes.
 func shellWords(value string) string {
 	var b strings.Builder
 	for i := range len(value) {

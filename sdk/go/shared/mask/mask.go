@@ -1,12 +1,12 @@
-// Package mask takes secrets out of texts: their values, and the forms in which programs print them.
+// Package mask masks secrets in texts: the values, and the forms in which programs print them.
 //
-// A Set is made of the secrets of one attempt. A Writer of it masks a stream of chunks. It holds back
-// the end of a chunk only while that end is the beginning of a form, so a text without secrets is not
-// delayed. Every byte that belongs to a form is masked, also where forms overlap. Each run of such bytes
-// becomes one Mark.
+// A Set is made of the secrets of one attempt. A Writer of the Set masks a stream of chunks. It holds back
+// the end of a chunk only while that end is a prefix of a form, so a text without secrets is not delayed.
+// Every byte that belongs to a form is masked, also if forms overlap. Each sequence of such bytes becomes one
+// Mark.
 //
-// Programs break base64 into lines, at a column that depends on the text before the value. So base64 is found
-// with line ends in it.
+// Programs break base64 into lines, at a column that depends on the text before the value. So base64 is also
+// found if line ends break it.
 package mask
 
 import "fmt"
@@ -14,11 +14,11 @@ import "fmt"
 // Mark replaces each masked part.
 const Mark = "***"
 
-// FormMin is the length, in bytes, below which a form is not masked, because it would be found in every text.
-// Values have at least this length.
+// FormMin is the least length of a form in bytes. Shorter forms are not masked, because they would be found
+// in every text. Values have at least this length.
 const FormMin = 6
 
-// Set is the forms of some secrets. It does not change, and may be used by several goroutines.
+// Set holds the forms of some secrets. It does not change, so several goroutines may use it.
 type Set struct {
 	forms  map[[FormMin]byte][]Form // by the first bytes of the form
 	begins map[string]bool          // the first 1 to FormMin-1 bytes of forms
@@ -26,7 +26,7 @@ type Set struct {
 	pairs  [1 << 16 / 64]uint64     // the first two bytes of forms
 }
 
-// NewSet makes the Set of some values. It returns nil if there are none: a nil Set masks nothing.
+// NewSet makes the Set of some values. If there are no values, it returns nil. A nil Set masks nothing.
 func NewSet(values []string) *Set {
 	s := &Set{forms: map[[FormMin]byte][]Form{}, begins: map[string]bool{}, broken: map[string]int{}}
 	for _, value := range values {
@@ -68,7 +68,7 @@ func (s *Set) add(form Form) {
 	}
 }
 
-// String masks a whole text. A nil Set returns it as it is.
+// String masks a whole text. A nil Set returns the text unchanged.
 func (s *Set) String(text string) string {
 	if s == nil {
 		return text
@@ -85,7 +85,7 @@ func (s *Set) Begin(text []byte) []byte {
 	return s.NewWriter().Mask(text)
 }
 
-// Holds reports whether a text holds a form.
+// Holds reports whether a text contains a form.
 func (s *Set) Holds(text []byte) bool {
 	if s == nil {
 		return false
@@ -99,7 +99,7 @@ func (s *Set) Holds(text []byte) bool {
 }
 
 // match returns the length of the longest form at the beginning of a text. It also reports whether the whole
-// text is the beginning of a longer form.
+// text is a prefix of a longer form.
 func (s *Set) match(text []byte) (longest int, more bool) {
 	if len(text) > 1 {
 		pair := uint(text[0])<<8 | uint(text[1])
@@ -147,7 +147,8 @@ func (s *Set) NewWriter() *Writer {
 	return &Writer{set: s}
 }
 
-// Mask takes a chunk and returns the part that can be shown by now. The result is valid until the next call.
+// Mask takes a chunk, and returns the bytes that can be written by now. The result is valid until the next
+// call.
 func (w *Writer) Mask(chunk []byte) []byte { return w.pass(chunk, false) }
 
 // End returns the part that was held back.
@@ -179,5 +180,5 @@ func (w *Writer) pass(chunk []byte, end bool) []byte {
 	return out
 }
 
-// Format hides the forms from a careless print.
+// Format keeps fmt from printing the forms.
 func (s *Set) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Mark)) }

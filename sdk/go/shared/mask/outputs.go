@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 )
 
-// nestMax bounds how deep JSON texts within strings of JSON texts are searched.
+// nestMax bounds the depth to which HoldsJSON searches JSON texts within strings of JSON texts.
 const nestMax = 3
 
-// HoldsJSON reports whether a JSON text holds a form: as it is written, or as a reader decodes it. It
+// HoldsJSON reports whether a JSON text contains a form, either as it is written or after decoding. It
 // searches keys and strings, and JSON texts within strings.
 func (s *Set) HoldsJSON(text []byte) bool {
 	return s != nil && (s.Holds(text) || s.decoded(text, nestMax))
@@ -31,7 +31,7 @@ func (s *Set) HoldsOutputs(text []byte) bool {
 	return false
 }
 
-// decoded searches the keys and strings of a text up to where it is not JSON.
+// decoded searches the keys and strings of a text. It stops where the text is not JSON.
 func (s *Set) decoded(text []byte, deep int) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

@@ -17,9 +17,10 @@ import (
 // BytesMax bounds the outputs of an attempt.
 const BytesMax = 64 << 10
 
-// Parse reads key=value lines, or one JSON object. An object begins with a brace, and no key can begin with
-// one. The values of undeclared keys become strings: a value of an object that is not a string becomes its
-// JSON text. Parse returns an object with sorted keys, or nil if there are no outputs.
+// Parse reads lines of the form key=value, or one JSON object. A text that begins with a brace is an object,
+// because no key can begin with a brace. The values of undeclared keys become strings: a value of an object
+// that is not a string becomes its JSON text. Parse returns an object with sorted keys, or nil if there are
+// no outputs.
 func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the outputs are not valid UTF-8 text")
@@ -46,7 +47,7 @@ func Parse(data []byte, types map[string]string) (json.RawMessage, error) {
 	return Marshal(values)
 }
 
-// Missing returns the first declared output that is missing. It returns "" if there is none.
+// Missing returns the name of the first declared output that is missing. It returns "" if none is missing.
 func Missing(values map[string]json.RawMessage, types map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		if _, ok := values[name]; !ok {
@@ -56,8 +57,8 @@ func Missing(values map[string]json.RawMessage, types map[string]string) string 
 	return ""
 }
 
-// Object checks the result of a handler: a JSON object, whose declared values have their types. Other values
-// are not changed.
+// Object checks the result of a handler. The result must be a JSON object whose declared values have their
+// types. Other values are not changed.
 func Object(data []byte, types map[string]string) (json.RawMessage, error) {
 	object := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -142,8 +143,8 @@ func parseObject(data []byte, types map[string]string, values map[string]json.Ra
 	return nil
 }
 
-// Texts types values that a person wrote. A declared output gets its declared type. An undeclared one is
-// JSON if it is valid JSON, else a text.
+// Texts converts values that a person wrote. A declared output gets its declared type. An undeclared output
+// becomes JSON if its text is valid JSON, and otherwise a string.
 func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
 	values := make(map[string]json.RawMessage, len(given))
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -160,7 +161,7 @@ func Texts(given, types map[string]string) (map[string]json.RawMessage, error) {
 	return values, nil
 }
 
-// The required types of values. The sentence around them names key and line.
+// The names of the required types in error texts. The sentence around a name states key and line.
 var (
 	errInt   = errors.New("an int (64 bits)")
 	errFloat = errors.New("a float")
@@ -169,7 +170,7 @@ var (
 	errText  = errors.New("a string")
 )
 
-// fromText types the value of a line.
+// fromText converts the value of a line to its type.
 func fromText(value, kind string) (json.RawMessage, error) {
 	switch kind {
 	case "int":
@@ -194,7 +195,7 @@ func fromText(value, kind string) (json.RawMessage, error) {
 	return Marshal(value)
 }
 
-// fromJSON types a value of an object. It is strict: the text "5" is not the int 5.
+// fromJSON checks the type of a value of an object. It is strict: the text "5" is not the int 5.
 func fromJSON(raw json.RawMessage, kind string) (json.RawMessage, error) {
 	first := raw[0]
 	number := first == '-' || first >= '0' && first <= '9'
@@ -257,7 +258,7 @@ func compact(raw []byte) json.RawMessage {
 	return b.Bytes()
 }
 
-// HoldsNUL reports whether JSON text contains \u0000, which no database accepts in a text.
+// HoldsNUL reports whether a JSON text contains \u0000, which no database accepts in a text.
 func HoldsNUL(raw []byte) bool {
 	const escape = `\u0000`
 	for from := 0; ; {
@@ -290,7 +291,7 @@ func outputKey(s string) bool {
 	return true
 }
 
-// excerpt shortens a text of a task for use in a sentence.
+// excerpt shortens a text of a task for use in an error text.
 func excerpt(s string) string {
 	const runesMax = 60
 	if runes := []rune(s); len(runes) > runesMax {

@@ -14,12 +14,12 @@ import (
 // BytesMax bounds a secret.
 const BytesMax = 64 << 10
 
-// ErrOpen says that other users can read or replace a secret. Its text names the remedy.
+// ErrOpen means that other users can read or replace a file with a secret. Its text names the remedy.
 var ErrOpen = errors.New("other users have access to it")
 
-// Read reads a file that holds one secret, such as a token. Line ends at its end do not count. It returns
-// ErrOpen if other users can read the file, or can replace it in its folder. A pipe is read without a check:
-// the descriptor alone gives access to it.
+// Read reads a file that holds one secret, such as a token. It drops line ends at the end of the file. It
+// returns ErrOpen if other users can read the file, or can replace it in its folder. A pipe is read without a
+// check, because only the holder of the descriptor can reach it.
 func Read(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -45,10 +45,10 @@ func Read(path string) ([]byte, error) {
 	return All(file)
 }
 
-// foldersOf returns ErrOpen if others can replace a file: in the folder that its path names, and in the
-// folder to which links lead. In a folder with the sticky bit, such as /tmp, only the owner of a file
-// replaces it. A group that has the number of its user is the user's own, as distributions with the umask 002
-// make it.
+// foldersOf returns ErrOpen if other users can replace a file: in the folder that the path names, or in a
+// folder to which links lead. In a folder with the sticky bit, such as /tmp, only the owner of a file can
+// replace it. A group with the number of its user counts as the user's own group, because distributions with
+// the umask 002 make such groups.
 func foldersOf(path string) error {
 	names := []string{path}
 	switch real, err := filepath.EvalSymlinks(path); {
@@ -78,9 +78,9 @@ func foldersOf(path string) error {
 	return nil
 }
 
-// Closed returns ErrOpen unless a file or folder belongs to this user or to root, and others can neither read
-// nor replace the file, or write into the folder. The group may read a file that belongs to root: this is how
-// root gives a service a file, and how systemd shows a credential.
+// Closed returns ErrOpen unless a file or folder belongs to this user or to root, and other users can neither
+// read nor replace the file, nor write into the folder. If root owns the file, its group may read it: root
+// gives a service a file in this way, and so does systemd with a credential.
 func Closed(info fs.FileInfo, path string) error {
 	owner, self, known := ownerOf(info)
 	if !known {
@@ -109,14 +109,14 @@ func closed(mode fs.FileMode, path string, owner, self int) error {
 	switch {
 	case is&bad == 0:
 		return nil
-	case owner == 0 && self != 0 && !mode.IsDir(): // if the bits for others are removed, this user may lose access
+	case owner == 0 && self != 0 && !mode.IsDir(): // without the bits for others, this user may lose access
 		return fmt.Errorf("%w: %s belongs to root and has the mode %04o: chown %d %s && chmod 600 %s; if a container mounts it, "+
 			"mount it with the mode 0440 and a group of this user", ErrOpen, path, is, self, path, path)
 	}
 	return fmt.Errorf("%w: %s has the mode %04o: chmod %o %s", ErrOpen, path, is, is&^bad, path)
 }
 
-// All reads a secret to its end.
+// All reads a secret until the end of its source.
 func All(from io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, BytesMax+1))
 	if err != nil {

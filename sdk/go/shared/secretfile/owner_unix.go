@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownerOf gives the user that a file belongs to, and the user of this process.
+// ownerOf returns the user that owns a file, and the user of this process.
 func ownerOf(info fs.FileInfo) (owner, self int, known bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// ErrNoHome says that the worker is attached to no node.
+// ErrNoHome means that the worker is attached to no node.
 var ErrNoHome = errors.New("this worker is attached to no node now")
 
 // ended is an error after which the worker does not attach again.
@@ -22,7 +22,7 @@ type ended struct{ error }
 
 func (e ended) Unwrap() error { return e.error }
 
-// final reports whether a rejection does not end by itself.
+// final reports whether the reason of a rejection lasts until a person acts.
 func (s *Session[T]) final(err error) bool {
 	switch Reason(err) {
 	case NameTaken, Alone, Malformed:
@@ -33,8 +33,9 @@ func (s *Session[T]) final(err error) bool {
 	return errors.As(err, &own) || s.cfg.RefusedEnds && (code == connect.CodeUnauthenticated || code == connect.CodePermissionDenied)
 }
 
-// Run keeps the worker attached until ctx ends. Then it calls drain, and ends the polling. The attachment
-// stays until Leave. It returns only errors that do not end by themselves, at once and without drain.
+// Run keeps the worker attached until ctx ends. Then it calls drain and ends the polling. The registration
+// stays until Leave. Run returns at once, without drain, if it meets an error that lasts until a person acts.
+// It returns no other errors.
 func (s *Session[T]) Run(ctx context.Context, drain func()) error {
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
 	defer detach()
@@ -95,7 +96,8 @@ func (s *Session[T]) Detach() {
 	s.id.Lease = 0
 }
 
-// Reoffer changes what registrations say of the worker, and registers again. The attempts of the worker stay.
+// Reoffer changes the data of the worker's registrations, and registers again. The attempts of the worker
+// continue.
 func (s *Session[T]) Reoffer(offer *workerv1.RegisterRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +106,7 @@ func (s *Session[T]) Reoffer(offer *workerv1.RegisterRequest) {
 	s.pollAgain()
 }
 
-// Attach registers with the first node that accepts the worker, beginning with the previous home.
+// Attach registers with the first node that accepts the worker. It begins with the previous home.
 func (s *Session[T]) Attach(ctx context.Context) error {
 	s.mu.Lock()
 	if s.id.UUID == "" { // kept until an answer arrives: the first answer may have been lost
@@ -161,7 +163,7 @@ func (s *Session[T]) settle(ctx context.Context, url string, out *workerv1.Regis
 	return ctx.Err()
 }
 
-// learn keeps the addresses of nodes: those with which the worker was started, and the present ones.
+// learn stores the addresses of nodes: the nodes with which the worker was started, and the present ones.
 func (s *Session[T]) learn(nodes []string) {
 	all := slices.Clone(s.cfg.Servers)
 	for _, n := range nodes {
@@ -186,7 +188,7 @@ func (s *Session[T]) lists() (running, ended []*workerv1.Attempt) {
 	return running, ended
 }
 
-// Poll asks the home once what there is to do.
+// Poll asks the home once for jobs and orders.
 func (s *Session[T]) Poll(ctx context.Context) error {
 	s.mu.Lock()
 	in := &workerv1.PollRequest{Handler: s.id.Handler, Lease: s.id.Lease, Uuid: s.id.UUID, Ack: s.ack, Draining: s.draining, Full: s.full, Again: s.again}
@@ -249,8 +251,8 @@ func (s *Session[T]) pollAgain() {
 	}
 }
 
-// missed requests again the jobs that a lost answer to a report may have contained. It ends only one Poll for
-// that. The next one must get its answer, or the home counts as lost.
+// missed makes the next Poll request again the jobs that a lost answer to a report may have contained. It
+// ends at most one open Poll for that. The next Poll must get its answer, or the home counts as lost.
 func (s *Session[T]) missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +261,8 @@ func (s *Session[T]) missed() {
 	}
 }
 
-// Drain takes no new attempts from now on, and tells the home at once. It returns the number of attempts
-// without a verdict.
+// Drain makes the worker take no new attempts, and reports that to the home at once. It returns the number of
+// attempts without a verdict.
 func (s *Session[T]) Drain() (open int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +272,7 @@ func (s *Session[T]) Drain() (open int) {
 }
 
 // Quiet waits until no attempt runs and all results have their verdicts. It returns false if that takes
-// longer than d, or hurry is closed before.
+// longer than d, or if hurry is closed earlier.
 func (s *Session[T]) Quiet(d time.Duration, hurry <-chan struct{}) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -313,7 +315,7 @@ func (s *Session[T]) Emptied(ctx context.Context, end func(left int, again bool)
 	}
 }
 
-// Leave ends the registration, so that the nodes need not wait for the lag of this worker.
+// Leave ends the registration, so that the nodes need not wait until the worker counts as dead.
 func (s *Session[T]) Leave() {
 	c, err := s.Caller()
 	if err != nil {
@@ -326,7 +328,7 @@ func (s *Session[T]) Leave() {
 	}
 }
 
-// Close frees the connections of the session. Run and Reports have returned.
+// Close closes the connections of the session. The caller calls it after Run and Reports have returned.
 func (s *Session[T]) Close() {
 	s.lines.close()
 	s.cfg.HTTP.CloseIdleConnections()

@@ -1,11 +1,12 @@
-// Package session is the worker's side of the protocol of workers (api/worker/v1), for workers of every kind.
-// It attaches to a home node, polls it, starts attempts, and reports each result until a node has given a
-// verdict on it. If the home node is lost, it attaches to another one and keeps its attempts.
+// Package session implements the worker's side of the protocol of workers (api/worker/v1), for workers of
+// every kind. It attaches the worker to a home node, polls the home, starts attempts, and reports each result
+// until a node has returned a verdict on it. If the home is lost, the session attaches the worker to another
+// node and keeps the worker's attempts.
 //
-// A session holds the table of attempts. How an attempt runs, ends and logs is the business of its [Owner]:
+// A session holds the table of attempts. Its [Owner] runs the attempts, ends them and handles their logs:
 // package skein runs task functions, and internal/remote runs process trees. The attempts of internal/remote
-// outlive its process, so it has a [Keeper], too.
+// outlive the process of the worker, so internal/remote also implements [Keeper].
 //
-// Reading order: session.go (what it is), attach.go (attaching, polling, leaving), report.go (from a job to
+// Reading order: session.go (the types), attach.go (attaching, polling, leaving), report.go (from a job to
 // its verdict), line.go (frequent reports).
 package session

@@ -28,15 +28,15 @@ type lines struct {
 	idle   []*line.Line
 	n      int       // the number of lines that are idle, in use, or requested
 	before time.Time // the report before
-	pause  time.Time // the time until which no line is requested
+	pause  time.Time // no line is requested before this time
 }
 
 const (
 	// lineWithin is the time between two reports within which a line is requested. A worker that reports less
 	// often does not need one.
 	lineWithin = time.Second
-	// lineAgain is the time after which a home without lines is asked again, because it may have a newer version
-	// by then.
+	// lineAgain is the time after which the session again requests a line from a home without lines, because
+	// the home may have a newer version by then.
 	lineAgain = time.Minute
 )
 
@@ -123,7 +123,7 @@ func (o *lines) drop(l *line.Line) {
 	_ = l.Close()
 }
 
-// want requests a line in another goroutine, if reports come often and there are not enough lines.
+// want requests a line in another goroutine if reports are frequent and there are not enough lines.
 func (o *lines) want(ctx context.Context, home, token string, log *slog.Logger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

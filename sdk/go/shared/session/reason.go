@@ -50,7 +50,7 @@ const (
 	lostPause = 200 * time.Millisecond
 	// comeAgainMax bounds the pause that a node may request. It is far less than a lease.
 	comeAgainMax = 5 * time.Second
-	// answerBytesMax bounds what a node says in one answer.
+	// answerBytesMax bounds the bytes of one answer of a node.
 	answerBytesMax = 64 << 20
 )
 
@@ -75,7 +75,7 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// LeaseOf returns the time after the last answer of a node in which the attempts of a worker must have ended.
-// A node may declare the worker dead after the lag. The row of the worker may have been renewed up to a
-// heartbeat before that answer, and a heartbeat is at most a quarter of the lag.
+// LeaseOf returns how long attempts may run after the last answer of a node. A node may declare the worker
+// dead when the lag has passed since the last renewal of the worker's row. That renewal may be up to a
+// heartbeat older than the answer, and a heartbeat is at most a quarter of the lag.
 func LeaseOf(lag time.Duration) time.Duration { return lag * 3 / 4 }

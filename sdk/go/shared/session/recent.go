@@ -12,7 +12,8 @@ type Name struct {
 // NameOf returns the name of an attempt. For nil it returns the zero name, which no attempt has.
 func NameOf(a *workerv1.Attempt) Name { return Name{a.GetRun(), a.GetTask(), a.GetToken()} }
 
-// recentMax bounds the attempts with acknowledged results that are remembered. They are not started again.
+// recentMax bounds the number of attempts with acknowledged results that are remembered. A remembered attempt
+// is not started again.
 const recentMax = 16 << 10
 
 // recent remembers the attempts that ended last.

@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	// reportsMax bounds the concurrent reports. Results that arrive in the meantime share the next report.
+	// reportsMax bounds the number of concurrent reports. Results that arrive while all reports are under way
+	// share the next report.
 	reportsMax = 4
 	// resultsMax bounds the results of one report.
 	resultsMax = 500
 )
 
-// stateLost is the state of an attempt that no longer runs and whose result is unknown.
+// stateLost is the state of an attempt that no longer runs and has no known result.
 const stateLost = "lost"
 
-// causeDone is the cause of the loss of an attempt that is assigned again after its result was accepted.
+// causeDone is the cause of the loss of an attempt whose result was already accepted, and which was assigned
+// again.
 const causeDone = "it has ended at this worker before"
 
 // startAll starts attempts. It returns false if there was no slot for all of them.
@@ -29,7 +31,7 @@ func (s *Session[T]) startAll(jobs []*workerv1.Job, from Caller) (all bool) {
 	return all
 }
 
-// start runs an attempt unless it is or was here. It returns false if there is no slot.
+// start runs an attempt, unless the attempt runs or ran here. It returns false if there is no free slot.
 func (s *Session[T]) start(j *workerv1.Job, from Caller) bool {
 	if j.Attempt == nil {
 		return true
@@ -58,9 +60,9 @@ func (s *Session[T]) start(j *workerv1.Job, from Caller) bool {
 	return true
 }
 
-// refute reports that an attempt does not run: it ended here long ago, and its result was accepted. A home
-// that sends the attempt again has forgotten the result, as after a failover that lost it. The caller holds
-// the mutex.
+// refute reports that an attempt does not run, because the attempt ended here long ago and its result was
+// accepted. A home sends such an attempt again if it has lost the result, for example in a failover. The
+// caller holds the mutex.
 func (s *Session[T]) refute(j *workerv1.Job) {
 	a := &Attempt[T]{Wire: j.Attempt, Task: j.Task, refuted: true, result: &workerv1.Result{Attempt: j.Attempt, State: stateLost, Cause: causeDone}}
 	s.has[NameOf(j.Attempt)] = a
@@ -75,8 +77,8 @@ func (s *Session[T]) enqueue(a *Attempt[T]) {
 	}
 }
 
-// Started reports the instant at which an attempt began to run, and its handle, if there is one. adopts: the
-// next attempt may continue the work that the handle names.
+// Started reports the instant at which an attempt began to run, and the handle of the attempt, if it has one.
+// adopts reports whether the next attempt may continue the work that the handle names.
 func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string, adopts bool) {
 	s.mu.Lock()
 	if a.result == nil {
@@ -93,7 +95,7 @@ func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string, adopts 
 	s.wake()
 }
 
-// Free gives the slot of an attempt back. Settle or Drop of that attempt follows.
+// Free releases the slot of an attempt. The caller then calls Settle or Drop for the attempt.
 func (s *Session[T]) Free() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +117,7 @@ func (s *Session[T]) settled(a *Attempt[T], result *workerv1.Result) {
 	s.enqueue(a)
 }
 
-// Drop ends an attempt of which nothing is to be reported.
+// Drop ends an attempt that has no result to report.
 func (s *Session[T]) Drop(a *Attempt[T]) {
 	s.mu.Lock()
 	s.dropped(a)
@@ -130,8 +132,9 @@ func (s *Session[T]) dropped(a *Attempt[T]) {
 	}
 }
 
-// Finish is Free and then Settle, or Drop if there is no result or it is not wanted. The only result of an
-// idle worker is sent at once, on the goroutine of the caller.
+// Finish calls Free and then Settle. If there is no result, or the result is not wanted, it calls Drop
+// instead of Settle. If the worker has no other attempt or result, Finish sends the result at once, in the
+// goroutine of the caller.
 func (s *Session[T]) Finish(ctx context.Context, a *Attempt[T], result *workerv1.Result) {
 	s.mu.Lock()
 	s.running--
@@ -160,7 +163,7 @@ func (s *Session[T]) flushHere(ctx context.Context) bool {
 	}
 }
 
-// Disown marks the result of an attempt as not wanted any more.
+// Disown marks the result of an attempt as no longer wanted.
 func (s *Session[T]) Disown(a *Attempt[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +209,7 @@ func (s *Session[T]) Reports(ctx context.Context, every func()) {
 	}
 }
 
-// Flush sends what waits, once.
+// Flush sends all waiting reports once.
 func (s *Session[T]) Flush(ctx context.Context) {
 	s.mu.Lock()
 	id, home, logs := s.id, s.home, s.logs
@@ -261,8 +264,8 @@ func (s *Session[T]) next(in *workerv1.ReportRequest) (sent []*Attempt[T]) {
 	return sent
 }
 
-// judge processes the verdicts on reports. A missing verdict is that no node could take the report now. judge
-// returns true if a report must be sent again.
+// judge processes the verdicts on reports. A missing verdict means that no node could accept the report now.
+// judge returns true if a report must be sent again.
 func (s *Session[T]) judge(sent []*Attempt[T], said []*workerv1.Result, verdicts []workerv1.Verdict) (later bool) {
 	var ended, taken []*Attempt[T]
 	s.mu.Lock()

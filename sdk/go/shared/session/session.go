@@ -20,27 +20,29 @@ import (
 type Config struct {
 	Name    string
 	Slots   int
-	Servers []string // URLs of nodes, tried in turn; the home names further ones
-	// Offer is what a registration says in addition: groups, labels, kinds and abilities of the worker.
+	Servers []string // URLs of nodes, which are tried in turn; the home sends further URLs
+	// Offer is the further content of a registration: groups, labels, kinds and abilities of the worker.
 	Offer *workerv1.RegisterRequest
 	Token func() string
-	// RefusedEnds says that a refused token does not end by itself, because the worker has no other one.
+	// RefusedEnds is true if the refusal of a token lasts until a person acts, because the worker has no
+	// other token.
 	RefusedEnds bool
 	HTTP        *http.Client
-	Lines       http.RoundTripper    // carries frequent reports; nil: they are calls like others
+	Lines       http.RoundTripper    // carries frequent reports; nil: these reports are ordinary calls
 	Clock       func() time.Duration // the clock of Keeper.Heard
 	Log         *slog.Logger
 }
 
-// Owner runs the attempts of a session. T is what it keeps for an attempt. The session calls it without a
-// lock.
+// Owner runs the attempts of a session. T is the value that the owner keeps for an attempt. The session calls
+// the methods without holding its lock.
 type Owner[T any] interface {
-	// Refused receives an error of attaching that may end by itself. If it returns true, the session tries again
-	// at once.
+	// Refused receives an error of attaching that may end without a person. If Refused returns true, the
+	// session tries again at once.
 	Refused(ctx context.Context, why Refusal) bool
-	// Fenced ends all attempts, waits for that, and calls Forget: they are another worker's by now.
+	// Fenced ends all attempts, waits until they have ended, and calls Forget. By then the cluster may have
+	// assigned their tasks to other workers.
 	Fenced(ctx context.Context)
-	// Prepare returns what the worker keeps for an attempt. The attempt may be refused afterwards.
+	// Prepare returns the value that the owner keeps for an attempt. The attempt may be refused afterwards.
 	Prepare(j *workerv1.Job, from Caller) T
 	// Start runs an attempt that has got a slot.
 	Start(a *Attempt[T])
@@ -48,40 +50,41 @@ type Owner[T any] interface {
 	End(a *Attempt[T], why Ending)
 }
 
-// Ending is why an attempt must end.
+// Ending is the reason why an attempt must end.
 type Ending int
 
 // The reasons why an attempt must end.
 const (
-	Stopped   Ending = iota // the home says so; the attempt has time to end
-	Killed                  // the home says so, and the time to end has passed
+	Stopped   Ending = iota // the home has ordered it; the attempt has time to end
+	Killed                  // the home has ordered it, and the time to end has passed
 	TakenAway               // another worker has the attempt now
 )
 
 // Refusal is an error of attaching.
 type Refusal struct {
 	Err error
-	// Lasting says that there were others before, for some time.
+	// Lasting is true if earlier errors of attaching preceded this one for some time.
 	Lasting bool
-	// Repeated says that the last rejection since the worker was attached had the same reason.
+	// Repeated is true if the last rejection since the worker was attached had the same reason.
 	Repeated bool
 }
 
-// Keeper is what a worker has in addition if its attempts, their results and their logs outlive its process.
-// The session calls it without a lock.
+// Keeper is the additional part of a worker whose attempts, results and logs outlive the process of the
+// worker. The session calls the methods without holding its lock.
 type Keeper[T any] interface {
-	// Attached receives the answer to a registration before it takes effect. Its error ends Run.
+	// Attached receives the answer to a registration before the answer takes effect. An error of Attached
+	// ends Run.
 	Attached(out *workerv1.RegisterResponse, url string) error
-	// Heard says that the store had heard of the worker at an instant of Config.Clock. Attempts may run until
-	// LeaseOf(lag) after it.
+	// Heard receives the instant of Config.Clock at which the store last renewed the worker. Attempts may run
+	// until LeaseOf(lag) after it.
 	Heard(at, lag time.Duration)
-	// Acknowledged receives attempts whose results have got their verdicts.
+	// Acknowledged receives the attempts whose results have got a verdict.
 	Acknowledged(all []*Attempt[T])
-	// Give sends pieces of logs that the home has asked for. It does not wait for that.
+	// Give sends the pieces of logs that the home has requested. It does not wait until they are sent.
 	Give(all []*workerv1.LogRead)
 }
 
-// Attempt is one that the worker has, until its result is acknowledged. The mutex of the session protects the
+// Attempt is an attempt of the worker, until its result has a verdict. The mutex of the session protects the
 // fields below Of.
 type Attempt[T any] struct {
 	Wire *workerv1.Attempt
@@ -89,20 +92,20 @@ type Attempt[T any] struct {
 	Of   T      // the zero value if the attempt is only refuted
 
 	result  *workerv1.Result // nil: it runs
-	notice  *workerv1.Result // the notice that the attempt runs; nil: there is none, or it is acknowledged
+	notice  *workerv1.Result // the notice that the attempt runs; nil if there is no notice, or the notice is acknowledged
 	queued  bool             // the attempt waits for a report
 	busy    bool             // a report about the attempt is being sent
 	refuted bool             // the attempt did not run here: see refute
 	unowned bool             // the result of the attempt is no longer needed
 }
 
-// Identity is how the cluster knows a worker.
+// Identity identifies a worker in the cluster.
 type Identity struct {
 	UUID           string
 	Handler, Lease int64 // Lease 0: not attached
 }
 
-// Session is a worker at work: its attachment to a home, and its attempts.
+// Session attaches a worker to a home, and holds the attempts of the worker.
 type Session[T any] struct {
 	cfg    Config
 	owner  Owner[T]
@@ -123,13 +126,13 @@ type Session[T any] struct {
 	id         Identity
 	home       string
 	nodes      []string
-	heard      time.Duration // the latest instant at which the store had heard of the worker
+	heard      time.Duration // the latest instant at which the store renewed the worker
 	lag        time.Duration
 	poll       time.Duration
-	logs       bool // the home keeps the output of attempts
+	logs       bool // true: the home stores the output of attempts
 	ack        int64
-	again      bool               // attempts may have been sent that did not arrive, or had no slot: the next Poll says so
-	asking     bool               // whether the open Poll has asked for that
+	again      bool               // attempts may have been lost on the way, or found no slot; the next Poll reports this
+	asking     bool               // true: the open Poll has reported this
 	hangUp     context.CancelFunc // of that
 	hungUp     bool               // it was
 	draining   bool
@@ -137,8 +140,8 @@ type Session[T any] struct {
 	full       bool
 }
 
-// New makes a session. keeper is nil if the attempts of the worker end with its process. Nothing happens
-// before Run.
+// New makes a session. keeper is nil if the attempts of the worker end with its process. The session does
+// nothing before Run.
 func New[T any](cfg Config, owner Owner[T], keeper Keeper[T]) *Session[T] {
 	return &Session[T]{cfg: cfg, owner: owner, keeper: keeper, log: cfg.Log, lines: newLines(cfg.Lines), kick: make(chan struct{}, 1), idle: make(chan struct{}, 1),
 		room: make(chan struct{}, reportsMax), clients: map[string]workerv1connect.WorkersClient{}, has: map[Name]*Attempt[T]{},
@@ -166,14 +169,15 @@ func (s *Session[T]) Client(url string) workerv1connect.WorkersClient {
 	return c
 }
 
-// Caller holds the fields that calls about attempts carry, and the present home.
+// Caller holds the present home, and the fields that every call about attempts has.
 type Caller struct {
 	Identity
 	Home workerv1connect.WorkersClient
-	Logs bool // the home keeps the output of attempts
+	Logs bool // true: the home stores the output of attempts
 }
 
-// Caller returns the present home and the fields of calls to it, or [ErrNoHome].
+// Caller returns the present home, and the fields that every call about attempts has. It returns [ErrNoHome]
+// if there is none.
 func (s *Session[T]) Caller() (Caller, error) {
 	s.mu.Lock()
 	id, home, logs := s.id, s.home, s.logs
@@ -201,15 +205,15 @@ func (s *Session[T]) Nodes() []string {
 // Attached reports whether the worker is attached to a home.
 func (s *Session[T]) Attached() bool { return s.Identity().Lease != 0 }
 
-// Silent reports whether attempts run although the lease has ended after the instant at which a node had last
-// heard of the worker.
+// Silent reports whether attempts run although their lease has ended, because no node has answered for too
+// long.
 func (s *Session[T]) Silent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id.Handler != 0 && s.lag > 0 && s.running > 0 && s.cfg.Clock()-s.heard > LeaseOf(s.lag)
 }
 
-// hear notes that the store had heard of the worker at an instant.
+// hear notes the instant at which the store renewed the worker.
 func (s *Session[T]) hear(at, lag time.Duration) {
 	s.mu.Lock()
 	s.heard = max(s.heard, at)
@@ -219,14 +223,14 @@ func (s *Session[T]) hear(at, lag time.Duration) {
 	}
 }
 
-// SetFull says whether the worker has no room for attempts.
+// SetFull sets whether the worker has no room for attempts.
 func (s *Session[T]) SetFull(full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full = full
 }
 
-// Counts are those of a worker at one moment.
+// Counts holds the numbers of a worker's attempts at one moment.
 type Counts struct {
 	Attached, Draining, Full bool
 	Open                     int // attempts without a verdict
@@ -248,7 +252,7 @@ func (s *Session[T]) Counts() Counts {
 }
 
 // Select returns the attempts without a result for which is returns true. is runs with the lock of the
-// session, so it must not call the session.
+// session held, so it must not call the session.
 func (s *Session[T]) Select(is func(a *Attempt[T]) bool) (all []*Attempt[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,15 +264,15 @@ func (s *Session[T]) Select(is func(a *Attempt[T]) bool) (all []*Attempt[T]) {
 	return all
 }
 
-// Resume gives the session the identity of an earlier process, before Run. delivering: the worker takes no
-// attempts under it and only delivers results, until Forget.
+// Resume gives the session the identity of an earlier process. It must be called before Run. If delivering is
+// true, the worker takes no new attempts under that identity, and only delivers results until Forget.
 func (s *Session[T]) Resume(uuid string, handler int64, delivering bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id.UUID, s.id.Handler, s.delivering = uuid, handler, delivering
 }
 
-// Adopt adds an attempt of an earlier process. It holds a slot.
+// Adopt adds an attempt of an earlier process. The attempt holds a slot.
 func (s *Session[T]) Adopt(a *Attempt[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
