@@ -15,33 +15,36 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Runs that wait for each other in a circle, a deadlock, wait for ever. A run waits
+// Runs that wait for each other in a circle form a deadlock. A run waits
 //
-//   - for each run that it has called;
-//   - at its workflow's max_concurrent_runs, for one of the runs that were let through;
-//   - for a lock, for each run that holds it; if the lock is free, for the runs that asked earlier.
+//	- for each run that it has called;
+//	- at its workflow's max_concurrent_runs, for one of the admitted runs;
+//	- for a lock, for each run that holds it. If the lock is free, for the runs that requested it earlier.
 //
-// No other wait can be part of a circle. A run with a queue slot runs, and gives the slot back while it only
-// waits. The end of an attempt returns its slot. A run that waits at a trigger's limit holds nothing for
-// which other runs wait. A dependent task can be satisfied by any run of the other workflow. The admission
-// owner finds circles of locks at once (package admission). Only the sweep reads the limits of several shards
-// together, so only it can find a circle through them. In each circle the run that began to wait last fails.
-// A circle is stable, because its runs cannot leave it: if two successive readings agree, the circle existed
-// in between.
+// No other wait can be part of a circle. A run with a queue slot is running, and it returns the slot while it
+// only waits. The end of an attempt returns its slot. A run that waits at a trigger's limit holds nothing
+// that other runs need. Any run of the other workflow can satisfy a dependent task.
+//
+// The admission owner finds circles of locks at once (package admission). Only the sweep reads the limits of
+// several shards together, so only the sweep can find a circle that includes such limits. In each circle, the
+// run that began to wait last fails. Runs cannot leave a circle, so if two successive readings find the same
+// circle, it existed in between.
 
-// waiter is a run that others may wait for.
+// waiter is a run for which others may wait.
 type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
 	moves bool      // the run may end without an event of another waiting run
-	past  bool      // true: the run has passed the gate of its workflow
+	past  bool      // true: the gate of the run's workflow has admitted the run
 }
 
 // Waits says which run waits for which, among the runs of all shards.
 type Waits struct {
 	now    dag.Micros
 	limits map[dag.WorkflowID]int32
-	before *Waits // an earlier read, or nil: a run is stuck only if it also waited then, by the same request
+	// an earlier reading, or nil; a run is stuck only if it already waited in that reading, by the same
+	// request
+	before *Waits
 
 	all     []*waiter // in the order in which they were read
 	of      map[dag.RunID]*waiter
@@ -50,9 +53,9 @@ type Waits struct {
 	wants   map[string]*queueOf
 }
 
-// queueOf is a list of waiters. A waiter that moves never stops moving, so the head of the list before the
-// first stuck waiter is never examined again. Many runs that wait for the same thing then cost one pass, not
-// one pass each.
+// queueOf is a list of waiters. A waiter that can continue stays so during Settle. So the list never examines
+// again the waiters before its first stuck waiter, and many runs that wait for the same thing cost one pass
+// in total.
 type queueOf struct {
 	list  []*waiter
 	moved int // the number of runs at the head that can continue
@@ -100,7 +103,7 @@ func WaitsSince(s *store.Standing) dag.Micros {
 	return 0
 }
 
-// See adds a run if other runs may wait for it, because it has a lock, was admitted at a gate, or was called.
+// See adds a run for which other runs may wait, because it has a lock, was admitted at a gate, or was called.
 func (g *Waits) See(s *store.Standing) {
 	past := g.limits[s.Workflow] > 0 && !atGate(s) && s.State != dag.RunSubmitted
 	locks := s.Claim != nil && (s.Claim.Holds() && len(s.Claim.Locks) > 0 || s.Claim.InLine() && len(s.Claim.Locks) > 1)
@@ -126,8 +129,8 @@ func (g *Waits) See(s *store.Standing) {
 	}
 }
 
-// Settle finds the runs that wait in vain. It first counts each waiting run as stuck, and then clears those
-// that wait for a run that can continue, until nothing changes.
+// Settle finds the runs that wait for ever. It first marks each waiting run as stuck, and then clears the
+// mark of runs that wait for a run that can continue, until nothing changes.
 func (g *Waits) Settle() {
 	for _, w := range g.all {
 		if up := g.of[w.Parent]; up != nil {
@@ -149,8 +152,8 @@ func (g *Waits) Settle() {
 			}
 		}
 	}
-	// Callers come before the runs that they called, and a run that asks for a lock mostly comes after earlier
-	// ones. Passes in both directions resolve a long chain in one pass.
+	// Callers come before the runs that they called, and a run that requests a lock usually comes after the
+	// runs that requested it earlier. Passes in both directions resolve a long chain in one pass.
 	end := len(g.all) - 1
 	for pass, more := 0, true; more; pass++ {
 		more = false
@@ -169,7 +172,7 @@ func (g *Waits) Settle() {
 	}
 }
 
-// had reports whether a run already waited in vain for the same thing.
+// had reports whether the earlier reading has the same run as waiting for the same thing.
 func (g *Waits) had(w *waiter) bool {
 	was := g.of[w.Run]
 	if was == nil || was.moves || was.State != w.State || (was.Claim == nil) != (w.Claim == nil) {
@@ -198,8 +201,8 @@ func (g *Waits) waitsFor(w *waiter) *waiter {
 	return nil
 }
 
-// lockFor returns a lock that a run cannot have because of a stuck run o. ahead is true if o only asked
-// earlier.
+// lockFor returns a lock that a run cannot get because of a stuck run o. ahead is true if o does not hold the
+// lock, but requested it earlier.
 func (g *Waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
 	for _, name := range w.Claim.Locks {
 		for _, o := range g.has[name] {
@@ -222,8 +225,8 @@ func (g *Waits) lockFor(w *waiter) (name string, o *waiter, ahead bool) {
 	return "", nil, false
 }
 
-// yields reports whether run o lets run w pass, although o asked first. It does if o waits for a lock that
-// w's family holds.
+// yields reports whether run o lets run w go first, although o requested the lock earlier. It does so if o
+// waits for a lock that w's family holds.
 func (g *Waits) yields(o, w *waiter) bool {
 	if w.Claim.Family.IsZero() || family(o) == family(w) {
 		return false
@@ -240,15 +243,15 @@ func family(w *waiter) dag.RunID {
 	return w.Claim.Family
 }
 
-// Circle is runs that wait for each other.
+// Circle is a set of runs that wait for each other.
 type Circle struct {
 	Last  store.Standing // the run that began to wait last
 	Since dag.Micros     // when it did
 	Words string         // a sentence: which run waits for which
 }
 
-// Circles returns the cycles in which runs wait. After Settle each stuck run waits for a stuck run, so
-// following any of them ends in a cycle.
+// Circles returns the circles in which runs wait. After Settle, each stuck run waits for a stuck run. So a
+// walk from any stuck run reaches a circle.
 func (g *Waits) Circles() (all []Circle) {
 	seen := map[*waiter]int{} // the number of the walk that visited it
 	for i, w := range g.all {
@@ -265,7 +268,8 @@ func (g *Waits) circle(c []*waiter) Circle {
 	return Circle{Last: w.Standing, Since: WaitsSince(&w.Standing), Words: g.tell(c, name)}
 }
 
-// follow returns the cycle that a walk reaches, if no earlier walk has reached it, else nil.
+// follow returns the circle that a walk reaches. It returns nil if an earlier walk has already reached that
+// circle.
 func (g *Waits) follow(w *waiter, walk int, seen map[*waiter]int) []*waiter {
 	var path []*waiter
 	for ; w != nil && !w.moves; w = g.waitsFor(w) {
@@ -281,8 +285,8 @@ func (g *Waits) follow(w *waiter, walk int, seen map[*waiter]int) []*waiter {
 	return nil
 }
 
-// last returns the run of a cycle that was the last to wait in a line. There always is one, because no run
-// descends from itself.
+// last returns the run of a circle that was the last to join a line. There always is one: without a line, the
+// circle would consist of calls only, and no run descends from itself.
 func last(circle []*waiter) *waiter {
 	lines := slices.DeleteFunc(slices.Clone(circle), func(w *waiter) bool { return WaitsSince(&w.Standing) == 0 })
 	return slices.MaxFunc(lines, func(a, b *waiter) int {
@@ -290,10 +294,10 @@ func last(circle []*waiter) *waiter {
 	})
 }
 
-// circleShown bounds the runs that a sentence about a circle names.
+// circleShown bounds the number of runs that the description of a circle names.
 const circleShown = 12
 
-// tell describes the circle in which runs wait.
+// tell describes a circle of waiting runs.
 func (g *Waits) tell(circle []*waiter, name func(*waiter) string) string {
 	var parts []string
 	for i, w := range circle[:min(len(circle), circleShown)] {
@@ -317,7 +321,7 @@ func (g *Waits) tell(circle []*waiter, name func(*waiter) string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Limits reads how many runs of each workflow may be active.
+// Limits reads for each workflow how many of its runs may be active.
 func (rd *Reader) Limits(ctx context.Context) (map[dag.WorkflowID]int32, error) {
 	limits := map[dag.WorkflowID]int32{}
 	for q := (store.WorkflowQuery{Limit: pageRows}); ; {
@@ -335,8 +339,8 @@ func (rd *Reader) Limits(ctx context.Context) (map[dag.WorkflowID]int32, error) 
 	}
 }
 
-// EachStanding shows the states of all unfinished runs of a shard. It adds the limits of deleted workflows
-// to limits.
+// EachStanding passes the states of all unfinished runs of a shard to see. It adds the limits of deleted
+// workflows to limits.
 func (rd *Reader) EachStanding(ctx context.Context, s dag.ShardID, limits map[dag.WorkflowID]int32, see func(*store.Standing)) error {
 	for after := (dag.RunID{}); ; {
 		page, err := rd.store.Standing(ctx, s, after, pageRows)
@@ -360,8 +364,7 @@ func (rd *Reader) EachStanding(ctx context.Context, s dag.ShardID, limits map[da
 	}
 }
 
-// Waits reads which run waits for which. With an earlier reading it keeps only waits that existed then
-// already.
+// Waits reads which run waits for which. If before is given, it keeps only the waits that before contains.
 func (rd *Reader) Waits(ctx context.Context, now dag.Micros, before *Waits) (*Waits, error) {
 	limits, err := rd.Limits(ctx)
 	if err != nil {
@@ -378,11 +381,11 @@ func (rd *Reader) Waits(ctx context.Context, now dag.Micros, before *Waits) (*Wa
 	return g, nil
 }
 
-// explainPatience bounds the time for which explain looks for a circle. Among very many runs, that takes
-// long.
+// explainPatience bounds the time for which Explain searches a circle, because the search takes long among
+// very many runs.
 const explainPatience = time.Second
 
-// explainCircle says whether a run waits in a circle, or for one.
+// explainCircle reports whether a run waits in a circle, or for a run in a circle.
 func (x *explaining) explainCircle(ctx context.Context) error {
 	since := WaitsSince(&store.Standing{State: x.run.State, Created: x.run.Created, Claim: x.run.Claim})
 	if since == 0 && !slices.ContainsFunc(x.Reasons, func(r Reason) bool { return r.Kind == dag.Call.String() }) {
@@ -417,7 +420,7 @@ func (x *explaining) explainCircle(ctx context.Context) error {
 	return x.addCircle(ctx, g, circle)
 }
 
-// addCircle adds the reason of a run that waits in a circle, or for one.
+// addCircle adds the reason for a run that waits in a circle, or for a run in a circle.
 func (x *explaining) addCircle(ctx context.Context, g *Waits, circle []*waiter) error {
 	names := map[*waiter]string{}
 	for _, w := range circle[:min(len(circle), circleShown+1)] { // tell names the neighbour of each shown run

@@ -25,9 +25,9 @@ type Definition struct {
 	Input       json.RawMessage // the input of Function; for sql, the parameters
 	Dir         string
 	Env         []Pair
-	Files       []Pair // the files that it gets: the task that keeps them, and their name
+	Files       []Pair // the files of other tasks that the task gets: the name of the other task, and the name of the file
 
-	Secrets []string // the names of the secrets that it reads, sorted
+	Secrets []string // the names of the secrets that the task reads, sorted
 
 	Timeout    time.Duration
 	Retries    int32
@@ -38,7 +38,8 @@ type Definition struct {
 	CPU        int64  // thousandths of a core
 	Memory     int64
 
-	// Fault says why the expressions cannot be evaluated. Then the parts with expressions are empty.
+	// Fault is the reason why the expressions cannot be evaluated. If it is set, the fields with expressions
+	// are empty.
 	Fault string
 }
 

@@ -13,13 +13,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Reason is one answer to "why does it not move?". Zero times do not apply.
+// Reason is one reason why a run or task does not continue. A time that does not apply is zero.
 type Reason struct {
 	// Kind is one of ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry,
 	// operator, running, wait, approval, call, circle, start_deadline, nobody.
 	Kind     string
 	What     string // a sentence
-	Holder   string // the run, worker or person that it waits for
+	Holder   string // the run, worker or person for which the run or task waits
 	Since    dag.Micros
 	Unblocks string // the event that ends the wait, or a remedy
 	Expected dag.Micros
@@ -28,8 +28,8 @@ type Reason struct {
 	Actions  []Action       // the remedies that a person can apply
 }
 
-// Action is a verb that would help. Its object is the task, or else the queue, or else the run: the first of
-// these that is set.
+// Action is a verb that would let the run continue. Its object is the first of these that is set: the task,
+// the queue, the run.
 type Action struct {
 	Verb  string // the verb as in the address of its route, such as retry
 	Run   dag.RunID
@@ -59,12 +59,12 @@ type Explanation struct {
 const (
 	// reasonsMax bounds an explanation.
 	reasonsMax = 50
-	// goingMax bounds the reasons about tasks that have started or wait outside the run, so that other reasons
-	// fit, too.
+	// goingMax bounds the reasons about tasks that have started or wait for something outside of the run, so
+	// that other reasons have room, too.
 	goingMax = 40
 )
 
-// holderPages bounds the search for the run that another one waits for, in pages of 1,000.
+// holderPages bounds the search for the run for which another run waits, in pages of 1,000 runs.
 const holderPages = 10
 
 // explaining is an explanation under construction, with its sources.
@@ -75,7 +75,7 @@ type explaining struct {
 	run    *RunView
 }
 
-// Explain says why a run, or one task of it, is in its present state.
+// Explain returns the reasons for the present state of a run, or of one of its tasks.
 func (rd *Reader) Explain(ctx context.Context, id dag.RunID, task string) (Explanation, error) {
 	run, err := rd.outline(ctx, id)
 	if err != nil {
@@ -111,7 +111,7 @@ func (rd *Reader) Explain(ctx context.Context, id dag.RunID, task string) (Expla
 // startServer is the remedy if no server runs.
 const startServer = "a server over this data folder: skein server"
 
-// explainNobody adds a reason if no server holds the data folder.
+// explainNobody adds a reason if no server runs over the data folder.
 func (x *explaining) explainNobody() {
 	if x.rd.unserved() {
 		x.add(Reason{Kind: "nobody", Code: "no_server",
@@ -175,8 +175,8 @@ func (x *explaining) explainRun(ctx context.Context) error {
 	return x.explainStartBy(ctx, waiting...)
 }
 
-// explainGoing explains the tasks that have started or wait outside the run, and returns the tasks that wait
-// for a slot.
+// explainGoing explains the tasks that have started or wait for something outside of the run. It returns the
+// tasks that wait for a slot.
 func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, err error) {
 	looks := 0
 	for t := range x.Views {
@@ -192,7 +192,7 @@ func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, er
 			if err != nil {
 				return nil, err
 			}
-			if len(task.Attempts) == 0 || task.State == dag.Ready { // the task has moved in the meantime
+			if len(task.Attempts) == 0 || task.State == dag.Ready { // the state of the task has changed in the meantime
 				waiting = append(waiting, t)
 			} else if state != dag.Deferred {
 				x.explainHeld(&task)
@@ -204,7 +204,7 @@ func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, er
 	return waiting, nil
 }
 
-// explainWaiting says which limit holds a run back, and which runs the limit has admitted.
+// explainWaiting names the limit at which a run waits, and the runs that the limit has admitted.
 func (x *explaining) explainWaiting(ctx context.Context) error {
 	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds it back",
 		Since: x.run.Created, Unblocks: "the end of one of them"}
@@ -239,8 +239,8 @@ func (x *explaining) explainWaiting(ctx context.Context) error {
 	return nil
 }
 
-// waitsFor is the oldest run that has passed the gate at which this run waits. The gate belongs to the
-// trigger or to the workflow. It is zero if there is none among the runs that are read.
+// waitsFor returns the oldest admitted run at the gate where this run waits. The gate belongs to the trigger
+// or to the workflow. It returns the zero ID if no admitted run is among the runs that it reads.
 func (x *explaining) waitsFor(ctx context.Context, atTrigger bool) (oldest dag.RunID, err error) {
 	q := store.RunQuery{Workflow: x.run.Workflow.ID, States: []string{store.StateActive}, Limit: 1000}
 	for range holderPages {
@@ -318,7 +318,7 @@ func (x *explaining) explainHeld(t *TaskView) {
 	x.add(r)
 }
 
-// describe returns the reason of a failed attempt. It gives the exit code or signal alone only if nothing
+// describe returns the reason of a failed attempt. It returns only the exit code or the signal if nothing
 // more is known.
 func describe(a *dag.AttemptRow) string {
 	switch {

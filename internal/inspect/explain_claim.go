@@ -13,19 +13,20 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// holdersShown bounds the holders that a reason names.
+// holdersShown bounds the number of holders that a reason names.
 const holdersShown = 5
 
 const (
-	// positionMax bounds the runs of a line that are counted for a run's position, both before and behind it. A
-	// larger count takes too long for its use.
+	// positionMax bounds the number of runs that are counted before a run in its line, and also behind it.
+	// Larger counts take too long.
 	positionMax = 5_000
-	// positionsMax bounds the same for all runs of a page, in all their lines together.
+	// positionsMax bounds the same number for all runs of a page together.
 	positionsMax = 20_000
 )
 
-// explainClaim explains a wait for something that all shards share: the queue or lock, its holder, the run's
-// position, since when, and what lets the run through. It reads rows only, so any node can answer.
+// explainClaim explains a wait for something that all shards share. It names the queue or lock, its holder,
+// the run's position, the time since which the run waits, and the event that ends the wait. It reads only
+// rows, so any node can answer.
 func (x *explaining) explainClaim(ctx context.Context) error {
 	c := x.run.Claim
 	since := c.Asked
@@ -175,7 +176,7 @@ func (rd *Reader) seat(ctx context.Context, views []RunView) error {
 	return nil
 }
 
-// holders returns the runs that hold the requested slot or lock, in the order of their grants.
+// holders returns the runs that hold the slot or lock, in the order of their grants.
 func (rd *Reader) holders(ctx context.Context, of func(*dag.Claim) bool) ([]store.Claimant, error) {
 	var found []store.Claimant
 	for after := (dag.RunID{}); ; {
@@ -213,20 +214,20 @@ func (x *explaining) runsOf(ctx context.Context, first []store.Claimant, of int)
 	return strings.Join(names, ", "), nil
 }
 
-// QueueView is a queue and how full it is.
+// QueueView is a queue with its use.
 type QueueView struct {
 	store.Queue
 	Held    int64 // places taken
 	Waiting int64 // runs in its lines
 	Keys    int64 // keys with a run that waits, or with a queue slot in use
-	// Counts for tasks, which are separate: slots taken, slots wanted and, when one queue is read, the runs of
-	// these tasks.
+	// Counts of tasks, separate from those of runs: slots in use, slots requested and, if only one queue is
+	// read, the runs of these tasks.
 	TasksHeld    int64
 	TasksWaiting int64
 	Crews        []CrewView
 }
 
-// Queues lists the queues by name, after one.
+// Queues lists the queues by name, after a given name.
 func (rd *Reader) Queues(ctx context.Context, after string, limit int) ([]QueueView, error) {
 	page, err := rd.store.Queues(ctx, after, limit)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// explainIntent explains the state of the whole run, whatever its tasks do: it has ended, or a person has
-// paused or stopped it. The reason names the person, the time and the given reason.
+// explainIntent explains why the whole run does not continue, independent of its tasks: the run has ended, or
+// a person has paused or stopped it. The reason names the person, the time and the reason that the person
+// gave.
 func (x *explaining) explainIntent(ctx context.Context) (complete bool, err error) {
 	terminal := x.run.State.Terminal()
 	if x.run.Intent == dag.IntentRun && x.run.State != dag.RunPaused && !terminal {
@@ -72,7 +73,7 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 	return false, nil
 }
 
-// told is an order that a person gave to a run.
+// told is an order of a person about a run.
 type told struct {
 	at            dag.Micros
 	actor, reason string
@@ -86,11 +87,11 @@ func (t *told) words() string {
 	return by + admission.Because(t.reason)
 }
 
-// intentPagesMax bounds the history that is searched for the person who paused or stopped a run, in pages
-// of causeScanMax transactions.
+// intentPagesMax bounds the search in the history for the person who paused or stopped a run, in pages of
+// causeScanMax transactions.
 const intentPagesMax = 20
 
-// lastIntent finds the last order that a person gave to a run.
+// lastIntent finds the last order of a person about a run.
 func (x *explaining) lastIntent(ctx context.Context) (last told, err error) {
 	after := int64(0)
 	for range intentPagesMax {
@@ -117,7 +118,7 @@ func (x *explaining) lastIntent(ctx context.Context) (last told, err error) {
 	return last, nil
 }
 
-// declares reports whether a run that has no tasks yet will have a task of that name.
+// declares reports whether a run without tasks will have a task of a given name.
 func (x *explaining) declares(task string) bool {
 	g, err := x.rd.RunGraph(&x.run.RunRow)
 	if err != nil {

@@ -85,7 +85,7 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 }
 
 // asked returns the question of an approval, and the principals that may decide if the workflow names them.
-// It returns neither if they cannot be read now.
+// If they cannot be read now, it returns neither.
 func (x *explaining) asked(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView) Missing {
 	if x.rd.cfg.Outside == nil {
 		return Missing{}

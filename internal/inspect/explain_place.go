@@ -119,7 +119,7 @@ func (x *explaining) slotReason(ctx context.Context, q wanting) (Reason, error) 
 	return r, err
 }
 
-// some names the first few of a list.
+// some returns the first few elements of a list as text.
 func some(names []string) string {
 	text := strings.Join(names[:min(len(names), holdersShown)], ", ")
 	if more := len(names) - holdersShown; more > 0 {
@@ -128,8 +128,8 @@ func some(names []string) string {
 	return text
 }
 
-// fitting returns the members that could run tasks of a placement, with their slots in use: for other nodes
-// as of their last message.
+// fitting returns the members that could run tasks of a placement, with the numbers of slots in use. For
+// another node, the number is that of its last message.
 func (rd *Reader) fitting(ctx context.Context, p dag.Place) ([]store.Member, error) {
 	all, err := rd.there(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ const (
 )
 
 // turn counts the runs, and the tasks of the same run, that come before a task that waits for slots of the
-// given members. Only the owner of the run knows.
+// given members. Only the owner of the run has this order in memory.
 func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) (string, error) {
 	task := q.task
 	if q.all {
@@ -175,7 +175,7 @@ func (x *explaining) turn(ctx context.Context, q wanting, there []store.Member) 
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return "", nil // the node does not know it now
+		return "", nil // the node does not have the order now
 	case known && before == (Turn{}):
 		return "; it is next", nil
 	case known:

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// explainErrands explains which tasks wait for the release of what an earlier attempt has left outside of its
-// process. It returns these tasks.
+// explainErrands explains which tasks wait until an errand has released the handle of an earlier attempt. It
+// returns these tasks.
 func (x *explaining) explainErrands(ctx context.Context, of ...dag.TaskID) (waiting []dag.TaskID, err error) {
 	for _, t := range of {
 		if !x.Graph.Policy(t).Release || x.Views[t].Token == 0 || len(x.Reasons) >= goingMax {

@@ -15,11 +15,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The waits of tasks for queue slots, and the slots that they have, from the rows alone.
+// The functions of this file explain from rows alone which tasks wait for queue slots and which tasks have
+// them.
 
 // queueTasks counts the tasks of a run that name one queue.
 type queueTasks struct {
-	used  []string // names of the tasks that handlers have
+	used  []string // names of the tasks that are assigned to handlers
 	ready []string // names of the ready tasks
 }
 
@@ -49,8 +50,8 @@ func (s *Sight) queueTasks() map[string]*queueTasks {
 	return all
 }
 
-// explainShares adds a reason for each queue for which ready tasks of a run wait, and returns the number of
-// these tasks. With a task, it looks at that task alone.
+// explainShares adds a reason for each queue in which ready tasks of a run wait, and returns the number of
+// these tasks. If a task is given, it considers only that task.
 func (x *explaining) explainShares(ctx context.Context, task string) (waiting int, err error) {
 	if !x.Graph.Queued() {
 		return 0, nil
@@ -83,8 +84,8 @@ func (x *explaining) explainShares(ctx context.Context, task string) (waiting in
 	return waiting, nil
 }
 
-// shareReason says why a run gets no more queue slots for its tasks: which runs hold them, and which come
-// first.
+// shareReason returns the reason why the tasks of a run get no more queue slots: the runs that hold the
+// slots, and the runs that come first.
 func (x *explaining) shareReason(ctx context.Context, s *dag.Share, what string) (Reason, error) {
 	r := Reason{Kind: "queue", Code: "queue_tasks", Args: args{"queue": s.Queue, "key": s.Key},
 		What: what + " in " + s.What(), Since: cmp.Or(s.Asked, x.run.Modified)}
@@ -157,7 +158,7 @@ func (x *explaining) crewNames(ctx context.Context, all []*admission.Crew) (stri
 	return strings.Join(names, ", "), nil
 }
 
-// crewsOf reads the shares of all runs that are wanted, by run.
+// crewsOf reads, by run, the shares for which of returns true.
 func (rd *Reader) crewsOf(ctx context.Context, of func(*dag.Share) bool) ([]admission.Crew, error) {
 	var found []admission.Crew
 	for after := (dag.RunID{}); ; {
@@ -193,7 +194,7 @@ type CrewView struct {
 // Bounds of the description of the tasks of one queue.
 const (
 	crewsShown     = 100
-	crewsNamed     = 20 // the number of those runs whose tasks are named, too
+	crewsNamed     = 20 // the number of runs whose tasks are named
 	crewTasksShown = 10
 )
 

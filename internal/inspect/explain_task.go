@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// explainStartBy names the start deadline of the ready task that must be assigned first. The deadline also
-// counts in a paused run.
+// explainStartBy names the start deadline of the ready task that must be assigned first. A pause does not
+// suspend the deadline.
 func (x *explaining) explainStartBy(ctx context.Context, ready ...dag.TaskID) error {
 	limited := false
 	for _, t := range ready {
@@ -65,13 +65,13 @@ func (x *explaining) explainEnded(ctx context.Context, t *TaskView) error {
 	return nil
 }
 
-// again returns the verb that repeats an ended task and that is allowed now.
+// again returns the verb that repeats an ended task, if that verb is allowed now.
 func (x *explaining) again(t *TaskView) (string, []Action) {
 	id := x.run.ID.String()
 	if !x.run.State.Terminal() && x.run.Intent >= dag.IntentStop {
 		return "the end of the run, and then skein run recover " + id, nil
 	}
-	if t.State == dag.UpstreamFailed { // the task cannot be retried: its failed need comes first
+	if t.State == dag.UpstreamFailed { // the task cannot be retried before the failed task that it needs
 		return "skein run recover " + id + " runs the failed tasks that it needs again; or decide about this task alone: skein task skip or mark " + id + "/" + t.Name,
 			append(on(x.run.ID, "", "recover"), on(x.run.ID, t.Name, "skip", "mark")...)
 	}
@@ -100,7 +100,7 @@ func (x *explaining) again(t *TaskView) (string, []Action) {
 // causeScanMax bounds the transactions of a run that are searched for one sentence.
 const causeScanMax = 1000
 
-// condition says why a task without an attempt has ended as it did. If its condition could not be
+// condition returns the reason why a task ended without an attempt. If the condition of the task could not be
 // evaluated, only the history has the reason.
 func (x *explaining) condition(ctx context.Context, t *TaskView) (string, error) {
 	if t.State != dag.Failed || t.Cause != string(dag.CauseCondition) {

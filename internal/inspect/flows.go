@@ -8,15 +8,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// flowCache keeps the unchangeable properties of workflows by number. Lists of runs need only these, and on
-// PostgreSQL each read of a workflow is a round trip. Other workflows can get the same numbers only if the
-// database goes back; then the cache is emptied. Until a node notices that, it may show a run with the name
-// of another workflow. So the cache is only for views without values, because the namespace decides who may
-// see values.
+// flowCache stores the properties of workflows that never change, by number. Lists of runs need only these
+// properties, and on PostgreSQL each read of a workflow is a round trip. Only if the database loses its
+// newest transactions can another workflow get the same number. In that case the cache is emptied. Until a
+// node notices the loss, it may show a run with the name of another workflow. So the cache is used only for
+// views without values, because the namespace decides who may read values.
 type flowCache struct {
 	mu      sync.Mutex // protects following fields
 	known   map[dag.WorkflowID]store.Workflow
-	forgets uint64 // how often the cache was emptied; a row that was read before the last time is not kept
+	forgets uint64 // how often the cache was emptied; a row that was read before the last time is not stored
 }
 
 // flowsMax bounds the cache. A full one starts over.
@@ -51,7 +51,7 @@ func lastingOf(ctx context.Context, st store.Store, id dag.WorkflowID) (store.Wo
 	return store.Workflow{ID: is.ID, Shard: is.Shard, Namespace: is.Namespace, Name: is.Name, Created: is.Created}, err
 }
 
-// flowReads returns the workflows of the runs of one answer. Each is read once.
+// flowReads returns the workflows of the runs in one answer. It reads each workflow once.
 type flowReads struct {
 	store store.Store
 	cache *flowCache // nil: the views have values, so the rows are read

@@ -11,15 +11,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// GraphTasksMax bounds the tasks of all cached graphs together: about 100 MiB. A graph counts as at least
-// graphTasksMin tasks, which is the cost of an empty one.
+// GraphTasksMax bounds the number of tasks in all cached graphs together, which take about 100 MiB. A graph
+// counts as at least graphTasksMin tasks, which is the cost of an empty graph.
 const (
 	GraphTasksMax = 1_000_000
 	graphTasksMin = 16
 )
 
-// InlineTasksMax is the largest graph with which a submission is split at once. Larger graphs, and those
-// not in the cache, are Leader work.
+// InlineTasksMax is the size of the largest graph with which a submission makes its tasks at once. The tasks
+// of a larger graph, or of a graph that is not in the cache, are made by Leader work.
 const InlineTasksMax = 10_000
 
 type versionKey struct {
@@ -27,9 +27,9 @@ type versionKey struct {
 	version  int32
 }
 
-// Graphs shares the graphs of versions between runs. A version never changes, unless the database goes back
-// and another version gets its number. In that case the caller calls Forget, which empties the cache. When
-// the cache holds too many tasks, it is emptied. Runs keep their graphs.
+// Graphs shares the graphs of versions between runs. A version never changes. But if the database loses its
+// newest transactions, another version can get the same number, and the caller must call Forget, which
+// empties the cache. If the cache holds too many tasks, it is emptied, too. Runs keep their graphs.
 type Graphs struct {
 	store   store.Store
 	compile dag.Compiler
@@ -46,7 +46,7 @@ func NewGraphs(st store.Store, compile dag.Compiler) *Graphs {
 	return &Graphs{store: st, compile: compile}
 }
 
-// graphEntry is loaded by its first caller; later callers wait for it.
+// graphEntry is a graph in the cache. Its first caller loads the graph, and later callers wait for that.
 type graphEntry struct {
 	done chan struct{}
 	g    *dag.Graph
@@ -87,7 +87,7 @@ func (c *Graphs) Get(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 	return entry.g, entry.err
 }
 
-// Forget drops all graphs, and all names of workflows. A load that has begun is not kept.
+// Forget removes all graphs, and all names of workflows. A load that is under way is not stored.
 func (c *Graphs) Forget() {
 	c.flows.forget()
 	c.mu.Lock()
@@ -95,7 +95,7 @@ func (c *Graphs) Forget() {
 	c.known, c.tasks = nil, 0
 }
 
-// Peek returns a graph only if it is in the cache and small enough to split with at once.
+// Peek returns a graph only if the graph is in the cache and small enough for InlineTasksMax.
 func (c *Graphs) Peek(w dag.WorkflowID, version int32) *dag.Graph {
 	c.mu.Lock()
 	entry := c.known[versionKey{w, version}]
@@ -114,15 +114,15 @@ func (c *Graphs) Peek(w dag.WorkflowID, version int32) *dag.Graph {
 	return entry.g
 }
 
-// grownCache keeps the graphs of the last read runs with instances. Reading each of ten thousand calls of one
-// run needs the same graph every time.
+// grownCache stores the graphs of the runs with instances that were read last. A client that reads ten
+// thousand calls of one run needs the same graph each time.
 type grownCache struct {
 	mu   sync.Mutex // protects following fields
 	last [2]grownGraph
 	next int
 }
 
-// grownGraph is a version's graph with the tasks that the row of a run adds.
+// grownGraph is a version's graph with the tasks that a run adds.
 type grownGraph struct {
 	version *dag.Graph
 	own     []byte
@@ -147,7 +147,7 @@ func (c *grownCache) keep(version *dag.Graph, own []byte, g *dag.Graph) {
 	c.next = (c.next + 1) % len(c.last)
 }
 
-// Of returns the graph of a run for readers: the graph of its version, with the tasks that the run adds.
+// Of returns the graph of a run for reading: the graph of its version, with the tasks that the run adds.
 func (c *Graphs) Of(row *dag.RunRow) (*dag.Graph, error) {
 	version, err := c.Get(row.Workflow, row.Version)
 	if err != nil || row.Graph == nil {
@@ -163,7 +163,7 @@ func (c *Graphs) Of(row *dag.RunRow) (*dag.Graph, error) {
 	return g, err
 }
 
-// Own returns the graph of a run to a caller that may let it grow: the graph is not shared.
+// Own returns a graph of a run that is not shared, so the caller may add tasks to it.
 func (c *Graphs) Own(row *dag.RunRow) (*dag.Graph, error) {
 	g, err := c.Get(row.Workflow, row.Version)
 	if err != nil || row.Graph == nil {
@@ -175,7 +175,7 @@ func (c *Graphs) Own(row *dag.RunRow) (*dag.Graph, error) {
 	return g, nil
 }
 
-// Len is the number of versions whose graphs are kept.
+// Len returns the number of versions whose graphs are cached.
 func (c *Graphs) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

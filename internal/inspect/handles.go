@@ -8,7 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// addHandles adds the handles of a task's attempts, which their rows have in place of outputs.
+// addHandles adds the handles of a task's attempts. The row of an attempt has the handle in the column of the
+// outputs.
 func addHandles(ctx context.Context, st store.Store, run dag.RunID, v *TaskView) error {
 	rows, err := st.Attempts(ctx, store.AttemptQuery{Run: run, Task: v.ID, One: true, Outputs: true, Sparing: true})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Ledger reads triggers, their instants and backfills, in the form of the store. A list is a page of at most
+// Ledger reads triggers, their instants and backfills, as the store returns them. A list is a page of at most
 // 1,000 rows.
 type Ledger struct {
 	store  store.Store
@@ -38,14 +38,13 @@ func (l *Ledger) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Tr
 	return ts, errkind.FromStore("list triggers", err)
 }
 
-// Upcoming lists the triggers of all shards whose next instant comes first, the soonest
-// first.
+// Upcoming lists the triggers of all shards by their next instant, the soonest first.
 func (l *Ledger) Upcoming(ctx context.Context, limit int) ([]store.Trigger, error) {
 	ts, err := l.store.Due(ctx, l.shards, math.MaxInt64, limit)
 	return ts, errkind.FromStore("list upcoming triggers", err)
 }
 
-// Sensors lists the active triggers of some kinds that this node looks after.
+// Sensors lists the active triggers of some kinds whose shards this process owns.
 func (l *Ledger) Sensors(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error) {
 	ts, err := l.store.Sensors(ctx, l.owned(), kinds, after, limit)
 	return ts, errkind.FromStore("list sensors", err)

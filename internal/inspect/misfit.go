@@ -10,11 +10,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// noRoom explains why tasks cannot run on workers whose disk is full.
+// noRoom is the reason for workers whose disk is full.
 const noRoom = "has no room on its disk"
 
-// Misfit returns the reason why none of the given members can run tasks with a placement. It returns "" if a
-// member can.
+// Misfit returns the reason why none of the given members can run tasks with a placement. It returns "" if
+// some member can.
 func Misfit(p dag.Place, there []store.Member) string {
 	var cordoned, full, bound []string
 	for i := range there {
@@ -63,7 +63,7 @@ func had(p dag.Place, there []store.Member) bool {
 		m := &there[i]
 		t := m.Traits
 		if p.Kind() == "" {
-			t.Kinds = nil // without kinds, so that only the trait is checked
+			t.Kinds = nil // without kinds, so that fits checks only the trait
 		}
 		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
 			return true

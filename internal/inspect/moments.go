@@ -2,8 +2,8 @@ package inspect
 
 import "skein.dev/skein/internal/dag"
 
-// moments returns the time since which each task of a split run has its state. The time follows from its
-// attempts or, without attempts, from the tasks that it needs.
+// moments returns for each task of a run the time since which the task has its state. The time follows from
+// the attempts of the task or, without attempts, from the tasks that it needs.
 func moments(g *dag.Graph, row *dag.RunRow, attempts []dag.AttemptRow, states []dag.TaskView) []dag.Micros {
 	at, own, spread := make([]dag.Micros, g.Len()), make([]bool, g.Len()), map[dag.TaskID]dag.Micros{}
 	for i := range attempts {
@@ -40,7 +40,7 @@ func moments(g *dag.Graph, row *dag.RunRow, attempts []dag.AttemptRow, states []
 	return at
 }
 
-// firstFailure is the time at which the first failed need of a task failed.
+// firstFailure returns the time at which the first failed need of a task failed.
 func firstFailure(g *dag.Graph, t dag.TaskID, at []dag.Micros, states []dag.TaskView) (first dag.Micros) {
 	for _, n := range g.Needs(t) {
 		if s := states[n].State; s != dag.Failed && s != dag.UpstreamFailed && s != dag.Stopped {

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// storedParams returns the parameters of a run, with *** in place of the values of type secret. These are
-// sealed texts, or plain texts that another program's transaction has inserted.
+// storedParams returns the parameters of a run, with *** instead of the values of type secret. In the row,
+// such a value is a sealed text, or a plain text that the transaction of another program has inserted.
 func (d *decoding) storedParams(ctx context.Context, row *dag.RunRow) string {
 	var all map[string]any
 	if json.Unmarshal(row.Params, &all) != nil || len(all) == 0 {
@@ -22,7 +22,7 @@ func (d *decoding) storedParams(ctx context.Context, row *dag.RunRow) string {
 		} `json:"params"`
 	}
 	if v, err := d.rd.store.Version(ctx, row.Workflow, row.Version); err == nil {
-		_ = json.Unmarshal(v.Def, &def) // damage is reported by the part about the graph
+		_ = json.Unmarshal(v.Def, &def) // the part about the graph reports damage
 	}
 	found := false
 	hide := func(name string) { all[name], found = "***", true }

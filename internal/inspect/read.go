@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file reads only rows, so any node can answer.
+// The functions of this file read only rows, so any node can answer.
 
 // RunView is a run as people see it.
 type RunView struct {
@@ -21,7 +21,7 @@ type RunView struct {
 	Workflow store.Workflow        // only the parts that never change: numbers, names and the time of creation
 	Counts   map[dag.TaskState]int // tasks by state; empty until the run is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
-	Modified dag.Micros            // time of its newest event
+	Modified dag.Micros            // time of the run's newest event
 	Leader   store.Handler         // the handler that split the run; zero: not split yet
 	// ParentTask is the task of another run that called this one. It is "" if there is none.
 	ParentTask string
@@ -69,7 +69,7 @@ func (rd *Reader) outline(ctx context.Context, id dag.RunID) (v RunView, err err
 // GetRun reads one run.
 func (rd *Reader) GetRun(ctx context.Context, id dag.RunID) (RunView, error) {
 	row, err := rd.store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) { // the message of the store does not help the caller
+	if errors.Is(err, store.ErrNotFound) { // the text of the store's error does not help the caller
 		return RunView{}, fmt.Errorf("run %s: %w", id, errkind.ErrNotFound)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (rd *Reader) view(ctx context.Context, row dag.RunRow) (RunView, error) {
 	return v, err
 }
 
-// complete adds the remaining fields of a view to its row. flows gives its workflow.
+// complete adds the remaining fields to a view that has its row. flows returns the workflow of the run.
 func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) error {
 	v.Modified = max(v.Created, v.SplitAt, v.FinishedAt)
 	var err error
@@ -101,7 +101,7 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 		return err
 	}
 	if p := v.Parent(); p != nil {
-		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // the name is no longer stored
+		if v.ParentTask, err = rd.TaskName(ctx, p.Up().Run, p.Task); err != nil { // the name of the task is no longer stored
 			v.ParentTask = fmt.Sprintf("#%d", p.Task)
 		}
 	}
@@ -135,11 +135,11 @@ func complete(ctx context.Context, rd *Reader, v *RunView, flows *flowReads) err
 	return nil
 }
 
-// failedNamesMax bounds the failed tasks that are named with their run.
+// failedNamesMax bounds the number of failed tasks that a view of a run names.
 const failedNamesMax = 3
 
-// FailedOf names failed tasks of an ended run. After a read error it names none, so that the run can still be
-// shown.
+// FailedOf names failed tasks of an ended run. If they cannot be read, it names none, so that the run can
+// still be shown.
 func (rd *Reader) FailedOf(row *dag.RunRow) (names []string) {
 	g, err := rd.RunGraph(row)
 	if err != nil {
@@ -153,11 +153,11 @@ func (rd *Reader) FailedOf(row *dag.RunRow) (names []string) {
 	return names
 }
 
-// rereads bounds how often a run is read again because it changed during the reading.
+// rereads bounds how often a run is read again because it changed during the read.
 const rereads = 10
 
-// derive computes the state of every task of a run from its rows. The rows are read one after the other. If
-// it finds rows of a newer state of the run, it reads the row of the run again.
+// derive computes the state of every task of a run from its rows, which it reads one after the other. If some
+// rows belong to a newer state of the run, derive reads the row of the run again.
 func (rd *Reader) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.AttemptRow, []dag.TaskView, error) {
 	for n := 0; ; n++ {
 		g, err := rd.RunGraph(row)
@@ -183,8 +183,8 @@ func (rd *Reader) derive(ctx context.Context, row *dag.RunRow) (*dag.Graph, []da
 	}
 }
 
-// Standing returns the graph of a run and the state of each of its tasks. It replaces a row that is out of
-// date.
+// Standing returns the graph of a run and the state of each of its tasks. If the given row is out of date,
+// Standing replaces it.
 func (rd *Reader) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []dag.TaskView, error) {
 	g, _, views, err := rd.derive(ctx, row)
 	return g, views, err
@@ -227,9 +227,9 @@ func (rd *Reader) Runs(ctx context.Context, q store.RunQuery) (RunPage, error) {
 	return RunPage{views, page.Next, page.Total}, rd.seat(ctx, views)
 }
 
-// Tasks reads tasks of a run in the order of its graph, from one on. A negative limit reads all. It also
-// returns the number of all tasks. Pages of at most outputsPageMax tasks have outputs. Such a page ends early
-// if its outputs exceed outputsBytesMax.
+// Tasks reads tasks of a run in the order of the graph, beginning at the position from. A negative limit
+// reads all tasks. Tasks also returns the number of all tasks. A page of at most outputsPageMax tasks
+// includes outputs. Such a page ends early if its outputs exceed outputsBytesMax.
 func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]TaskView, int, error) {
 	row, err := rd.store.Run(ctx, id)
 	if err != nil {
@@ -240,7 +240,7 @@ func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]T
 	}
 	g, attempts, states, err := rd.derive(ctx, &row)
 	if err != nil && row.Cause == dag.CauseCorrupt && !errors.Is(err, errkind.ErrUnavailable) {
-		return nil, 0, nil // the run is in quarantine: its message has the reason
+		return nil, 0, nil // the run is in quarantine, and its message has the reason
 	}
 	if err != nil {
 		return nil, 0, err
@@ -273,8 +273,8 @@ func (rd *Reader) Tasks(ctx context.Context, id dag.RunID, from, limit int) ([]T
 	return views, g.Len(), err
 }
 
-// beginning marks the tasks that depend on the task at which a run began. It returns nil if the run began
-// at its first tasks.
+// beginning marks the tasks that depend on the task at which a run began. It returns nil if the run began at
+// the beginning of its graph.
 func beginning(g *dag.Graph, row *dag.RunRow) []bool {
 	if row.Fire == nil || row.Fire.From == "" {
 		return nil
@@ -286,7 +286,7 @@ func beginning(g *dag.Graph, row *dag.RunRow) []bool {
 	return g.After(from)
 }
 
-// Bounds of the outputs that one read holds: each may be 64 KiB.
+// Bounds of the outputs in one answer. A task may have outputs of 64 KiB.
 const (
 	outputsPageMax  = 1000
 	outputsBytesMax = 8 << 20
@@ -326,7 +326,7 @@ func (rd *Reader) addOutputs(ctx context.Context, id dag.RunID, views []TaskView
 	return views, nil
 }
 
-// causeOf explains the state of a task that has no cause of its own. It returns "" for other tasks.
+// causeOf returns the cause of a task whose row has none. It returns "" for other tasks.
 func causeOf(g *dag.Graph, row *dag.RunRow, states []dag.TaskView, v *TaskView) string {
 	if begins := beginning(g, row); begins != nil && !begins[v.ID] && v.State == dag.Skipped && len(v.Attempts) == 0 {
 		return "the run began at task " + row.Fire.From
@@ -334,8 +334,8 @@ func causeOf(g *dag.Graph, row *dag.RunRow, states []dag.TaskView, v *TaskView) 
 	return causeWithout(g, states, v)
 }
 
-// causeWithout returns the cause of the newest attempt of a task. If the task ended without an attempt, it
-// returns the reason of that.
+// causeWithout returns the cause of a task's newest attempt. If the task ended without an attempt, it returns
+// the reason for that.
 func causeWithout(g *dag.Graph, states []dag.TaskView, v *TaskView) string {
 	byHand := v.State == dag.Skipped && v.Cause == string(dag.CauseSkip)
 	if v.State == dag.UpstreamFailed || v.State == dag.Skipped && !byHand || v.State == dag.Failed && len(v.Attempts) == 0 {
@@ -362,7 +362,7 @@ func derivedCause(g *dag.Graph, states []dag.TaskView, t dag.TaskID) string {
 			return "switch " + g.Name(n) + " chose another"
 		}
 	}
-	if states[t].State == dag.UpstreamFailed { // a recover of other tasks has left the task unchanged
+	if states[t].State == dag.UpstreamFailed { // a recover of other tasks did not change the task
 		return "one of its needs had failed, and it has not been repeated since"
 	}
 	return string(dag.CauseCondition)
@@ -393,12 +393,12 @@ func (rd *Reader) Task(ctx context.Context, id dag.RunID, name string) (TaskView
 	return v, err
 }
 
-// DefinedTask says where the definition of a task of a run is.
+// DefinedTask is the position of a task in the definition of its run.
 type DefinedTask struct {
 	Workflow dag.WorkflowID
 	Version  int32
-	Task     dag.TaskID // the number of the task; for an instance the number of its foreach task
-	Spread   bool       // the task itself is such a foreach task
+	Task     dag.TaskID // the number of the task, or of the foreach task for an instance
+	Spread   bool       // the task itself is a foreach task
 }
 
 // DefinedTask finds the definition of a task of a run.
@@ -422,8 +422,8 @@ func (rd *Reader) DefinedTask(ctx context.Context, id dag.RunID, name string) (D
 	return d, nil
 }
 
-// Outputs reads the outputs of a task's accepted attempt, as its dependents see them. An attempt with a
-// plain end has none.
+// Outputs reads the outputs of a task's accepted attempt in the form in which dependents get them. An attempt
+// with a plain end has no outputs.
 func (rd *Reader) Outputs(ctx context.Context, id dag.RunID, t dag.TaskID) ([]byte, error) {
 	attempts, err := rd.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true, Outputs: true, Sparing: true})
 	if err != nil {
@@ -494,7 +494,7 @@ func nameIn(g *dag.Graph, t dag.TaskID) string {
 	return g.Name(t)
 }
 
-// TaskName is the name of a task of a run; "" is the run itself.
+// TaskName returns the name of a task of a run. For the run itself it returns "".
 func (rd *Reader) TaskName(ctx context.Context, id dag.RunID, t dag.TaskID) (string, error) {
 	if t == dag.LeaderTask {
 		return "", nil
@@ -510,12 +510,12 @@ func (rd *Reader) TaskName(ctx context.Context, id dag.RunID, t dag.TaskID) (str
 	return nameIn(g, t), nil
 }
 
-// Graph gives the graph of a run's version.
+// Graph returns the graph of a version.
 func (rd *Reader) Graph(w dag.WorkflowID, version int32) (*dag.Graph, error) {
 	return rd.graphs.Get(w, version)
 }
 
-// Workflow finds a workflow by its name. WorkflowByID finds one by its row, even a deleted one.
+// Workflow finds a workflow by its name.
 func (rd *Reader) Workflow(ctx context.Context, namespace, name string) (store.Workflow, error) {
 	w, err := rd.store.Workflow(ctx, namespace, name)
 	return w, errkind.FromStore("workflow "+namespace+"/"+name, err)
@@ -533,7 +533,7 @@ func (rd *Reader) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store
 	return ws, errkind.FromStore("list workflows", err)
 }
 
-// Version reads a version, its source and canonical form included.
+// Version reads a version with its source and its canonical form.
 func (rd *Reader) Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error) {
 	v, err := rd.store.Version(ctx, w, version)
 	return v, errkind.FromStore(fmt.Sprintf("version %d", version), err)
@@ -551,7 +551,7 @@ func (rd *Reader) Files(ctx context.Context, q store.FileQuery) ([]store.File, e
 	return fs, errkind.FromStore("files of the version", err)
 }
 
-// Request finds the answer that was kept under an idempotency key.
+// Request finds the answer that is stored under an idempotency key.
 func (rd *Reader) Request(ctx context.Context, scope, key string) (store.Request, error) {
 	r, err := rd.store.Request(ctx, scope, key)
 	return r, errkind.FromStore("idempotency key", err)

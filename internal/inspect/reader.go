@@ -10,11 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// pageRows bounds the rows of one read of a longer list.
+// pageRows is the number of rows that one read of a longer list returns at most.
 const pageRows = 1000
 
-// Standstill is the time for which a run may not move, or an attempt may be held, before a sweep asks about
-// it.
+// Standstill is the time without progress of a run or a held attempt after which a sweep checks it.
 const Standstill = time.Minute
 
 // Config holds the sources of a Reader. Store and Graphs are required.
@@ -23,24 +22,23 @@ type Config struct {
 	Graphs *Graphs
 	// Roster lists the members that may run tasks. It is nil if that is only this process.
 	Roster Roster
-	// Shared reports whether other nodes may own shards.
+	// Shared is true if other nodes may own shards.
 	Shared bool
 	Shards []dag.ShardID // the shards of all nodes
-	// Memory is the part of this process that owns shards. It is nil if the process owns none.
+	// Memory gives access to the shards that this process owns. It is nil if the process owns none.
 	Memory Memory
-	// Outside finds the condition outside of its run that a task waits for. If it is nil, the condition is not
-	// known.
+	// Outside finds the condition for which a deferred task waits. If it is nil, the condition is not known.
 	Outside Outside
-	// Waits returns the reason why an assigned attempt of this node has not been started yet; "": no reason is
-	// known. It is nil if this process starts no attempts.
+	// Waits returns the reason why an attempt that is assigned to this node has not been started. It returns
+	// "" if no reason is known. It is nil if this process starts no attempts.
 	Waits  func(run dag.RunID, task dag.TaskID, token dag.Token) string
 	Node   string // the name of this process
 	Slots  int    // attempts that this process runs at once
 	Traits store.Traits
-	// Ageing is the time for which a run waits until its level counts as one better.
+	// Ageing is the waiting time after which a run counts as one priority level higher.
 	Ageing time.Duration
-	// Onlooker is true if servers that are unknown to this process may work on the database. Reasons then come
-	// from the rows only.
+	// Onlooker is true if servers that this process does not know may work on the database. Reasons then come
+	// only from the rows.
 	Onlooker bool
 }
 
@@ -49,22 +47,22 @@ type Roster interface {
 	Members(ctx context.Context) ([]store.Member, []store.ShardRow, error)
 }
 
-// Memory is the knowledge of a node that owns shards. All methods may be called from any goroutine. A method
-// with a context waits for the writer at most until the context ends.
+// Memory is the data that a node has in memory about the shards that it owns. Any goroutine may call its
+// methods. A method with a context waits for the shard's writer, at most until the context ends.
 type Memory interface {
 	// Serving reports whether the shards have been loaded. Before that, the node can only read rows.
 	Serving() bool
 	Owned() []dag.ShardID
 	// Sight copies the states of all tasks of a run. It returns nil if the run is not in memory. task is the
-	// task that is asked about, or dag.LeaderTask.
+	// task to be explained, or dag.LeaderTask.
 	Sight(ctx context.Context, run dag.RunID, task dag.TaskID) (*Sight, error)
-	// Turn counts the runs and tasks that get a slot before a run's: other runs, and tasks of the same run that
-	// come before task (dag.LeaderTask: only runs are counted). shared reports whether tasks of a placement
+	// Turn counts the runs that get a slot before a given run, and the tasks of this run that get one before
+	// task. If task is dag.LeaderTask, it counts only runs. shared reports whether tasks of a placement
 	// compete for the same slots. known is false if the run is not in memory.
 	Turn(ctx context.Context, run dag.RunID, task dag.TaskID, shared func(dag.Place) bool) (t Turn, known bool, err error)
-	// InUse tells how many slots and resources of this node are in use now.
+	// InUse returns the slots and resources of this node that are in use now.
 	InUse() (slots int, need dag.Need)
-	// IsShut says why this node starts no attempts. It returns "" if it starts them.
+	// IsShut returns the reason why this node starts no attempts. It returns "" if the node starts attempts.
 	IsShut() string
 }
 
@@ -74,12 +72,12 @@ type Turn struct {
 	Tasks int // tasks of the same run
 }
 
-// Outside knows the events that a deferred task of a run waits for.
+// Outside finds the events for which deferred tasks wait.
 type Outside interface {
 	Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (Missing, error)
 }
 
-// Missing describes the event that a deferred task waits for.
+// Missing describes the event for which a deferred task waits.
 type Missing struct {
 	By      []string      // for an approval: the principals that may decide; nil: all
 	Message string        // the question of an approval
@@ -104,7 +102,7 @@ func New(cfg Config) *Reader {
 	return &Reader{Ledger: Ledger{cfg.Store, cfg.Shards, cfg.Memory}, cfg: cfg, store: cfg.Store, roster: cfg.Roster, graphs: cfg.Graphs}
 }
 
-// rowsOnly reports whether this process owns no shards now. In that case it can only read rows.
+// rowsOnly reports whether this process owns no loaded shards now, so that it can read only rows.
 func (rd *Reader) rowsOnly() bool { return rd.cfg.Memory == nil || !rd.cfg.Memory.Serving() }
 
 // unserved reports whether no server works on the database.
@@ -115,7 +113,7 @@ func (rd *Reader) HandlerByID(ctx context.Context, id dag.HandlerID) (store.Hand
 	return rd.handlers.get(ctx, rd.store, id)
 }
 
-// handlerCache keeps handlers by their number; their rows never change.
+// handlerCache stores handlers by their number. Their rows never change.
 type handlerCache struct {
 	mu    sync.Mutex // protects following fields
 	known map[dag.HandlerID]store.Handler

@@ -8,17 +8,17 @@ import (
 	"skein.dev/skein/internal/errkind"
 )
 
-// Recovery describes what a recover of a run would do now.
+// Recovery describes the effect of a recover of a run now.
 type Recovery struct {
 	Row     dag.RunRow
 	Graph   *dag.Graph      // nil if the recover is not allowed
 	States  []dag.TaskState // by task
-	Again   []bool          // by task: whether the recover would run it again
+	Again   []bool          // by task: whether the recover would run the task again
 	Refused string          // the reason why the recover is not allowed; "": it is allowed
 }
 
-// PlanRecovery plans a recover of a run by the rule of the recover itself, on the rows as they are now. It
-// returns errkind.ErrNotFound if there is no such run, or no such task. task is "" for ScopeFailed.
+// PlanRecovery plans a recover of a run with the code of the recover itself, on the present rows. It returns
+// errkind.ErrNotFound if the run or the task does not exist. task is "" for ScopeFailed.
 func PlanRecovery(ctx context.Context, rd *Reader, id dag.RunID, scope dag.Scope, task string) (Recovery, error) {
 	row, err := rd.store.Run(ctx, id)
 	if err != nil {

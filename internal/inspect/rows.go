@@ -15,14 +15,14 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// Rows is everything that a store keeps of one run, decoded. It shows the stored values and derives as
-// little as possible, so that a person can debug a database, or a copy of one, without a server.
+// Rows contains, decoded, everything that a store has about one run. It shows the stored values and derives
+// as little as possible, so that a person can debug a database, or a copy of it, without a server.
 type Rows struct {
 	Run StoredRun `json:"run"`
-	// Why holds the reasons for the state of the run that the rows alone give. The order of ready runs, for
-	// example, is only in the memory of a node.
+	// Why contains the reasons for the state of the run that follow from the rows alone. For example, the
+	// order of ready runs is only in the memory of a node.
 	Why      []StoredReason  `json:"why"`
-	Tasks    []StoredTask    `json:"tasks"`    // the tasks of its graph, with the present instances
+	Tasks    []StoredTask    `json:"tasks"`    // the tasks of the run's graph, with the present instances
 	Attempts []StoredAttempt `json:"attempts"` // sorted by task, then token
 	History  []StoredEvent   `json:"history"`  // by transaction
 	// Damage names the values that could not be decoded. All other values are shown.
@@ -60,17 +60,17 @@ type StoredRun struct {
 	Split      time.Time   `json:"split,omitzero"`
 	Started    time.Time   `json:"started,omitzero"`
 	Finished   time.Time   `json:"finished,omitzero"`
-	Leader     string      `json:"leader,omitempty"` // the handler that split the run
+	Leader     string      `json:"leader,omitempty"` // the handler that made the tasks of the run
 	Params     string      `json:"params,omitempty"` // JSON
-	// Fire is the trigger or the other run that started this run, with the trace of the caller. Without Fire, a
-	// person started it.
+	// Fire is the trigger or the other run that started this run, with the trace context of the caller. It is
+	// nil if a person started the run.
 	Fire   *StoredFire   `json:"fire,omitempty"`
 	Claim  *StoredClaim  `json:"claim,omitempty"`
-	Shares []StoredShare `json:"shares,omitempty"` // one for each queue that its tasks name
+	Shares []StoredShare `json:"shares,omitempty"` // one for each queue that tasks of the run name
 	// OwnGraph is the size of the graph that the run adds to the graph of its version, in bytes.
 	OwnGraph int `json:"own_graph_bytes,omitempty"`
-	// Ended is true if the states of its tasks are packed in its row (column final). Base is true if the row
-	// keeps the states of the earlier generation.
+	// Ended is true if the states of the run's tasks are packed in its row (column final). Base is true if
+	// the row has the states of the previous generation.
 	Ended bool `json:"final"`
 	Base  bool `json:"base"`
 }
@@ -83,7 +83,7 @@ type StoredFire struct {
 	Backfill int64     `json:"backfill,omitempty"`
 	Key      string    `json:"key,omitempty"` // the id of an event
 	Of       string    `json:"rerun_of,omitempty"`
-	From     string    `json:"from,omitempty"`   // the task that it begins at
+	From     string    `json:"from,omitempty"`   // the task at which the run begins
 	Parent   string    `json:"parent,omitempty"` // RUN/#TASK: the task that called this run
 	Trace    string    `json:"trace,omitempty"`  // the trace context of its caller
 }
@@ -98,7 +98,7 @@ type StoredClaim struct {
 	Asked   time.Time `json:"asked,omitzero"`
 	Grant   int64     `json:"grant,omitempty"`
 	Granted time.Time `json:"granted,omitzero"`
-	Family  string    `json:"family,omitempty"` // the run whose locks it uses
+	Family  string    `json:"family,omitempty"` // the run whose locks this run uses
 }
 
 // StoredShare is the slots that the tasks of a run have in one queue, and their requests.
@@ -112,24 +112,25 @@ type StoredShare struct {
 	Asked time.Time `json:"asked,omitzero"`
 }
 
-// StoredTask is a task as rows alone show it.
+// StoredTask is a task in the form in which rows alone show it.
 type StoredTask struct {
 	Number int    `json:"number"`
 	Name   string `json:"name"`
-	State  string `json:"state,omitempty"` // "": the run has no tasks yet, or the state cannot be derived
+	State  string `json:"state,omitempty"` // "": the tasks are not made yet, or the state cannot be derived
 	Needs  []int  `json:"needs,omitempty"` // numbers of tasks
 	Place  string `json:"place,omitempty"`
 	Queue  string `json:"queue,omitempty"`
 }
 
-// StoredAttempt is one attempt and where the store keeps it.
+// StoredAttempt is an attempt, with the place in which the store has it.
 type StoredAttempt struct {
 	Task  int    `json:"task"` // the number of the task; -1: Leader work
 	Name  string `json:"name,omitempty"`
 	Token string `json:"token"`
 	State string `json:"state"`
-	// Kept is "row" if the attempt has a row of its own, and "history" if the engine packed it into the history
-	// of its run. It is "either" for plain attempts after the first 1,000, which are not looked up.
+	// Kept is "row" if the attempt has a row of its own, and "history" if the engine packed the attempt into
+	// the history of its run. After the first 1,000 plain attempts, it is "either", because further attempts
+	// are not looked up.
 	Kept       string    `json:"kept"`
 	Generation int32     `json:"generation"`
 	Handler    string    `json:"handler"`
@@ -165,18 +166,19 @@ type StoredRecord struct {
 }
 
 const (
-	// rowsEventsMax bounds the transactions whose records are shown, and eventsPage one read of them.
+	// rowsEventsMax bounds the number of transactions whose records are shown, and eventsPage the number in
+	// one read.
 	rowsEventsMax = 100_000
 	eventsPage    = 1000
-	// keptLooksMax bounds the plain attempts that are looked up one by one.
+	// keptLooksMax bounds the number of plain attempts that are looked up one by one.
 	keptLooksMax = 1000
-	// These words say where an attempt is stored: in the row of its task, in the history, or in either.
+	// These words name the place of an attempt: a row of its own, the history, or either.
 	ownRow, inHistory, either = "row", "history", "either"
 )
 
-// Rows reads everything that is stored of a run. It returns ErrNotFound if the run does not exist. The parts
-// are read one after the other. If the states of the tasks do not match because the run has changed in
-// between, Rows reads again.
+// Rows reads everything that is stored about a run. It returns ErrNotFound if the run does not exist. Rows
+// reads the parts one after the other. If the states of the tasks contradict each other because the run
+// changed during the read, Rows reads again.
 func (rd *Reader) Rows(ctx context.Context, id dag.RunID) (Rows, error) {
 	for n := 0; ; n++ {
 		rows, was, err := rd.rowsOnce(ctx, id)
@@ -219,11 +221,11 @@ func (rd *Reader) rowsOnce(ctx context.Context, id dag.RunID) (Rows, dag.RunRow,
 	return d.Rows, read, d.history(ctx, id)
 }
 
-// decoding makes a Rows.
+// decoding is the state of one call of Rows.
 type decoding struct {
 	Rows
 	rd *Reader
-	g  *dag.Graph // nil: it cannot be read
+	g  *dag.Graph // nil: the graph cannot be read
 }
 
 func (d *decoding) damaged(what string, err error) {
@@ -280,7 +282,7 @@ func storedClaim(c *dag.Claim) *StoredClaim {
 	return s
 }
 
-// handler names a handler by its node and its public id.
+// handler returns the text for a handler: its node and its public id.
 func (d *decoding) handler(ctx context.Context, id dag.HandlerID) (string, error) {
 	if id == 0 {
 		return "", nil
@@ -292,7 +294,7 @@ func (d *decoding) handler(ctx context.Context, id dag.HandlerID) (string, error
 	return fmt.Sprintf("%d %s (%s)", id, h.Node, store.PublicID(h.UUID)), nil
 }
 
-// attempts reads the attempts of the run. whole is false if they cannot be decoded.
+// attempts reads the attempts of the run. whole is false if some cannot be decoded.
 func (d *decoding) attempts(ctx context.Context, id dag.RunID) (all []dag.AttemptRow, whole bool, err error) {
 	all, err = d.rd.store.Attempts(ctx, store.AttemptQuery{Run: id, Outputs: true})
 	if errors.Is(err, store.ErrUnavailable) {
@@ -336,7 +338,7 @@ func (d *decoding) kept(ctx context.Context, a *dag.AttemptRow, looks *int) (str
 	return inHistory, nil
 }
 
-// tasks derives the states of the tasks, unless the attempts that they depend on could not be read.
+// tasks derives the states of the tasks, unless some attempts could not be read.
 func (d *decoding) tasks(row *dag.RunRow, attempts []dag.AttemptRow, whole bool) {
 	if d.g == nil {
 		return
@@ -428,7 +430,7 @@ func (d *decoding) history(ctx context.Context, id dag.RunID) error {
 	return nil
 }
 
-// name is the name of a task; "": the run itself.
+// name returns the name of a task. For the run itself it returns "".
 func (d *decoding) name(t dag.TaskID) string {
 	if t == dag.LeaderTask {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Reads of the gateway in addition to read.go. They read few columns, so they are cheap for large runs.
+// The functions of this file serve the gateway in addition to those of read.go. They read few columns, so
+// they are cheap for large runs.
 
 // RunRow reads the row of a run, without deriving anything.
 func (rd *Reader) RunRow(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
@@ -37,8 +38,8 @@ func (rd *Reader) Begun(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.
 	return as, errkind.FromStore("attempts of run "+id.String(), err)
 }
 
-// Records names the tasks and holders of lines of a run's history. Of row it uses only the ids and the
-// version.
+// Records adds the names of tasks and holders to lines of a run's history. It reads only the ids and the
+// version of row.
 func (rd *Reader) Records(ctx context.Context, row *dag.RunRow, records []dag.Record) ([]RecordView, error) {
 	g, err := rd.graphs.Get(row.Workflow, row.Version)
 	if err == nil && slices.ContainsFunc(records, func(r dag.Record) bool { return int(r.Task) >= g.Len() }) { // an instance

@@ -12,47 +12,48 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sight is the state of every task of a run at one moment. An explanation rests on it. The owner copies it
-// from memory, where a run of 100,000 tasks costs a millisecond; from rows it takes all attempts of the run.
+// Sight contains the state of every task of a run at one moment. An explanation is made from it. The owner
+// copies a Sight from memory, which takes a millisecond for a run of 100,000 tasks. A Sight from rows needs
+// all attempts of the run.
 type Sight struct {
 	Graph *dag.Graph
 	Views []dag.TaskView
 	Now   dag.Micros
-	// Open are the attempts that tasks hold: the attempt of the task that is asked about, and SightOpenMax
-	// others.
+	// Open contains the open attempts: that of the task to be explained, and SightOpenMax others.
 	Open map[dag.TaskID]dag.AttemptRow
-	// Errands are the ended attempts whose handles errands release: those of the task that is asked about, and
-	// SightOpenMax others. A sight from rows has none.
+	// Errands contains the ended attempts whose handles errands are releasing: that of the task to be
+	// explained, and SightOpenMax others. A Sight from rows has none.
 	Errands []dag.AttemptRow
-	// StartBy are the start deadlines of ready tasks that the owner watches.
+	// StartBy contains the start deadlines of ready tasks, for which the owner has timers.
 	StartBy map[dag.TaskID]dag.Micros
-	// Again marks the tasks whose next attempt is due. They wait for a slot, which their rows do not show.
+	// Again marks the tasks whose next attempt is due. They wait for a slot, which is not visible in their
+	// rows.
 	Again    map[dag.TaskID]bool
-	Modified dag.Micros // the time of the last change of an attempt, as far as the sight has the attempts
+	Modified dag.Micros // the time of the last change among the attempts in the sight
 
 	ended    bool             // true: the sight was made from the row of an ended run
 	rows     bool             // true: the sight was made from the rows of all attempts of the run
 	attempts []dag.AttemptRow // the rows of these attempts
-	at       []dag.Micros     // by task: the time of its present state; computed on first use
+	at       []dag.Micros     // by task: the time since which it has its state; computed on first use
 }
 
-// SightOpenMax bounds the open attempts in a Sight: an explanation names no more.
+// SightOpenMax bounds the open attempts in a Sight, because an explanation names no more.
 const SightOpenMax = goingMax
 
 const (
 	// sightWait bounds the wait for the owner's memory, because the store may not answer.
 	sightWait = time.Second
-	// momentReadsMax bounds the tasks whose attempts are read one by one to find the time at which one task
-	// became ready. momentStepsMax bounds the tasks that are looked at. Beyond that, all attempts of the run
-	// are read at once.
+	// momentReadsMax bounds the number of tasks whose attempts are read one by one to find the time at which
+	// one task became ready. momentStepsMax bounds the number of tasks that are examined. Beyond these
+	// bounds, all attempts of the run are read at once.
 	momentReadsMax = 4
 	momentStepsMax = 1000
-	// passTasksMax is the largest number of tasks of a run that any node explains from rows. Only the owner
-	// explains a larger run.
+	// passTasksMax is the number of tasks of the largest run that any node explains from rows. A larger run
+	// is explained only by its owner.
 	passTasksMax = 1000
 )
 
-// look makes a sight of the run once.
+// look makes the sight of the run, once.
 func (x *explaining) look(ctx context.Context, task dag.TaskID) (err error) {
 	if x.Sight != nil {
 		return nil
@@ -64,7 +65,7 @@ func (x *explaining) look(ctx context.Context, task dag.TaskID) (err error) {
 	return err
 }
 
-// look makes a sight of a run. It replaces a row that is out of date. task is the task to explain, or
+// look makes a sight of a run. If row is out of date, look replaces it. task is the task to be explained, or
 // LeaderTask.
 func (rd *Reader) look(ctx context.Context, row *dag.RunRow, task dag.TaskID) (*Sight, error) {
 	if row.Final != nil {
@@ -83,7 +84,7 @@ func (rd *Reader) look(ctx context.Context, row *dag.RunRow, task dag.TaskID) (*
 	return rd.lookAll(ctx, row)
 }
 
-// lookBack makes a sight of an ended run from its row. It returns nil if the row alone is not enough.
+// lookBack makes a sight of an ended run from its row. It returns nil if the row does not suffice.
 func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
 	g, err := rd.RunGraph(row)
 	if err != nil {
@@ -91,10 +92,10 @@ func (rd *Reader) lookBack(row *dag.RunRow) *Sight {
 	}
 	views, err := dag.Derive(g, row, nil)
 	if err != nil {
-		return nil // tasks that this generation did not run again have their states in their attempts
+		return nil // if this generation did not run a task again, only its attempts have its state
 	}
 	for t := range views {
-		if views[t].State == dag.Stopped { // only the attempts say whether the task was stopped alone or with its run
+		if views[t].State == dag.Stopped { // only the attempts show whether the task was stopped alone or with its run
 			return nil
 		}
 	}
@@ -122,7 +123,8 @@ func (rd *Reader) lookAll(ctx context.Context, row *dag.RunRow) (*Sight, error) 
 	return s, nil
 }
 
-// lookInside copies a run from the owner's memory. It returns nil if the run is not in this memory.
+// lookInside copies the sight of a run from the owner's memory. It returns nil if the run is not in this
+// memory.
 func (rd *Reader) lookInside(ctx context.Context, id dag.RunID, task dag.TaskID) (*Sight, error) {
 	short, cancel := context.WithTimeout(ctx, sightWait)
 	defer cancel()
@@ -131,20 +133,20 @@ func (rd *Reader) lookInside(ctx context.Context, id dag.RunID, task dag.TaskID)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, nil // the memory cannot answer now: the rows can
+		return nil, nil // the memory cannot answer now, so use the rows
 	}
 	return s, nil
 }
 
 type rowsKey struct{}
 
-// FromRows makes this node explain a run from its rows, because the run's owner does not answer.
+// FromRows makes this node explain a run from its rows. A caller uses it if the run's owner does not answer.
 func FromRows(ctx context.Context) context.Context { return context.WithValue(ctx, rowsKey{}, true) }
 
 // RowsOnly reports whether this node must explain from rows.
 func RowsOnly(ctx context.Context) bool { return ctx.Value(rowsKey{}) != nil }
 
-// elsewhere makes the owner explain a run whose rows take long to read.
+// elsewhere returns the error that makes the owner explain a run whose rows take long to read.
 func (rd *Reader) elsewhere(ctx context.Context, row *dag.RunRow) error {
 	if !rd.cfg.Shared || RowsOnly(ctx) || slices.Contains(rd.owned(), row.Shard) || row.SplitAt == 0 {
 		return nil
@@ -205,7 +207,7 @@ func (x *explaining) viewOf(ctx context.Context, t dag.TaskID) (TaskView, error)
 	return task, nil
 }
 
-// attemptsOf returns the attempts of one task. Of a held task it returns only the open attempt.
+// attemptsOf returns the attempts of one task. For a held task it returns only the open attempt.
 func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.AttemptRow, error) {
 	if x.rows {
 		first, _ := slices.BinarySearchFunc(x.attempts, t, func(a dag.AttemptRow, t dag.TaskID) int { return int(a.Task - t) })
@@ -221,7 +223,7 @@ func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.Attemp
 	if x.Views[t].Token == 0 && !x.ended {
 		return nil, nil
 	}
-	// An attempt with a plain end has no row. Only then the history is searched.
+	// An attempt with a plain end has no row. Only for such an attempt the history is searched.
 	rows, err := x.rd.store.Attempts(ctx, store.AttemptQuery{Run: x.run.ID, Task: t, One: true, Sparing: true})
 	if err == nil && (len(rows) == 0 || !x.ended && rows[len(rows)-1].Token != x.Views[t].Token) {
 		q := store.AttemptQuery{Run: x.run.ID, Task: t, One: true}
@@ -233,7 +235,7 @@ func (x *explaining) attemptsOf(ctx context.Context, t dag.TaskID) ([]dag.Attemp
 	return rows, errkind.FromStore("attempts of run "+x.run.ID.String(), err)
 }
 
-// momentOf returns the time at which a task came to its present state.
+// momentOf returns the time since which a task has its present state.
 func (x *explaining) momentOf(ctx context.Context, t dag.TaskID) (dag.Micros, error) {
 	if x.at == nil && !x.rows {
 		m := moment{x: x}
@@ -251,13 +253,13 @@ func (x *explaining) momentOf(ctx context.Context, t dag.TaskID) (dag.Micros, er
 		}
 		x.at = moments(all.Graph, &x.run.RunRow, all.attempts, all.Views)
 	}
-	if int(t) >= len(x.at) { // the instance was added in the meantime
+	if int(t) >= len(x.at) { // the instance was added after the read
 		return x.run.Modified, nil
 	}
 	return x.at[t], nil
 }
 
-// moment finds the time at which one task came to its state, as moments does for all tasks, by single reads.
+// moment finds by single reads the time since which one task has its state. moments does so for all tasks.
 type moment struct {
 	x            *explaining
 	reads, steps int
@@ -311,8 +313,8 @@ func (m *moment) of(ctx context.Context, t dag.TaskID) (at dag.Micros, err error
 	return max(at, m.x.run.SplitAt), nil
 }
 
-// startsBy returns the start deadlines of ready tasks: on the owner from the timers, on other nodes from the
-// rows.
+// startsBy returns the start deadlines of ready tasks. The owner takes them from its timers, and other nodes
+// derive them from the rows.
 func (x *explaining) startsBy(ctx context.Context, ready []dag.TaskID) (func(dag.TaskID) (dag.StartBy, bool), error) {
 	if !x.rows && slices.ContainsFunc(ready, func(t dag.TaskID) bool { return x.StartBy[t] != 0 }) {
 		return func(t dag.TaskID) (dag.StartBy, bool) {

@@ -18,8 +18,8 @@ type Glance struct {
 	States []dag.TaskState
 }
 
-// Glance reads the state of every task of a run: from the row of an ended run, from the owner's memory
-// otherwise. It returns errkind.ErrNotFound if there is no such run.
+// Glance reads the state of every task of a run. For an ended run it uses the row, otherwise the memory of
+// the owner. It returns errkind.ErrNotFound if the run does not exist.
 func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -28,7 +28,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 	if err != nil {
 		return Glance{}, errkind.FromStore("run "+id.String(), err)
 	}
-	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // the run has no tasks yet, or its tasks cannot be read
+	if row.SplitAt == 0 || row.Cause == dag.CauseCorrupt { // the tasks are not made yet, or cannot be read
 		g, err := rd.graphs.Get(row.Workflow, row.Version)
 		if err != nil {
 			return Glance{}, err
@@ -40,7 +40,7 @@ func (rd *Reader) Glance(ctx context.Context, id dag.RunID) (Glance, error) {
 			return Glance{}, err
 		} else if views, err := dag.Derive(g, &row, nil); err == nil {
 			return glanceOf(&row, g, views), nil
-		} // tasks that this generation did not run again have their states in their attempts
+		} // if this generation did not run a task again, only its attempts have its state
 	}
 	s, err := rd.look(ctx, &row, dag.LeaderTask)
 	if err != nil {
@@ -57,18 +57,19 @@ func glanceOf(row *dag.RunRow, g *dag.Graph, views []dag.TaskView) Glance {
 	return Glance{Row: *row, Graph: g, States: states}
 }
 
-// Course holds the attempts and waits of a run over time.
+// Course contains the attempts and waits of a run over time.
 type Course struct {
 	Row      dag.RunRow
 	Graph    *dag.Graph
 	Attempts []dag.AttemptRow         // sorted by task; without Leader work
 	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
-	Ready    []dag.Micros             // by task: the time at which the last task that it needs ended; 0: not yet
+	Ready    []dag.Micros             // by task: the end of the last needed task; 0: some needed task has not ended
 	Path     []dag.TaskID             // the critical path, first to last
 	Now      dag.Micros
 }
 
-// Course returns the times of the attempts of a run. It returns errkind.ErrNotFound if there is no such run.
+// Course returns the times of the attempts of a run. It returns errkind.ErrNotFound if the run does not
+// exist.
 func (rd *Reader) Course(ctx context.Context, id dag.RunID) (Course, error) {
 	row, err := rd.store.Run(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -111,8 +112,8 @@ func (rd *Reader) Course(ctx context.Context, id dag.RunID) (Course, error) {
 	return c, nil
 }
 
-// trace finds the time at which each task could begin, and the path of tasks that determined the duration of
-// the run.
+// trace computes the time at which each task could begin, and the path of tasks that determined the duration
+// of the run.
 func (c *Course) trace(views []dag.TaskView) {
 	ended := moments(c.Graph, &c.Row, c.Attempts, views)
 	c.Ready = make([]dag.Micros, c.Graph.Len())

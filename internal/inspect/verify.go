@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/tally"
 )
 
-// Violation is a row, or a set of rows, that must not exist.
+// Violation is a row, or a set of rows, that breaks an invariant.
 type Violation struct {
 	Run  string `json:"run,omitempty"`
 	Task string `json:"task,omitempty"`
@@ -20,11 +20,11 @@ type Violation struct {
 	What string `json:"what"`
 }
 
-// violationsMax bounds a report: one bug can be in every row.
+// violationsMax bounds a report, because one bug can affect every row.
 const violationsMax = 1000
 
-// Verify checks every invariant from the base tables, in one read snapshot, while nodes run. It trusts no
-// derived value that it can compute itself.
+// Verify checks every invariant from the base tables, in one read snapshot, while nodes run. If it can
+// compute a derived value itself, it does not use the stored one.
 func Verify(ctx context.Context, st store.Store, compile dag.Compiler) ([]Violation, error) {
 	v := verifier{graphs: NewGraphs(st, compile),
 		claims: claimCount{places: map[string]*places{}, tasks: map[string]*places{}, locks: map[string]locked{}}}
@@ -76,7 +76,7 @@ type verifier struct {
 	// The transactions that assigned and ended each attempt, from the run's history.
 	given, ended map[attemptOf]int64
 	marked       map[dag.TaskID][]int64 // the transactions in which an operator decided about a task
-	// claims counts the claims on shared things over all runs.
+	// claims counts the claims on shared things in all runs.
 	claims claimCount
 	tally  *tally.Check
 }
@@ -104,7 +104,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.rec, v.g = rec, nil
 	r := &rec.Run
 	if r.Cause == dag.CauseCorrupt {
-		return // the run is quarantined, and its row says so
+		return // the run is quarantined, and its row has that state
 	}
 	if rec.Bad != nil {
 		v.fail("readable", dag.LeaderTask, "%v", rec.Bad)
@@ -128,9 +128,9 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	v.order()
 }
 
-// attempts: the numbers of a task's attempts are 1, 2, 3…, and eras do not decrease; only the newest attempt
-// may be unfinished, and in an ended run none may be; in a generation at most one attempt succeeded, and it
-// is the last one.
+// attempts checks the attempts of each task. The numbers of a task's attempts are 1, 2, 3 and so on, and eras
+// do not decrease. Only the newest attempt may be unfinished. In an ended run, no attempt is unfinished. In a
+// generation, at most one attempt succeeded, and it is the last one.
 func (v *verifier) attempts() {
 	all := v.rec.Attempts
 	for i := range all {
@@ -169,7 +169,7 @@ func (v *verifier) states() {
 		return
 	}
 	if !r.State.Terminal() {
-		if r.State != dag.RunWaiting { // a revived run may have no work left; it ends when it gets a slot
+		if r.State != dag.RunWaiting { // a recovered run may have no work left; it ends when it gets a slot
 			v.unsettled(views)
 		}
 		v.shares(views)
@@ -206,7 +206,7 @@ func (v *verifier) states() {
 	}
 }
 
-// unsettled: a live run has work left.
+// unsettled checks that an unfinished run has work left.
 func (v *verifier) unsettled(views []dag.TaskView) {
 	for t := range views {
 		if !views[t].State.Terminal() {
@@ -214,14 +214,14 @@ func (v *verifier) unsettled(views []dag.TaskView) {
 		}
 	}
 	if dag.AnyReleasing(v.rec.Attempts) {
-		return // its run ends after its errands
+		return // the run ends after its errands
 	}
 	v.fail("finalised", dag.LeaderTask, "every task has ended, the run is %s", v.rec.Run.State)
 }
 
-// order: no attempt was assigned before every need of its task had ended. If a task runs on success, none
-// was assigned before the success of each need was accepted. The order is that of the shard's transactions,
-// since a clock may have been set back between two owners.
+// order checks that no attempt was assigned before every need of its task had ended. If a task runs on
+// success, no attempt was assigned before the success of each need was accepted. The check uses the order of
+// the shard's transactions, because the clock may differ between two owners.
 func (v *verifier) order() {
 	done := make([]int64, v.g.Len()) // the transaction that accepted the success
 	for i := range v.rec.Attempts {
@@ -243,8 +243,9 @@ func (v *verifier) order() {
 	}
 }
 
-// redone reports whether an operator repeated or marked n, an instance of it or one of its needs after the
-// task had begun. This may change the end of n, but a task that has begun continues.
+// redone reports whether an operator repeated or marked task n, an instance of n or a need of n after the
+// task of attempt a had begun. Such a repetition may change the end of n, but the task that has begun
+// continues.
 func (v *verifier) redone(n dag.TaskID, a *dag.AttemptRow) bool {
 	begun, known := v.given[attemptOf{a.Task, 1}]
 	until := v.given[attemptOf{a.Task, a.Token}]
@@ -282,8 +283,9 @@ type attemptOf struct {
 	token dag.Token
 }
 
-// history: seqs rise. Every attempt has exactly one assignment and, if it ended, exactly one end under its
-// token. A lost attempt may have ended its task, too.
+// history checks that the numbers of events rise, and that every attempt has exactly one assignment. An ended
+// attempt also has exactly one end under its token. The loss of an attempt may be recorded together with the
+// end of its task.
 func (v *verifier) history(events []dag.EventRow) {
 	given, ended, lost := map[attemptOf]int{}, map[attemptOf]int{}, map[attemptOf]int{}
 	v.given, v.ended, v.marked = map[attemptOf]int64{}, map[attemptOf]int64{}, map[dag.TaskID][]int64{}
@@ -303,11 +305,11 @@ func (v *verifier) history(events []dag.EventRow) {
 			case dag.RecAssigned, dag.RecDeferred:
 				given[attemptOf{rec.Task, rec.Token}]++
 				v.given[attemptOf{rec.Task, rec.Token}] = seq
-			case dag.RecMarked: // a decision has a row of its own, and no holder
+			case dag.RecMarked: // a decision has an attempt row of its own, and no holder
 				v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				given[attemptOf{rec.Task, rec.Token}]++
 				ended[attemptOf{rec.Task, rec.Token}]++
-			case dag.RecRecovered: // the record is about a task that an operator has repeated; that task may have no row of its own
+			case dag.RecRecovered: // the record is about a task that an operator has repeated, which may have no attempt row
 				if rec.Text == dag.MarkRetry.String() {
 					v.marked[rec.Task] = append(v.marked[rec.Task], seq)
 				}

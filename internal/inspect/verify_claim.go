@@ -16,14 +16,14 @@ type claimCount struct {
 
 type places struct {
 	taken int
-	limit int32 // the greatest limit at the grant of one of them; 0: any number
-	any   bool  // at least one was granted without a limit
+	limit int32 // the greatest limit at a grant to one of the holders; 0: any number
+	any   bool  // at least one grant was without a limit
 }
 
 type locked struct{ family, run dag.RunID }
 
-// claim checks that an ended run holds no slot and no lock, a running run has its claim, and a queued run
-// waits.
+// claim checks the claim of a run: an ended run has no slot and no lock, a running run has everything that it
+// requests, and a queued run waits.
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
 	if r.State.Terminal() && len(r.Shares) > 0 {
@@ -68,8 +68,8 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 }
 
-// shares checks that an ended run has no queue slots for tasks, that no more tasks are held than have a slot,
-// and that the slots of one key are within its limit.
+// shares checks the queue slots of tasks: an ended run has none, no more tasks are held than have a slot, and
+// the slots of one key are within their limit.
 func (v *verifier) shares(views []dag.TaskView) {
 	r := &v.rec.Run
 	used := map[string]int64{}
@@ -100,8 +100,8 @@ func (v *verifier) shares(views []dag.TaskView) {
 	}
 }
 
-// limits: no queue has more slots taken than its limit was when the newest was granted: at most the
-// greatest of the holders' limits.
+// limits checks that the number of used slots of a queue does not exceed the limit at the newest grant. The
+// check uses the greatest of the holders' limits.
 func (v *verifier) limits() {
 	for name, p := range v.claims.places {
 		if !p.any && p.taken > int(p.limit) {

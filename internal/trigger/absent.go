@@ -9,20 +9,21 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// absent starts a run if an expected event has not come. Its instants follow from by: a time of each day, one
-// instant, or the end of a span without an arrival. Each instant covers the time since the previous one. If
-// no event came in that time, a run starts. Otherwise the ledger gets a line which says that the event came.
-// Arrivals before the declaration are unknown.
+// A trigger of kind absent starts a run if an expected event has not come. Its instants follow from the key
+// by: a time of each day, one instant, or the end of a span without an arrival. Each instant covers the time
+// since the previous one. If no expected event came in that time, a run starts. Otherwise the ledger gets a
+// line that says that the event came. Arrivals before the declaration of the trigger are unknown.
 
 const (
-	// cameMax bounds the stored arrivals of one source. There is one arrival for each undecided interval, so
-	// there are more than a few only while no node decides.
+	// cameMax bounds the number of stored arrivals of one source. One arrival is stored for each undecided
+	// interval, so more than a few are stored only while no node decides.
 	cameMax = 16
-	// judgedMax bounds the intervals that one plan judges one by one. Older intervals are missed, in one line.
+	// judgedMax bounds the number of intervals that one plan judges one by one. Older intervals are missed,
+	// in one line.
 	judgedMax = 64
 )
 
-// fileSource is the key of files in memory.Came.
+// fileSource is the key in memory.Came for arrivals of files.
 const fileSource = "file"
 
 // heardAbsent notes an arrival.
@@ -35,9 +36,9 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 		source = run.Workflow
 	}
 	if run.Finished <= t.Since || d.when != nil && run.Finished <= d.last(t.Decided) {
-		return unchanged(t), nil // the arrival is known, or its interval is decided
+		return unchanged(t), nil // the arrival is already stored, or its interval is decided
 	}
-	if run.Refused != "" { // it is no arrival
+	if run.Refused != "" { // the end of the run is no arrival
 		return d.refused(t, run), nil
 	}
 	m, err := remembered(t)
@@ -58,7 +59,7 @@ func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan
 	return p, nil
 }
 
-// onePerInterval keeps the newest arrival of each interval between instants.
+// onePerInterval keeps only the newest arrival in each interval between instants.
 func (d *declared) onePerInterval(list []dag.Micros) []dag.Micros {
 	keep := list[:0]
 	for i, at := range list {
@@ -102,8 +103,8 @@ func (d *declared) expected() string {
 	return "a run of " + strings.Join(r.Workflows, word)
 }
 
-// deadline is the end of a span without an arrival: the length of the span after the newest arrival, or
-// after the declaration.
+// deadline returns the end of a span without an arrival. The span begins with the newest arrival or, without
+// an arrival, with the declaration.
 func (d *declared) deadline(t *store.Trigger, m *memory) dag.Micros {
 	length := max(micros(d.Absent.After()), second)
 	from := t.Since
@@ -184,7 +185,7 @@ func (d *declared) newestInstants(after, until dag.Micros, n int64) dag.Micros {
 	return at
 }
 
-// lacking decides instants without an arrival, by the rules of catchup.
+// lacking decides instants without an arrival by the rules of catchup.
 func (p *planning) lacking(list []dag.Micros) {
 	for i, at := range list {
 		late, newest := at <= p.missed, i == len(list)-1
@@ -206,7 +207,7 @@ func (p *planning) lacking(list []dag.Micros) {
 	slices.SortStableFunc(p.Lines, func(a, b store.Fire) int { return int(min(max(a.At-b.At, -1), 1)) })
 }
 
-// forget drops arrivals that no later instant needs.
+// forget removes arrivals that no later instant needs.
 func (m *memory) forget(d *declared, now dag.Micros) {
 	for source, list := range m.Came {
 		last := d.last(now)

@@ -9,11 +9,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// again keeps a workflow running: the end of one run starts the next. A person or another trigger starts the
-// first run. The trigger then continues by itself. If a person stops a run, the chain ends, because that
-// person does not want the next run at once. The next start of a run resumes the chain. A run that failed or
-// was skipped is followed like one that succeeded. max_per_hour bounds runs that fail at once. A paused
-// trigger starts nothing.
+// A trigger of kind again keeps a workflow running: the end of one run starts the next run. A person or
+// another trigger starts the first run. If a person stops a run, the chain ends, because that person does not
+// expect another run at once. The next start of a run resumes the chain. The end of a failed or skipped run
+// also starts the next run. max_per_hour limits the starts if runs fail at once. A paused trigger starts
+// nothing.
 
 // started returns the times of the starts within the hour before now, in rising order.
 func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error) {
@@ -27,7 +27,8 @@ func (m *memory) started(t *store.Trigger, now dag.Micros) ([]dag.Micros, error)
 	return slices.DeleteFunc(all, func(at dag.Micros) bool { return at <= now-hour }), nil
 }
 
-// allowed returns when the next run may start. A time up to now means at once.
+// allowed returns the time from which the next run may start. A time in the past means that it may start at
+// once.
 func (d *declared) allowed(started []dag.Micros, now dag.Micros) dag.Micros {
 	limit := int(d.Again.MaxPerHour)
 	if limit == 0 || len(started) < limit {
@@ -36,10 +37,11 @@ func (d *declared) allowed(started []dag.Micros, now dag.Micros) dag.Micros {
 	return started[len(started)-limit] + hour
 }
 
-// noted adds a start. Rounding it up to the second keeps the limit, and keeps the list short.
+// noted adds a start. The time of the start is rounded up to the second, which keeps the limit and makes the
+// list short.
 func (m *memory) noted(started []dag.Micros, now dag.Micros, limit int32) {
 	started = append(started, (now+second-1)/second*second)
-	slices.Sort(started) // the clock may have gone back
+	slices.Sort(started) // the clock may have been set back
 	if len(started) > int(limit) {
 		started = started[len(started)-int(limit):]
 	}
@@ -87,12 +89,12 @@ func (d *declared) heardAgain(t *store.Trigger, run *engine.Ended, now dag.Micro
 	return p, nil
 }
 
-// event returns a line for an event that starts nothing.
+// event returns a ledger line for an event that starts nothing.
 func (d *declared) event(at dag.Micros, key, reason string) store.Fire {
 	return store.Fire{At: at, Key: key, Last: at, Count: 1, Outcome: store.OutcomeSkipped, Reason: reason}
 }
 
-// planAgain starts the run that had to wait for max_per_hour.
+// planAgain starts the run that had to wait because of max_per_hour.
 func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	m, err := remembered(t)
 	if err != nil {
@@ -121,8 +123,8 @@ func (d *declared) planAgain(t *store.Trigger, now dag.Micros) (engine.Plan, err
 	return p, nil
 }
 
-// passedAgain keeps a start that was waiting when the trigger was paused. The start follows a run, not an
-// instant that has passed.
+// passedAgain keeps a start that was waiting when the trigger was paused, because the start follows the end
+// of a run and not an instant of a schedule.
 func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	m, err := remembered(t)
 	if err != nil {
@@ -140,12 +142,12 @@ func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, e
 	return p, nil
 }
 
-// beginAgain keeps the memory of an earlier declaration's row. So an edit neither resets the count of
-// starts nor ends the chain of runs.
+// beginAgain takes over the memory in the row of the earlier declaration. So an edit neither resets the count
+// of starts nor ends the chain of runs.
 func (d *declared) beginAgain(t *store.Trigger, now dag.Micros) {
 	m, err := remembered(t)
 	if err != nil {
-		t.Data = nil // only the limit depends on it
+		t.Data = nil // only the limit depends on the memory
 		return
 	}
 	started, err := m.started(t, now)

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// lateAfter is the age up to which an instant counts as on time when it is found: a tick may be slow, a
-// process may restart. An older instant was missed while no process ran.
+// lateAfter is the greatest age at which an instant still counts as on time. It allows for a slow tick or a
+// restart of the process. An older instant was missed because no process ran.
 const lateAfter = 60 * second
 
 const (
@@ -30,7 +30,7 @@ func compile(t *store.Trigger) (*declared, error) {
 	return compileWith(t, (*workflow.Trigger).Schedule)
 }
 
-// compileWith is compile with a schedule from another source.
+// compileWith does the same as compile, with a given function for the schedule.
 func compileWith(t *store.Trigger, schedule func(*workflow.Trigger) (*cron.Schedule, error)) (*declared, error) {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
@@ -43,8 +43,8 @@ func compileWith(t *store.Trigger, schedule func(*workflow.Trigger) (*cron.Sched
 	return &declared{Trigger: decl, when: when}, nil
 }
 
-// timing is the part of a declaration that determines its schedule: declarations with equal parts have the
-// same instants.
+// timing returns the part of a declaration that determines its instants. Declarations with equal parts have
+// the same instants.
 func timing(t *workflow.Trigger) []byte {
 	part := workflow.Trigger{Kind: t.Kind, Cron: t.Cron, Seed: t.Seed, Every: t.Every, At: t.At, Days: t.Days, Months: t.Months, Timezone: t.Timezone,
 		Gap: t.Gap, Repeat: t.Repeat, Start: t.Start, End: t.End, Include: t.Include, Exclude: t.Exclude, Calendars: t.Calendars}
@@ -78,7 +78,8 @@ func (d *declared) count(after, until dag.Micros) int64 {
 	return d.when.Count(moment(after), moment(until))
 }
 
-// moment converts an instant to the form that schedules use. Micros.Time would convert 0 to the year 1.
+// moment converts an instant to a time for schedules. In contrast to Micros.Time, it converts 0 to 1970 and
+// not to the year 1.
 func moment(m dag.Micros) time.Time { return time.UnixMicro(int64(m)).UTC() }
 
 // micros converts a duration to the form of rows.

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Values of Only: the instants that a backfill takes.
+// Values of Only, which selects the instants of a backfill.
 const (
 	OnlyFailed          = "failed"  // the newest run did not succeed
 	OnlyMissing         = "missing" // only instants without a run
@@ -25,17 +25,17 @@ const (
 // parallelMax bounds the runs of a backfill that may be active.
 const parallelMax = 10_000
 
-// BackfillSpec is the request of a person. Its JSON is kept in the backfill's row.
+// BackfillSpec is a person's request for a backfill. The row of the backfill has it as JSON.
 type BackfillSpec struct {
-	Trigger string `json:"trigger,omitempty"` // the trigger whose instants are started; "": Instants lists them
-	// From and To are both included. Instants in the future are left to the trigger itself.
+	Trigger string `json:"trigger,omitempty"` // the trigger whose instants are started; "" if Instants lists the instants
+	// From and To are both included. The trigger itself starts instants in the future.
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
 	Instants   []dag.Micros    `json:"-"`                // a list of instants instead of a range; packed in the row
 	Listed     int             `json:"listed,omitempty"` // number of given instants
 	Descending bool            `json:"descending,omitempty"`
 	Only       string          `json:"only,omitempty"`
-	Parallel   int32           `json:"parallel"` // limit of its active runs; 0 means 1
+	Parallel   int32           `json:"parallel"` // limit of active runs; 0 means 1
 	Params     json.RawMessage `json:"params,omitempty"`
 	Priority   string          `json:"priority,omitempty"` // "": the trigger's
 }
@@ -51,12 +51,12 @@ const (
 	StandingFailed                 // the newest run ended without success
 )
 
-// Lookup returns the standing of an instant.
+// Lookup returns the result of an instant so far.
 type Lookup func(ctx context.Context, at dag.Micros) (Standing, error)
 
-// Expand makes a backfill of a request. It sets Trigger, Spec, Instants, Total and Parallel of the row.
-// decl is the trigger that spec names, or nil. lookup is called only if spec.Only is set. An impossible
-// request is errkind.ErrInvalid with a sentence.
+// Expand makes a backfill from a request. It sets Trigger, Spec, Instants, Total and Parallel of the row.
+// decl is the trigger that spec names, or nil. Expand calls lookup only if spec.Only is set. If the request
+// is impossible, the error wraps errkind.ErrInvalid and its text says why.
 func Expand(ctx context.Context, spec BackfillSpec, decl *workflow.Trigger, now dag.Micros, lookup Lookup) (store.Backfill, error) {
 	none := store.Backfill{}
 	if spec.Parallel == 0 {
@@ -144,7 +144,7 @@ func (spec *BackfillSpec) check(decl *workflow.Trigger) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// list returns the instants in rising order, each once.
+// list returns the instants in rising order without duplicates.
 func (spec *BackfillSpec) list(decl *workflow.Trigger, now dag.Micros) ([]dag.Micros, error) {
 	if len(spec.Instants) > 0 {
 		list := slices.Clone(spec.Instants)
@@ -197,7 +197,7 @@ func only(ctx context.Context, list []dag.Micros, which string, lookup Lookup) (
 	return keep, nil
 }
 
-// merged returns the JSON object b over a: fields that b lacks come from a.
+// merged returns the JSON object a, overwritten with the fields of the object b.
 func merged(a, b json.RawMessage) (json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
 	for _, o := range []json.RawMessage{a, b} {
@@ -214,7 +214,7 @@ func merged(a, b json.RawMessage) (json.RawMessage, error) {
 	return encode(all), nil
 }
 
-// DecodeBackfill decodes the result of Expand. It leaves out the instants, which the row has packed.
+// DecodeBackfill decodes a Spec that Expand has made, without the instants, which are packed in the row.
 func DecodeBackfill(spec []byte) (BackfillSpec, error) {
 	var s BackfillSpec
 	if err := json.Unmarshal(spec, &s); err != nil {

@@ -17,22 +17,22 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// memory is the data that a sensor keeps in its row. The declaration bounds it: one run for each named
-// workflow, some arrivals for each, and at most max_per_hour starts.
+// memory is the data that a sensor stores in its row. The declaration limits its size: one run for each named
+// workflow, a few arrivals for each, and at most max_per_hour starts.
 type memory struct {
-	// Runs belongs to run_of with all: the newest qualifying run of each workflow.
+	// Runs is used by run_of with all: the newest matching run of each workflow.
 	Runs map[string]heardRun `json:"runs,omitempty"`
-	// Starts belongs to again: the times of its starts in the last hour, packed.
+	// Starts is used by again: the packed times of the starts in the last hour.
 	Starts []byte `json:"starts,omitempty"`
-	// Waiting belongs to again: the run that the trigger will follow when max_per_hour allows it.
+	// Waiting is used by again: the ended run after which the trigger starts the next run when max_per_hour
+	// allows it.
 	Waiting string `json:"waiting,omitempty"`
-	// Came belongs to absent: the times of the expected arrivals, by their source, one for each undecided
-	// interval.
+	// Came is used by absent: the times of the expected arrivals by source, one for each undecided interval.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
-	// Folder is the folder of a file sensor. If an edit changes the folder, a new watch begins. Other edits do
-	// not change the watch.
+	// Folder is the folder of a file sensor. An edit that changes the folder begins a new watch. Other edits
+	// do not affect the watch.
 	Folder string `json:"folder,omitempty"`
-	// Intake belongs to the kinds that a source of events feeds.
+	// Intake is used by the kinds with a source of events.
 	Intake *intake `json:"intake,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func remembered(t *store.Trigger) (memory, error) {
 
 func (m memory) pack() []byte { return encode(m) }
 
-// encode returns the JSON of a value of texts and numbers, which cannot fail.
+// encode returns the JSON of a value of texts and numbers. The encoding of such a value cannot fail.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -65,7 +65,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// qualifies reports whether r reacts to this end of a run. A skipped run has not begun, so its end does not
+// qualifies reports whether r reacts to this end of a run. A skipped run never began, so its end does not
 // count.
 func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
 	return asks(r, run.Workflow, run.State.String())
@@ -79,8 +79,8 @@ func asks(r *workflow.RunOf, name, end string) bool {
 	return slices.Contains(r.Workflows, name) && slices.Contains(ends, end)
 }
 
-// beginHearing keeps the memory of an earlier declaration's row, as far as this declaration listens to the
-// same events. So an edit of a priority forgets neither a run nor a file.
+// beginHearing takes over the memory in the row of the earlier declaration, for events to which both
+// declarations react. So an edit of the priority, for example, forgets neither a run nor a file.
 func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 	was, err := remembered(t)
 	t.Data = nil
@@ -100,20 +100,20 @@ func (d *declared) beginHearing(t *store.Trigger, since dag.Micros) {
 	}
 }
 
-// passedSensor returns one line for the time in which a sensor was paused and observed no event.
+// passedSensor returns one line for the time in which a sensor was paused and received no event.
 func (d *declared) passedSensor(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	p := d.waiting(t, now)
-	if d.Intake != nil { // the source reads on from its cursor, so no event is skipped
+	if d.Intake != nil { // the source continues at its cursor, so no event is skipped
 		return p
 	}
-	if now > t.Decided && d.Kind != workflow.KindStart { // for KindStart each start has a line of its own
+	if now > t.Decided && d.Kind != workflow.KindStart { // with KindStart each start has a line of its own
 		p.Lines = []store.Fire{{At: t.Decided, Last: now, Count: 1, Outcome: store.OutcomeSkipped,
 			Reason: reason + "; events of that time start nothing"}}
 	}
 	return p
 }
 
-// beginSensor ends a sensor that is declared after its own end.
+// beginSensor ends a sensor whose declared end is in the past.
 func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
 	_, over, err := d.outside(now)
 	if over {
@@ -124,8 +124,8 @@ func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
 
 const pastEnd = "its end is past"
 
-// outside reports whether an instant is outside of start and end of the trigger, and whether its end has
-// passed.
+// outside reports whether an instant is before the start or after the end of the trigger, and whether the end
+// is over.
 func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
 	from, until, err := d.Span()
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
 	return over || !from.IsZero() && when.Before(from), over, nil
 }
 
-// quiet returns the plan for an event outside of start and end.
+// quiet returns the plan for an event before the start or after the end of the trigger.
 func quiet(t *store.Trigger, over bool) engine.Plan {
 	p := unchanged(t)
 	if over {
@@ -145,9 +145,9 @@ func quiet(t *store.Trigger, over bool) engine.Plan {
 	return p
 }
 
-// heardRunOf implements Heard for run_of. The instant of the run that it starts is the end of the heard
-// run; the heard run's own instant is event.time. A run that the trigger itself has started does not count:
-// a workflow that names itself would start itself for ever.
+// heardRunOf implements Heard for run_of. The instant of the started run is the end of the observed run, and
+// event.time is the instant of the observed run. A run that the trigger itself has started is ignored,
+// because a workflow that names itself would start itself for ever.
 func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
 	if out, over, err := d.outside(run.Finished); out || err != nil {
 		return quiet(t, over), err
@@ -188,8 +188,8 @@ func (d *declared) heardRunOf(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	return p, nil
 }
 
-// refused returns the plan for the end of a run to which the trigger may not react: a ledger line that says
-// why. The line has the key of the run, so an end that has an outcome gets no second one.
+// refused returns the plan for the end of a run to which the trigger may not react: a ledger line with the
+// reason. The line has the key of the run, so an end with an outcome gets no second one.
 func (d *declared) refused(t *store.Trigger, run *engine.Ended) engine.Plan {
 	p, s := unchanged(t), d.starting(run.Finished, run.Run.String(), "", nil)
 	s.Refused = run.Refused
@@ -197,7 +197,7 @@ func (d *declared) refused(t *store.Trigger, run *engine.Ended) engine.Plan {
 	return p
 }
 
-// keepWithin drops the runs that are outside of the span of the newest of them.
+// keepWithin removes the runs that are outside of the span of the newest run.
 func (d *declared) keepWithin(runs map[string]heardRun) error {
 	var newest dag.Micros
 	for _, r := range runs {
@@ -211,8 +211,8 @@ func (d *declared) keepWithin(runs map[string]heardRun) error {
 	return nil
 }
 
-// spanStart returns the beginning of the span of run_of.within that contains at or ends at it. It returns 0
-// if there is no span.
+// spanStart returns the beginning of the span of run_of.within that contains the instant at, or that ends at
+// this instant. It returns 0 if the trigger has no span.
 func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	if d.RunOf.Within == "" {
 		return 0, nil
@@ -225,7 +225,7 @@ func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	y, mo, day := local.Date()
 	switch d.RunOf.Within {
 	case "hour":
-		// In zones with an offset of half an hour, the full hour means the full hour of local time.
+		// In a zone with an offset of half an hour, spans begin at the full hour of local time.
 		return at - dag.Micros(local.Minute())*60*second - dag.Micros(local.Second())*second - dag.Micros(local.Nanosecond()/1000), nil
 	case "day":
 	case "week":
@@ -239,8 +239,8 @@ func (d *declared) spanStart(at dag.Micros) (dag.Micros, error) {
 	return dag.Micro(time.Date(y, mo, day, 0, 0, 0, 0, loc)), nil
 }
 
-// follow starts one run after others. Its key is the id of the other run, or a hash of several ids. So the
-// same runs are one fire, even if their ends are reported twice.
+// follow starts one run after other runs. The key of the start is the id of the other run, or a hash of
+// several ids. So the same runs start only one run, even if their ends are reported twice.
 func (d *declared) follow(t *store.Trigger, runs map[string]heardRun) engine.Plan {
 	names := slices.Sorted(maps.Keys(runs))
 	type entry struct {

@@ -18,37 +18,37 @@ import (
 const (
 	HookBytesMax       = 1 << 20
 	hookAge            = 5 * time.Minute // bound of the age of a signature, in both directions
-	hookHeaderBytesMax = 16 << 10        // bounds the headers that a filter and trigger.event see
+	hookHeaderBytesMax = 16 << 10        // bounds the headers in the event of a filter and in trigger.event
 	// HookKeysMax bounds the secrets that are valid for one webhook at a time.
 	HookKeysMax       = 3
-	hookSignaturesMax = 8 // bounds the signatures in one header; there are several while a secret is being replaced
+	hookSignaturesMax = 8 // bounds the signatures in one header, which has several while a secret is being replaced
 )
 
 // The reasons for which a call is refused.
 var (
-	// ErrSignature means that the call is not signed, or not with this secret.
+	// ErrSignature means that the call has no signature, or that none of the webhook's secrets made it.
 	ErrSignature = errors.New("the signature is not valid")
 	// ErrStale means that the call was signed too long ago, or in the future.
 	ErrStale = errors.New("the call is too old")
 	// ErrTooLarge means that the body is larger than HookBytesMax.
 	ErrTooLarge = fmt.Errorf("the body is larger than %d bytes", HookBytesMax)
-	// ErrFiltered means that the call is genuine, but the trigger's filter, start or end refuses it. It is no
-	// fire and has no line in the ledger: otherwise a holder of the secret could fill the ledger.
-	// Verified.Seen names the call.
+	// ErrFiltered means that the signature is valid, but the filter, the start or the end of the trigger
+	// refuses the call. Such a call is no fire and has no line in the ledger, because otherwise a holder of
+	// the secret could fill the ledger. Verified.Seen identifies the call.
 	ErrFiltered = errors.New("the trigger refuses this call")
-	// ErrFilter means that the call is genuine, but the filter cannot be evaluated for it.
+	// ErrFilter means that the signature is valid, but the filter cannot be evaluated for the call.
 	ErrFilter = errors.New("the filter cannot be evaluated")
 )
 
-// Call is a call to a webhook. Names in Header are canonical, as net/http has them.
+// Call is a call to a webhook. The names in Header are canonical, as in net/http.
 type Call struct {
 	Header map[string][]string
 	Query  map[string][]string
 	Body   []byte
-	Target string // the called NAMESPACE/WORKFLOW/TRIGGER, followed by a question mark and the unchanged query, if there is one
+	Target string // NAMESPACE/WORKFLOW/TRIGGER and, if the call has a query, a question mark and the unchanged query
 }
 
-// Verified is an event made of a genuine call.
+// Verified is the event of a call with a valid signature.
 type Verified struct {
 	engine.Occurrence
 	Form string // the form of the signature
@@ -115,10 +115,10 @@ func first(m map[string][]string, name string) string {
 	return ""
 }
 
-// event returns the value that the filter sees as event, and params as trigger.event. body is the value of
-// a JSON body, or else its text. headers and query have the first value of each name; names of headers are
-// in lower case. The event has only signed data, and the data that the trigger lists in unsigned.
-// Credentials are left out, because they would get into the parameters of runs.
+// event returns the value that the filter knows as event, and params as trigger.event. body is the value of a
+// JSON body, or the text of any other body. headers and query have the first value of each name. Names of
+// headers are in lower case. The event has only signed data, and the data that the trigger lists in unsigned.
+// Credentials are removed, because they would become part of the parameters of runs.
 func (c *Call) event(query bool, unsigned []string) json.RawMessage {
 	e := struct {
 		Body    any               `json:"body"`
@@ -153,5 +153,5 @@ func (c *Call) event(query bool, unsigned []string) json.RawMessage {
 	return encode(e)
 }
 
-// proofs are the headers that prove the identity of the caller.
+// proofs are the headers that contain credentials or signatures of the caller.
 var proofs = []string{"authorization", "cookie", "proxy-authorization", "x-skein-signature", "x-hub-signature-256", "x-hub-signature", "webhook-signature"}

@@ -26,7 +26,7 @@ const (
 	FormHub      = "hub"      // X-Hub-Signature-256
 )
 
-// proof is the result of a valid signature.
+// proof describes a valid signature.
 type proof struct {
 	form   string
 	key    string // the key of the event
@@ -45,8 +45,8 @@ func prove(secret []byte, call *Call, now dag.Micros) (proof, error) {
 	if !ok {
 		return proof{}, fmt.Errorf("%w: the call has none of X-Skein-Signature, Webhook-Signature and X-Hub-Signature-256", ErrSignature)
 	}
-	// Without this check, a body could be a text that was signed in another form, together with its time. It
-	// would then be valid at any later time.
+	// This form signs no time. Without this check, a body could be a text that was signed in another form
+	// together with its time, and it would be valid at any later time.
 	if !json.Valid(call.Body) && !strings.HasPrefix(string(call.Body), "payload=") {
 		return proof{}, fmt.Errorf("%w: a body under X-Hub-Signature-256 is JSON, or a form with payload", ErrSignature)
 	}
@@ -98,7 +98,7 @@ func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, 
 		}
 		p = proof{FormV2, "id/" + s.id, append([]byte("v2:"+s.stamp+":"+s.id+":"), call.Body...)}
 	}
-	if len(s.given[FormV3]) > 0 { // a call with v3 is never read as a weaker form
+	if len(s.given[FormV3]) > 0 { // a call with v3 is never checked as a weaker form
 		p.form, p.signed = FormV3, append([]byte("v3:"+s.stamp+":"+s.id+":"+call.Target+"\n"), call.Body...)
 	}
 	good := false
@@ -116,7 +116,7 @@ func proveSkein(secret []byte, text string, call *Call, now dag.Micros) (proof, 
 }
 
 // standardID allows no dot, because dots separate the signed parts. It requires a character that is no digit,
-// because a number alone could be read as the time of form v1.
+// because a number alone could be mistaken for the time of form v1.
 var standardID = regexp.MustCompile(`^[A-Za-z0-9_-]{0,99}[A-Za-z_-][A-Za-z0-9_-]{0,99}$`)
 
 const (
@@ -152,7 +152,7 @@ func proveStandard(secret []byte, text string, call *Call, now dag.Micros) (proo
 	return proof{FormStandard, "id/" + id, signed}, fresh(at, now)
 }
 
-// fresh refuses a signature from too long ago, or from the future.
+// fresh returns an error if a signature was made too long ago, or in the future.
 func fresh(at int64, now dag.Micros) error {
 	if age := now/second - dag.Micros(at); age > dag.Micros(hookAge/time.Second) || -age > dag.Micros(hookAge/time.Second) {
 		return fmt.Errorf("%w: the call was signed at %s, and now it is %s", ErrStale, time.Unix(at, 0).UTC().Format(time.RFC3339), clock(now))
@@ -176,25 +176,25 @@ func hookKey(signed []byte) string {
 	return hookKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// hookKeyPrefix begins the keys of events whose calls did not name them.
+// hookKeyPrefix is the prefix of an event's key if the call has no event ID.
 const hookKeyPrefix = "hook/"
 
 // OldSignature reports whether the key of an event belongs to a call that was signed in an old form without
 // an event id: v1 or X-Hub-Signature-256.
 func OldSignature(key string) bool { return strings.HasPrefix(key, hookKeyPrefix) }
 
-// digestBytes is the number of bytes that are kept of a digest.
+// digestBytes is the number of bytes of a digest that are stored.
 const digestBytes = 16
 
-// seen returns the name of a call among all calls that are signed with its secret, for any trigger.
+// seen identifies a call among all calls that were signed with the same secret, for any trigger.
 func (p *proof) seen(secret []byte) (scope, key string) {
 	digest := sha256.Sum256(p.signed)
 	return store.CallScope + hex.EncodeToString(sum(secret, []byte("skein: calls seen"))[:digestBytes]), hex.EncodeToString(digest[:digestBytes])
 }
 
-// proveAny checks the signature of a call with each key, and returns the key that signed it. It always does
-// the work of HookKeysMax keys, so the time of the answer does not reveal whether a webhook exists and how
-// many secrets it has.
+// proveAny checks the signature of a call with each key, and returns the key that made the signature. It
+// always does the work of HookKeysMax keys, so the time of the answer reveals neither whether the webhook
+// exists nor how many secrets it has.
 func proveAny(keys [][]byte, call *Call, now dag.Micros) (p proof, key []byte, err error) {
 	err = fmt.Errorf("%w: the webhook has no secret", ErrSignature)
 	for i := range HookKeysMax {
@@ -215,8 +215,8 @@ func proveAny(keys [][]byte, call *Call, now dag.Micros) (p proof, key []byte, e
 	return p, key, err
 }
 
-// Refuse does the work of checking a call for a webhook that does not exist. So the time of the answer
-// reveals nothing.
+// Refuse does the work of a check for a webhook that does not exist, so that the time of the answer reveals
+// nothing.
 func Refuse(call Call, now dag.Micros) error {
 	_, _, err := proveAny(nil, &call, now)
 	return err

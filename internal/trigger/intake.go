@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// intake is how far a trigger that a source feeds has come.
+// intake is the progress of a trigger with a source of events.
 type intake struct {
 	Cursor   []byte     `json:"cursor,omitempty"`
 	From     string     `json:"from,omitempty"` // "": as the declaration says
@@ -21,19 +21,20 @@ type intake struct {
 	Taken    dag.Micros `json:"taken,omitempty"`
 	Filtered int64      `json:"filtered,omitempty"`
 	Lost     int64      `json:"lost,omitempty"`
-	// Of is a hash of what the source reads. If an edit changes it, the cursor has no meaning any more.
+	// Of is a hash of the data that the source reads. If an edit changes the hash, the cursor has no meaning
+	// any more.
 	Of string `json:"of"`
 }
 
 // source returns a hash of the part of the declaration that determines what the source reads.
 func (d *declared) source() string {
-	part := workflow.Trigger{Kind: d.Kind} // all events of kind event are in one log
+	part := workflow.Trigger{Kind: d.Kind} // all events of kind event come from one log
 	switch {
 	case d.Poll != nil:
 		is := *d.Poll
 		is.Every = 0
 		part.Poll = &is
-	case d.Query != nil: // an edit of the query goes on after the last row
+	case d.Query != nil: // after an edit of the query, the source continues after the last row
 		part.Query = &workflow.Query{Connection: d.Query.Connection, Cursor: d.Query.Cursor}
 	case d.Object != nil:
 		is := *d.Object
@@ -46,7 +47,7 @@ func (d *declared) source() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// beginIntake keeps the cursor of an earlier declaration that read from the same source.
+// beginIntake takes over the cursor of an earlier declaration with the same source.
 func (d *declared) beginIntake(t *store.Trigger, now dag.Micros) {
 	was, err := remembered(t)
 	m := memory{Intake: &intake{Of: d.source(), Since: now}}
@@ -83,7 +84,7 @@ func (p *Planner) Placed(t *store.Trigger, pos engine.Position) ([]byte, error) 
 	return m.pack(), nil
 }
 
-// fed reads the declaration and the memory of a trigger that a source feeds.
+// fed reads the declaration and the memory of a trigger with a source of events.
 func (p *Planner) fed(t *store.Trigger) (*declared, memory, error) {
 	d, err := p.compiled(t)
 	if err != nil {
@@ -141,7 +142,7 @@ func (p *Planner) Hears(t *store.Trigger, b *engine.Batch, now dag.Micros) (engi
 	return h, nil
 }
 
-// instantOf returns the time of an event. If no schedule can have that time, it returns now.
+// instantOf returns the time of an event. If that time is outside of the range of schedules, it returns now.
 func instantOf(ev *engine.Event, now dag.Micros) dag.Micros {
 	if y := ev.At.Year(); ev.At.IsZero() || y < 1970 || y > 2199 {
 		return now
@@ -149,7 +150,7 @@ func instantOf(ev *engine.Event, now dag.Micros) dag.Micros {
 	return dag.Micro(ev.At)
 }
 
-// inBatches makes one start of up to most starts. The time of a batch is that of its newest event.
+// inBatches makes one start of at most most starts. The time of a batch is the time of its newest event.
 func inBatches(all []engine.Start, most int) []engine.Start {
 	var out []engine.Start
 	for len(all) > 0 {

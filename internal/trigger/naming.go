@@ -8,7 +8,7 @@ import (
 
 var _ engine.Namer = (*Planner)(nil)
 
-// Names reads the queues and locks that the runs of a version name. It is the engine's Namer.
+// Names reads the queues and locks that the runs of a version use. It implements the engine's Namer.
 func (p *Planner) Names(def []byte) (engine.Names, error) {
 	c, err := workflow.DecodeClaims(def)
 	if err != nil || c == nil {
@@ -28,10 +28,10 @@ func (n names) Of(trigger string, params []byte, instant dag.Micros) (engine.Nam
 	return out, err
 }
 
-// CheckKey checks the per_key of a queue that a person declares.
+// CheckKey checks the expression per_key of a queue.
 func (p *Planner) CheckKey(expr string) error { return workflow.CheckKey(expr) }
 
-// KeyOf compiles the per_key of a queue.
+// KeyOf compiles the expression per_key of a queue.
 func (p *Planner) KeyOf(expr string) (func(params []byte, instant dag.Micros) (string, error), error) {
 	k, err := workflow.CompileKey(expr)
 	if err != nil {

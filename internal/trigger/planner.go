@@ -17,11 +17,11 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of the cache of decoded declarations. Memory does not grow with the number of triggers. A
-// declaration outside of the cache costs some microseconds.
+// Bounds of the cache of decoded declarations, so that memory does not grow with the number of triggers. A
+// declaration that is not in the cache costs a few microseconds.
 const (
 	keptMax            = 4096
-	keptZonesMax       = 1024     // there are about 600
+	keptZonesMax       = 1024     // about 600 zones exist
 	keptSpecBytesMax   = 32 << 20 // bounds the kept declarations, by the size of their text
 	keptParamsBytesMax = 32 << 20 // bounds the kept definitions, and separately the kept parameters
 )
@@ -31,7 +31,7 @@ type Definitions interface {
 	Version(ctx context.Context, w dag.WorkflowID, version int32) (store.Version, error)
 }
 
-// Planner computes the decisions of triggers. It is the engine's Planner. Any goroutine may call its
+// Planner computes the decisions of triggers. It implements the engine's Planner. Any goroutine may call its
 // methods.
 type Planner struct {
 	defs      Definitions
@@ -69,15 +69,15 @@ func New(defs Definitions) *Planner {
 	}
 }
 
-// Forget drops the cached definitions. Call it when the database has gone back: another version may get the
-// number of a lost one.
+// Forget empties the cache of definitions. The caller calls it when the database has lost its newest
+// transactions, because another version may get the number of a lost one.
 func (p *Planner) Forget() {
 	p.starters.Clear()
 	p.params.Clear()
 }
 
-// Declared reads the triggers of a definition. The values that a trigger takes from its workflow, such as
-// its priority, are written into its declaration: the row needs nothing else.
+// Declared reads the triggers of a definition. Values that a trigger takes from its workflow, such as the
+// priority, become part of its declaration, so the row needs no other data.
 func (p *Planner) Declared(namespace, name string, def []byte) (engine.Declaration, error) {
 	w, err := workflow.Decode(def)
 	if err != nil {
@@ -138,10 +138,10 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 	return loc, err
 }
 
-// Begin completes a row that is declared, or declared again, at now. The row is active, or paused if the
-// declaration says so; the engine keeps a pause by a person when the declaration is edited. Since and Data
-// may come from the row of the former declaration, so that the events that a sensor has counted or waits for
-// survive an edit of another field.
+// Begin completes the row of a trigger that is declared, or edited, at now. The row becomes active, or paused
+// if the declaration says so. The engine keeps a person's pause when the declaration is edited. Since and
+// Data may come from the row of the earlier declaration, so that an edit of another field loses no event that
+// a sensor has counted or waits for.
 func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	d, err := p.compiled(t)
 	if err != nil {
@@ -173,8 +173,8 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 	return nil
 }
 
-// Plan computes the decisions of an active trigger up to now. Decided of the plan is now, unless too many
-// runs are due for one plan. Then Next is due already.
+// Plan computes the decisions of an active trigger up to now. Decided in the plan is now, unless too many
+// runs are due for one plan. In that case Next is already due.
 func (p *Planner) Plan(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -195,7 +195,7 @@ func (d *declared) waiting(t *store.Trigger, now dag.Micros) engine.Plan {
 	return engine.Plan{Decided: max(now, t.Decided)}
 }
 
-// Passed decides the instants in (t.Decided, now], in which a trigger was paused.
+// Passed decides the instants in (t.Decided, now], during which a trigger was paused.
 func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -211,8 +211,8 @@ func (p *Planner) Passed(t *store.Trigger, now dag.Micros, reason string) (engin
 	return d.passedSchedule(t, now, reason), nil
 }
 
-// Heard computes the reaction of a trigger to the end of a run. For absent.file it also takes arrivals of
-// files: an Ended without a workflow, with Finished as the time at which the file was seen.
+// Heard computes the reaction of a trigger to the end of a run. For absent.file, it also takes arrivals of
+// files. An arrival is an Ended without a workflow, whose Finished is the time at which the file was found.
 func (p *Planner) Heard(t *store.Trigger, run *engine.Ended, now dag.Micros) (engine.Plan, error) {
 	d, err := p.compiled(t)
 	switch {
@@ -242,7 +242,7 @@ func (d *declared) heardStart(t *store.Trigger, run *engine.Ended) (engine.Plan,
 	return p, nil
 }
 
-// Policy returns how the runs of a trigger start.
+// Policy returns the policy with which the runs of a trigger start.
 func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 	d, err := p.compiled(t)
 	if err != nil {
@@ -260,9 +260,9 @@ func (p *Planner) Policy(t *store.Trigger) (engine.Policy, error) {
 		FailLost: d.IfLost == "fail", Params: d.Params}, nil
 }
 
-// Params returns the parameters of a run. Values that do not depend on its instant or event are computed
-// once. errkind.ErrInvalid says that no run can be made of the given values, errkind.ErrUnavailable that
-// the definition cannot be read now.
+// Params returns the parameters of a run. Values that depend neither on the instant nor on the event are
+// computed once. The error errkind.ErrInvalid means that the given values permit no run, and
+// errkind.ErrUnavailable that the definition cannot be read now.
 func (p *Planner) Params(ctx context.Context, q engine.ParamsQuery) ([]byte, error) {
 	version := versionKey{q.Workflow, q.Version}
 	key := paramsKey{version, sha256.Sum256(q.Given), q.Literal}
@@ -302,8 +302,8 @@ func (p *Planner) Offered(ctx context.Context, id dag.WorkflowID, version int32,
 	return "", nil
 }
 
-// starter is the part of a definition that is needed to compute parameters and to decide about offers: the
-// tasks of a large workflow are not kept for it.
+// starter returns the part of a definition that is needed for parameters and for decisions about offers. The
+// cache holds only this part, without the tasks of a large workflow.
 func (p *Planner) starter(ctx context.Context, key versionKey) (*workflow.Workflow, error) {
 	if w, ok := p.starters.Get(key); ok {
 		return w, nil

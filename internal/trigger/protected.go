@@ -10,11 +10,10 @@ import (
 	"skein.dev/skein/internal/protect"
 )
 
-// errMoved: a folder was replaced between its opening and the check of its path.
+// errMoved means that a folder was replaced between its opening and the check of its path.
 var errMoved = errors.New("it was replaced while it was opened")
 
-// Watchable refuses a folder that is one of the protected paths of a node, or is below one, see
-// protect.Holds.
+// Watchable returns an error if a folder is a protected path of the node, or is below one. See protect.Holds.
 func Watchable(folder string, protected []string) error {
 	if protect.Holds(folder, protected) {
 		return fmt.Errorf("%s is a folder with files of a node, which no trigger may watch; watch another folder", folder)

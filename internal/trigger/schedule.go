@@ -8,11 +8,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// startsMax bounds the runs that one plan starts. The next plan starts the rest, so that no transaction grows
-// with the length of an outage.
+// startsMax bounds the number of runs that one plan starts, so that no transaction grows with the length of
+// an outage. The next plan starts the rest.
 const startsMax = 1000
 
-// Catchup policies; anything else is latest.
+// Catchup policies. Any other value means latest.
 const (
 	catchupNone = "none"
 	catchupAll  = "all"
@@ -23,7 +23,7 @@ const (
 // process ran. Instants in (missed, now] are on time.
 type gap struct {
 	from, expired, missed, now dag.Micros
-	// outage is true if an instant is older than lateAfter, so no process ran for a while.
+	// outage is true if an instant is older than lateAfter, which means that no process ran for a while.
 	outage bool
 }
 
@@ -36,10 +36,10 @@ func (d *declared) gap(first, from, now dag.Micros) gap {
 	return g
 }
 
-// planSchedule implements Plan for triggers that follow the clock alone.
+// planSchedule implements Plan for triggers whose instants follow from the clock alone.
 func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
 	if now < t.Decided {
-		return unchanged(t) // the clock went back: all of these instants are decided
+		return unchanged(t) // the clock was set back, and all of these instants are already decided
 	}
 	if d.usedUp(t) {
 		// Instants after the last run that count allows do not belong to the trigger.
@@ -68,7 +68,7 @@ func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
 	return d.moved(p.Plan, d.next(now), now)
 }
 
-// moved completes a plan that decides everything up to now.
+// moved completes a plan that decides all instants up to now.
 func (d *declared) moved(p engine.Plan, next, now dag.Micros) engine.Plan {
 	p.Next, p.Decided = next, now
 	if next == 0 {
@@ -95,23 +95,23 @@ func (d *declared) usedUpReason() string {
 // unchanged is a plan that changes nothing.
 func unchanged(t *store.Trigger) engine.Plan { return engine.Plan{Next: t.Next, Decided: t.Decided} }
 
-// planning is a plan that is being made for a gap.
+// planning is a plan under construction for a gap.
 type planning struct {
 	engine.Plan
 	*declared
 	gap
 	left int64 // runs that may still be started
-	cut  bool  // true: left was used up; Next and Decided are set
+	cut  bool  // true: left reached 0, and Next and Decided are set
 }
 
-// line notes the outcome of the instants in (after, until].
+// line adds a ledger line for the instants in (after, until].
 func (p *planning) line(after, until dag.Micros, outcome, reason string) {
 	if n := p.count(after, until); n > 0 {
 		p.Lines = append(p.Lines, store.Fire{At: p.next(after), Last: p.last(until), Count: n, Outcome: outcome, Reason: reason})
 	}
 }
 
-// newest starts one run after a gap, unless no run may be started.
+// newest starts one run after a gap, unless no run may start any more.
 func (p *planning) newest() {
 	newest := p.last(p.now)
 	if newest <= p.expired {
@@ -130,7 +130,7 @@ func (p *planning) newest() {
 	p.start(newest - 1)
 }
 
-// all starts the instants on time, and before them the newest catchup_limit missed ones.
+// all starts the newest catchup_limit missed instants, and then the instants on time.
 func (p *planning) all() {
 	after := p.expired
 	if limit := int64(p.CatchupLimit); p.count(p.expired, p.missed) > limit {
@@ -140,8 +140,8 @@ func (p *planning) all() {
 	p.start(after)
 }
 
-// before returns an instant that exactly n others follow up to p.missed. The cost of counting does not
-// depend on the number of instants, so a binary search finds it.
+// before returns an instant that exactly n instants follow up to p.missed. It uses a binary search, because
+// the cost of counting does not depend on the number of instants.
 func (p *planning) before(n int64) dag.Micros {
 	lo, hi := p.expired, p.missed // more than n instants follow lo, and at most n follow hi
 	for hi-lo > 1 {
@@ -154,7 +154,7 @@ func (p *planning) before(n int64) dag.Micros {
 	return hi
 }
 
-// start starts every instant after the given one, within the bound of starts.
+// start starts the instants after a given one, at most as many as the bound allows.
 func (p *planning) start(after dag.Micros) {
 	for at := p.next(after); at != 0 && at <= p.now; at = p.next(at) {
 		if p.left == 0 {
@@ -173,7 +173,7 @@ func (p *planning) start(after dag.Micros) {
 	}
 }
 
-// passedSchedule implements Passed for triggers that follow the clock alone.
+// passedSchedule implements Passed for triggers whose instants follow from the clock alone.
 func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason string) engine.Plan {
 	if now < t.Decided {
 		return unchanged(t)
@@ -186,7 +186,7 @@ func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason strin
 	return d.moved(p.Plan, d.next(now), now)
 }
 
-// beginSchedule implements Begin for triggers that follow the clock alone.
+// beginSchedule implements Begin for triggers whose instants follow from the clock alone.
 func (d *declared) beginSchedule(t *store.Trigger, now dag.Micros) {
 	next := d.next(now)
 	switch {

@@ -24,7 +24,7 @@ const (
 // SimulateInput is the input of a simulation.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
-	FromToo  bool       // the span includes From, because a day begins with its midnight
+	FromToo  bool       // true: the span includes From, as a day includes its midnight
 	Planned  []PlannedWorkflow
 	// Edit, if not nil, replaces the workflows of the same names.
 	Edit  []PlannedWorkflow
@@ -43,12 +43,12 @@ type PlannedWorkflow struct {
 // PlannedTrigger is a trigger in its present state.
 type PlannedTrigger struct {
 	*workflow.Trigger
-	Paused bool  // paused or ended: it fires nothing
+	Paused bool  // the trigger is paused or ended, so it does not fire
 	Fired  int64 // for count
 }
 
-// Report is a forecast of a span of time, if runs take as long as they did. It leaves out sensors, because
-// their events cannot be predicted. It also leaves out catch-up and backfills.
+// Report is a forecast for a span of time. It assumes that runs take as long as they did recently. It
+// excludes sensors, whose events cannot be predicted, and also catch-up and backfills.
 type Report struct {
 	From     dag.Micros       `json:"from"`
 	To       dag.Micros       `json:"to"`
@@ -71,8 +71,8 @@ type TriggerReport struct {
 	First       dag.Micros    `json:"first"`    // 0: none
 	Last        dag.Micros    `json:"last"`
 	Overlaps    int64         `json:"overlaps"`  // fires at which the limit of active runs was reached
-	Skipped     int64         `json:"skipped"`   // the skipped ones among them: by overlap: skip, or a full queue
-	Waiting     int64         `json:"waiting"`   // the waiting ones among them
+	Skipped     int64         `json:"skipped"`   // those of the Overlaps that are skipped, by overlap: skip or a full queue
+	Waiting     int64         `json:"waiting"`   // those of the Overlaps that wait
 	Cancelled   int64         `json:"cancelled"` // runs that a newer run stops
 	Median      time.Duration `json:"median"`
 	P95         time.Duration `json:"p95"`
@@ -97,14 +97,14 @@ const (
 	LimitSlots    = "slots"
 )
 
-// LimitReport is a limit that the forecast reaches.
+// LimitReport is a limit that the simulated runs reach.
 type LimitReport struct {
 	Kind     string       `json:"kind"`
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Limit    int64        `json:"limit"`
-	Peak     int64        `json:"peak"` // largest number at the same time if there were no limits
-	Hits     int64        `json:"hits"` // runs that reach it
+	Peak     int64        `json:"peak"` // largest number of active runs if there were no limits
+	Hits     int64        `json:"hits"` // runs that reach the limit
 	First    dag.Micros   `json:"first"`
 	Instants []dag.Micros `json:"instants"` // the first ones
 	What     string       `json:"what"`
@@ -161,7 +161,7 @@ func Simulate(in *SimulateInput) (*Report, error) {
 	return &s.report, nil
 }
 
-// edited returns the planned workflows after an edit, by name.
+// edited returns the workflows after an edit, by name.
 func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
 	all := slices.Clone(is)
 	for _, w := range edit {
@@ -170,7 +170,7 @@ func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
 			all = append(all, w)
 			continue
 		}
-		if w.Measured == 0 { // an edit has no runs yet: the replaced workflow gives the best estimate
+		if w.Measured == 0 { // the edited workflow has no runs yet, so the replaced workflow gives the best estimate
 			w.Median, w.P95, w.Measured = all[i].Median, all[i].P95, all[i].Measured
 		}
 		all[i] = w
@@ -257,7 +257,7 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 	return p, nil
 }
 
-// nth returns the last of the first n instants after from. It must be called only if there are more.
+// nth returns the last of the first n instants after from. The caller must ensure that there are more.
 func (d *declared) nth(from, to dag.Micros, n int64) dag.Micros {
 	lo, hi := from, to // invariant: at most n instants up to lo, more than n up to hi
 	for hi-lo > 1 {
@@ -296,7 +296,7 @@ func (s *simulation) shifts() {
 	}
 }
 
-// fire is an instant of one of the triggers.
+// fire is an instant of a trigger.
 type fire struct {
 	at      dag.Micros
 	trigger int32

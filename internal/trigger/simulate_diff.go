@@ -28,7 +28,7 @@ type ScheduleChange struct {
 	Lost     []dag.Micros `json:"lost"`   // the first removed instants
 }
 
-// changes compares the workflows of the edit with their earlier form.
+// changes compares the workflows of the edit with their earlier versions.
 func (s *simulation) changes() error {
 	s.report.Changes = []ScheduleChange{}
 	for i := range s.workflows {
@@ -111,12 +111,13 @@ func (s *simulation) change(i int, before, after *PlannedTrigger) (ScheduleChang
 	return c, nil
 }
 
-// sameInstants avoids a walk if the edit does not change the schedule.
+// sameInstants reports whether two triggers have the same instants, so that no comparison of instants is
+// needed.
 func sameInstants(a, b *PlannedTrigger) bool {
 	return a != nil && b != nil && a.Paused == b.Paused && a.Fired == b.Fired && a.Count == b.Count && bytes.Equal(timing(a.Trigger), timing(b.Trigger))
 }
 
-// words describes a trigger for people.
+// words returns a description of a trigger for people.
 func (p *planned) words() string {
 	text := p.Kind
 	if p.when != nil {

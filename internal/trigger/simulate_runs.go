@@ -9,11 +9,11 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// The simulation walks through the runs three times: with all limits and the median duration, with all
-// limits and the 95th percentile, and with the median without limits. The third walk tells how many slots
-// would be needed. A run counts as one slot, because the number of its concurrent tasks is unknown.
+// The simulation processes the runs three times: with all limits and the median duration, with all limits and
+// the 95th percentile, and with the median duration without limits. The third pass shows how many slots would
+// be needed. A run counts as one slot, because the number of its concurrent tasks is unknown.
 
-// course is one walk.
+// course is one of these passes.
 type course struct {
 	s        *simulation
 	length   func(*PlannedWorkflow) time.Duration
@@ -30,7 +30,7 @@ type course struct {
 	ends     endings
 }
 
-// hourly is one hour of a walk.
+// hourly is one hour of a pass.
 type hourly struct {
 	fires int64
 	most  int64
@@ -43,7 +43,7 @@ type gateSim struct {
 	peak    int64
 	waiting []*simRun
 	held    int64     // for the limit of a trigger: its active and waiting runs
-	members []*simRun // the runs, and some ended ones if overlap is cancel_running
+	members []*simRun // the active runs, and some ended runs if overlap is cancel_running
 	hits    hits
 }
 
@@ -60,11 +60,11 @@ func (h *hits) note(at dag.Micros) {
 
 type overlaps struct{ all, skipped, waiting, cancelled int64 }
 
-// simRun is a run in a walk.
+// simRun is a run in a pass.
 type simRun struct {
 	end     dag.Micros
 	trigger int32
-	through bool // true: the run has passed the limit of its trigger
+	through bool // true: the limit of the trigger has admitted the run
 	begun   bool
 	over    bool
 }
@@ -82,7 +82,7 @@ func (e *endings) Pop() any {
 	return last
 }
 
-// run walks through the fires and reports the results.
+// run processes the fires and reports the results.
 func (s *simulation) run() {
 	fires, until := s.fires()
 	median := func(w *PlannedWorkflow) time.Duration { return w.Median }
@@ -130,7 +130,7 @@ func (p *course) pass(to dag.Micros) {
 	p.now = to
 }
 
-// finish ends the runs that have ended by an instant. A run that waited for one of them begins.
+// finish ends the runs that are over at an instant. Runs that waited for them begin.
 func (p *course) finish(by dag.Micros) {
 	for len(p.ends) > 0 && p.ends[0].end <= by {
 		r := heap.Pop(&p.ends).(*simRun)
@@ -141,7 +141,7 @@ func (p *course) finish(by dag.Micros) {
 	}
 }
 
-// leave removes a run from its limits and admits others.
+// leave removes a run from its limits, and admits waiting runs.
 func (p *course) leave(r *simRun) {
 	r.over = true
 	t, f := &p.triggers[r.trigger], &p.flows[p.s.triggers[r.trigger].workflow]
@@ -186,7 +186,7 @@ func (p *course) flow(r *simRun) *PlannedWorkflow {
 	return &p.s.workflows[p.s.triggers[r.trigger].workflow]
 }
 
-// fire plays one instant: the rules of overlap decide its result.
+// fire processes one instant by the rules of overlap.
 func (p *course) fire(f fire) {
 	decl := p.s.triggers[f.trigger]
 	t, o := &p.triggers[f.trigger], &p.overlaps[f.trigger]
@@ -223,7 +223,7 @@ func (p *course) fire(f fire) {
 	p.enter(r, t, &p.flows[decl.workflow])
 }
 
-// enter takes a run through the limit of its trigger to that of its workflow.
+// enter moves a run from the limit of its trigger to the limit of its workflow.
 func (p *course) enter(r *simRun, t, f *gateSim) {
 	r.through = true
 	t.active++
@@ -249,7 +249,7 @@ func (p *course) begin(r *simRun, f *gateSim) {
 	heap.Push(&p.ends, r)
 }
 
-// limits reports the limits that were reached, and how often.
+// limits reports which limits were reached, and how often.
 func (s *simulation) limits(usual, slow, free *course) {
 	add := func(l LimitReport, usually, slowly *hits, what string) {
 		h, when := usually, ""

@@ -7,9 +7,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Identity distinguishes the file from another file of its name. It also returns the time at which the file
-// got its name. A file that is moved into a folder keeps the time of its content, but not that of its
-// entry.
+// Identity returns the inode of a file, which distinguishes it from another file of the same name, and the
+// time at which the file got its name. A move into a folder does not change the time of the content, but it
+// does change the time of the entry.
 func Identity(info fs.FileInfo) (inode uint64, arrived dag.Micros) {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Ino, dag.Micros(s.Ctim.Nano() / 1000)

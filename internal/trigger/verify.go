@@ -15,18 +15,20 @@ import (
 const (
 	ruleOnce    = "fire-once"    // no instant and no event has two outcomes
 	ruleEach    = "fire-each"    // every instant up to Decided has an outcome
-	ruleInstant = "fire-instant" // a line covers instants of the schedule, and their number is right
+	ruleInstant = "fire-instant" // each line covers instants of the schedule, and states their number
 	ruleNext    = "trigger-next" // Next is the first instant after Decided; only an active trigger has one
 	ruleCount   = "trigger-count"
 	ruleSpec    = "trigger-spec"
 )
 
-// reportMax bounds the violations that one trigger reports, because one bug can be in every line.
+// reportMax bounds the number of violations that are reported for one trigger, because one bug can affect
+// every line.
 const reportMax = 20
 
-// Verify checks the ledger of a trigger from Since to Decided. If the ledger is kept only from a later
-// instant on, it begins at from. Every instant of the schedule in this span must have exactly one outcome,
-// and nothing else may have one. lines holds all lines of the trigger that reach into the span, in any order.
+// Verify checks the ledger of a trigger from Since to Decided. If older lines may have been deleted, the
+// check begins at the instant from. Every instant of the schedule in this span must have exactly one outcome,
+// and no other instant may have one. lines contains all lines of the trigger that overlap the span, in any
+// order.
 func Verify(t *store.Trigger, lines []store.Fire, from dag.Micros) []inspect.Violation {
 	d, err := compile(t)
 	if err != nil {
@@ -53,7 +55,7 @@ func (v *audit) fail(rule, format string, args ...any) {
 	}
 }
 
-// events checks the rules that hold for every line.
+// events checks the rules that apply to every line.
 func (v *audit) events(lines []store.Fire) {
 	keys, runs, started := map[string]bool{}, map[dag.RunID]bool{}, int64(0)
 	for i := range lines {
@@ -81,7 +83,7 @@ func (v *audit) events(lines []store.Fire) {
 	}
 }
 
-// next checks the row.
+// next checks Next in the row.
 func (v *audit) next() {
 	t := v.row
 	switch {
@@ -94,8 +96,8 @@ func (v *audit) next() {
 	}
 }
 
-// instants checks that the lines of the schedule follow each other, that each has the length it states, and
-// that no instant is before, between or after them.
+// instants checks that the lines of the schedule are consecutive, that each line covers the number of
+// instants that it states, and that no instant is outside of the lines.
 func (v *audit) instants(lines []store.Fire) {
 	var own []store.Fire
 	for _, l := range lines {
@@ -104,7 +106,7 @@ func (v *audit) instants(lines []store.Fire) {
 		}
 	}
 	slices.SortFunc(own, func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) })
-	done := v.since // every instant up to here has been found in a line
+	done := v.since // every instant up to done is in a line
 	for i := range own {
 		l := &own[i]
 		switch {
@@ -145,7 +147,7 @@ func (v *audit) line(l *store.Fire) {
 }
 
 // Forgotten returns the instant up to which lines of a trigger may have been deleted. It returns 0 if none
-// was. Lines that were read before this call are complete after that instant.
+// were deleted. A list of lines that was read before the call is complete after that instant.
 func Forgotten(ctx context.Context, st store.Schedules, k store.TriggerKey) (dag.Micros, error) {
 	days, err := st.FireDays(ctx, k, 0, 1)
 	if err != nil || len(days) == 0 {

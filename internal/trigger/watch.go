@@ -23,9 +23,9 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Sensor is a source of events. It runs for the triggers of the shards that its process owns, and stops
-// when ctx ends because another node owns them. It delivers each event at least once. The ledger accepts
-// each key once.
+// Sensor is a source of events. It runs for the triggers of the shards that its process owns. It stops when
+// ctx ends, because another node owns the shards. It delivers each event at least once, and the ledger
+// accepts each key once.
 type Sensor interface {
 	Run(ctx context.Context) error
 }
@@ -37,35 +37,34 @@ const (
 	entriesMax    = 10_000 // bounds one read of a folder
 	entriesChunk  = 512
 	deliveriesMax = 100 // bounds the deliveries of one trigger at a time
-	lookersMax    = 8   // folders that are read at the same time; an unreachable file server must not block all readers
+	lookersMax    = 8   // folders that are read at the same time, so that one unreachable file server does not block all reads
 	watchedMax    = 10_000
 	sensorsPage   = 1000
 )
 
 // WatchConfig holds the parts of a watch; Log, Poll and Now have defaults.
 type WatchConfig struct {
-	// Sensors lists the active triggers of some kinds that this process owns:
-	// engine.Sensors.
+	// Sensors lists the active triggers of some kinds that this process owns. It is engine.Sensors.
 	Sensors func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
-	// Fire delivers a file for a trigger of kind file: engine.Occur.
+	// Fire delivers a file to a trigger of kind file. It is engine.Occur.
 	Fire func(ctx context.Context, k store.TriggerKey, o engine.Occurrence) (engine.Occurred, error)
-	// Came reports the arrival of a file for a trigger of kind absent. The engine then calls Heard with an
-	// Ended that has no workflow, and that arrival as Finished.
+	// Came delivers the arrival of a file to a trigger of kind absent. The engine then calls Heard with an
+	// Ended that has no workflow, and has the arrival as Finished.
 	Came func(ctx context.Context, k store.TriggerKey, at dag.Micros) error
-	// Past is the instant up to which lines of a trigger's ledger may have been deleted. It is nil if none are
-	// deleted. A file that arrived before it has been delivered.
+	// Past returns the instant up to which lines of a trigger's ledger may have been deleted. It is nil if no
+	// lines are deleted. A file that arrived before that instant has been delivered.
 	Past func(ctx context.Context, k store.TriggerKey) (dag.Micros, error)
-	// Protected are files and folders of the node. No trigger may watch them or what is below them.
+	// Protected contains files and folders of the node. No trigger may watch them, or anything below them.
 	Protected []string
 	Log       *slog.Logger
 	Poll      time.Duration
 	Now       func() time.Time
 }
 
-// Watch reads folders and reports files that have arrived and no longer grow. A file counts as arrived if
-// its entry is younger than the declaration, so the declaration of a trigger over a full folder fires
-// nothing. Watch leaves the file in place; the workflow moves or deletes it. If a file arrives while no
-// node runs, or while the trigger is paused, Watch finds it afterwards if it is still there.
+// Watch reads folders, and reports files that have arrived and no longer grow. Only a file whose entry is
+// younger than the declaration has arrived, so a new trigger on a full folder fires nothing. Watch leaves the
+// file in the folder, and the workflow moves or deletes it. If a file arrives while no node runs, or while
+// the trigger is paused, Watch finds it afterwards, if it still exists.
 type Watch struct {
 	cfg     WatchConfig
 	changed chan struct{}
@@ -80,18 +79,18 @@ var _ Sensor = (*Watch)(nil)
 // WatchState is the state of a watch of one trigger, for people.
 type WatchState struct {
 	OK       bool
-	Text     string    // why it is not OK, or a remark
+	Text     string    // the reason why the watch does not work, or a remark
 	Since    time.Time // time of the last change of the state
-	Settling int       // files that grow, or grew until just now
+	Settling int       // files that grow, or grew recently
 }
 
-// folder is the watch of one trigger. The goroutine that reads the folder owns files.
+// folder is the watch of one trigger. Only the goroutine that reads the folder uses files.
 type folder struct {
 	key    store.TriggerKey
 	decl   *workflow.Trigger
 	look   *workflow.FileWatch
 	since  dag.Micros
-	past   dag.Micros // the bound when the watch began: older ledger lines may have been deleted, and files holds the later ones
+	past   dag.Micros // WatchConfig.Past at the beginning of the watch; files contains the files that arrived later
 	sum    digest     // the digest of the declaration
 	busy   bool       // whether a goroutine reads the folder; protected by Watch.mu
 	state  WatchState
@@ -99,14 +98,14 @@ type folder struct {
 	logged string
 }
 
-// arrival is a file that was seen.
+// arrival is a file that a watch has found.
 type arrival struct {
 	size     int64
 	modified time.Time
 	inode    uint64
 	arrived  dag.Micros
 	since    time.Time // time of its last change
-	done     bool      // the file was delivered, or need not be delivered
+	done     bool      // the file was delivered, or must not be delivered
 }
 
 // NewWatch returns a watch. Run starts it.
@@ -124,7 +123,7 @@ func NewWatch(cfg WatchConfig) *Watch {
 		folders: map[store.TriggerKey]*folder{}}
 }
 
-// Changed tells the watch that triggers may have changed. It never blocks.
+// Changed makes the watch read the triggers again. It never blocks.
 func (w *Watch) Changed() {
 	select {
 	case w.changed <- struct{}{}:
@@ -168,7 +167,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// reread reads the present triggers. Triggers that cannot be read keep their known form.
+// reread reads the present triggers. A trigger that cannot be read keeps its last known declaration.
 func (w *Watch) reread(ctx context.Context) {
 	found := map[store.TriggerKey]*folder{}
 	for after := (store.TriggerKey{}); ; {
@@ -228,8 +227,8 @@ func (w *Watch) watched(t *store.Trigger) *folder {
 		state: WatchState{OK: true, Text: "has not looked yet", Since: w.cfg.Now()}}
 }
 
-// poll starts a read of every folder that no goroutine is reading, within the bound of concurrent reads. Each
-// call begins with another folder, so that each folder has its turn.
+// poll starts a read of every folder that no goroutine is reading, up to the bound of concurrent reads. Each
+// call begins with another folder, so that every folder is read eventually.
 func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 	w.mu.Lock()
 	all := make([]*folder, 0, len(w.folders))
@@ -310,8 +309,8 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 	return state
 }
 
-// scan returns the regular files of the folder whose names match. It does not follow links, because a link
-// could show any file of the machine to a user who may write into the folder only. It leaves out protected
+// scan returns the regular files of the folder with matching names. It does not follow links, because a link
+// could expose any file of the machine to a user who may only write into the folder. It skips protected
 // files.
 func (f *folder) scan(protected []string) (seen map[string]fs.FileInfo, more bool, err error) {
 	dir, inside, err := openFolder(f.look.Path, protected)
@@ -343,8 +342,8 @@ func (f *folder) scan(protected []string) (seen map[string]fs.FileInfo, more boo
 	}
 }
 
-// matches skips names that begin with a dot, because these are incomplete files, unless the pattern begins
-// with a dot.
+// matches reports whether a name matches the pattern. Names that begin with a dot do not match, because such
+// files are incomplete, unless the pattern begins with a dot.
 func (f *folder) matches(name string) bool {
 	if strings.HasPrefix(name, ".") && !strings.HasPrefix(f.look.Pattern, ".") {
 		return false
@@ -356,7 +355,7 @@ func (f *folder) matches(name string) bool {
 	return ok && err == nil
 }
 
-// update compares the present files with the earlier ones.
+// update compares the present files with those of the previous read.
 func (f *folder) update(seen map[string]fs.FileInfo, now time.Time) {
 	for name := range f.files {
 		if seen[name] == nil {
@@ -400,8 +399,8 @@ func (f *folder) settling() int {
 	return n
 }
 
-// deliver delivers a file. The key depends on the file, not on the time at which it was seen. So the same
-// file is the same event after a restart, and a rewritten file is another event.
+// deliver delivers a file. The key of the event depends on the file, and not on the time at which it was
+// found. So after a restart the same file is the same event. A rewritten file is a new event.
 func (w *Watch) deliver(ctx context.Context, f *folder, name string, a *arrival) error {
 	if f.decl.Kind == workflow.KindAbsent {
 		return w.cfg.Came(ctx, f.key, a.arrived)
