@@ -8,8 +8,8 @@ import (
 // arrivalLife is how long a browser keeps the cookie of a sign-in by an identity provider.
 const arrivalLife = 10 * time.Minute
 
-// ArrivalCookie is the text of the header that gives a browser the cookie of a sign-in by an identity
-// provider; "" as the value takes it away.
+// ArrivalCookie returns the header that stores the cookie of a sign-in by an identity provider. With the
+// value "", the header deletes the cookie.
 func ArrivalCookie(value string, secure bool) string {
 	c := http.Cookie{Name: cookieName(secure) + "-arrival", Value: value, Path: "/", HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 		MaxAge: int(arrivalLife / time.Second)}
@@ -19,7 +19,7 @@ func ArrivalCookie(value string, secure bool) string {
 	return c.String()
 }
 
-// ArrivalOf is the value of that cookie; "": there is none, or there are several.
+// ArrivalOf returns the value of that cookie. It returns "" if the request has none, or several.
 func ArrivalOf(r *http.Request, secure bool) string {
 	all := r.CookiesNamed(cookieName(secure) + "-arrival")
 	if len(all) != 1 {

@@ -44,7 +44,7 @@ type book struct {
 	log   *slog.Logger
 
 	mu        sync.Mutex             // protects following fields
-	tokens    map[string]store.Token // tokens by hash; API tokens also by keyOf
+	tokens    map[string]store.Token // tokens by hash; tokens of the kind api also by keyOf
 	family    store.Family           // the same tokens by ID
 	revision  int64                  // revision of the rights in memory
 	rights    rights
@@ -63,8 +63,8 @@ type book struct {
 // noRevision is the revision of a book that holds no rights.
 const noRevision = -1
 
-// forget makes the next call read the rights, even if their revision has not changed. A database that went
-// back may give the number of a lost revision or token to another one.
+// forget makes the next call read the rights, even if their revision has not changed. If the database loses
+// its newest transactions, another revision or token may get the number of a lost one.
 func (b *book) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,8 +131,8 @@ func (b *book) knows(hash []byte) bool {
 	return known
 }
 
-// turn decides whether a call that needs fresh data reads them itself or waits for the read of another call.
-// The caller holds the mutex.
+// turn decides whether a call that needs fresh data reads them itself, or waits for the reading of another
+// call. The caller holds the mutex.
 func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool) {
 	if flight := b.flight; flight != nil {
 		return func(ctx context.Context) error {
@@ -160,7 +160,8 @@ func (b *book) turn(now time.Time) (wait func(context.Context) error, reads bool
 	return nil, true
 }
 
-// reads reads all tokens. The read continues if its own call ends, because other calls wait for it.
+// reads reads all tokens. If the call that began the reading ends, the reading continues, because other calls
+// wait for it.
 func (b *book) reads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 	defer cancel()
@@ -223,7 +224,7 @@ func (b *book) putSessions(all []store.Session, r *rights) {
 	}
 }
 
-// userKeyOf returns the key under which the book holds a person. id is the ID of the person's principal.
+// userKeyOf returns the key of a person in the book. id is the ID of the person's principal.
 func userKeyOf(id int64) string { return fmt.Sprint("u#", id) }
 
 // session returns a session as it was last read.
@@ -233,7 +234,7 @@ func (b *book) session(id int64) store.Session {
 	return b.sessions[id]
 }
 
-// holderOf returns the token that stands for the holder of a session or code. It returns an error if the
+// holderOf returns the token that represents the holder of a session or code. It returns an error if the
 // token that opened the session has ended, or if the person may no longer make calls.
 func (b *book) holderOf(row *store.Token) (store.Token, error) {
 	b.mu.Lock()
@@ -274,7 +275,7 @@ func (b *book) stale() {
 	b.changed++
 }
 
-// keyOf returns the key under which the book holds the token of an ID.
+// keyOf returns the key in the book for the token with an ID.
 func keyOf(id int64) string { return fmt.Sprint("#", id) }
 
 // readRights reads the rights if they or the tokens have changed. Only one call at a time runs it. It reads
@@ -319,8 +320,8 @@ func (b *book) valid(t *store.Token, now time.Time) bool {
 	return madeByAll(b.rights.tokens[t.ID], at)
 }
 
-// reachesAll reports whether tokens of a kind speak for a worker or a node, which a maker without all
-// verbs may not let in.
+// reachesAll reports whether tokens of a kind authenticate a worker or a node. Such a token needs a maker
+// with all verbs.
 func reachesAll(kind string) bool {
 	switch kind {
 	case store.TokenWorker, store.TokenNode, store.TokenInvite, store.TokenCertificate:

@@ -11,25 +11,25 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Certificates checks the certificates that callers show over TLS.
+// Certificates checks the TLS certificates of callers.
 type Certificates interface {
 	// Known reports whether Verify has accepted the certificate of a connection before.
 	Known(c *x509.Certificate) bool
-	// Verify returns what the certificates of a connection prove. If they prove nothing, refused is the reason.
-	// err is set if this node cannot check them.
+	// Verify returns the identity that the certificates of a connection prove. If they prove none, refused is
+	// the reason. err is set if this node cannot check them.
 	Verify(ctx context.Context, chain []*x509.Certificate) (is Proven, refused string, err error)
 }
 
-// Proven holds what a certificate proves. Exactly one of Worker and Node is set.
+// Proven is the identity that a certificate proves. Exactly one of Worker and Node is set.
 type Proven struct {
 	Worker, Node string
 	Key          []byte // SHA-256 of the public key
 }
 
-// certified reports whether a certificate counts for a verb. It counts for nothing that people call.
+// certified reports whether a route with this verb accepts certificates. Only routes of workers and nodes do.
 func certified(v access.Verb) bool { return v == access.WorkerCall || v == access.NodeCall }
 
-// chainOf returns the certificates that a call shows, if they count for its verb.
+// chainOf returns the certificates of a call, if the route of the verb accepts certificates.
 func (g *Gate) chainOf(r *http.Request, v access.Verb) []*x509.Certificate {
 	if g.cfg.Certificates == nil || !certified(v) || r.TLS == nil {
 		return nil
@@ -37,7 +37,8 @@ func (g *Gate) chainOf(r *http.Request, v access.Verb) []*x509.Certificate {
 	return r.TLS.PeerCertificates
 }
 
-// proven finds the credential of certificates. The certificate of a worker counts as long as its row does.
+// proven returns the credential of a call with certificates. The certificate of a worker is valid as long as
+// its row is.
 func (g *Gate) proven(ctx context.Context, chain []*x509.Certificate) (is Proven, t store.Token, err error) {
 	is, refused, err := g.cfg.Certificates.Verify(ctx, chain)
 	switch {
@@ -55,8 +56,8 @@ func (g *Gate) proven(ctx context.Context, chain []*x509.Certificate) (is Proven
 	return is, t, err
 }
 
-// enrolled refuses the certificate of a node whose row does not count. A thief of the root can make
-// certificates, and no rows.
+// enrolled refuses the certificate of a node without a valid row. A thief of the root's key could make
+// certificates, but no rows.
 func (g *Gate) enrolled(ctx context.Context, is *Proven) error {
 	t, ok, err := g.book.find(ctx, is.Key)
 	if err == nil && (!ok || t.Kind != store.TokenCertificate || t.Name != store.NodeTokenName(is.Node)) {
@@ -65,11 +66,11 @@ func (g *Gate) enrolled(ctx context.Context, is *Proven) error {
 	return err
 }
 
-// errUncertified is the refusal of a node without a certificate.
+// errUncertified is the text of a refusal because the calling node shows no certificate.
 const errUncertified = "this node accepts other nodes by their certificates only (node_certificates_only): give each node a certificate " +
 	"for TLS and the key of the secrets, and look for authority_not_made in its log"
 
-// uncertified refuses a call of a node that shows no certificate, where that is required. passed is set if
+// uncertified refuses a call of a node that shows no certificate, if NodesCertified is set. passed is set if
 // the call is passed on for a caller.
 func (g *Gate) uncertified(r *http.Request, c *credential, v access.Verb, passed bool) bool {
 	switch {
@@ -82,8 +83,8 @@ func (g *Gate) uncertified(r *http.Request, c *credential, v access.Verb, passed
 	return err != nil || is.Node == ""
 }
 
-// byCertificate is the credential of a call that shows certificates. It calls over before it verifies those
-// of a caller that is not known.
+// byCertificate returns the credential of a call with certificates. It calls over before it verifies the
+// certificates of an unknown caller.
 func (g *Gate) byCertificate(ctx context.Context, chain []*x509.Certificate, over func() bool) (c credential, err error) {
 	if over != nil && !g.cfg.Certificates.Known(chain[0]) && over() {
 		return c, errOften
@@ -97,15 +98,15 @@ func (g *Gate) byCertificate(ctx context.Context, chain []*x509.Certificate, ove
 	return c, err
 }
 
-// WorkerName is the name of the row of a worker's certificate. Tokens of other kinds have no such name.
+// WorkerName returns the name of the row for a worker's certificate. Tokens of other kinds have no such name.
 func WorkerName(worker string) string { return workerPrefix + worker }
 
 const workerPrefix = "worker "
 
 type provenKey struct{}
 
-// ByCertificate returns what the certificate of a call proves. ok is false if the call was authenticated by
-// a token instead.
+// ByCertificate returns the identity that the certificate of a call proves. ok is false if a token
+// authenticated the call.
 func ByCertificate(ctx context.Context) (is Proven, ok bool) {
 	if p, _ := ctx.Value(provenKey{}).(*Proven); p != nil {
 		return *p, true
@@ -113,13 +114,15 @@ func ByCertificate(ctx context.Context) (is Proven, ok bool) {
 	return is, false
 }
 
-// Certified reports whether a worker has a certificate that counts. Then no token may speak for it.
+// Certified reports whether a worker has a valid certificate. In this case no token may authenticate the
+// worker.
 func (g *Gate) Certified(ctx context.Context, worker string) (bool, error) {
 	return g.book.certified(ctx, nameKeyOf(WorkerName(worker)))
 }
 
-// certified reports whether a valid row has a key. Most workers have none, so it does not read the tokens
-// again to be sure, as find does: those in memory suffice while they are used for callers, too.
+// certified reports whether the store has a valid row with a key. In contrast to find, it does not read the
+// tokens again to be sure, because most workers have no certificate. The tokens in memory suffice as long as
+// they suffice for callers.
 func (b *book) certified(ctx context.Context, key string) (bool, error) {
 	b.mu.Lock()
 	t, known := b.tokens[key]
@@ -133,5 +136,5 @@ func (b *book) certified(ctx context.Context, key string) (bool, error) {
 	return ok, err
 }
 
-// nameKeyOf returns the key under which the book holds the row of a certificate by its name.
+// nameKeyOf returns the key in the book for the row of a certificate with a name.
 func nameKeyOf(name string) string { return "@" + name }

@@ -17,21 +17,22 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// HeaderPrincipal names the caller for whom a node passes a request on. It counts only with a valid proof.
+// HeaderPrincipal names the caller for whom a node passes a request on. Without a valid proof it is ignored.
 const HeaderPrincipal = "X-Skein-Principal"
 
 // Principal is the caller for whom a node passes a request on.
 type Principal struct {
-	// Token is the caller's token. Without a Kind the caller showed none: the request then counts only where
-	// no token is required.
+	// Token is the caller's token. Its Kind is "" if the caller showed none. In that case the request is
+	// accepted only where no token is required.
 	Token store.Token
-	// Remote is the address of the caller, as http.Request has it. It is "" if the other node does not tell.
+	// Remote is the address of the caller in the form of http.Request.RemoteAddr. It is "" if the other node
+	// does not send it.
 	Remote string
 	// Digest is the SHA-256 sum of the body.
 	Digest [sha256.Size]byte
 }
 
-// Channel lets nodes prove to each other that a request comes from a node, and for which caller.
+// Channel lets a node prove to another node that a request comes from a node, and on whose behalf.
 type Channel interface {
 	// Vouch adds the proof to a request that the node passes on for the caller in its context. body is the
 	// whole body.
@@ -71,7 +72,7 @@ type KeyChannel struct {
 	reading bool
 }
 
-// NewKeyChannel reads the key from the store.
+// NewKeyChannel reads the key from the store and returns a KeyChannel.
 func NewKeyChannel(ctx context.Context, s KeyStore) (*KeyChannel, error) {
 	c := &KeyChannel{store: s}
 	return c, c.look(ctx)
@@ -170,13 +171,13 @@ func proof(key []byte, r *http.Request, said string) []byte {
 	return mac.Sum(nil)
 }
 
-// fits reports whether the digest of a body is the one in the proof.
+// fits reports whether the digest of a body equals the digest in the proof.
 func (p *Principal) fits(digest []byte) bool {
 	return subtle.ConstantTimeCompare(p.Digest[:], digest) == 1
 }
 
-// dropOutside removes the headers that count only between nodes. It leaves the number of hops, which can only
-// end a detour early. It leaves the signature of a webhook, which the caller has made.
+// dropOutside removes the headers that are accepted only from nodes. It leaves the number of hops, which can
+// only shorten a detour. It leaves the signature of a webhook, which the caller has made.
 func dropOutside(h http.Header) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Skein-") && name != "X-Skein-Hops" && name != "X-Skein-Signature" {

@@ -84,7 +84,7 @@ type conn struct {
 	net.Conn
 	of      *Connections
 	address addressPrefix
-	let     atomic.Bool   // the connection may be read
+	let     atomic.Bool   // true: the connection may be read
 	turn    chan struct{} // closed when the connection may be read, or is closed
 
 	trusted atomic.Bool
@@ -135,10 +135,10 @@ func (c *Connections) arrived(k *conn) bool {
 	return true
 }
 
-// letIn makes room for a connection of an address and lets it in. To make room, it closes the connections
-// that have been without a request for the longest time. If k is nil, it lets in the first waiting
-// connection of s. It also lets in the first waiting connection of each address that loses its last one.
-// The caller holds the mutex.
+// letIn lets in a connection of an address. If there is no room, it first closes the connections that have
+// been without a request for the longest time. If k is nil, it lets in the first waiting connection of s. If
+// an address loses its last connection in this way, its first waiting connection is let in, too. The caller
+// holds the mutex.
 func letIn(c *Connections, s *strangers, k *conn) {
 	lost := []*strangers(nil)
 	for c.open+1+len(lost) > c.all && c.open > 0 {
@@ -183,7 +183,7 @@ func (c *Connections) settle(s *strangers) {
 	}
 }
 
-// tidy forgets an address that has no connection left.
+// tidy removes an address without connections.
 func (c *Connections) tidy(a addressPrefix) {
 	if s := c.from[a]; s != nil && s.open == 0 && len(s.turns) == 0 {
 		delete(c.from, a)
@@ -278,7 +278,7 @@ func (c *Connections) next(s *strangers) {
 	close(k.turn)
 }
 
-// State is the function for http.Server.ConnState. It records which connections have a request under way.
+// State is the function for http.Server.ConnState. It records whether a request of a connection is under way.
 func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	k := connOf(nc)
 	if k == nil || k.trusted.Load() {
@@ -307,8 +307,8 @@ func (c *Connections) State(nc net.Conn, to http.ConnState) {
 
 type connKey struct{}
 
-// Context is for http.Server.ConnContext. It puts the connection of a request into the context, where the
-// gate finds it.
+// Context is the function for http.Server.ConnContext. It stores the connection of a request in the context,
+// where the gate finds it.
 func (c *Connections) Context(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(nc))
 }

@@ -9,16 +9,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// credential is the credential of a call, and the token for which it stands.
+// credential is the credential of a call, with the token that represents it.
 type credential struct {
 	token   store.Token
 	session *Session // nil: the call showed no session
 	proven  *Proven  // nil: the call showed no certificate that counts
-	// again finds the token again. A call that lasts uses it.
+	// again finds the token again. It is used for calls that last.
 	again func(context.Context) (store.Token, error)
 }
 
-// in adds to the context of a call its session, or what its certificate proves.
+// in adds to the context of a call the session of the call, or the identity that its certificate proves.
 func (c *credential) in(ctx context.Context) context.Context {
 	if c.proven != nil {
 		return context.WithValue(ctx, provenKey{}, c.proven)

@@ -40,11 +40,11 @@ type Route struct {
 // Config holds the settings of a gate.
 type Config struct {
 	Store Store
-	// Required is true if every call must show a token. If it is false, a call may come without a token, but
-	// a token that a call shows must still be valid.
+	// Required is true if every call must show a token. If it is false, a call may come without a token. A
+	// token that a call shows must be valid in both cases.
 	Required bool
-	// Local is the hash of the local token, which the node makes at its start for programs of its user. nil: the
-	// node has no local token.
+	// Local is the hash of the local token, which the node makes at each start for programs of its user. It
+	// is nil if the node has no local token.
 	Local []byte
 	// Route finds the route of a request.
 	Route func(r *http.Request) Route
@@ -52,23 +52,24 @@ type Config struct {
 	Sessions *Sessions
 	// Certificates checks the certificates of workers and nodes. If it is nil, no certificate is accepted.
 	Certificates Certificates
-	// NodesCertified: a call of another node counts only if it shows the certificate of a node. Tokens and the
-	// key in the database do not suffice.
+	// NodesCertified is true if a call of another node is accepted only with the certificate of a node. In
+	// that case tokens and the key in the database do not suffice.
 	NodesCertified bool
-	// Channel checks the proofs of calls that other nodes pass on. If it is nil, there are no other nodes.
+	// Channel checks the proofs in calls that other nodes pass on. It is nil if there are no other nodes.
 	Channel Channel
 	// Refusals is the number of refusals that an address gets in a second. 0 means the default.
 	Refusals int
 	// Rates bound the calls of one caller that has shown a credential.
 	Rates Rates
-	// PerMinute returns the calls a minute that callers with rights in one namespace only may make, together.
-	// 0 is any number. If it is nil, no namespace has a bound.
+	// PerMinute returns the number of calls a minute for all callers of a namespace together. Only callers
+	// with rights in no other namespace count. 0 means that there is no limit. If PerMinute is nil, no
+	// namespace has a limit.
 	PerMinute func(namespace string) int64
-	// StrangerBody bounds the time of a body whose caller has shown no credential, CallerBody that of all
-	// other bodies. 0 means the default.
+	// StrangerBody bounds the time of a body whose caller has shown no credential. CallerBody bounds that of
+	// all other bodies. 0 means the default.
 	StrangerBody, CallerBody time.Duration
-	// Refused, if not nil, gets each call that is refused because of its credential, with the verb of its
-	// route and the token, if it is known.
+	// Refused, if not nil, receives each call that is refused because of its credential, with the verb of its
+	// route, and the token if the token is known.
 	Refused func(r *http.Request, v access.Verb, by *store.Token)
 	Log     *slog.Logger
 }
@@ -109,7 +110,7 @@ func (g *Gate) Forget() { g.book.forget() }
 
 type holderKey struct{}
 
-// Holder returns the token of the store that a call showed. ok is false if it showed none.
+// Holder returns the stored token that a call showed. ok is false if the call showed none.
 func Holder(ctx context.Context) (store.Token, bool) {
 	if t, ok := holder(ctx); ok && t.Kind != kindLocal {
 		return t, true
@@ -141,7 +142,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	passed := g.passed(a)
 	if passed != nil && passed.Remote != "" {
 		r = r.WithContext(r.Context())
-		r.RemoteAddr = passed.Remote // the address of the caller at the other node
+		r.RemoteAddr = passed.Remote // the address from which the caller called the other node
 		a.r = r
 	}
 	c, held, ok := g.admit(a, route, passed)
@@ -152,7 +153,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		a.refuse(http.StatusForbidden, api.ProblemForbidden, errUncertified)
 		return
 	}
-	if held && passed == nil && g.rates.over(&c) { // the first node counts
+	if held && passed == nil && g.rates.over(&c) { // only the node that the caller called counts the call
 		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "you make more calls per second than this node accepts from one caller; try again in 1 s")
 		return
 	}
@@ -174,7 +175,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	switch {
-	case held && passed != nil && passed.Token.Kind == t.Kind: // if the token ends, the first node ends the call
+	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that the caller called ends the call when the token ends
 		a.r = r.WithContext(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
 	case held:
 		ctx, cancel := context.WithCancelCause(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
@@ -213,12 +214,12 @@ func (g *Gate) passed(a *answer) *Principal {
 	return nil
 }
 
-// takes puts the bounds around the body. It refuses a body that is larger than its route allows.
+// takes limits the body of a call. It refuses a body that is larger than its route allows.
 func (g *Gate) takes(a *answer, route Route) bool {
 	switch {
 	case a.body == nil:
 	case route.BodyMax == 0:
-		a.r.Body = http.NoBody // no handler reads it
+		a.r.Body = http.NoBody // no handler reads the body
 	case a.r.ContentLength > route.BodyMax:
 		a.refuse(http.StatusRequestEntityTooLarge, api.ProblemTooLarge, tooLarge(route.BodyMax))
 		return false
@@ -235,7 +236,7 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (c credential, h
 		return c, false, true
 	case passed != nil && passed.Token.Kind != "" && g.vouched(a.r.Context(), &passed.Token, route.Verb):
 		c = credential{token: passed.Token}
-		if chain := g.chainOf(a.r, route.Verb); len(chain) > 0 { // the connection has a certificate, so the node has proven its name, too
+		if chain := g.chainOf(a.r, route.Verb); len(chain) > 0 { // the certificate of the connection also proves the name of the node
 			if is, _, err := g.proven(a.r.Context(), chain); err == nil && is.Node != "" {
 				c.proven = &is
 			}
@@ -271,7 +272,7 @@ func (g *Gate) remedy(v access.Verb) string {
 		"the operator of the cluster makes one with " + makes(v)
 }
 
-// makes returns the command that makes the credential for a verb.
+// makes returns the command that makes a credential for a verb.
 func makes(v access.Verb) string {
 	if v == access.WorkerJoin {
 		return "skein worker invite"
@@ -279,7 +280,7 @@ func makes(v access.Verb) string {
 	return "skein token create --kind " + kindFor(v)
 }
 
-// turnAway refuses a call. It reports whether the credential is the reason, and not a bound.
+// turnAway refuses a call. It reports whether the credential is the reason. Otherwise a bound is the reason.
 func (g *Gate) turnAway(a *answer, from addressPrefix, err error) bool {
 	g.refused.Add(1)
 	counted := errors.Is(err, errMissing) || errors.Is(err, errRefused) || errors.Is(err, errKind)
@@ -319,7 +320,7 @@ var (
 // textOf returns the text of an error without the kind in front of it.
 func textOf(err, kind error) string { return strings.TrimPrefix(err.Error(), kind.Error()+": ") }
 
-// lacks returns the reason why a token has a verb in no namespace.
+// lacks returns the reason why a token does not give a verb in any namespace.
 func lacks(t *store.Token, v access.Verb) string {
 	if t.Kind == kindUser {
 		return fmt.Sprintf("%s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
@@ -331,8 +332,8 @@ func lacks(t *store.Token, v access.Verb) string {
 	return fmt.Sprintf("the token %s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
 }
 
-// vouched reports whether the caller for whom another node passes a call on has a verb. The rights of an
-// API token are those that this node knows, so a proof gives no more rights here than the token itself.
+// vouched reports whether the caller for whom another node passes a call on has a verb. For an API token, it
+// uses the rights that this node knows, so a proof never gives more rights than the token.
 func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool {
 	if t.Kind == store.TokenAPI {
 		found, ok, err := g.book.find(ctx, []byte(keyOf(t.ID)))
@@ -376,7 +377,7 @@ func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, again 
 	return func() { first.Stop() }
 }
 
-// still returns a refusal if the token of a line is no longer valid.
+// still returns an error if the token of a line is no longer valid.
 func still(ctx context.Context, again func(context.Context) (store.Token, error)) error {
 	if _, err := again(ctx); err != nil {
 		return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
@@ -384,8 +385,8 @@ func still(ctx context.Context, again func(context.Context) (store.Token, error)
 	return nil
 }
 
-// check finds the token that a call shows. If over is not nil, check calls it before it looks up an unknown
-// token.
+// check finds the token that a call shows. If over is not nil, check calls over before it searches for an
+// unknown token.
 func (g *Gate) check(ctx context.Context, shown string, over func() bool) (store.Token, error) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

@@ -17,13 +17,13 @@ const (
 	SessionStreamsDefault = 20
 	// rateBurst is the number of seconds whose calls may come at once.
 	rateBurst = 4
-	// ratedMax bounds the callers that are counted. Beyond it, all begin again.
+	// ratedMax bounds the number of callers that are counted. At this number, all counts begin again.
 	ratedMax = 10_000
 )
 
-// Rates bound the calls of one caller, in calls a second, and the streams that it has open; 0: any number. A
-// user, or a service, is one caller, however many sessions or tokens it has. The token of a node's start,
-// workers and nodes are not bounded.
+// Rates limits the calls a second of one caller, and its open streams. 0 means that there is no limit. A user
+// or a service is one caller, with all of its sessions and tokens. The local token, workers and nodes have no
+// limit.
 type Rates struct {
 	Sessions int // the rate of a person, for all sessions together
 	Tokens   int // the rate of a user or a service, for all tokens of the kind api together
@@ -64,12 +64,12 @@ func (r *rates) of(c *credential) (who rated, rate, streams int) {
 	return rated{}, 0, 0
 }
 
-// ErrStreams says that a caller has too many streams open.
+// ErrStreams means that a caller has too many open streams.
 var ErrStreams = errors.New("too many streams are open")
 
 type streamKey struct{}
 
-// streaming adds to the context of a call the bound of the streams of its caller.
+// streaming adds the limit of the caller's streams to the context of a call.
 func (r *rates) streaming(ctx context.Context, c *credential) context.Context {
 	who, _, most := r.of(c)
 	if most == 0 {
@@ -94,8 +94,8 @@ func (r *rates) streaming(ctx context.Context, c *credential) context.Context {
 	})
 }
 
-// OpenStream counts a stream of the caller of ctx until ctx ends. It returns an ErrStreams if the caller has
-// too many open.
+// OpenStream counts a stream of the caller of ctx until ctx ends. If the caller has too many open streams, it
+// returns an ErrStreams.
 func OpenStream(ctx context.Context) error {
 	open, bounded := ctx.Value(streamKey{}).(func(context.Context) error)
 	if !bounded {
@@ -123,8 +123,8 @@ func (r *rates) spaceOver(namespace string, perMinute int64) bool {
 	return takes(r.spaces, namespace, r.now(), float64(perMinute)/60, float64(perMinute))
 }
 
-// takes takes a call out of a bucket that gets rate calls a second and holds most. It reports whether the
-// bucket was empty.
+// takes takes one call from a bucket. The bucket gets rate calls a second, and holds at most most. takes
+// reports whether the bucket was empty.
 func takes[K comparable](of map[K]*bucket, who K, now time.Time, rate, most float64) bool {
 	b := of[who]
 	if b == nil {
@@ -145,8 +145,9 @@ func takes[K comparable](of map[K]*bucket, who K, now time.Time, rate, most floa
 	return false
 }
 
-// spaceFull returns the quota of calls that the callers of a namespace have used up, or nil. A caller with
-// rights in several namespaces counts for none of them, so the people who run the cluster are never refused.
+// spaceFull returns the quota that the callers of a namespace have exhausted. It returns nil if the quota is
+// not exhausted. A caller with rights in several namespaces is not counted, so administrators of the cluster
+// are never refused.
 func (g *Gate) spaceFull(t *store.Token) *store.QuotaError {
 	if g.cfg.PerMinute == nil {
 		return nil

@@ -9,11 +9,12 @@ import (
 const (
 	// refusalsMax is the number of refusals that one address gets in a second. Further calls get 429.
 	refusalsMax = 20
-	// addressesMax bounds the addresses that are counted. Beyond it, the count of this second starts again.
+	// addressesMax bounds the number of addresses that are counted. At this number, all counts of this second
+	// begin again.
 	addressesMax = 10_000
 )
 
-// addressPrefix is the length of the IPv6 prefix that counts as one caller.
+// addressPrefix identifies a caller: an IPv4 address, or the /64 network of an IPv6 address.
 type addressPrefix = netip.Prefix
 
 func newCounts() map[addressPrefix]*refused { return map[addressPrefix]*refused{} }
@@ -58,8 +59,8 @@ func (f *refusals) add(a addressPrefix) {
 	}
 }
 
-// addressOf returns what counts as one caller: an IPv4 address, or the /64 network of an IPv6 address.
-// Callers without an address are in this process, and count as one.
+// addressOf returns the prefix that identifies a caller. Callers without an address are in this process, and
+// share one prefix.
 func addressOf(remote string) addressPrefix {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -69,6 +70,6 @@ func addressOf(remote string) addressPrefix {
 	if ip.Is6() {
 		bits = 64
 	}
-	p, _ := ip.Prefix(bits) // bits are right for both
+	p, _ := ip.Prefix(bits) // bits is valid for both families
 	return p
 }

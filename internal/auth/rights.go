@@ -20,7 +20,7 @@ var (
 		store.TokenWorker: withAll(access.Worker),
 		store.TokenNode:   withAll(access.Node),
 		kindLocal:         localCaller,
-		// An invitation only joins, and a certificate is that of a worker.
+		// An invitation permits only joining. The token of a certificate represents a worker.
 		store.TokenInvite:      withAll(access.Invited),
 		store.TokenCertificate: withAll(access.Worker),
 	}
@@ -41,11 +41,11 @@ func NewLocal() (secret string, hash []byte) {
 	return secret, hash
 }
 
-// LocalName is the name of a caller without a token.
+// LocalName is the name that is recorded for a caller without a token.
 const LocalName = "local"
 
-// AsLocal gives all rights to a call: a call of this process itself, or a call about which another node has
-// decided.
+// AsLocal gives all rights to a call. It is used for calls of this process itself, and for calls that another
+// node has already authorized.
 func AsLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, holding(r, localToken)) })
 }
@@ -68,8 +68,8 @@ func withAll(kind access.Kind) *access.Principal {
 	return p
 }
 
-// rightsOf returns the rights of a token's holder, and the instant at which they count, by the store's
-// clock. A token of an unknown kind has none.
+// rightsOf returns the rights of a token's holder, and the instant at which they were read, by the store's
+// clock. A token of an unknown kind has no rights.
 func (b *book) rightsOf(t *store.Token) (*access.Principal, dag.Micros) {
 	if t.Kind != store.TokenAPI && t.Kind != kindUser {
 		return kindRights[t.Kind], 0
@@ -83,8 +83,8 @@ func (b *book) rightsOf(t *store.Token) (*access.Principal, dag.Micros) {
 	return of[t.ID], b.clock + dag.Micros(time.Since(b.read).Microseconds())
 }
 
-// allows reports whether a token's holder has a verb in any namespace. The server then decides about the
-// namespace of the object.
+// allows reports whether a token's holder has a verb in any namespace. The server checks the namespace of the
+// object later.
 func (g *Gate) allows(t *store.Token, v access.Verb) bool {
 	p, now := g.book.rightsOf(t)
 	return access.Anywhere(p, v, now)
@@ -99,7 +99,7 @@ type held struct {
 
 type heldKey struct{}
 
-// hold notes the holder of a call and its rights in the context.
+// hold stores the holder of a call and its rights in the context.
 func (g *Gate) hold(ctx context.Context, t *store.Token) context.Context {
 	p, now := g.book.rightsOf(t)
 	return context.WithValue(context.WithValue(ctx, holderKey{}, *t), heldKey{}, held{p, now, g.book.behind(t)})
@@ -113,7 +113,7 @@ type rights struct {
 
 // principals computes the rights of all callers. An API token has the rights that its principal, its scope,
 // its maker and its parent have in common. A person has the rights of its bindings. A parent has a lower
-// number than what it makes, so it comes first.
+// number than the tokens that it makes, so its rights are computed first.
 func principals(tokens []store.Token, r *store.Rights) rights {
 	roles := map[string]access.Role{}
 	for _, one := range r.Roles {
@@ -178,9 +178,9 @@ func within(p *access.Principal, t *store.Token, all map[int64]*access.Principal
 	return nil
 }
 
-// Ended returns the valid tokens that every node refuses nevertheless. There are three reasons: an ancestor
-// of the token has ended; the principal of an API token is disabled or deleted; the maker of a worker's or
-// node's token no longer has every verb everywhere.
+// Ended returns the valid tokens that every node nevertheless refuses, for one of three reasons: an ancestor
+// of the token has ended, the principal of an API token is disabled or deleted, or the maker of a worker's or
+// node's token no longer has every verb in every namespace.
 func Ended(tokens []store.Token, r *store.Rights, now dag.Micros) map[int64]bool {
 	of, family, ended := principals(tokens, r).tokens, store.FamilyOf(tokens), map[int64]bool{}
 	for i := range tokens {
@@ -198,8 +198,8 @@ func Ended(tokens []store.Token, r *store.Rights, now dag.Micros) map[int64]bool
 	return ended
 }
 
-// Widens reports whether a token that is about to be made would have a right that another token does not
-// have.
+// Widens reports whether made, a token that does not exist yet, would have a right that the token than does
+// not have.
 func Widens(tokens []store.Token, r *store.Rights, made, than *store.Token, now dag.Micros) bool {
 	is := *made
 	is.ID = 1 + slices.MaxFunc(tokens, func(a, b store.Token) int { return cmp.Compare(a.ID, b.ID) }).ID
@@ -207,7 +207,7 @@ func Widens(tokens []store.Token, r *store.Rights, made, than *store.Token, now 
 	return access.Lost(access.Can(of[is.ID], now), access.Can(of[than.ID], now))
 }
 
-// behind returns the principals and makers of the tokens above one, by their IDs.
+// behind returns the IDs of the principals and makers of a token's ancestors.
 func (b *book) behind(t *store.Token) (ids []int64) {
 	if t.Parent == 0 {
 		return nil
@@ -225,8 +225,8 @@ func (b *book) behind(t *store.Token) (ids []int64) {
 	return ids
 }
 
-// Behind returns the principals, by their IDs, without whose rights the token of a call has none: those of
-// the tokens above it, and their makers.
+// Behind returns the IDs of the principals without whose rights the token of a call has no rights: those of
+// its ancestors, and their makers.
 func Behind(ctx context.Context) []int64 {
 	h, _ := ctx.Value(heldKey{}).(held)
 	return h.behind
@@ -246,7 +246,7 @@ func scopeOf(t *store.Token) access.Scope {
 	return access.Scope{Verbs: verbs, Namespaces: strings.Fields(t.Namespaces)}
 }
 
-// knownVerbs parses names of verbs. It ignores names that this program does not know.
+// knownVerbs parses names of verbs. It ignores unknown names.
 func knownVerbs(text string) (set access.Verbs, all bool) {
 	for _, name := range strings.Fields(text) {
 		v, err := access.ParseVerb(name)
@@ -258,7 +258,7 @@ func knownVerbs(text string) (set access.Verbs, all bool) {
 	return set, all
 }
 
-// kindFor returns the kind of token that has a verb.
+// kindFor returns the kind of token that gives a verb.
 func kindFor(v access.Verb) string {
 	switch v {
 	case access.WorkerCall:
@@ -271,14 +271,14 @@ func kindFor(v access.Verb) string {
 	return store.TokenAPI
 }
 
-// withoutToken gives a call the rights of a program on the node's machine. The call still counts as one
-// without a token, and is passed on as such.
+// withoutToken gives a call without a token the rights of a program on the node's machine. If the call is
+// passed on, the other node treats it as a call without a token.
 func withoutToken(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), heldKey{}, held{p: localCaller}))
 }
 
-// Rights returns the rights of the caller of a request that a gate let through, and the instant at which
-// they count, by the store's clock. A request that came through no gate has none.
+// Rights returns the rights of the caller of a request, and the instant at which they were read, by the
+// store's clock. It returns nil if no gate has checked the request.
 func Rights(ctx context.Context) (*access.Principal, dag.Micros) {
 	h, _ := ctx.Value(heldKey{}).(held)
 	return h.p, h.now

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// prefix makes a leaked token easy to find.
+// prefix is the beginning of every token. It makes a leaked token easy to find.
 const prefix = "skein_"
 
 // randomBytes is the number of random bytes. sumBytes is the length of the checksum behind them. It reveals

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// SessionStore holds the sessions that count at every node.
+// SessionStore stores the sessions that every node accepts.
 type SessionStore interface {
 	store.Sessions
 	Clock(ctx context.Context) (dag.Micros, error)
@@ -24,12 +24,13 @@ type SessionStore interface {
 // Session is the session of a signed-in person.
 type Session struct {
 	store.Session
-	// Local: the session is valid at this node only, until the node ends. It has the rights of the local token.
+	// Local is true for a session that only this node accepts, until the node ends. It has the rights of the
+	// local token.
 	Local bool
 	Name  string // the caller on whose behalf its calls are made
 }
 
-// ID returns the name of a session in the API.
+// ID returns the identifier of a session in the API.
 func (s *Session) ID() string {
 	if s.Local {
 		return "local-" + strconv.FormatInt(s.Session.ID, 10)
@@ -47,7 +48,7 @@ const (
 	kindSession, kindCode = "session", "code"
 	// useEach is the least time between two writes of a session's last use.
 	useEach = dag.Micros(5 * time.Minute / time.Microsecond)
-	// useMax bounds the time of that write. If the write fails, the session may end earlier.
+	// useMax bounds the time of that write. If the write fails, the session may end too early.
 	useMax = time.Second
 	// localMax bounds the local sessions of a node, and its local codes.
 	localMax = 50
@@ -116,12 +117,12 @@ func (s *Sessions) ByUser(ctx context.Context, who *store.Principal, p Place) (s
 	return s.open(ctx, userToken(who.ID, who.Name), p)
 }
 
-// userToken returns the token that stands for a person whose call shows a session of that person.
+// userToken returns the token that represents a person whose call shows a session.
 func userToken(id int64, name string) *store.Token {
 	return &store.Token{Kind: kindUser, ID: id, Name: name, Principal: id}
 }
 
-// refused counts a failed sign-in in the same way as the gate counts refused calls.
+// refused counts a failed sign-in as the gate counts a refused call.
 func (s *Sessions) refused(from addressPrefix, err error) {
 	if errors.Is(err, errRefused) || errors.Is(err, ErrSignIn) {
 		s.gate.refused.Add(1)
@@ -142,7 +143,7 @@ func signInError(err error) error {
 	return err
 }
 
-// IsBusy reports whether a sign-in was refused only because there are too many of them.
+// IsBusy reports whether a sign-in was refused only because there are too many sign-ins.
 func IsBusy(err error) bool { return errors.Is(err, errOften) || errors.Is(err, errStrangers) }
 
 // SignInText returns the reason why a credential opens no session.
@@ -181,7 +182,7 @@ func (s *Sessions) add(ctx context.Context, t *store.Token, one store.Session, l
 			one.Expires = min(one.Expires, t.Expires)
 		}
 	}
-	if row := store.AuditIn(ctx); row != nil { // the call of a sign-in has no caller yet, so the row gets it here
+	if row := store.AuditIn(ctx); row != nil { // the call of a sign-in has no caller yet, so the audit row gets the caller here
 		row.Principal, row.Kind, row.Token = t.Name, store.PrincipalUser, one.Token
 		if t.Kind == store.TokenAPI {
 			row.Kind = t.Kind
@@ -257,8 +258,8 @@ func (s *Sessions) keepCode(hash []byte, ends time.Time) {
 	s.codes[string(hash)] = ends
 }
 
-// takeCode uses up a code and returns the token behind it. If several callers show the code at the same
-// time, one of them gets the token.
+// takeCode uses up a code, and returns the token that the code represents. If several callers show the code
+// at the same time, only one of them gets the token.
 func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) (t store.Token, err error) {
 	hash, err := HashSecret(code)
 	if err != nil {
@@ -286,8 +287,9 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 	if err != nil {
 		return t, err
 	}
-	t, ended := s.gate.book.holderOf(&row)                      // this call must come before the code is removed, because the next read drops the code
-	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // part of the sign-in
+	t, ended := s.gate.book.holderOf(&row) // this call must come before the code is removed, because the next read drops the code
+	// the end of the code is part of the sign-in, so it gets no audit row
+	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		err = used
 	}
@@ -297,7 +299,7 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 	return t, nil
 }
 
-// find returns the session with a given secret, and the token that stands for its calls.
+// find returns the session with a given secret, and the token that represents the session.
 func (s *Sessions) find(ctx context.Context, secret string, over func() bool) (is Session, t store.Token, err error) {
 	gone := fmt.Errorf("%w: the session has ended; sign in again on the page, or by skein login", errRefused)
 	hash, err := HashSecret(secret)
@@ -397,8 +399,8 @@ func (s *Sessions) List(ctx context.Context, all bool) ([]Session, error) {
 	return list, nil
 }
 
-// owns reports whether a session belongs to the caller. Several people may use tokens of one service, so a
-// token owns only its own sessions.
+// owns reports whether a session belongs to the caller. A token owns only the sessions that it opened,
+// because several people may use tokens of one service.
 func owns(t *store.Token, row *store.Session) bool {
 	if t.Kind == kindUser {
 		return row.Principal == t.Principal
@@ -455,7 +457,7 @@ func (s *Sessions) CookieOf(ctx context.Context, header http.Header, secure bool
 }
 
 // sessionable reports whether a session can give a verb. A session gives the verbs of people and programs,
-// and never those of workers, nodes or a monitoring system.
+// but not those of workers, nodes or a monitoring system.
 func sessionable(v access.Verb) bool {
 	return v != access.WorkerCall && v != access.NodeCall && v != access.WorkerJoin && v != access.Metrics && v != access.Public && v != 0
 }

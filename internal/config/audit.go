@@ -34,7 +34,7 @@ func (c *Config) AuditKey() string {
 	return filepath.Join(c.Data, "audit", "key")
 }
 
-// AuditCheckpoints returns the file of checkpoints.
+// AuditCheckpoints returns the path of the file of checkpoints.
 func (c *Config) AuditCheckpoints() string {
 	if c.Audit.Checkpoints != "" {
 		return c.Audit.Checkpoints

@@ -8,10 +8,10 @@ import (
 )
 
 // beatsPerBalance is the least number of heartbeats between two decisions about the load, so that each
-// decision has new figures of every node.
+// decision has new data of every node.
 const beatsPerBalance = 2
 
-// balanceOff is the value with which no shard moves because of its load.
+// balanceOff is the value of the setting that prevents shards from moving because of their load.
 const balanceOff = "off"
 
 func balanceSetting() setting {
@@ -27,7 +27,7 @@ func balanceSetting() setting {
 	}}
 }
 
-// checkBalance refuses decisions between which not every node has sent new figures.
+// checkBalance refuses an interval that is too short for new data of every node.
 func (c *Config) checkBalance() error {
 	if least := beatsPerBalance * c.Heartbeat; c.Balance != 0 && c.Balance < least {
 		return c.Wrong("balance", fmt.Errorf("%v is shorter than %d heartbeats of %v: set it to at least %v, or to %s", workflow.Duration(c.Balance), beatsPerBalance,
@@ -36,6 +36,6 @@ func (c *Config) checkBalance() error {
 	return nil
 }
 
-// LoadHalf is the time after which work counts half in the load of a shard. It is 0, the default of the
-// engine, if no shard moves because of its load.
+// LoadHalf is the half-life of work in the load of a shard. It is 0, which is the default of the engine, if
+// no shard moves because of its load.
 func (c *Config) LoadHalf() time.Duration { return c.Balance }

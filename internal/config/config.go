@@ -32,19 +32,20 @@ type Config struct {
 	Data     string   // data folder, absolute
 	DB       string   // path of the SQLite file; "": <data>/skein.db
 	Postgres string   // URL of the database of a cluster; "": SQLite
-	Listen   string   // host:port; if it is the default, it moves to the next free port
-	Server   []string // URLs of servers; empty: the process that holds the data folder
+	Listen   string   // host:port; with the default, the node uses the next free port
+	Server   []string // URLs of servers; empty: the server over the data folder
 	Name     string   // stable name of this node
 	Slots    int      // attempts that run at once
-	PassEnv  []string // names of further variables of this process that tasks get
-	// Extensions are the folders of extensions. nil: those of ExtensionFolders; empty: none.
+	PassEnv  []string // names of further environment variables that tasks get from this process
+	// Extensions are the folders of extensions. If it is nil, they are those of ExtensionFolders. If it is
+	// empty, there are none.
 	Extensions []string
-	Isolation  string // least level at which the processes of tasks run: one of worker.Levels
-	// IsolationLevels are all levels that tasks may require of this process, Isolation first.
+	Isolation  string // weakest level of isolation of tasks, one of worker.Levels
+	// IsolationLevels are all levels of isolation that this process offers, with Isolation first.
 	IsolationLevels []string
 	TaskUIDs        worker.UIDRange   // the user IDs of tasks, from the level user on
 	BoxNetwork      string            // network of tasks at the level box: host | none
-	Lease           time.Duration     // how long attempts outlive the last renewal
+	Lease           time.Duration     // how long attempts may run after the last renewal
 	Drain           time.Duration     // how long a shutdown waits for running attempts
 	LogLevel        string            // debug | info | warn | error; a node can change it later
 	LogFormat       string            // text | json
@@ -54,36 +55,38 @@ type Config struct {
 	Groups          []string          // the groups of workers to which this process belongs
 	Labels          map[string]string // the labels that tasks may require
 	Dispatch        string            // the rule by which one of several workers is chosen
-	// Containers holds the settings of tasks in containers.
+	// Containers has the settings of tasks in containers.
 	Containers container.Settings
-	// Environments bounds the environments of Python of a namespace on this machine, in bytes.
+	// Environments is the most bytes that the Python environments of a namespace take on this machine.
 	Environments int64
-	// WorkersMax bounds the workers of the cluster, WorkerSlotsMax the slots of each, as this node takes them.
+	// WorkersMax is the number of workers that this node accepts in the cluster. WorkerSlotsMax is the number
+	// of slots that it accepts of each worker.
 	WorkersMax, WorkerSlotsMax int
 	NoWorker                   bool   // the node runs no task itself
 	TasksMax                   int    // bound on the tasks of one workflow
 	NoUI                       bool   // the node serves no web page
 	BasePath                   string // the path under which browsers reach the server; "": the root
-	// Logs is a folder that the nodes share, with the complete output of tasks; "": the database of a cluster
-	// keeps the end of each log, and each node has files of its own. LogObjects is the place of objects with
-	// the complete output in addition; nil: there is none.
+	// Logs is a folder that the nodes share, for the complete output of tasks. If it is "", the database of a
+	// cluster stores the end of each log, and each node stores its own files. LogObjects is a store of
+	// objects that also gets the complete output. It is nil if there is none.
 	Logs       string
 	LogObjects *blob.Location
-	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node keeps
-	// those of the attempts that it ran. ArtifactObjects is the place of objects that is used instead of a
-	// folder; nil: there is none.
+	// Artifacts is a folder that the nodes share, for the artifacts of tasks. If it is "", each node stores
+	// the artifacts of the attempts that it ran. ArtifactObjects is a store of objects that is used instead
+	// of a folder. It is nil if there is none.
 	Artifacts       string
 	ArtifactObjects *blob.Location
 
-	// A node that other machines can reach needs a certificate (paths of PEM files), unless Plaintext is set.
-	// CACert is a further authority that this process trusts.
+	// TLSCert and TLSKey are paths of PEM files. A node that other machines can reach requires them, unless
+	// Plaintext is set. CACert is the path of an authority that this process trusts in addition to the
+	// system's.
 	TLSCert, TLSKey, CACert string
 	// CertificateLife is the time for which a certificate of the internal authority is valid.
 	CertificateLife time.Duration
-	// NodesCertified: other nodes are accepted by their certificates only.
+	// NodesCertified makes this node accept other nodes only by their certificates.
 	NodesCertified bool
 	Plaintext      bool
-	// LoopbackOpen: callers on loopback need no token.
+	// LoopbackOpen makes this node accept callers on loopback without a token.
 	LoopbackOpen bool
 	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
 	// the base path; "": the address in the request, if it is an address of this machine.
@@ -93,10 +96,10 @@ type Config struct {
 	Connections int
 	Rates       auth.Rates // calls a second of one caller
 
-	// Egress says which addresses the requests of tasks may reach; for "" see EgressPolicy. EgressProxy is the
-	// proxy of these requests; "" means none.
+	// Egress says which addresses the requests of tasks may reach. For "", see EgressPolicy. EgressProxy is
+	// the proxy of these requests, or "" for no proxy.
 	Egress, EgressProxy string
-	HealthListen        string // the address at which a worker answers /livez, /readyz and /metrics; "": it does not
+	HealthListen        string // the address at which a worker answers /livez, /readyz and /metrics; "": none
 
 	// Settings of a node of a cluster: the address that other nodes use ("": the one it listens on), the
 	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when it
@@ -105,7 +108,7 @@ type Config struct {
 	Heartbeat  time.Duration
 	Lag        time.Duration
 	ExitOnLoss bool
-	// Registry also tells which nodes live; without a kind there is none.
+	// Registry is a service that also knows which nodes are alive. If it has no kind, no registry is used.
 	Registry registry.Settings
 	// Balance is the time between two decisions about shards that move because of their load; 0: none moves.
 	Balance time.Duration
@@ -116,36 +119,38 @@ type Config struct {
 	RetentionRuns int
 	Bounds        retention.Bounds // the bounds of all other records
 
-	// ListenChosen says that Listen was set explicitly, so that no other port will do.
+	// ListenChosen is true if Listen was set explicitly, so that the node uses no other port.
 	ListenChosen bool
-	// With Hold, this process starts no task: the next process of the data folder runs the accepted work.
+	// Hold makes this process start no task. The next process over the data folder runs the accepted work.
 	Hold bool
-	// ByHand is set in a command, which is no server: it starts no run by itself. Due schedules, triggers of the
-	// scheduler's start and arriving files wait for the next server.
+	// ByHand is set in a command that is no server. Such a command starts no run by itself: due schedules,
+	// triggers on the scheduler's start and arriving files wait for the next server.
 	ByHand bool
 	// Recovery makes this node ensure that a sweep checks all runs every minute.
 	Recovery  bool
 	Unclaimed time.Duration  // the longest time from an assignment to the report that the attempt runs
-	level     *slog.LevelVar // the level of the log; nil: the log was not made yet
-	// Values is every setting in the order of the table, for `skein config view`.
+	level     *slog.LevelVar // the level of the log; nil until the log is made
+	// Values has every setting in the order of the table, for `skein config view`.
 	Values []Value
 
 	// AlertCommands permits channels of kind command to run programs on this node.
 	AlertCommands bool
-	// Watchdog is the file with the address that is called while the scheduler works. "": no address is called.
+	// Watchdog is the file with the address that is called while the scheduler works. If it is "", no address
+	// is called.
 	Watchdog string
 	// SMTP is the server that sends mail, and SMTPFrom the sender of that mail.
 	SMTP, SMTPFrom string
-	// Traces says to which collector ended runs are exported as traces.
+	// Traces selects the collector that gets ended runs as traces.
 	Traces trace.Settings
-	// SecretKeyFile holds the keys of secrets. "": a node on SQLite makes one, on PostgreSQL it has none.
+	// SecretKeyFile is the file with the keys of secrets. If it is "", a node on SQLite makes a file, and a
+	// node on PostgreSQL has none.
 	SecretKeyFile string
-	// SecretProviders give the secrets that are not sealed in the database.
+	// SecretProviders are the providers of secrets that are not sealed in the database.
 	SecretProviders provider.Settings
 	Audit           Audit
 }
 
-// Value is one setting, as text, and where it came from.
+// Value is one setting as text, with its origin.
 type Value struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -154,11 +159,11 @@ type Value struct {
 
 // setting is one row of the table of settings.
 type setting struct {
-	name  string // the name in the config file; in the flag - replaces _, the variable has SKEIN_ and capitals
+	name  string // the name in the config file; a flag has - for _, and a variable has SKEIN_ and capitals
 	def   func() string
 	set   func(c *Config, text string) error
 	shown func(text string) string // returns the part of the value that may be shown; nil: the whole value
-	// credential is the name of the credential of a service whose file is the default; replaces is the setting
+	// credential is the name of the service credential whose file is the default. replaces is the setting
 	// whose value is in that file.
 	credential, replaces string
 }
@@ -257,7 +262,7 @@ func setRetentionAge(c *Config, v string) error {
 }
 
 func setData(c *Config, v string) (err error) {
-	if v == "" { // an unset shell variable must not mean the current folder
+	if v == "" { // if a shell variable is unset, the value is empty, which must not mean the current folder
 		return errors.New("it has no path of a folder")
 	}
 	c.Data, err = filepath.Abs(v)
@@ -280,7 +285,7 @@ func setSpan(to *time.Duration, v string) error {
 	return err
 }
 
-// leaseMin keeps a busy machine from ending attempts.
+// leaseMin is the shortest lease. It keeps a busy machine from ending attempts.
 const leaseMin = time.Second
 
 func setLease(c *Config, v string) error {
@@ -321,8 +326,8 @@ func commaList(v string) []string {
 	return all
 }
 
-// setRoles sets the roles of a process. Every server has the first two: a member of the cluster may receive
-// any request, and may have to take over.
+// setRoles sets the roles of a process. Every server has the first two roles, because a node of the cluster
+// may receive any request, and may have to take over shards.
 func setRoles(c *Config, v string) error {
 	roles := commaList(v)
 	for _, r := range roles {
@@ -345,7 +350,7 @@ func (c *Config) Roles() []string {
 	return []string{"api", "scheduler", "worker"}
 }
 
-// nameMax is the length of the longest name of a node, in bytes.
+// nameMax is the greatest length of a node's name, in bytes.
 const nameMax = 100
 
 func setName(c *Config, v string) error {
@@ -357,7 +362,7 @@ func setName(c *Config, v string) error {
 	return nil
 }
 
-// slotsMax keeps a typo from taking all descriptors: an attempt needs about four.
+// slotsMax keeps a mistyped number from using all file descriptors: an attempt needs about four.
 const slotsMax = 10_000
 
 func setSlots(c *Config, v string) error { return setCount(&c.Slots, v, slotsMax) }
@@ -403,12 +408,12 @@ func setMemory(c *Config, v string) error {
 	return err
 }
 
-// tasksMaxMax is the largest allowed bound: the packed forms cannot number more tasks.
+// tasksMaxMax is the greatest allowed bound, because the packed forms cannot have a greater task number.
 const tasksMaxMax = 1 << 24
 
 func setTasksMax(c *Config, v string) error { return setCount(&c.TasksMax, v, tasksMaxMax) }
 
-// retentionRunsMax is the greatest number of runs to keep: all, in practice.
+// retentionRunsMax is the greatest number of runs to keep. In practice it means all.
 const retentionRunsMax = 1_000_000_000
 
 func setRetentionRuns(c *Config, v string) error {

@@ -56,7 +56,8 @@ func (c *Config) checkContainerMounts() error {
 				return c.Wrong("container_mounts", fmt.Errorf("through %s=%s containers would reach the protected path %s: mount another folder", m.Name, m.Path, shut))
 			}
 		}
-		for _, o := range c.Containers.Mounts { // a container could put a link there, and the next one would mount its target
+		// a container could make a link there, and the next container would mount the target of the link
+		for _, o := range c.Containers.Mounts {
 			if o.Write && o.Name != m.Name && o.Path != m.Path && inside(m.Path, o.Path) {
 				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is in the folder of %s, in which containers write, so they could replace it: mount a folder elsewhere", m.Name, m.Path, o.Name))
 			}
@@ -65,10 +66,10 @@ func (c *Config) checkContainerMounts() error {
 	return nil
 }
 
-// touch reports whether one of two paths is, or is in, the other.
+// touch reports whether two paths are equal, or one is inside the other.
 func touch(a, b string) bool { return inside(a, b) || inside(b, a) }
 
-// inside reports whether a path is a folder or in it.
+// inside reports whether a path is a folder or inside it.
 func inside(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

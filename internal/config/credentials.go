@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// readCredential reads a file that holds a secret and names the command that makes one.
+// readCredential reads a file with a secret. Its error names the command that makes such a file.
 func readCredential(file, made string) (string, error) {
 	data, err := secret.File(file)
 	switch {
@@ -27,7 +27,7 @@ func readCredential(file, made string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// setTokenFile reads the token from a file, which beats api_token.
+// setTokenFile reads the token from a file. The file takes precedence over api_token.
 func setTokenFile(c *Config, v string) error {
 	if v == "" {
 		return nil
@@ -38,12 +38,12 @@ func setTokenFile(c *Config, v string) error {
 	return err
 }
 
-// ReadToken reads the token from TokenFile, which may have a newer one than at the start.
+// ReadToken reads the token from TokenFile, whose content may be newer than at the start.
 func (c *Config) ReadToken() (string, error) {
 	return readCredential(c.TokenFile, "make a token with: skein token create --kind api|worker|node --out FILE")
 }
 
-// setDBFile reads the value of the setting db from a file, once, at the start.
+// setDBFile reads the value of the setting db from a file, once at the start.
 func setDBFile(c *Config, v string) error {
 	if v == "" {
 		return nil
@@ -56,7 +56,7 @@ func setDBFile(c *Config, v string) error {
 }
 
 // credential returns the path of a credential that the service manager gives this process (systemd's
-// LoadCredential). It returns "" if there is none of that name.
+// LoadCredential). It returns "" if there is none with that name.
 func credential(name string) string {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	if name == "" || !filepath.IsAbs(dir) {
@@ -122,14 +122,14 @@ func HideSecrets(args []string) ([]string, error) {
 	return copies, nil
 }
 
-// span is a part of a region of memory.
+// span is a range of memory addresses.
 type span struct{ from, to int }
 
-// secretVars are further variables whose values are hidden. Libraries read them. The address of a proxy can
-// hold a password.
+// secretVars are further environment variables whose values are hidden. Libraries read them. The address of a
+// proxy can contain a password.
 var secretVars = []string{"PGPASSWORD", "PGSSLPASSWORD", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"}
 
-// secretsIn finds the values of variables that hold secrets.
+// secretsIn finds the values of environment variables with secrets.
 func secretsIn(environ []byte) (spans []span) {
 	names := secretVars
 	for _, s := range settings() {
@@ -166,13 +166,14 @@ func passwordsIn(line []byte) (spans []span) {
 	return spans
 }
 
-// The fields of /proc/PID/stat that follow the name of the program, of which the first is the third of all.
+// Indexes of fields in /proc/PID/stat, counted from the field after the name of the program, which is the
+// third field.
 const (
 	statArgs    = 48 - 3
 	statEnviron = 50 - 3
 )
 
-// overwrite writes over parts of this process's environment and arguments.
+// overwrite overwrites parts of this process's environment and arguments.
 func overwrite(environ, args []span) error {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// sqliteScheme is the beginning of a setting db that names a file; any other value is an address of
-// PostgreSQL.
+// sqliteScheme is the prefix of a setting db that names a file. Any other value is an address of PostgreSQL.
 const sqliteScheme = "sqlite:"
 
 func setDB(c *Config, v string) error {
@@ -25,7 +24,7 @@ func setDB(c *Config, v string) error {
 		return err
 	case strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://"):
 		if _, err := url.Parse(v); err != nil {
-			return errors.New("it is not a URL such as postgres://user@host:5432/database") // the text may hold a password
+			return errors.New("it is not a URL such as postgres://user@host:5432/database") // the text may contain a password
 		}
 		c.DB, c.Postgres = "", v
 		return nil
@@ -41,10 +40,10 @@ func shownDB(v string) string {
 	case strings.HasPrefix(v, sqliteScheme) || !strings.ContainsAny(v, "@="):
 		return v
 	}
-	return "…" // the text may be a mistyped address with a password
+	return "…" // the text may be a mistyped address that contains a password
 }
 
-// DBPath is where the SQLite file is.
+// DBPath returns the path of the SQLite file.
 func (c *Config) DBPath() string {
 	if c.DB != "" {
 		return c.DB
@@ -52,7 +51,7 @@ func (c *Config) DBPath() string {
 	return filepath.Join(c.Data, "skein.db")
 }
 
-// DBName names the database for people, without a password.
+// DBName returns the name of the database for people, without a password.
 func (c *Config) DBName() string {
 	if c.Postgres == "" {
 		return c.DBPath()
@@ -75,7 +74,7 @@ func withoutPassword(address string) string {
 	return u.Redacted()
 }
 
-// At gives settings that point to another database, in the form of the setting db.
+// At returns the settings with another database. db has the form of the setting db.
 func (c *Config) At(db string) (*Config, error) {
 	own := *c
 	if db == "" {
@@ -87,7 +86,7 @@ func (c *Config) At(db string) (*Config, error) {
 	return &own, nil
 }
 
-// DBSetting is the database in the form of the setting db, without a password.
+// DBSetting returns the database in the form of the setting db, without a password.
 func (c *Config) DBSetting() string {
 	if c.Postgres != "" {
 		return "'" + c.DBName() + "'"

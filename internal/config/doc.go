@@ -1,7 +1,7 @@
-// Package config is the settings of a process: one table of names, defaults and meanings, from which flags,
-// environment, config file and credentials of the service fill a [Config]. [Live] holds the settings of a
-// running process, and takes those that can change without a restart.
+// Package config contains the settings of a process. One table has their names, defaults and meanings. Flags,
+// environment variables, the config file and credentials of the service fill a [Config]. [Live] contains the
+// settings of a running process, and applies changes that need no restart.
 //
-// The package also says what settings mean together: which addresses a node may listen on, which paths no
-// task may reach, where files are. It opens nothing but the files that settings name.
+// The package also has rules about several settings together: on which addresses a node may listen, which
+// paths no task may reach, where files are. It opens only files that settings name.
 package config

@@ -30,8 +30,8 @@ func setEgressProxy(c *Config, v string) error {
 	return err
 }
 
-// EgressPolicy returns the addresses that requests may reach: all of them on a node that only this machine
-// can reach, unless the setting says otherwise.
+// EgressPolicy returns the addresses that requests may reach. Without the setting, requests of a node that
+// only this machine can reach may reach all addresses.
 func (c *Config) EgressPolicy() string {
 	switch {
 	case c.Egress != "":

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// extensionsShared is where the extensions of a machine are for all its nodes.
+// extensionsShared is the folder of the extensions for all nodes of a machine.
 const extensionsShared = "/etc/skein/extensions"
 
 func setExtensions(c *Config, v string) error {
@@ -23,7 +23,8 @@ func setExtensions(c *Config, v string) error {
 	return nil
 }
 
-// ExtensionFolders returns the folders of extensions, of which the first wins.
+// ExtensionFolders returns the folders of extensions. If two folders have the same extension, that of the
+// first folder is used.
 func (c *Config) ExtensionFolders() []string {
 	if c.Extensions != nil {
 		return c.Extensions

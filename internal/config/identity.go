@@ -21,13 +21,13 @@ func identitySettings() []setting {
 	}
 }
 
-// setAuth reads the providers. Their secrets are in files of their own, so the value holds none.
+// setAuth reads the providers. Their secrets are in separate files, so the value contains none.
 func setAuth(c *Config, v string) (err error) {
 	c.Auth, err = identity.Parse(v, access.CheckNamespace)
 	return err
 }
 
-// setPublicURL takes the address by which browsers reach the server. Its path is that of base_path.
+// setPublicURL reads the address by which browsers reach the server. It has no path: base_path is the path.
 func setPublicURL(c *Config, v string) error {
 	if c.PublicURL = ""; v == "" {
 		return nil
@@ -43,7 +43,7 @@ func setPublicURL(c *Config, v string) error {
 	return nil
 }
 
-// Providers returns the identity providers of the settings, which are asked at each sign-in.
+// Providers returns the identity providers of the settings. They are called at each sign-in.
 func (c *Config) Providers(log *slog.Logger) ([]*identity.Provider, error) {
 	if len(c.Auth.OIDC) == 0 {
 		return nil, nil
@@ -68,7 +68,8 @@ func (c *Config) Directory(log *slog.Logger) *identity.Directory {
 	return identity.NewDirectory(*c.Auth.LDAP, secret.File, log)
 }
 
-// Roots returns the authorities of the system together with that of ca_cert; nil: only those of the system.
+// Roots returns the authorities of the system together with that of ca_cert. It returns nil if there are only
+// those of the system.
 func (c *Config) Roots() (*x509.CertPool, error) {
 	if c.CACert == "" {
 		return nil, nil

@@ -16,8 +16,8 @@ func (c *Config) Exposed() bool {
 	return err == nil && !local.Loopback(host)
 }
 
-// MayListen refuses an address that other machines could reach, unless the connection is encrypted or the
-// configuration allows plain text. A caller that reaches the port can run commands on this machine.
+// MayListen refuses an address that other machines can reach, unless the connection is encrypted or the
+// settings allow plain text. A caller that reaches the port can run commands on this machine.
 func (c *Config) MayListen() error {
 	switch {
 	case c.TLSCert == "" && c.TLSKey != "":
@@ -32,12 +32,13 @@ func (c *Config) MayListen() error {
 		"--insecure-plaintext allows it on a network that no one else can read", ErrNotAllowed, c.Listen, ListenDefault)
 }
 
-// alone is the error of a setting that needs another one.
+// alone returns the error for a setting that requires another setting.
 func alone(c *Config, name, other string) error {
 	return c.Wrong(name, fmt.Errorf("--tls-cert and --tls-key belong together, and there is no %s; add it", other))
 }
 
-// CheckListen refuses an address on which a node must not listen, before anything is done for it.
+// CheckListen refuses an address on which a node must not listen. It is called before any other work of the
+// start.
 func (c *Config) CheckListen() error {
 	host, _, err := splitAddress(c.Listen)
 	if err != nil {
@@ -49,8 +50,7 @@ func (c *Config) CheckListen() error {
 	return c.reachable(host)
 }
 
-// reachable refuses a node of a cluster that would advertise an address at which the other nodes cannot reach
-// it.
+// reachable refuses a node of a cluster that would advertise an address at which other nodes cannot reach it.
 func (c *Config) reachable(host string) error {
 	ip := net.ParseIP(host)
 	if c.Postgres == "" || c.Advertise != "" || host != "" && (ip == nil || !ip.IsUnspecified()) {
@@ -75,7 +75,7 @@ func splitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// ErrNotAllowed is something that is refused for safety.
+// ErrNotAllowed means that something is refused for security reasons.
 var ErrNotAllowed = errors.New("not allowed to listen")
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -88,7 +88,7 @@ func setBasePath(c *Config, v string) error {
 	return nil
 }
 
-// loopbackSetting says whether a node on loopback answers programs that show no token.
+// loopbackSetting is the setting that makes a node on loopback accept programs without a token.
 func loopbackSetting() setting {
 	return setting{name: "loopback", def: text("token"), set: func(c *Config, v string) error {
 		c.LoopbackOpen = v == "open"
@@ -96,14 +96,14 @@ func loopbackSetting() setting {
 	}}
 }
 
-// TokenFree reports whether every caller on a node's port counts as its user.
+// TokenFree reports whether the node treats every caller of its port as its own user.
 func (c *Config) TokenFree() bool { return c.LoopbackOpen && !c.Exposed() }
 
 func healthSettings() []setting {
 	return []setting{{name: "health_listen", def: text(""), set: setHealthListen}}
 }
 
-// setHealthListen takes an address whose host is loopback unless another one is named.
+// setHealthListen reads an address. If the address has no host, the host is loopback.
 func setHealthListen(c *Config, v string) error {
 	if c.HealthListen = ""; v == "" {
 		return nil
@@ -119,5 +119,5 @@ func setHealthListen(c *Config, v string) error {
 	return nil
 }
 
-// ListenAddress returns the two parts of Listen.
+// ListenAddress returns host and port of Listen.
 func (c *Config) ListenAddress() (host string, port int, err error) { return splitAddress(c.Listen) }

@@ -7,12 +7,13 @@ import (
 	"sync"
 )
 
-// Rules say how a process takes settings that change while it runs.
+// Rules define how a process applies settings that change while it runs.
 type Rules struct {
-	// Read reads the files that new settings name, before the settings take effect. It is nil if there are no
+	// Read reads the files that new settings name, before the settings are applied. It is nil if there are no
 	// such files.
 	Read func(to *Config) error
-	// Apply puts a setting other than the level of the log into force. It returns false if that needs a restart.
+	// Apply applies a setting other than the level of the log. It returns false if the setting requires a
+	// restart.
 	Apply func(name string, to *Config) bool
 	// Ignored are settings whose values this process reads again by itself.
 	Ignored []string
@@ -36,7 +37,7 @@ func NewLive(cfg *Config, log *slog.Logger, rules Rules) *Live {
 	return &Live{log: log, rules: rules, start: cfg, now: map[string]string{}}
 }
 
-// value returns a setting as it holds now. The lock is held.
+// value returns the present value of a setting. The caller holds the lock.
 func (s *Live) value(name string) string {
 	if name == levelSetting {
 		return s.Level()
@@ -66,8 +67,8 @@ func (s *Live) SetLevel(level, by string) {
 
 const levelSetting = "log_level"
 
-// changed logs a change of a setting. If the setting is the log level, it also sets the level: after the
-// line if the log becomes quieter, before it otherwise.
+// changed logs a change of a setting. If the setting is the log level, changed also sets the level, before
+// the line if the log becomes louder, and after it otherwise.
 func (s *Live) changed(name, from, to, by string) {
 	louder := name == levelSetting && levelOf(to) < levelOf(from)
 	if louder {
@@ -79,9 +80,9 @@ func (s *Live) changed(name, from, to, by string) {
 	}
 }
 
-// Reload reads the settings again and puts those into force that can change while the process runs. It names
-// the others. If the settings cannot be read, it changes nothing. It does not wait: a file of settings may be
-// on a disk that does not answer, and the caller handles signals.
+// Reload reads the settings again, applies those that can change while the process runs, and logs the names
+// of the others. If the settings cannot be read, it changes nothing. Reload returns before that work is done,
+// because the disk of a config file may not answer and the caller handles signals.
 func (s *Live) Reload(load func() (*Config, error)) {
 	if !s.reading.TryLock() {
 		s.log.Warn("the settings are still being read; send HUP again later", "code", "reload_under_way")
@@ -101,7 +102,7 @@ func (s *Live) Reload(load func() (*Config, error)) {
 	}()
 }
 
-// put applies the changed settings, and names those that need a restart.
+// put applies the changed settings, and logs the names of those that require a restart.
 func (s *Live) put(to *Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +131,8 @@ func (s *Live) put(to *Config) {
 	}
 }
 
-// inOrder puts the level of the log first if the log becomes louder, and last if it becomes quieter, so
-// that the log has a line for each change.
+// inOrder moves the level of the log to the beginning if the log becomes louder, and to the end if it becomes
+// quieter. So each change has a line in the log.
 func (s *Live) inOrder(values []Value) []Value {
 	rest, level := slices.Clone(values), Value{}
 	for i, v := range rest {
@@ -146,7 +147,7 @@ func (s *Live) inOrder(values []Value) []Value {
 	return append([]Value{level}, rest...)
 }
 
-// Follow calls reload with each load that comes, until stop is called.
+// Follow calls reload for each value of loads, until stop is called.
 func (s *Live) Follow(loads <-chan func() (*Config, error)) (stop func()) {
 	over, wait := make(chan struct{}), sync.WaitGroup{}
 	wait.Go(func() {
@@ -165,9 +166,9 @@ func (s *Live) Follow(loads <-chan func() (*Config, error)) (stop func()) {
 	}
 }
 
-// differs compares a setting with the one in force, and names the setting that the operator changed. A
-// default may depend on the machine, so two defaults are equal. A value that is not shown is compared where
-// it is used.
+// differs compares a setting with its present value, and returns the name of the setting that the operator
+// changed. A default may depend on the machine, so two defaults count as equal. A secret value is compared
+// where it is used.
 func (s *Live) differs(v *Value, from string, to *Config) (name string, differs bool) {
 	a, b := s.start, to
 	switch v.Name {
@@ -184,7 +185,8 @@ func (s *Live) differs(v *Value, from string, to *Config) (name string, differs 
 	return v.Name, from != v.Value
 }
 
-// settingOf returns the name of a setting, or of the setting that names the file with its value.
+// settingOf returns the name of a setting. If a file has the value of the setting, it returns the name of the
+// setting for the file.
 func settingOf(v *Value, file string) string {
 	if v.Origin == originDefault {
 		return file

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// configDefault is the usual path of the config file; "" if there is none.
+// configDefault returns the usual path of the config file. It returns "" if there is none.
 func configDefault() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
@@ -30,7 +30,7 @@ func configDefault() string {
 	return filepath.Join(dir, "skein", "config.yaml")
 }
 
-// SettingError is a setting with a value that cannot be. Without a name, the fault is one of the whole config
+// SettingError is a setting with an invalid value. If it has no name, the fault concerns the whole config
 // file.
 type SettingError struct {
 	Name, Origin string
@@ -50,7 +50,7 @@ func (e *SettingError) Unwrap() error { return e.Err }
 // IsFlag reports whether the value was typed on the command line.
 func (e *SettingError) IsFlag() bool { return strings.HasPrefix(e.Origin, originFlag) }
 
-// Default reports whether a setting has its default.
+// Default reports whether a setting has its default value.
 func (c *Config) Default(name string) bool {
 	return slices.ContainsFunc(c.Values, func(v Value) bool { return v.Name == name && v.Origin == originDefault })
 }
@@ -67,9 +67,9 @@ const (
 	originDefault    = "default"
 )
 
-// Load reads the settings: flag, else environment, else config file, else credential of the service, else
-// default. flags holds the flags that were given, by name; path is the config file, "" for the usual place,
-// where it may be missing.
+// Load reads the settings. The order of precedence is flag, environment, config file, credential of the
+// service, default. flags has the given flags by name. path is the config file, or "" for the usual path,
+// where the file may be missing.
 func Load(flags map[string]string, path string) (*Config, error) {
 	return load(flags, path, &configText{})
 }
@@ -126,7 +126,7 @@ func load(flags map[string]string, path string, text *configText) (*Config, erro
 	return c, c.checkRegistry()
 }
 
-// origin tells where a setting came from.
+// origin returns the origin of a setting.
 func (c *Config) origin(name string) string {
 	if i := slices.IndexFunc(c.Values, func(v Value) bool { return v.Name == name }); i >= 0 {
 		return c.Values[i].Origin
@@ -134,12 +134,12 @@ func (c *Config) origin(name string) string {
 	return originDefault
 }
 
-// Wrong returns the error of a setting whose value cannot be used.
+// Wrong returns the error of a setting with an invalid value.
 func (c *Config) Wrong(name string, err error) *SettingError {
 	return &SettingError{Name: name, Origin: c.origin(name), Err: err}
 }
 
-// readFile reads the config file and refuses unknown keys: a typo must not be silent.
+// readFile reads the config file. It refuses unknown keys, so that a mistyped key is noticed.
 func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	k := koanf.New(".")
 	chosen := path != ""
@@ -173,7 +173,8 @@ func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
 	return k, path, nil
 }
 
-// meant names the setting whose name is nearest to a wrong one, or all settings if none is near.
+// meant returns the known setting whose name is most similar to an unknown one. If none is similar, it
+// returns all settings.
 func meant(name string, known []string) string {
 	if near := suggest.Nearest(name, slices.Values(known)); near != "" {
 		return "did you mean " + near + "?"
@@ -181,8 +182,8 @@ func meant(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// unreadable returns an error that says why the text of a config file is not a list of settings. The parser
-// describes YAML of another shape in several lines, in terms of Go's types. The user gets a sentence instead.
+// unreadable returns an error that says why the text of a config file is no list of settings. The parser's
+// own errors have several lines and use Go's types.
 func unreadable(err error) error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	if strings.Contains(reason, "\n") {
@@ -191,8 +192,8 @@ func unreadable(err error) error {
 	return errors.New(reason + "; write each setting in a line of its own, such as slots: 4")
 }
 
-// fileText gives a value of the config file as text. A list of texts becomes "a,b". A map and a list of maps
-// become JSON.
+// fileText returns a value of the config file as text. A list of texts becomes "a,b". A map or a list of maps
+// becomes JSON.
 func fileText(k *koanf.Koanf, name string) string {
 	if text, is := structured(k.Raw()[name]); is {
 		return text
@@ -203,7 +204,7 @@ func fileText(k *koanf.Koanf, name string) string {
 	return k.String(name)
 }
 
-// structured gives a value of the config file that is a map, or a list with one, as JSON.
+// structured returns a map, or a list that contains a map, as JSON.
 func structured(value any) (string, bool) {
 	isMap := func(v any) bool { _, is := v.(map[string]any); return is }
 	if all, is := value.([]any); !isMap(value) && !(is && slices.ContainsFunc(all, isMap)) {

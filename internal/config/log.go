@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// levels returns the level of the log, which can change while the process runs.
+// levels returns the level of the log. The level can change while the process runs.
 func (c *Config) levels() *slog.LevelVar {
 	if c.level == nil {
 		c.level = new(slog.LevelVar)
@@ -22,8 +22,8 @@ func levelOf(text string) (level slog.Level) {
 	return level
 }
 
-// NewLog makes the node's log. Lines about attempts carry workflow, run, task and attempt; lines about
-// runs carry run.
+// NewLog makes the node's log. Lines about attempts have the attributes workflow, run, task and attempt.
+// Lines about runs have run.
 func NewLog(c *Config, to io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.levels()}
 	if c.LogFormat == "json" {

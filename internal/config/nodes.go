@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ErrNoServer says that a worker was given no node.
+// ErrNoServer means that a worker has no URL of a node.
 var ErrNoServer = errors.New("a worker needs the URL of a node: --server http://node-1:8080[,http://node-2:8080]")
 
-// NodesOfWorker returns the nodes that a worker was given. It refuses an invalid address, because the worker
-// would try it for ever.
+// NodesOfWorker returns the nodes that were given to a worker. It refuses an invalid address, because
+// otherwise the worker would try it for ever.
 func (c *Config) NodesOfWorker() (all []string, err error) {
 	for _, given := range c.Server {
 		text := given

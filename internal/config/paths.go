@@ -30,7 +30,7 @@ func setIsolation(c *Config, v string) error {
 	return nil
 }
 
-// Networks of a box: that of the machine, or only a loopback interface of its own.
+// Networks of a box: the network of the machine, or only a loopback interface of its own.
 const (
 	BoxNetworkHost = "host"
 	BoxNetworkNone = "none"
@@ -74,7 +74,7 @@ func (c *Config) Protected() (paths []string) {
 	add(c.Logs)
 	add(c.Artifacts)
 	for _, folder := range c.Extensions {
-		add(folder) // the task of a kind reaches the folder of its own extension
+		add(folder) // a task of a kind can reach only the folder of its own extension
 	}
 	if c.DB != "" {
 		for _, end := range [...]string{"", "-wal", "-shm"} {
@@ -91,13 +91,13 @@ func (c *Config) Protected() (paths []string) {
 	}
 	add(os.Getenv("CREDENTIALS_DIRECTORY"))
 	if nodes := local.Folder(); nodes != "" {
-		add(filepath.Dir(nodes)) // the sessions of the command line are in this folder, too
+		add(filepath.Dir(nodes)) // this folder also has the sessions of the command line
 	}
 	return paths
 }
 
-// Unwatched returns the absolute paths that no trigger may watch: they are the paths that no isolated task
-// may reach.
+// Unwatched returns the absolute paths that no trigger may watch. They are the same paths that no isolated
+// task may reach.
 func (c *Config) Unwatched() []string {
 	paths := append(c.Protected(), "/etc/skein")
 	if data, err := filepath.Abs(c.Data); c.Data != "" && err == nil {
@@ -112,7 +112,7 @@ func secretKeySetting() setting {
 		set: func(c *Config, v string) error { return setPath(&c.SecretKeyFile, v) }}
 }
 
-// providerSetting lists the providers of secrets. Their own secrets are in files, so the value holds none.
+// providerSetting lists the providers of secrets. Their own secrets are in files, so the value contains none.
 func providerSetting() setting {
 	return setting{name: "secret_providers", def: text(""), set: func(c *Config, v string) (err error) {
 		c.SecretProviders, err = provider.Parse(v, access.CheckNamespace)
@@ -120,8 +120,8 @@ func providerSetting() setting {
 	}}
 }
 
-// SecretKey returns the file of the key with which secrets are sealed; "": there is no file. made reports
-// whether this node makes the key.
+// SecretKey returns the path of the file with the key that seals secrets. It returns "" if there is none.
+// made reports whether this node makes the key.
 func (c *Config) SecretKey() (file string, made bool) {
 	if c.SecretKeyFile == "" && c.Postgres == "" {
 		return filepath.Join(c.Data, "access", "secret.key"), true
@@ -129,21 +129,22 @@ func (c *Config) SecretKey() (file string, made bool) {
 	return c.SecretKeyFile, false
 }
 
-// PastFile is the file in which a node remembers the progress of its database.
+// PastFile returns the path of the file in which a node records the progress of its database.
 func (c *Config) PastFile() string { return filepath.Join(c.Data, "past.json") }
 
-// certificateLifeMin and certificateLifeMax bound the life of a certificate of the internal authority.
+// certificateLifeMin and certificateLifeMax bound the lifetime of a certificate of the internal authority.
 const (
 	certificateLifeMin = 10 * time.Second
 	certificateLifeMax = 30 * 24 * time.Hour
 )
 
-// certificateSetting bounds the life of certificates of the internal authority.
+// certificateSetting is the setting of the lifetime of certificates of the internal authority.
 func certificateSetting() setting {
 	return setting{name: "certificate_life", def: text("24h"), set: setCertificateLife}
 }
 
-// nodesSetting makes a node accept other nodes by certificates of the internal authority only.
+// nodesSetting is the setting that makes a node accept other nodes only by certificates of the internal
+// authority.
 func nodesSetting() setting {
 	return setting{name: "node_certificates_only", def: text("false"), set: func(c *Config, v string) error {
 		c.NodesCertified = v == "true"

@@ -24,7 +24,7 @@ func setRegistry(c *Config, v string) (err error) {
 	return err
 }
 
-// Judge returns what asks the registry of the settings. It is nil if there is none.
+// Judge returns the client of the registry in the settings. It returns nil if there is none.
 func (c *Config) Judge(log *slog.Logger) *registry.Judge { return c.Registry.Judge(log) }
 
 // Failover is the shortest silence after which the other nodes may declare this one dead: the lag, or less
@@ -36,7 +36,7 @@ func (c *Config) Failover() time.Duration {
 	return min(c.Lag, registry.QuickOf(c.Registry.TTL))
 }
 
-// checkRegistry refuses a registry that would never be asked.
+// checkRegistry refuses a registry that would never be used.
 func (c *Config) checkRegistry() error {
 	quick := registry.QuickOf(c.Registry.TTL)
 	switch {

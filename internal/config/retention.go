@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// boundsMost is the greatest number that a bound can be: all, in practice.
+// boundsMost is the greatest value of a bound. In practice it means all.
 const boundsMost = 1_000_000_000
 
 // boundSettings are the settings of retention.Bounds.
@@ -41,7 +41,7 @@ func boundSettings() []setting {
 	}
 }
 
-// Retention is the retention of runs whose workflow has none.
+// Retention returns the retention of runs whose workflow has none.
 func (c *Config) Retention() workflow.Retention {
 	return workflow.Retention{Age: workflow.Duration(c.RetentionAge), Runs: int64(c.RetentionRuns)}
 }

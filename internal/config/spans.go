@@ -11,14 +11,14 @@ const (
 	// beatsPerLag is the least number of heartbeats within the lag. With fewer, one late heartbeat would make a
 	// node count as dead.
 	beatsPerLag = 4
-	// beatsPerLease is the least number of heartbeats within a lease: an attempt must outlive the longest time
-	// between two renewals, plus one renewal that comes late. A renewal counts from the time at which it was
+	// beatsPerLease is the least number of heartbeats within a lease. An attempt must outlive the longest
+	// time between two renewals, plus one late renewal. The time of a renewal is the time at which it was
 	// sent.
 	beatsPerLease = 3
 )
 
-// checkSpans refuses times that do not fit together: healthy nodes and workers would be deposed, or would end
-// their attempts. The lease of a node on SQLite does not depend on its heartbeat.
+// checkSpans refuses times with which healthy nodes and workers would be declared dead, or would end their
+// attempts. The lease of a node on SQLite does not depend on its heartbeat.
 func (c *Config) checkSpans() error {
 	for _, s := range []struct {
 		name  string

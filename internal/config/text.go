@@ -5,12 +5,13 @@ import (
 	"os"
 )
 
-// configText reads the config file, as a koanf.Provider. It keeps the text of a file that is not regular:
-// the second read of a pipe is empty, and a reload would reset all settings to their defaults.
+// configText reads the config file. It implements koanf.Provider. It keeps the text of a file that is not
+// regular, because the second read of a pipe is empty, and a reload would reset all settings to their
+// defaults.
 type configText struct {
 	path string
 	kept []byte
-	read bool // kept holds the content of the file
+	read bool // true: kept has the content of the file
 }
 
 func (c *configText) at(path string) *configText {

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// A value that nodes would refuse from a worker is refused here already, with the setting named and before
-// any work is done.
+// The functions of this file refuse values that nodes would refuse from a worker, so that the error names the
+// setting and comes before any work.
 
 func setGroups(c *Config, v string) error {
 	c.Groups = commaList(v)

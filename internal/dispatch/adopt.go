@@ -17,7 +17,7 @@ func (x *Executor) Adopt(a *worker.Adopted) []engine.AttemptID {
 	take := func(k worker.Key) *handed {
 		run, err := dag.ParseRunID(k.RunID)
 		if err != nil {
-			return nil // never written by us
+			return nil // this program never writes such a text
 		}
 		id := engine.AttemptID{Run: run, Task: dag.TaskID(k.Ref), Token: dag.Token(k.Attempt)}
 		h := &handed{Assignment: engine.Assignment{Run: id.Run, Task: id.Task, Token: id.Token, Name: k.Task},
@@ -36,7 +36,7 @@ func (x *Executor) Adopt(a *worker.Adopted) []engine.AttemptID {
 	return held
 }
 
-// Replay reports the events of adopted attempts that came while no process listened.
+// Replay reports the events of adopted attempts that happened while no process was connected to the keeper.
 func (x *Executor) Replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
@@ -49,11 +49,11 @@ func (x *Executor) Replay(a *worker.Adopted) {
 // takenEvery is the pause between two messages to the keeper about durable ends.
 const takenEvery = 500 * time.Millisecond
 
-// lastTake bounds the time for the last of these messages, when the process ends.
+// lastTake bounds the time of the last message, which is sent when the process ends.
 const lastTake = 5 * time.Second
 
-// Acknowledge repeatedly tells the keeper which ends it may drop. After ctx has ended it does so a last time,
-// and returns.
+// Acknowledge repeatedly sends the keeper the ends that it may delete. When ctx has ended, it sends them once
+// more, and returns.
 func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptID) bool) {
 	tick := time.NewTicker(takenEvery)
 	defer tick.Stop()
@@ -70,8 +70,8 @@ func (x *Executor) Acknowledge(ctx context.Context, pending func(engine.AttemptI
 	}
 }
 
-// take tells the keeper which ends of attempts it may delete. These are the ends whose reports are durable:
-// they came before a barrier of the engine that has succeeded, and are not on their way to another node.
+// take sends the keeper the ends of attempts that it may delete. Their reports are durable: the ends came
+// before a barrier of the engine that has succeeded, and no message is still carrying them to another node.
 func (x *Executor) take(ctx context.Context, pending func(engine.AttemptID) bool) {
 	x.mu.Lock()
 	list := x.taken

@@ -18,26 +18,27 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// Bounds of the search for an event that a task waits for.
+// Bounds of the search for the event of a waiting task.
 const (
-	awaitedPages  = 10                     // pages of the log that one look reads
-	awaitedTries  = 100                    // evaluations of the filter in one look
-	awaitedNext   = 100 * time.Millisecond // the pause before the rest is read
-	awaitedEvery  = time.Second            // events that other nodes took are noticed after this time
+	awaitedPages  = 10                     // pages of the log that one search reads
+	awaitedTries  = 100                    // evaluations of the filter in one search
+	awaitedNext   = 100 * time.Millisecond // the pause before the search continues
+	awaitedEvery  = time.Second            // events that arrived at other nodes are noticed after this time
 	awaitedGather = 50 * time.Millisecond  // events that come within this time are read together
 	awaitedSweep  = 15 * time.Second       // tasks that no longer wait are forgotten after this time
 )
 
-// Awaited follows the log of events for the tasks that wait for one. It reads the log once for all of them,
-// and lets the engine look at a task only when an event of its namespace, type and source has come. What it
-// knows is a cache: a task that it does not know is read from the beginning of its span.
+// Awaited follows the log of events for the tasks that wait for an event. It reads the log once for all of
+// them. It makes the engine check a task only when an event of the task's namespace, type and source has
+// come. Its data about a task are a cache: for a task without data, it reads the log from the beginning of
+// the task's span.
 type Awaited struct {
 	cfg  *Config
 	wake chan struct{} // cap 1
 
 	mu    sync.Mutex // protects following fields
 	all   map[dag.AttemptKey]*awaiting
-	reset int // how often all places were dropped
+	reset int // how often forget has removed all places
 }
 
 // awaiting is a task that waits for an event.
@@ -45,10 +46,10 @@ type awaiting struct {
 	namespace string
 	of        *workflow.Awaited
 	group     string     // equal for tasks that want the same types and sources of one namespace
-	since     dag.Micros // an event counts that came after this instant
-	begun     bool       // since and seq are known
-	seq       int64      // no event up to this one satisfies the task
-	idle      bool       // no look is due: no event after seq that was read has its type and source
+	since     dag.Micros // only events after this instant count
+	begun     bool       // since and seq are set
+	seq       int64      // no event up to this number satisfies the task
+	idle      bool       // no check is due: no event that was read after seq has the task's type and source
 	looks     int
 	fault     string // why the filter could not be evaluated for an event
 }
@@ -57,10 +58,10 @@ func newAwaited(cfg *Config) *Awaited {
 	return &Awaited{cfg: cfg, wake: make(chan struct{}, 1), all: map[dag.AttemptKey]*awaiting{}}
 }
 
-// Awaited returns the part of the Resolver that follows the log of events.
+// Awaited returns the follower of the log of events.
 func (r *Resolver) Awaited() *Awaited { return r.awaited }
 
-// Wake makes Run read the log at once.
+// Wake makes Run read the log now.
 func (w *Awaited) Wake() {
 	select {
 	case w.wake <- struct{}{}:
@@ -68,7 +69,8 @@ func (w *Awaited) Wake() {
 	}
 }
 
-// forget drops all places in the log, because the log may have lost its end. Run makes the engine look again.
+// forget removes all places in the log, because the log may have lost its newest events. Run then makes the
+// engine check all tasks.
 func (w *Awaited) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,8 +80,8 @@ func (w *Awaited) forget() {
 	}
 }
 
-// look searches the log for the event that a task waits for. If there is none yet, Run lets the engine look
-// again.
+// look searches the log for the event of a waiting task. If the log does not have it yet, Run makes the
+// engine check the task when an event comes that may match.
 func (w *Awaited) look(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
 	k := dag.KeyOf(q.Row.ID, q.Task, q.Token)
 	is, reset := w.begin(k, v, t)
@@ -104,7 +106,7 @@ func (w *Awaited) look(ctx context.Context, v *version, t int, q *engine.Prepare
 	return engine.Prepared{Later: awaitedNext, Called: whole, Why: why}, nil
 }
 
-// begin returns what is known of a task.
+// begin returns the cached data about a task.
 func (w *Awaited) begin(k dag.AttemptKey, v *version, t int) (is awaiting, reset int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +120,7 @@ func (w *Awaited) begin(k dag.AttemptKey, v *version, t int) (is awaiting, reset
 	return *a, w.reset
 }
 
-// start finds the beginning of the span in which an event counts.
+// start finds the beginning of the span whose events count.
 func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) error {
 	rows, err := w.cfg.Engine().Begun(ctx, k.Run, dag.TaskID(k.Task))
 	if err != nil {
@@ -135,7 +137,7 @@ func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) err
 	return fmt.Errorf("%w: the attempt is not stored yet", errkind.ErrUnavailable)
 }
 
-// search reads the log from the place of a task. whole says that it has reached the end of the log.
+// search reads the log from the place of a task. whole reports whether it has reached the end of the log.
 func (w *Awaited) search(ctx context.Context, is *awaiting, passes func(json.RawMessage) (bool, error)) (found *store.SentEvent, whole bool, err error) {
 	tries := 0
 	for range awaitedPages {
@@ -163,12 +165,12 @@ func (w *Awaited) search(ctx context.Context, is *awaiting, passes func(json.Raw
 	return nil, false, nil
 }
 
-// wants reports whether an event counts if the filter holds.
+// wants reports whether an event satisfies the task if the filter is true for the event.
 func (a *awaiting) wants(ev *store.SentEvent) bool {
 	return ev.Namespace == a.namespace && a.of.Takes(ev.Type, ev.Source)
 }
 
-// end keeps how far a look has read.
+// end stores the place that a search has reached.
 func (w *Awaited) end(k dag.AttemptKey, is awaiting, idle bool, reset int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +178,7 @@ func (w *Awaited) end(k dag.AttemptKey, is awaiting, idle bool, reset int) {
 	switch {
 	case reset != w.reset:
 		return
-	case a == nil: // it was forgotten meanwhile
+	case a == nil: // the task was removed in the meantime
 		a = &is
 		w.all[k] = a
 	}
@@ -188,7 +190,8 @@ func (w *Awaited) end(k dag.AttemptKey, is awaiting, idle bool, reset int) {
 	a.looks++
 }
 
-// Run lets the engine look at tasks when an event has come that they may wait for, until ctx ends.
+// Run reads the log until ctx ends. It makes the engine check a task when an event comes that may satisfy the
+// task.
 func (w *Awaited) Run(ctx context.Context) {
 	swept := time.Now()
 	before := map[dag.AttemptKey]int{}
@@ -206,7 +209,7 @@ func (w *Awaited) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for a time, or until it is woken.
+// sleep waits until a time has passed or wake has a value.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -219,7 +222,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bo
 	return false
 }
 
-// round reads one page of the log for all idle tasks. more says that there may be more to read.
+// round reads one page of the log for all idle tasks. more reports whether the log may have more to read.
 func (w *Awaited) round(ctx context.Context) (more bool, err error) {
 	from, reset, due := w.least()
 	if err := w.call(ctx, due); err != nil || from < 0 {
@@ -232,8 +235,8 @@ func (w *Awaited) round(ctx context.Context) (more bool, err error) {
 	return true, w.call(ctx, w.pass(page, from, reset))
 }
 
-// least returns the place in the log after which no idle task has read, or -1 if none is idle. due are the
-// tasks whose place was dropped.
+// least returns the smallest place in the log among the idle tasks. It returns -1 if no task is idle. due are
+// the tasks whose place was removed.
 func (w *Awaited) least() (from int64, reset int, due []dag.AttemptKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,8 +254,8 @@ func (w *Awaited) least() (from int64, reset int, due []dag.AttemptKey) {
 	return from, w.reset, due
 }
 
-// pass moves the idle tasks over the events of a page that they do not want. The page was read after from. It
-// returns the tasks for which there is an event that they may want.
+// pass moves the places of the idle tasks over the events of a page that they do not want. The page was read
+// after the place from. pass returns the tasks that may want an event of the page.
 func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag.AttemptKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +265,7 @@ func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag
 	end := page[len(page)-1].Seq
 	wanted := map[string][]int64{} // by group, sorted
 	for k, a := range w.all {
-		if !a.idle || !a.begun || a.seq >= end || a.seq < from { // one before from has become idle just now
+		if !a.idle || !a.begun || a.seq >= end || a.seq < from { // a task with a place before from has just become idle
 			continue
 		}
 		seqs, known := wanted[a.group]
@@ -284,7 +287,7 @@ func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag
 	return due
 }
 
-// call makes the engine look at tasks. If it cannot, they stay due.
+// call makes the engine check tasks. If the engine cannot, the tasks stay due.
 func (w *Awaited) call(ctx context.Context, due []dag.AttemptKey) error {
 	if len(due) == 0 {
 		return nil
@@ -302,8 +305,8 @@ func (w *Awaited) call(ctx context.Context, due []dag.AttemptKey) error {
 	return err
 }
 
-// sweep forgets the tasks that do not wait here, unless there was a look at them since the last sweep. before
-// are the looks at the last sweep.
+// sweep removes the tasks that no longer wait on this node, unless the engine has checked them since the last
+// sweep. before are the numbers of checks at the last sweep.
 func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[dag.AttemptKey]int {
 	now := map[dag.AttemptKey]int{}
 	w.mu.Lock()
@@ -312,7 +315,7 @@ func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[
 		now[k] = a.looks
 		all = append(all, k)
 		if n, known := before[k]; known && n == a.looks {
-			a.idle = true // a look that was due did not come
+			a.idle = true // a check that was due did not come
 		}
 	}
 	w.mu.Unlock()
@@ -333,7 +336,7 @@ func (w *Awaited) sweep(ctx context.Context, before map[dag.AttemptKey]int) map[
 	return now
 }
 
-// eventOutputs returns the outputs of a task that has waited for an event.
+// eventOutputs returns the outputs that an event gives to its waiting task.
 func eventOutputs(ev *store.SentEvent) (json.RawMessage, error) {
 	var is struct {
 		Time   string          `json:"time"`

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// request makes the request of a task that has one.
+// request adds to a job the request of its task. It does nothing for a task without one.
 func (r *Resolver) request(ctx context.Context, res *workflow.Resolved, job *worker.Job, used *secretsOf) error {
 	if res.Request == nil {
 		return nil
@@ -26,8 +26,8 @@ func (r *Resolver) request(ctx context.Context, res *workflow.Resolved, job *wor
 	return nil
 }
 
-// connect completes a request over a connection: its address and the headers of the connection. It does
-// nothing for other requests.
+// connect completes a request that uses a connection, with the address and the headers of the connection. It
+// does not change other requests.
 func (r *Resolver) connect(ctx context.Context, sent *workflow.Sent, q *worker.Request, used *secretsOf) error {
 	if sent.Connection == "" {
 		return nil
@@ -59,7 +59,7 @@ func (r *Resolver) connect(ctx context.Context, sent *workflow.Sent, q *worker.R
 	return nil
 }
 
-// connection reads a connection. An outage of the store is no fault of the task.
+// connection reads a connection. If the store does not answer, the task does not fail.
 func (r *Resolver) connection(ctx context.Context, namespace, name string) (connection.Config, error) {
 	row, err := r.cfg.Store.ConnectionOf(ctx, namespace, name)
 	switch {
@@ -76,7 +76,7 @@ func (r *Resolver) connection(ctx context.Context, namespace, name string) (conn
 	return c, nil
 }
 
-// requestOf converts a request of the definition to the form that the worker sends.
+// requestOf converts a request of the definition to the form that the worker uses.
 func requestOf(s *workflow.Sent) *worker.Request {
 	q := &worker.Request{Method: s.Method, URL: s.URL, Body: s.Body, Timeout: time.Duration(s.Timeout), Status: s.Status,
 		Contains: s.Contains, Answer: s.Answer, Keep: s.Keep}

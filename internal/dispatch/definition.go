@@ -16,12 +16,12 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// secretShown takes the place of the value of a secret, which is not read.
+// secretShown replaces the value of a secret, which is not read.
 const secretShown = "•••"
 
-// Definition returns the input of an attempt: command, request, environment, files and limits. row is its
-// run, and token the token of the attempt, or 0 if there was none. The outputs of other tasks are the present
-// ones: if one of them ran again after the attempt, the attempt had an earlier output.
+// Definition returns the input of an attempt: command, request, environment, files and limits. row is the
+// attempt's run. token is the token of the attempt, or 0 if the task has had none. The outputs of other tasks
+// are the present ones. If such a task ran again after the attempt, the attempt had an earlier output.
 func (r *Resolver) Definition(ctx context.Context, row *dag.RunRow, task string, token dag.Token) (inspect.Definition, error) {
 	g, err := r.cfg.Engine().RunGraph(row)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Resolver) Definition(ctx context.Context, row *dag.RunRow, task string,
 	return d, nil
 }
 
-// The kinds of tasks that have no name of their own in the file.
+// The names of kinds that have no name in the workflow file.
 const (
 	kindForeach  = "foreach"
 	kindFunction = "kind"
@@ -71,7 +71,7 @@ const (
 	kindSQL      = "sql"
 )
 
-// described is the part of a definition that has no expressions.
+// described fills in the parts of a definition without expressions.
 func described(w *workflow.Workflow, task int, instance bool) inspect.Definition {
 	t, p := &w.Tasks[task], w.Policy(task)
 	need := p.Place.Need()
@@ -121,7 +121,7 @@ func kindOf(t *workflow.Task, instance bool) string {
 	return "argv"
 }
 
-// describeSQL takes the statements and their parameters out of the input.
+// describeSQL moves the statements and their parameters from the input to their own fields.
 func describeSQL(d *inspect.Definition) error {
 	var in struct {
 		Connection, Query, File string
@@ -134,7 +134,7 @@ func describeSQL(d *inspect.Definition) error {
 	return nil
 }
 
-// evaluateInto adds the parts with expressions. It reads no secret.
+// evaluateInto fills in the parts with expressions. It reads no secret.
 func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in workflow.Inputs) error {
 	in.Secret = func(name string) (string, error) {
 		d.Secrets = append(d.Secrets, name)

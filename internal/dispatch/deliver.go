@@ -8,11 +8,11 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Delivery brings the artifacts of attempts of this node to the store that all nodes share.
+// Delivery moves the artifacts of this node's attempts to the store that all nodes share.
 type Delivery interface {
-	// Waiting reports whether there are artifacts of an attempt to bring.
+	// Waiting reports whether artifacts of an attempt still have to be moved.
 	Waiting(k *worker.Key) bool
-	// Deliver brings them: all or none. It may take minutes. Its errors are for people.
+	// Deliver moves all artifacts of an attempt, or none. It may take minutes. Its errors are for people.
 	Deliver(ctx context.Context, k *worker.Key) error
 }
 
@@ -22,8 +22,9 @@ var (
 	errStopped = errors.New("stopped while its artifacts were brought to their store")
 )
 
-// delivers begins the delivery of the artifacts of an attempt that has succeeded. It returns false if there
-// is nothing to deliver. The keeper has the result until it is reported, so the next process can begin again.
+// delivers begins the delivery of the artifacts of a successful attempt. It returns false if there is nothing
+// to deliver. The keeper stores the result until the result is reported, so after a restart the next process
+// can begin again.
 func (x *Executor) delivers(h *handed, r *worker.Result) bool {
 	if x.delivery == nil || r.State != worker.Succeeded || !x.delivery.Waiting(&r.Key) {
 		return false
@@ -42,14 +43,14 @@ func (x *Executor) delivers(h *handed, r *worker.Result) bool {
 	return true
 }
 
-// deliver brings the artifacts of an attempt, and then reports its result.
+// deliver delivers the artifacts of an attempt, and then reports the result of the attempt.
 func (x *Executor) deliver(ctx context.Context, h *handed, r worker.Result) {
 	err := x.delivery.Deliver(ctx, &r.Key)
 	res := result(&r)
 	switch {
 	case err == nil:
 	case errors.Is(err, errLeaves):
-		x.forget(h, false) // the next process finds the result at the keeper, or declares the attempt lost
+		x.forget(h, false) // the next process gets the result from the keeper, or declares the attempt lost
 		return
 	case errors.Is(err, errStopped):
 		x.mu.Lock()

@@ -15,13 +15,13 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of looking for the run that a task depends on.
+// Bounds of the search for the run for which a dependent task waits.
 const (
 	dependentPages  = 10 // the number of pages, of 1,000 runs each
 	dependentRuns   = 20 // runs of which a task is read
 	lookSoon        = time.Second
 	lookLate        = 30 * time.Second
-	lookShareOfWait = 20 // the pause between two checks is the wait so far, divided by this number
+	lookShareOfWait = 20 // the pause before the next check is the wait so far divided by this number
 )
 
 // condition checks the condition of a wait.
@@ -36,14 +36,14 @@ func (l logic) condition(ctx context.Context, v *version, t int, in workflow.Inp
 		Unblocks: fmt.Sprintf("that; it is looked at every %v", later)}}, err
 }
 
-// dependent looks for the run of another workflow, or its task, that a task waits for.
+// dependent searches the run of another workflow, or the task of that run, for which a task waits.
 func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q *engine.PrepareQuery) (engine.Prepared, error) {
 	target := v.TargetOf(d)
 	row, err := l.find(ctx, target)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	if row.Namespace != v.Namespace { // so only other namespaces cost the reading of a definition
+	if row.Namespace != v.Namespace { // only for another namespace a definition must be read
 		other, err := l.versions.Get(versionID{row.ID, row.Version})
 		if err != nil {
 			return engine.Prepared{}, ofStore(err)
@@ -61,7 +61,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 		return engine.Prepared{}, ofStore(err)
 	}
 	why := inspect.Reason{Kind: "dependent", Code: "wait_dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
-	known := d.Task == "" // a run has the task
+	known := d.Task == "" // some run has the task
 	for i := range found {
 		o := &other{RunRow: &found[i], state: found[i].State.String(), has: true}
 		if d.Task != "" {
@@ -94,7 +94,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 	return engine.Prepared{Later: min(max(waited/lookShareOfWait, lookSoon), lookLate), Why: why}, nil
 }
 
-// inSpan lists the runs of a workflow whose instant is in a span, the newest first. No run is made before
+// inSpan lists the runs of a workflow with an instant in a span, the newest first. A run is never made before
 // its instant.
 func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Micros) ([]dag.RunRow, error) {
 	var found []dag.RunRow
@@ -116,17 +116,17 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 	return found, nil
 }
 
-// other is a run that is checked for a dependent task.
+// other is a run that a dependent task checks.
 type other struct {
 	*dag.RunRow
 	state string // the state of the run or of the named task; "": it does not exist yet
-	has   bool   // the run has that task, or will have it
+	has   bool   // the run has the named task, or will have it
 }
 
-// lookAt finds the state of a task of a run.
+// lookAt reads the state of a task of the other run.
 func (l logic) lookAt(ctx context.Context, o *other, task string) error {
 	o.state = ""
-	if o.SplitAt == 0 { // the version says which tasks the run will have
+	if o.SplitAt == 0 { // the tasks are not made yet, but the version has their names
 		v, err := l.versions.Get(versionID{o.Workflow, o.Version})
 		if err == nil {
 			_, o.has = v.Find(task)
@@ -156,7 +156,7 @@ func (o *other) words(task string) string {
 	return fmt.Sprintf("%s is %s, its task %s is %s", run, o.State, task, o.state)
 }
 
-// remedy returns a verb on the run that lets the waiting tasks continue.
+// remedy returns a verb on the run that would let the waiting tasks continue.
 func (o *other) remedy(task string) string {
 	const another = "another run within that span"
 	switch {
@@ -164,13 +164,14 @@ func (o *other) remedy(task string) string {
 		return another
 	case !o.State.Terminal():
 		return "its end: skein explain " + o.ID.String()
-	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()): // a plain recover does not change it
+	// a recover without a task does not change the task
+	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()):
 		return "skein run recover " + o.ID.String() + " --from " + task + ", or " + another
 	}
 	return "skein run recover " + o.ID.String() + ", or " + another
 }
 
-// taskToCome fails if the present version of the workflow has no such task either.
+// taskToCome returns an error if the present version of the workflow does not have the task either.
 func (l logic) taskToCome(row *store.Workflow, target, task string) error {
 	v, err := l.versions.Get(versionID{row.ID, row.Version})
 	if err != nil {
@@ -182,7 +183,7 @@ func (l logic) taskToCome(row *store.Workflow, target, task string) error {
 	return errors.New(v.WithoutTask(target, task) + "; correct the name or apply that workflow with the task, then recover this run")
 }
 
-// find returns a workflow that starts runs now or later.
+// find returns a workflow that can start runs now or later.
 func (l logic) find(ctx context.Context, name string) (store.Workflow, error) {
 	namespace, short, _ := strings.Cut(name, "/")
 	row, err := l.cfg.Store.Workflow(ctx, namespace, short)

@@ -17,23 +17,24 @@ import (
 type ExecutorConfig struct {
 	Resolver *Resolver
 	Worker   *worker.Link
-	Shipper  *logs.Shipper // nil: logs stay here
+	Shipper  *logs.Shipper // nil: the node does not ship logs
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
-	// Over is called with every end before its report, if it is not nil.
+	// Over, if not nil, is called for every end of an attempt, before the end is reported.
 	Over func(dag.RunID, dag.TaskID, dag.Token)
-	// Delivery brings the artifacts of attempts to where all nodes find them. nil: the keeper has done it.
+	// Delivery delivers the artifacts to the store that all nodes share. It is nil if the keeper stores them
+	// there.
 	Delivery Delivery
 	Slots    int
-	Hold     bool // true: no attempt is started
+	Hold     bool // true: true: no attempt is started
 	Log      *slog.Logger
 }
 
-// Executor is the engine's Executor over the worker of this process, whose keeper runs the attempts. It
-// turns an assignment into a Job and a Result into a report.
+// Executor implements the engine's Executor with the worker of this process, whose keeper runs the attempts.
+// It converts an assignment to a Job, and a Result to a report.
 //
-// The engine books a slot for every attempt until its report, so there are never more attempts here than
-// slots. This also bounds the number of goroutines.
+// The engine reserves a slot for every attempt until its report. So the number of attempts here, and also the
+// number of goroutines, never exceeds the number of slots.
 type Executor struct {
 	log      *slog.Logger
 	resolver *Resolver
@@ -50,11 +51,11 @@ type Executor struct {
 	mu      sync.Mutex // protects following fields
 	live    map[engine.AttemptID]*handed
 	byKey   map[worker.ID]*handed
-	taken   []reported // reports that the keeper does not know to be durable yet
+	taken   []reported // reported attempts of which the keeper does not yet know that the report is durable
 	told    ring
 	ending  map[engine.AttemptID]bool // of telling
-	telling int                       // the number of ends that were removed from live and have not reached the engine
-	holding bool                      // no further attempt is started, because this process is about to end
+	telling int                       // number of ends that were removed from live, but have not reached the engine
+	holding bool                      // true: no further attempt is started, because this process will end soon
 	closed  bool
 	quiet   chan struct{} // closed when holding is set and no attempt runs
 	fewer   chan struct{} // cap 1: an attempt was forgotten or reported
@@ -69,14 +70,14 @@ type reported struct {
 // handed is an attempt from its assignment to its report.
 type handed struct {
 	engine.Assignment
-	workflow string      // the name of the workflow, once it is resolved
+	workflow string      // the name of the workflow, which is set when the job is made
 	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0: none
 	key      worker.Key
-	given    bool // the job was sent to the worker
+	given    bool // true: the job was sent to the worker
 	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
-	// unwant cancels what the job waits for: a value that it needs, or the delivery of its artifacts. It is
-	// nil if the job waits for nothing.
+	// unwant cancels the wait of the job for a value that it needs, or for the delivery of its artifacts. It
+	// is nil if the job does not wait.
 	unwant context.CancelFunc
 }
 
@@ -95,7 +96,7 @@ func NewExecutor(cfg ExecutorConfig) *Executor {
 	}
 }
 
-// Start takes attempts over and returns at once.
+// Start accepts attempts. It returns at once.
 func (x *Executor) Start(as []engine.Assignment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,7 +113,7 @@ func (x *Executor) Start(as []engine.Assignment) {
 	}
 }
 
-// launch resolves an attempt and gives it to the worker.
+// launch makes the job of an attempt, and passes the job to the worker.
 func (x *Executor) launch(h *handed) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -130,7 +131,7 @@ func (x *Executor) launch(h *handed) {
 	case errors.Is(err, errUnwanted):
 		x.mu.Lock()
 		mode := h.cancel
-		h.held = mode == 0 // this process ends, so the next one starts the attempt
+		h.held = mode == 0 // this process ends, so the next process starts the attempt
 		x.mu.Unlock()
 		if mode != 0 {
 			x.report(h, stoppedBefore(mode))
@@ -161,8 +162,8 @@ func (x *Executor) launch(h *handed) {
 	}
 }
 
-// waits pauses before the store is asked again for the data of an attempt. It returns false if the attempt
-// was cancelled, or this process ends.
+// waits pauses before the data of an attempt are read again from the store. It returns false if the attempt
+// was cancelled, or if this process ends.
 func (x *Executor) waits(h *handed, pause time.Duration) bool {
 	time.Sleep(pause)
 	x.mu.Lock()
@@ -178,13 +179,13 @@ func stoppedBefore(mode worker.Mode) dag.Result {
 	return dag.Result{State: dag.AttemptStopped, Cause: cause, Message: "stopped before it began", Finished: dag.Micro(time.Now())}
 }
 
-// refuse reports an attempt that cannot be made into a job.
+// refuse reports that no job can be made for an attempt.
 func (x *Executor) refuse(h *handed, err error) {
 	res := dag.Result{State: dag.AttemptFailed, Cause: causeOf(err), Message: err.Error(), Finished: dag.Micro(time.Now())}
 	x.report(h, res)
 }
 
-// Ended receives the report of the worker. Ends that the worker reports together reach the engine together,
+// Ended receives results from the worker. Results that the worker passes together reach the engine together,
 // in one transaction.
 func (x *Executor) Ended(rs ...worker.Result) {
 	var ends []ending
@@ -199,7 +200,7 @@ func (x *Executor) Ended(rs ...worker.Result) {
 		x.shipper.End(h.logRef(), r.LogBytes)
 		switch r.Cause {
 		case worker.CauseClosed:
-			// This process ends and has no result of the task. The next process declares the attempt lost.
+			// This process ends without a result of the task. The next process declares the attempt lost.
 			x.forget(h, false)
 		case worker.CauseLease, worker.CauseLost, worker.CauseRoom:
 			x.log.Warn("an attempt was lost", append(h.attrs(), "code", "attempt_lost", "cause", r.Cause)...)
@@ -216,16 +217,16 @@ func (x *Executor) Ended(rs ...worker.Result) {
 	x.tell(ends...)
 }
 
-// ending is the report of an attempt to the engine.
+// ending is a report about an attempt to the engine.
 type ending struct {
 	of *handed
 	is engine.Report
 }
 
-// lostReasons describes the reasons of losses for people.
+// lostReasons maps the causes of losses to texts for people.
 var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
-// result converts the result of a worker.
+// result converts a result of the worker to a result for the engine.
 func result(r *worker.Result) dag.Result {
 	out := dag.Result{
 		Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: int32(r.ExitCode), Signal: r.Signal, Message: r.Message,
@@ -245,11 +246,11 @@ func result(r *worker.Result) dag.Result {
 	return out
 }
 
-// Room handles reports of the worker that the data folder has too little space for attempts, or has enough
+// Room receives from the worker the reason why the data folder has no room for attempts, or "" if it has room
 // again.
 func (x *Executor) Room(why string) { x.engine().Shut(why) }
 
-// report gives the report to the engine and forgets the attempt.
+// report reports an attempt to the engine, and forgets the attempt.
 func (x *Executor) report(h *handed, res dag.Result) {
 	x.logEnd(h, &res)
 	x.tell(ending{h, engine.Report{Result: res}})
@@ -264,7 +265,7 @@ func (x *Executor) tell(ends ...ending) {
 		h := e.of
 		reports[i] = e.is
 		reports[i].Run, reports[i].Task, reports[i].Token = h.Run, h.Task, h.Token
-		// Remember the report first, then send it: the engine may ask Running from within Report.
+		// Remember the report before sending it, because the engine may call Running from within Report.
 		x.forget(h, true)
 		if x.over != nil {
 			x.over(h.Run, h.Task, h.Token)
@@ -302,7 +303,7 @@ func (x *Executor) logEnd(h *handed, res *dag.Result) {
 	x.log.Log(context.Background(), level, "attempt "+res.State.String(), attrs...)
 }
 
-// forget drops an attempt. If told is true, the attempt is being reported.
+// forget removes an attempt. told is true if the attempt is being reported.
 func (x *Executor) forget(h *handed, told bool) {
 	x.mu.Lock()
 	delete(x.live, h.id())
@@ -322,7 +323,7 @@ func (x *Executor) forget(h *handed, told bool) {
 	}
 }
 
-// lessen wakes callers that wait for attempts to end.
+// lessen wakes the callers that wait for the end of attempts.
 func (x *Executor) lessen() {
 	select {
 	case x.fewer <- struct{}{}:
@@ -330,7 +331,7 @@ func (x *Executor) lessen() {
 	}
 }
 
-// Started receives the notice of the worker that an attempt has run for a second, or has named its handle.
+// Started receives the notice of the worker that an attempt has run for a second, or that it has a handle.
 func (x *Executor) Started(k worker.Key, at time.Time, handle string, adopts bool) {
 	x.mu.Lock()
 	h := x.byKey[k.ID()]
@@ -340,7 +341,7 @@ func (x *Executor) Started(k worker.Key, at time.Time, handle string, adopts boo
 	}
 }
 
-// Cancel ends attempts, including attempts that the worker does not have yet.
+// Cancel ends attempts, also attempts that the worker does not have yet.
 func (x *Executor) Cancel(cs []dag.Cancel) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -358,7 +359,7 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 			if h.cancel = max(h.cancel, mode); h.unwant != nil {
 				h.unwant()
 			}
-			x.worker.Stop(h.key, mode) // the lock of the worker is taken after ours
+			x.worker.Stop(h.key, mode) // the worker's lock comes after x.mu in the lock order
 		case h.held: // the attempt will not be started
 			x.wg.Go(func() { x.report(h, stoppedBefore(mode)) })
 		default:
@@ -369,8 +370,8 @@ func (x *Executor) Cancel(cs []dag.Cancel) {
 	}
 }
 
-// Running reports whether an attempt is here, or was reported so recently that the report may not be on the
-// disk yet. If such an attempt were started again, one token would run twice.
+// Running reports whether an attempt is here, or was reported so recently that the report may not be durable
+// yet. If the engine started such an attempt again, the same token would run twice.
 func (x *Executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -378,7 +379,7 @@ func (x *Executor) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool
 	return x.live[id] != nil || x.told.has(id)
 }
 
-// Live reports whether an attempt is here, or the engine does not have its report yet.
+// Live reports whether an attempt is here, or was ended but has not reached the engine.
 func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -386,7 +387,7 @@ func (x *Executor) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return x.live[id] != nil || x.ending[id]
 }
 
-// Hold prevents further attempts. The next process starts later assignments.
+// Hold prevents the start of further attempts. The next process starts them.
 func (x *Executor) Hold() {
 	x.mu.Lock()
 	x.holding = true
@@ -394,10 +395,10 @@ func (x *Executor) Hold() {
 	x.settle()
 }
 
-// Drained returns a channel that is closed when no attempt runs after Hold.
+// Drained returns a channel that is closed when no attempt runs any more after Hold.
 func (x *Executor) Drained() <-chan struct{} { return x.quiet }
 
-// settle closes quiet when no attempt runs any more.
+// settle closes quiet if no attempt runs any more.
 func (x *Executor) settle() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -448,24 +449,25 @@ func (x *Executor) Obeyed(ctx context.Context) {
 	}
 }
 
-// Wait ends the deliveries of artifacts, and returns when no job is being resolved.
+// Wait ends the deliveries of artifacts. It returns when no job is being made.
 func (x *Executor) Wait() {
 	x.leaves(errLeaves)
 	x.wg.Wait()
 }
 
-// logRef names the attempt's log.
+// logRef returns the name of the attempt's log.
 func (h *handed) logRef() logs.Ref {
 	return logs.Ref{Namespace: h.key.Namespace, Workflow: h.key.Workflow, Run: h.Run, Task: h.Task, Name: h.key.Task, Token: h.Token}
 }
 
-// attrs are the attributes by which log lines about attempts are found.
+// attrs returns the attributes that log lines about an attempt have.
 func (h *handed) attrs() []any {
 	return []any{"workflow", h.workflow, "run", h.Run.String(), "task", h.Name, "attempt", int(h.Token)}
 }
 
-// ringPerSlot × slots is the number of reports that are remembered. A report is in doubt only until its
-// transaction has committed. Until then its slot gets no other attempt, so 2 per slot would do.
+// ringPerSlot × slots is the number of reports that are remembered. Only before the commit of its
+// transaction, it is unknown whether a report is durable. Until then the slot gets no other attempt, so 2 per
+// slot would suffice.
 const ringPerSlot = 8
 
 // ring remembers the attempts reported last.

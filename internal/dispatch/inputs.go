@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// sources returns the artifacts of other tasks that a task gets: the artifacts of their newest attempts that
-// have succeeded.
+// sources returns the artifacts of other tasks that a task gets. They are the artifacts of the newest
+// successful attempts of those tasks.
 func (r *Resolver) sources(ctx context.Context, v *version, t int, run dag.RunID, g *dag.Graph) ([]artifact.Source, error) {
 	var all []artifact.Source
 	for i := range v.Tasks[t].Inputs {
@@ -49,8 +49,8 @@ func (r *Resolver) sources(ctx context.Context, v *version, t int, run dag.RunID
 	return all, nil
 }
 
-// attempts reads the attempts of a task whose outputs or artifacts other tasks read. If these attempts have
-// rows, which is usual, that takes one query.
+// attempts reads the attempts of a task whose outputs or artifacts another task reads. Usually these attempts
+// have rows, and one query suffices.
 func (r *Resolver) attempts(ctx context.Context, run dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
 	q := store.AttemptQuery{Run: run, Task: t, One: true, Outputs: true, Sparing: true}
 	rows, err := r.cfg.Store.Attempts(ctx, q)
@@ -61,14 +61,15 @@ func (r *Resolver) attempts(ctx context.Context, run dag.RunID, t dag.TaskID) ([
 	return rows, err
 }
 
-// Kept finds the files that attempts have kept, on this node or another one.
+// Kept reads the artifacts of attempts, on this node or another one.
 type Kept interface {
 	// List returns the artifacts of an attempt. Its error wraps artifact.ErrAway if no node that answers has
-	// them, and artifact.ErrLater if they cannot be read now.
+	// them. It wraps artifact.ErrLater if they cannot be read now.
 	List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error)
-	// Read returns a piece of a file. It is empty at the end of the file.
+	// Read returns a piece of a file. At the end of the file, the piece is empty.
 	Read(ctx context.Context, ref artifact.Ref, name string, offset int64) ([]byte, error)
-	// Place returns the folder on this machine with the artifacts of an attempt, if there is one.
+	// Place returns the folder on this machine that has the artifacts of an attempt. ok is false if there is
+	// none.
 	Place(ref artifact.Ref) (folder string, ok bool)
 }
 
@@ -104,7 +105,7 @@ func (i *inputsOf) Read(ctx context.Context, in *worker.Input, offset int64) ([]
 	return i.kept.Read(ctx, of.Ref, of.Name, offset)
 }
 
-// choose selects the files that a task gets from the artifacts of other tasks' attempts.
+// choose selects from the artifacts of other tasks' attempts the files that a task gets.
 func choose(ctx context.Context, kept Kept, sources []artifact.Source) ([]artifact.Input, error) {
 	return artifact.Choose(sources, func(ref artifact.Ref) ([]artifact.Info, error) { return kept.List(ctx, ref) })
 }

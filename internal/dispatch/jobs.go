@@ -18,13 +18,13 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// jobs makes jobs from assignments for workers in other processes, like the executor for the worker of this
-// process.
+// jobs makes jobs from assignments for workers in other processes, as the executor does for the worker of
+// this process.
 type jobs struct{ x *Executor }
 
 var _ home.Jobs = jobs{}
 
-// Jobs returns the jobs that the home of other workers requests for their assignments.
+// Jobs returns the maker of jobs for workers that have this node as home.
 func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 
 // Job implements home.Jobs.
@@ -60,7 +60,7 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 	return out, nil
 }
 
-// stays pauses. It returns false if this process has ended its work.
+// stays pauses. It returns false if this process is ending.
 func (x *Executor) stays(pause time.Duration) bool {
 	time.Sleep(pause)
 	x.mu.Lock()

@@ -16,13 +16,13 @@ import (
 	"skein.dev/skein/sdk/shared/output"
 )
 
-// logic finds out for which events logical tasks wait. It is the engine's Preparer.
+// logic implements the engine's Preparer. It finds the events for which logical tasks wait.
 type logic struct{ *Resolver }
 
-// Preparer returns the part of the Resolver that the engine asks.
+// Preparer returns the implementation of the engine's Preparer.
 func (r *Resolver) Preparer() engine.Preparer { return logic{r} }
 
-// Prepare evaluates the instant of a wait, or the start of a call.
+// Prepare evaluates the end of a wait, or the start of a call.
 func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	a := engine.Assignment{Run: q.Row.ID, Task: q.Task, Token: q.Token, Name: q.Graph.Name(q.Task), Graph: q.Graph}
 	v, t, err := l.declared(&q, &a)
@@ -66,7 +66,7 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 	return l.call(ctx, v, t, in)
 }
 
-// declared finds a task in the version of its run.
+// declared returns the declaration of a task in the version of its run.
 func (l logic) declared(q *engine.PrepareQuery, a *engine.Assignment) (*version, int, error) {
 	v, err := l.versions.Get(versionID{q.Row.Workflow, q.Row.Version})
 	if err != nil {
@@ -79,8 +79,8 @@ func (l logic) declared(q *engine.PrepareQuery, a *engine.Assignment) (*version,
 	return v, t, nil
 }
 
-// made applies the workflow of an emitted task, as a companion of the workflow of the run. The same tasks
-// give the same version, so a retry after a crash finds it.
+// made applies the workflow of an emitted task as a companion of the run's workflow. The same tasks give the
+// same version, so a retry after a crash finds the version.
 func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
 	name := v.MadeName(t, strconv.FormatInt(int64(q.Row.Workflow), 10))
 	source, err := v.MadeSource(t, in, name)
@@ -116,7 +116,7 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 	d.Digest = sum[:]
 	row, _, err := l.cfg.Engine().Apply(ctx, d)
 	switch {
-	case errors.Is(err, errkind.ErrConflict): // the workflow has changed meanwhile: read it again
+	case errors.Is(err, errkind.ErrConflict): // the workflow has changed in the meantime, so read it again
 		return engine.Prepared{}, fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)
 	case err != nil:
 		return engine.Prepared{}, ofStore(err)
@@ -137,7 +137,8 @@ func classesOf(ctx context.Context, st store.Classes) (func() map[string]dag.Nee
 	}, failed
 }
 
-// call finds the workflow that a task calls, as it is now, and makes the parameters of its run.
+// call finds the present version of the workflow that a task calls, and makes the parameters of the called
+// run.
 func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) (engine.Prepared, error) {
 	name := v.Target(v.Tasks[t].Call)
 	row, err := l.find(ctx, name)
@@ -165,8 +166,8 @@ func (l logic) call(ctx context.Context, v *version, t int, in workflow.Inputs) 
 	return is, nil
 }
 
-// Outputs makes the outputs of a call from the outputs of the last tasks of its run. Each output that the
-// call declares must be among them, and of its type.
+// Outputs makes the outputs of a call from the outputs of the last tasks of the called run. Each output that
+// the call declares must be among them, with the declared type.
 func (l logic) Outputs(_ context.Context, q engine.PrepareQuery, last [][]byte) ([]byte, error) {
 	v, t, err := l.declared(&q, &engine.Assignment{Run: q.Row.ID, Task: q.Task, Name: q.Graph.Name(q.Task), Graph: q.Graph})
 	if err != nil {
@@ -183,7 +184,7 @@ func (l logic) Outputs(_ context.Context, q engine.PrepareQuery, last [][]byte) 
 	return out, nil
 }
 
-// ofStore makes the engine repeat a call if the store could not be read.
+// ofStore converts an error of a store that did not answer, so that the engine repeats the call.
 func ofStore(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", errkind.ErrUnavailable, err)

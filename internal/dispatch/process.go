@@ -14,7 +14,7 @@ import (
 )
 
 // processOf returns the extension of a worker that runs a task as a process. It returns nil for a task
-// without a kind, and for one whose kind the worker runs as a function.
+// without a kind, and for a task whose kind the worker runs as a function.
 func (v *version) processOf(task int, traits *dag.Traits) (*dag.Extension, error) {
 	t := &v.Tasks[task]
 	name := t.PlaceKind()
@@ -31,7 +31,7 @@ func (v *version) processOf(task int, traits *dag.Traits) (*dag.Extension, error
 	return nil, nil
 }
 
-// envelope holds the parts of the input of a process.
+// envelope is the input of a process.
 type envelope struct {
 	job  *worker.Job
 	with json.RawMessage
@@ -39,8 +39,8 @@ type envelope struct {
 	used *secretsOf
 }
 
-// process completes the job of a task that runs as a process, with its input and the connection that the
-// input names. It does nothing for other tasks, for which x is nil.
+// process adds to the job of a process its input, and the connection that the input names. If x is nil, the
+// task is no process, and process does nothing.
 func (r *Resolver) process(ctx context.Context, x *dag.Extension, v *version, task int, of *envelope) error {
 	if x == nil {
 		return nil
@@ -64,7 +64,8 @@ func (r *Resolver) process(ctx context.Context, x *dag.Extension, v *version, ta
 	return nil
 }
 
-// connectionOf returns the connection that the input of a kind names, with its secrets; nil: it names none.
+// connectionOf returns the connection that the input of a kind names, with its secrets. It returns nil if the
+// input names none.
 func (r *Resolver) connectionOf(ctx context.Context, x *dag.Extension, of *envelope) (json.RawMessage, error) {
 	var named struct {
 		Connection string `json:"connection"`

@@ -14,20 +14,20 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// earlierAttempt is an attempt before another one of its task, as the file $SKEIN_EARLIER describes it.
+// earlierAttempt describes an earlier attempt of a task, as in the file $SKEIN_EARLIER.
 type earlierAttempt struct {
 	Token      dag.Token `json:"token"`
 	Attempt    int64     `json:"attempt"` // its number
 	Generation int32     `json:"generation"`
 	End        string    `json:"end"` // failed, lost, stopped or succeeded
 	Cause      dag.Cause `json:"cause,omitempty"`
-	// Handle is what the attempt has left outside of its process; nil: nothing that is not released.
+	// Handle names what the attempt has left outside of its process. It is nil if nothing is left to release.
 	Handle *string `json:"handle"`
-	Orphan bool    `json:"orphan,omitempty"` // it could not be released
+	Orphan bool    `json:"orphan,omitempty"` // the handle could not be released
 }
 
-// earlier returns the content of the file $SKEIN_EARLIER, oldest attempt first. It returns nil if there
-// are no attempts to be described.
+// earlier returns the content of the file $SKEIN_EARLIER, with the oldest attempt first. It returns nil if
+// there is no earlier attempt to describe.
 func (r *Resolver) earlier(ctx context.Context, a *engine.Assignment) ([]byte, error) {
 	rows, err := r.cfg.Store.Attempts(ctx, store.AttemptQuery{Run: a.Run, Task: a.Task, One: true, Outputs: true, Sparing: true})
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Resolver) earlier(ctx context.Context, a *engine.Assignment) ([]byte, e
 	return json.Marshal(all)
 }
 
-// allowHandle lets the attempts of a task with the key release have handles.
+// allowHandle permits handles to the attempts of a task with the key release.
 func allowHandle(job *worker.Job, rel *workflow.Release) {
 	if rel != nil {
 		job.Handle, job.Adopts = true, rel.Adopts
@@ -66,8 +66,8 @@ type errandInput struct {
 	Handle string    `json:"handle"`
 }
 
-// errand makes the job of an errand: the command that releases a handle, in the environment of the task that
-// had it.
+// errand makes the job of an errand: a command that releases a handle, in the environment of the task that
+// made the handle.
 func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.RunRow, traits *dag.Traits, quick bool) (*resolved, error) {
 	of, err := r.errandFor(ctx, row)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Resolver) errand(ctx context.Context, a *engine.Assignment, row *dag.Ru
 	return is, nil
 }
 
-// releaseByCommand makes a job execute the command release of a task.
+// releaseByCommand makes a job run the release command of a task.
 func releaseByCommand(job *worker.Job, rel *workflow.Release, of *errandOf) (err error) {
 	if rel == nil {
 		return &notStarted{causeStart, fmt.Errorf("task %s has no release any more", of.Name)}
@@ -107,7 +107,7 @@ func releaseByCommand(job *worker.Job, rel *workflow.Release, of *errandOf) (err
 	return err
 }
 
-// releaseByKind makes a job execute the program release of the kind of its task.
+// releaseByKind makes a job run the release program of a task's kind.
 func releaseByKind(job *worker.Job, x *dag.Extension, handle string) error {
 	if !x.Releases {
 		return &notStarted{causeStart, fmt.Errorf("kind %s %s has no release on this machine: install the version that the attempt had", x.Kind, x.Version)}
@@ -121,9 +121,9 @@ func releaseByKind(job *worker.Job, x *dag.Extension, handle string) error {
 	return err
 }
 
-// errandOf is the handle that an errand releases, with its run.
+// errandOf is the handle that an errand releases, with its attempt and run.
 type errandOf struct {
-	engine.Assignment // the attempt that had the handle
+	engine.Assignment // the attempt that made the handle
 	row               dag.RunRow
 	handle            string
 }
@@ -146,7 +146,7 @@ func (r *Resolver) versionOfErrand(ctx context.Context, run dag.RunID) (*version
 	return r.versions.Get(versionID{of.Workflow, of.Version})
 }
 
-// errandFor finds what the run of an errand releases.
+// errandFor finds the handle that the run of an errand releases.
 func (r *Resolver) errandFor(ctx context.Context, row *dag.RunRow) (*errandOf, error) {
 	var p engine.ErrandParams
 	if err := json.Unmarshal(row.Params, &p); err != nil || p.Handle == "" || p.Token == 0 {

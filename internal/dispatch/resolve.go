@@ -25,7 +25,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Causes of attempts that never became a process.
+// Causes of failed attempts that never started a process.
 const (
 	causeExpression = dag.Cause("expression")
 	causeStart      = dag.Cause("start")
@@ -33,7 +33,7 @@ const (
 	causeConnection = dag.Cause("connection")
 )
 
-// notStarted is the reason for which an attempt cannot become a job. Its text is for people.
+// notStarted is the reason why no job can be made for an attempt. Its text is for people.
 type notStarted struct {
 	cause dag.Cause
 	err   error
@@ -53,11 +53,11 @@ func causeOf(err error) dag.Cause {
 // Config holds the dependencies of a Resolver.
 type Config struct {
 	Store   store.Store
-	Secrets Secrets // nil: there are none
+	Secrets Secrets // nil: the node has no secrets
 	Params  Params  // nil: parameters of type secret cannot be opened
 	Kept    Kept
-	// Artifacts is the folder in which the keeper stores artifacts: one that the nodes share, or one of this
-	// node from which they are delivered. "": the data folder.
+	// Artifacts is the folder in which the keeper stores artifacts. It is shared by the nodes, or it belongs
+	// to this node, which then delivers the artifacts. If it is "", the keeper uses the data folder.
 	Artifacts string
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
@@ -66,12 +66,14 @@ type Config struct {
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
-	// Traceparent returns the trace context for an attempt. nil: it is that of the caller of the run.
+	// Traceparent returns the trace context for an attempt. If it is nil, the attempt gets the trace context
+	// of the run's caller.
 	Traceparent func(run *dag.Header, task dag.TaskID, token dag.Token) string
 }
 
-// Resolver makes jobs of assignments: definition, parameters, the outputs that a task reads, environment,
-// folder, files. It keeps definitions for long, and a run's row as long as attempts of the run are here.
+// Resolver makes jobs from assignments, with definition, parameters, the outputs that a task reads,
+// environment, folder and files. It caches definitions for a long time, and the row of a run as long as the
+// run has attempts here.
 type Resolver struct {
 	cfg      Config
 	versions *lru.Loader[versionID, *version]
@@ -79,9 +81,11 @@ type Resolver struct {
 
 	mu   sync.Mutex // protects following fields
 	runs map[dag.RunID]*runEntry
-	idle []idleRun // runs without attempts here, by release; a run may occur several times, and be in use again
-	left int64     // how often the run was released
-	// waits says why attempts are not started yet. It has few entries.
+	// runs without attempts here, by the time of their release; a run may occur several times, and may be in
+	// use again
+	idle []idleRun
+	left int64 // how often the run was released
+	// waits holds the reasons why attempts are not started yet. It has few entries.
 	waits map[engine.AttemptID]string
 }
 
@@ -90,7 +94,7 @@ type versionID struct {
 	version  int32
 }
 
-// version is a definition in the form that attempts need.
+// version is a definition in the form that making jobs requires.
 type version struct {
 	*workflow.Workflow
 	types []map[string]string // declared outputs by task; nil: none
@@ -98,9 +102,9 @@ type version struct {
 	files func() ([]worker.File, error)
 }
 
-// runEntry is the row of a run. The first attempt of the run reads it here, and later attempts use it for a
-// while. The fields that are used do not change, except the generation, which the assignment has, and the
-// graph, which grows.
+// runEntry is the row of a run. The run's first attempt here reads the row, and later attempts use it for a
+// while. The fields that they use do not change. The exceptions are the generation, which the assignment has,
+// and the graph, which can grow.
 type runEntry struct {
 	mu   sync.Mutex // protects row and read
 	row  dag.RunRow
@@ -109,7 +113,7 @@ type runEntry struct {
 	left int64 // the time at which the run's last attempt here ended
 }
 
-// idleRun is a run that had no attempt here since a time.
+// idleRun is a run without attempts here since a time.
 type idleRun struct {
 	run  dag.RunID
 	left int64
@@ -117,7 +121,7 @@ type idleRun struct {
 
 const (
 	versionsKept  = 256     // definitions
-	filesKeptSize = 1 << 20 // bytes of files kept with a definition; larger ones are read each time
+	filesKeptSize = 1 << 20 // largest size of files that are cached with a definition; larger files are read each time
 )
 
 // NewResolver returns a Resolver that has read nothing yet.
@@ -128,8 +132,8 @@ func NewResolver(cfg Config) *Resolver {
 	return r
 }
 
-// Forget drops the definitions, and the places in the log of events. The database may have lost their
-// versions and its newest events, and then others get their numbers.
+// Forget empties the caches of definitions and of places in the log of events. The database may have lost its
+// newest versions and events, and new ones get their numbers.
 func (r *Resolver) Forget() {
 	r.versions.Clear()
 	r.awaited.forget()
@@ -158,8 +162,8 @@ func (r *Resolver) loadVersion(id versionID) (*version, error) {
 	return v, nil
 }
 
-// filesOf returns a function that reads a version's files when they are needed, and keeps them if they are
-// small.
+// filesOf returns a function that reads the files of a version when they are needed. The function caches
+// small files.
 func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
 	var mu sync.Mutex
 	var kept []worker.File
@@ -186,8 +190,8 @@ func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
 	}
 }
 
-// enter counts an attempt of a run and returns the row of the run, which the first attempt reads. Every enter
-// needs a leave.
+// enter counts an attempt of a run, and returns the row of the run, which the first attempt reads. Every
+// enter needs a leave.
 func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	id := a.Run
 	r.mu.Lock()
@@ -200,7 +204,7 @@ func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	r.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.read { // an error is not kept: the next attempt asks again
+	if !e.read { // an error is not stored, so the next attempt reads again
 		row, err := r.cfg.Store.Run(context.Background(), id)
 		if err != nil {
 			return nil, fmt.Errorf("read the run: %w", err)
@@ -210,15 +214,16 @@ func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	return &e.row, nil
 }
 
-// The pause between two reads while the store does not answer.
+// The pauses between two reads while the store does not answer.
 const (
 	askAgainSoon = 50 * time.Millisecond
 	askAgainLate = time.Second
 )
 
-// surely resolves until the store answers, because an outage of the store is no fault of the task. It
-// waits for a provider of secrets for secretsAway, not counting an outage of the store. wait pauses. It
-// returns false if the job is no longer needed. The end of ctx means the same.
+// surely makes a job, and repeats its reads until the store answers, because a task does not fail if the
+// store is down. It waits for a provider of secrets for at most secretsAway, without the time in which the
+// store is down. wait pauses, and returns false if the job is no longer needed. surely also stops when ctx
+// ends.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
 	var since time.Time // the time of the first failure of a provider after the last failure of the store
 	defer r.note(a, nil)
@@ -240,11 +245,11 @@ func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve fun
 		if !wait(pause) || ctx.Err() != nil {
 			return errUnwanted
 		}
-		r.leave(a.Run) // resolve enters it again
+		r.leave(a.Run) // resolve calls enter for the run again
 	}
 }
 
-// note records why an attempt is not started yet; nil: the attempt is started, or never will be.
+// note records why an attempt is not started yet. nil means that the attempt is started, or will never be.
 func (r *Resolver) note(a *engine.Assignment, why error) {
 	id := engine.AttemptID{Run: a.Run, Task: a.Task, Token: a.Token}
 	r.mu.Lock()
@@ -259,15 +264,15 @@ func (r *Resolver) note(a *engine.Assignment, why error) {
 	}
 }
 
-// Waits returns the reason why an attempt that is assigned to this node, or to one of its workers, has not
-// been started yet; "": no reason is known.
+// Waits returns the reason why an attempt that is assigned to this node, or to a worker of this node, has not
+// been started yet. It returns "" if no reason is known.
 func (r *Resolver) Waits(run dag.RunID, task dag.TaskID, token dag.Token) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waits[engine.AttemptID{Run: run, Task: task, Token: token}]
 }
 
-// errUnwanted: the job is no longer wanted.
+// errUnwanted means that the job is no longer wanted.
 var errUnwanted = errors.New("the job is no longer wanted")
 
 func (r *Resolver) leave(id dag.RunID) {
@@ -291,7 +296,8 @@ func (r *Resolver) leave(id dag.RunID) {
 	r.idle = append(r.idle, idleRun{id, r.left})
 	if len(r.idle) > idleMax {
 		first := r.idle[0]
-		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left { // otherwise the run was used meanwhile
+		// otherwise the run was used in the meantime
+		if old := r.runs[first.run]; old != nil && old.uses == 0 && old.left == first.left {
 			delete(r.runs, first.run)
 		}
 		r.idle = slices.Delete(r.idle, 0, 1)
@@ -299,14 +305,14 @@ func (r *Resolver) leave(id dag.RunID) {
 }
 
 const (
-	// idleMax bounds the rows that are kept of runs without an attempt here. The runs that were left last are
-	// kept, because in a chain a run has no attempt between one task and the next.
+	// idleMax bounds the number of cached rows of runs without attempts here. The rows that were used last
+	// are cached, because in a chain a run has no attempt between two tasks.
 	idleMax = 512
-	// idleBytesMax bounds the bytes of a row that is kept.
+	// idleBytesMax is the largest size of a cached row.
 	idleBytesMax = 16 << 10
 )
 
-// job makes the job of an assignment that runs here.
+// job makes the job of an assignment for the worker of this process.
 func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, error) {
 	is, err := r.resolve(ctx, a, &dag.Traits{Extensions: r.cfg.Extensions.Extensions()}, false)
 	if err != nil {
@@ -321,7 +327,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(r.cfg.Egress())); err != nil {
 			return job, &notStarted{causeStart, err}
 		}
-	case is.kind != "": // tasks of a kind go only to nodes and workers that have the kind
+	case is.kind != "": // a task of a kind is assigned only to nodes and workers that have the kind
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which this node has no extension", a.Name, is.kind)}
 	}
 	if job.Dir, err = remote.Folder(is.origin, is.dir); err != nil {
@@ -337,7 +343,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	return job, nil
 }
 
-// resolved is the part of an attempt that is the same on every machine. The worker finds the folder itself.
+// resolved is the part of a job that does not depend on the machine. The worker finds the folder itself.
 type resolved struct {
 	job     *worker.Job
 	version *version
@@ -345,13 +351,13 @@ type resolved struct {
 	task    int    // in version
 	dir     string
 	kind    string          // "": a process
-	input   json.RawMessage // the input of a task of a kind
+	input   json.RawMessage // the input of a task with a kind
 	instant time.Time       // the logical instant of the run
 	errand  bool            // version and task are those of the task whose handle is released
 }
 
-// resolve makes the job of an assignment to a worker with these traits, without the folder in which it runs.
-// If quick is true and a secret needs a call to a provider, it returns an error that wraps provider.ErrSlow.
+// resolve makes the job of an assignment for a worker with these traits, without the folder of the process.
+// If quick is true and a secret requires a call to a provider, its error wraps provider.ErrSlow.
 func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *dag.Traits, quick bool) (*resolved, error) {
 	row, err := r.enter(a)
 	if err != nil {
@@ -389,7 +395,7 @@ func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *da
 	return is, nil
 }
 
-// build makes the job of an assignment by its definition.
+// build makes the job of an assignment from its definition.
 func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.RunRow, traits *dag.Traits, quick bool) (*resolved, error) {
 	v, err := r.versions.Get(versionID{a.Workflow, a.Version})
 	if err != nil {
@@ -439,7 +445,7 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 	if err := r.process(ctx, process, v, t, &envelope{job, res.Input, row, &used}); err != nil {
 		return nil, err
 	}
-	if size := job.Size() + len(res.Input); size > worker.SizeMax { // for a process, the input counts twice
+	if size := job.Size() + len(res.Input); size > worker.SizeMax { // for a process, the job contains the input twice
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
@@ -447,7 +453,8 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 		instant: row.Instant().Time()}, nil
 }
 
-// traceparent is the trace context for the processes of an attempt. "": the worker derives one of the run.
+// traceparent returns the trace context for the processes of an attempt. If it returns "", the worker derives
+// one from the run.
 func (r *Resolver) traceparent(row *dag.RunRow, a *engine.Assignment) string {
 	if r.cfg.Traceparent == nil {
 		return row.Trace()
@@ -455,8 +462,8 @@ func (r *Resolver) traceparent(row *dag.RunRow, a *engine.Assignment) string {
 	return r.cfg.Traceparent(&row.Header, a.Task, a.Token)
 }
 
-// originOf returns the folder of the workflow file for a task. No folder of a machine gets behind the walls
-// of a boxed task.
+// originOf returns the folder of a task's workflow file. It returns "" for a boxed task, which must not see a
+// folder of the machine.
 func (v *version) originOf(task int) string {
 	if v.Tasks[task].Boxed() {
 		return ""
@@ -464,8 +471,8 @@ func (v *version) originOf(task int) string {
 	return v.Origin
 }
 
-// graphFor gives an assignment that came from another node its graph. A row that was read earlier may
-// not have its task yet.
+// graphFor sets the graph of an assignment that came from another node. A row that was read earlier may lack
+// the task.
 func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
 	g, err := r.cfg.Engine().RunGraph(row)
 	if err == nil && int(a.Task) >= g.Len() {
@@ -484,7 +491,7 @@ func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.
 	return nil
 }
 
-// position finds a task in its definition. The task has the same index in the graph and in the file.
+// position returns the index of a task in its definition, which is the same as in the graph.
 func (v *version) position(a *engine.Assignment) (int, bool) {
 	if t := int(a.Task); t < len(v.Tasks) && v.Tasks[t].Name == a.Name {
 		return t, true
@@ -495,9 +502,9 @@ func (v *version) position(a *engine.Assignment) (int, bool) {
 	return v.Find(a.Name)
 }
 
-// idempotencyKey is the same for all attempts of a task within a generation. So a server can recognise an
-// effect that an earlier attempt may have had. A new generation (recover, rerun) has the effect again on
-// purpose, so its key differs.
+// idempotencyKey is the same for all attempts of a task within a generation. So a server can recognize an
+// effect of an earlier attempt. After a recover or rerun, the effect is wanted again, so a new generation has
+// another key.
 func idempotencyKey(a *engine.Assignment, generation int32) string {
 	key := a.Run.String() + "/" + a.Name
 	if generation > 1 {
@@ -506,13 +513,13 @@ func idempotencyKey(a *engine.Assignment, generation int32) string {
 	return key
 }
 
-// remains is the part of a task that an expression can read.
+// remains is the data of a task that expressions can read.
 type remains struct {
 	json  json.RawMessage
 	state dag.TaskState
 }
 
-// outputs reads the outputs that the expressions of a task use. It reads nothing if they use none.
+// outputs reads the outputs that the expressions of a task use. If they use none, it reads nothing.
 func (r *Resolver) outputs(ctx context.Context, a *engine.Assignment, names []string) (map[string]remains, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -540,7 +547,7 @@ func (r *Resolver) outputs(ctx context.Context, a *engine.Assignment, names []st
 	return known, nil
 }
 
-// lastOf sets the state of a task from its newest attempt, if the attempt decides it.
+// lastOf returns the state of a task from its newest attempt, if that attempt determines the state.
 func lastOf(rows []dag.AttemptRow) (remains, bool) {
 	if len(rows) == 0 {
 		return remains{}, false
@@ -554,7 +561,7 @@ func lastOf(rows []dag.AttemptRow) (remains, bool) {
 	return remains{}, false
 }
 
-// derive fills in the states of tasks without an attempt: skipped, upstream_failed, finally failed.
+// derive sets the states of tasks without an attempt: skipped, upstream_failed, finally failed.
 func (r *Resolver) derive(ctx context.Context, a *engine.Assignment, names []string, known map[string]remains) error {
 	row, err := r.cfg.Store.Run(ctx, a.Run)
 	if err != nil {

@@ -13,27 +13,27 @@ import (
 	"skein.dev/skein/sdk/shared/mask"
 )
 
-// Secrets gives the values of secrets, as provider.Chain does.
+// Secrets returns the values of secrets. provider.Chain implements it.
 type Secrets interface {
 	Value(ctx context.Context, namespace, name string, quick bool) ([]byte, error)
 }
 
-// Params opens parameters of type secret, as sealed.Book does.
+// Params opens parameters of type secret. sealed.Book implements it.
 type Params interface {
 	OpenParam(ctx context.Context, namespace, workflow, name, text string) ([]byte, error)
 }
 
-// secretsAway bounds how long an attempt waits for a provider of secrets that does not answer.
+// secretsAway bounds the time for which an attempt waits for a provider of secrets that does not answer.
 const secretsAway = 2 * time.Minute
 
-// secretsOf reads the secrets that an attempt uses, and remembers them so that they are masked.
+// secretsOf reads the secrets that an attempt uses, and records them for masking.
 type secretsOf struct {
 	ctx       context.Context
-	from      Secrets // nil: there are none
-	params    Params  // nil: there are none
+	from      Secrets // nil: the node has no secrets
+	params    Params  // nil: parameters of type secret cannot be opened
 	namespace string
 	workflow  string
-	quick     bool     // true: a call to a provider is not allowed
+	quick     bool     // true: true: calls to a provider are not allowed
 	values    []string // each once
 	err       error    // the reason why a secret or parameter cannot be read
 }
@@ -51,7 +51,7 @@ func (s *secretsOf) value(name string) (string, error) {
 	return s.hidden(value), nil
 }
 
-// hidden records a value that is to be masked.
+// hidden records a value that must be masked.
 func (s *secretsOf) hidden(value []byte) string {
 	text := string(value)
 	if !slices.Contains(s.values, text) {
@@ -74,14 +74,15 @@ func (s *secretsOf) param(name, sealed string) (string, error) {
 	return s.hidden(value), nil
 }
 
-// hide returns the reason for which an attempt is not started, without the values of secrets. An error of an
-// expression may quote a part or a changed form of a value, which no mask finds. So hide keeps only the
-// position of the expression. An outage of the store or of a provider is no fault of the task.
+// hide returns the reason why an attempt is not started, without the values of secrets. The error of an
+// expression may contain a part or a changed form of a value, which a mask cannot find. So for such an error,
+// hide keeps only the position of the expression. If the store or a provider does not answer, the task does
+// not fail.
 func (s *secretsOf) hide(err error) error {
 	switch {
 	case s.err != nil && (errors.Is(s.err, store.ErrUnavailable) || errors.Is(s.err, provider.ErrSlow) || s.ctx.Err() != nil):
 		return s.err
-	case s.err != nil: // for example an unavailable provider, for which the function surely waits
+	case s.err != nil: // an error such as an unavailable provider, for which surely waits
 		return &notStarted{causeSecret, s.err}
 	case len(s.values) > 0:
 		place, _, _ := strings.Cut(err.Error(), ": ")
