@@ -56,8 +56,8 @@ type Config struct {
 	Secrets Secrets // nil: the node has no secrets
 	Params  Params  // nil: parameters of type secret cannot be opened
 	Kept    Kept
-	// Artifacts is the folder in which the keeper stores artifacts. It is shared by the nodes, or it belongs
-	// to this node, which then delivers the artifacts. If it is "", the keeper uses the data folder.
+	// Artifacts is the folder in which the keeper stores artifacts: one that the nodes share, or one of this
+	// node, from which it delivers them. If it is "", the keeper uses the data folder.
 	Artifacts string
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
@@ -66,8 +66,7 @@ type Config struct {
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
-	// Traceparent returns the trace context for an attempt. If it is nil, the attempt gets the trace context
-	// of the run's caller.
+	// Traceparent returns the trace context for an attempt. nil: that of the run's caller.
 	Traceparent func(run *dag.Header, task dag.TaskID, token dag.Token) string
 }
 
@@ -102,9 +101,8 @@ type version struct {
 	files func() ([]worker.File, error)
 }
 
-// runEntry is the row of a run. The run's first attempt here reads the row, and later attempts use it for a
-// while. The fields that they use do not change. The exceptions are the generation, which the assignment has,
-// and the graph, which can grow.
+// runEntry is the row of a run. The first attempt here reads it, and later attempts use it for a while. They
+// use only fields that do not change, the generation of the assignment, and the graph, which grows.
 type runEntry struct {
 	mu   sync.Mutex // protects row and read
 	row  dag.RunRow
@@ -190,8 +188,7 @@ func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
 	}
 }
 
-// enter counts an attempt of a run, and returns the row of the run, which the first attempt reads. Every
-// enter needs a leave.
+// enter counts an attempt of a run, and returns the row of the run. Every enter needs a leave.
 func (r *Resolver) enter(a *engine.Assignment) (*dag.RunRow, error) {
 	id := a.Run
 	r.mu.Lock()
@@ -220,10 +217,9 @@ const (
 	askAgainLate = time.Second
 )
 
-// surely makes a job, and repeats its reads until the store answers, because a task does not fail if the
-// store is down. It waits for a provider of secrets for at most secretsAway, without the time in which the
-// store is down. wait pauses, and returns false if the job is no longer needed. surely also stops when ctx
-// ends.
+// surely makes a job. While the store does not answer, it repeats the reads, because then a task does not
+// fail. It waits at most secretsAway for a provider of secrets, without the time of such outages. wait
+// pauses, and returns false if the job is no longer needed. surely also stops when ctx ends.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
 	var since time.Time // the time of the first failure of a provider after the last failure of the store
 	defer r.note(a, nil)
@@ -305,8 +301,7 @@ func (r *Resolver) leave(id dag.RunID) {
 }
 
 const (
-	// idleMax bounds the number of cached rows of runs without attempts here. The rows that were used last
-	// are cached, because in a chain a run has no attempt between two tasks.
+	// idleMax bounds the cached rows of runs without attempts, such as a chain between two of its tasks.
 	idleMax = 512
 	// idleBytesMax is the largest size of a cached row.
 	idleBytesMax = 16 << 10
@@ -356,8 +351,8 @@ type resolved struct {
 	errand  bool            // version and task are those of the task whose handle is released
 }
 
-// resolve makes the job of an assignment for a worker with these traits, without the folder of the process.
-// If quick is true and a secret requires a call to a provider, its error wraps provider.ErrSlow.
+// resolve makes the job of an assignment for a worker with these traits, without a folder. If quick is true
+// and a secret requires a call to a provider, its error wraps provider.ErrSlow.
 func (r *Resolver) resolve(ctx context.Context, a *engine.Assignment, traits *dag.Traits, quick bool) (*resolved, error) {
 	row, err := r.enter(a)
 	if err != nil {
@@ -462,8 +457,7 @@ func (r *Resolver) traceparent(row *dag.RunRow, a *engine.Assignment) string {
 	return r.cfg.Traceparent(&row.Header, a.Task, a.Token)
 }
 
-// originOf returns the folder of a task's workflow file. It returns "" for a boxed task, which must not see a
-// folder of the machine.
+// originOf returns the folder of a task's workflow file. For a boxed task it returns "".
 func (v *version) originOf(task int) string {
 	if v.Tasks[task].Boxed() {
 		return ""
@@ -471,8 +465,7 @@ func (v *version) originOf(task int) string {
 	return v.Origin
 }
 
-// graphFor sets the graph of an assignment that came from another node. A row that was read earlier may lack
-// the task.
+// graphFor sets the graph of an assignment from another node. A row that was read earlier may lack the task.
 func (r *Resolver) graphFor(ctx context.Context, a *engine.Assignment, row *dag.RunRow) error {
 	g, err := r.cfg.Engine().RunGraph(row)
 	if err == nil && int(a.Task) >= g.Len() {
