@@ -15,8 +15,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Checkpoint is what a node signs: the root of the tree at a size. Its text is a checkpoint of the format
-// tlog-checkpoint (c2sp.org), so other tools can read it. The lines after the root are ours.
+// Checkpoint is the data that a node signs: the root of the tree at a size. Its text is a checkpoint of the
+// format tlog-checkpoint (c2sp.org), so other tools can read it. The lines after the root are specific to
+// Skein.
 type Checkpoint struct {
 	Origin string // the name of the log, which contains the cluster's UUID
 	Size   int64
@@ -24,9 +25,9 @@ type Checkpoint struct {
 	// Era is the era of the database, and Base the size of the tree when that era began.
 	Era  dag.Era
 	Base int64
-	At   time.Time // the time at which it was signed, by the clock of the node
-	// Edge are the hashes of the full subtrees: with them the signer continues after a restart without reading
-	// earlier rows again.
+	At   time.Time // the time of the signature, by the clock of the node
+	// Edge contains the hashes of the full subtrees. With them, the signer can continue after a restart
+	// without reading the earlier rows again.
 	Edge []byte
 }
 
@@ -101,7 +102,7 @@ func parse(text string) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// signature begins the lines of a note that are signatures.
+// signature is the beginning of a line with a signature.
 const signature = "— "
 
 // Split divides a file into its signed checkpoints. An incomplete checkpoint, such as the last one after a

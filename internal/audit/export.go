@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Head is the first line of an export.
+// Head is the content of the first line of an export.
 type Head struct {
 	Format string `json:"format"`
 	Origin string `json:"origin"`
@@ -21,14 +21,14 @@ type Head struct {
 	Tree store.AuditTree `json:"tree"`
 }
 
-// ErrExport is returned for a text that is no export of an audit log.
+// ErrExport means that a text is no export of an audit log.
 var ErrExport = errors.New("no export of an audit log")
 
 // lineBytesMax bounds one line of an export.
 const lineBytesMax = 1 << 20
 
-// Export writes the state of the tree as a line, then the rows by index as one line each. The fields of a
-// row are those of its leaf. Its times are in µs since 1970.
+// Export writes the state of the tree as one line, and then each row as one line, in the order of the index.
+// The fields of a row are those of its leaf. Times are in µs since 1970.
 func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error {
 	h.Format = leafFormat
 	w := bufio.NewWriterSize(to, 64<<10)
@@ -41,7 +41,9 @@ func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error
 		}
 		if rows[0].Index > at {
 			var since store.AuditTree
-			if since, err = log.AuditTree(ctx); err == nil && since.First > at { // without this second read, rows that retention has deleted would look like tampering
+			// without this second read, rows that retention deletes during the export would look like
+			// tampering
+			if since, err = log.AuditTree(ctx); err == nil && since.First > at {
 				err = errors.New("retention has deleted rows meanwhile; export again")
 			}
 		}
@@ -67,7 +69,7 @@ func Export(ctx context.Context, h Head, log store.AuditLog, to io.Writer) error
 	return nil
 }
 
-// Read shows the rows of an export to a verifier, which begin makes of its first line.
+// Read passes the rows of an export to a verifier. begin makes the verifier from the first line.
 func Read(from io.Reader, begin func(Head) (*Verifier, error)) (Report, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, lineBytesMax)

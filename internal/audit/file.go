@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// keyName is the name of every node's key. A key is known by its hash.
+	// keyName is the name in every node's key. The hash distinguishes the keys.
 	keyName = "skein-audit"
-	// fileBytesMax bounds a file of checkpoints. A larger one loses every second checkpoint of its older
-	// half.
+	// fileBytesMax bounds a file of checkpoints. When a file is larger, every second checkpoint of its older
+	// half is removed.
 	fileBytesMax = 8 << 20
 	// readBytesMax bounds the reading of a file of checkpoints.
 	readBytesMax = 4 * fileBytesMax
 )
 
-// PublicSuffix ends the name of the file with the public key.
+// PublicSuffix is the end of the name of the file with the public key.
 const PublicSuffix = ".pub"
 
 // Key reads the key of a node, or makes one: the private key in a file that only the owner can read, and
@@ -63,14 +63,14 @@ func newKey(path string) error {
 		return err
 	}
 	err = atomicfile.Create(path, []byte(private+"\n"), 0o600)
-	if errors.Is(err, fs.ErrExist) { // another process has made it meanwhile
+	if errors.Is(err, fs.ErrExist) { // another process has made the key in the meantime
 		return nil
 	}
 	return err
 }
 
-// writePublic writes the public key of a private one, unless the file holds it. So after a crash, or if
-// another process wrote the file, the public key belongs to the private key.
+// writePublic writes the public key for a private key, unless the file already has it. So the two keys match,
+// also after a crash or if another process wrote the file.
 func writePublic(path, private string, hash uint32) error {
 	if is, err := PublicKey(path); err == nil && is.KeyHash() == hash {
 		return nil
@@ -78,7 +78,7 @@ func writePublic(path, private string, hash uint32) error {
 	parts := strings.SplitN(private, "+", 5) // PRIVATE+KEY+NAME+HASH+KEY, and KEY may have a plus sign, too
 	encoded := parts[len(parts)-1]
 	raw, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(raw) != 1+ed25519.SeedSize { // NewSigner has accepted it
+	if err != nil || len(raw) != 1+ed25519.SeedSize { // NewSigner has accepted the key, so it has this form
 		return fmt.Errorf("the private key has %d bytes: want %d", len(raw), 1+ed25519.SeedSize)
 	}
 	public, _ := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
@@ -192,7 +192,7 @@ func (f *File) Append(signed []byte) (err error) {
 	return nil
 }
 
-// thin keeps the file within its bound.
+// thin removes checkpoints until the file is within its bound.
 func (f *File) thin() error {
 	info, err := os.Stat(f.path)
 	if err != nil || info.Size() < fileBytesMax {

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The bounds of rows about refused calls.
+// The bounds of the rows about refused calls.
 const (
 	// foldKinds bounds the kinds of refused calls that are counted apart. Others are counted together.
 	foldKinds = 200
@@ -21,7 +21,7 @@ const (
 	foldEach  = 2 * 60 * 1_000_000 // in µs
 )
 
-// Fold counts refused calls, so that a flood of them makes few rows. It may be used by several goroutines.
+// Fold counts refused calls, so that many refused calls cause few rows. Several goroutines may use it.
 type Fold struct {
 	mu     sync.Mutex // protects following fields
 	kinds  map[foldKind]*store.Audit
@@ -40,7 +40,7 @@ func NewFold(now dag.Micros) *Fold {
 	return &Fold{kinds: map[foldKind]*store.Audit{}, room: foldBurst, filled: now}
 }
 
-// Add counts a refused call. Its object and its request are not kept.
+// Add counts a refused call. It does not store the object or the request.
 func (f *Fold) Add(now dag.Micros, r store.Audit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// lookEach is the time between two looks for rows without an index. A change at this node wakes the
-	// keeper.
+	// lookEach is the time between two searches for rows without an index. A change at this node wakes the
+	// keeper earlier.
 	lookEach = 5 * time.Second
-	// signEach is the least time between two checkpoints, between two writings of refused calls, and between
-	// two lines in the log about one error.
+	// signEach is the least time between two checkpoints, between two writes of refused calls, and between
+	// two log lines about the same error.
 	signEach = time.Minute
 	// forgetEach is the time between two searches for rows that are older than their retention.
 	forgetEach = time.Hour
 	// stepRows bounds the rows of one transaction, and of one reading.
 	stepRows = 500
-	// stepsMax bounds the transactions of one look: the next one continues.
+	// stepsMax bounds the transactions of one search. The next search continues.
 	stepsMax = 100
 )
 
@@ -43,7 +43,7 @@ type Config struct {
 	// Signer signs checkpoints, which go to File. If it is nil, this process signs none.
 	Signer note.Signer
 	File   *File
-	// Keep returns the age after which rows are deleted; 0: never.
+	// Keep returns the age after which rows are deleted. 0 means never.
 	Keep func() time.Duration
 	Log  *slog.Logger
 }
@@ -58,7 +58,7 @@ type Keeper struct {
 	cfg     Config
 	wake    chan struct{}
 	fold    *Fold
-	refused []store.Audit // taken from fold and not written yet
+	refused []store.Audit // rows that were taken from fold, but are not written yet
 
 	signed   Checkpoint // the last one
 	edge     edge       // the edge of the rows that were read
@@ -83,7 +83,7 @@ func NewKeeper(c Config) (*Keeper, error) {
 	return k, err
 }
 
-// Wake tells the keeper that there is a new row.
+// Wake makes the keeper search for a new row.
 func (k *Keeper) Wake() {
 	select {
 	case k.wake <- struct{}{}:
@@ -120,7 +120,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// tell writes an error to the log. Each change wakes the keeper, so the same error is not written each time.
+// tell logs an error. Each change wakes the keeper, so tell does not log the same error each time.
 func tell(k *Keeper, err error) {
 	if now := time.Now(); err.Error() != k.told || passed(now, k.at.told, signEach) {
 		k.told, k.at.told = err.Error(), now
@@ -128,7 +128,7 @@ func tell(k *Keeper, err error) {
 	}
 }
 
-// passed reports whether a time has passed since an instant. A clock that was set back counts as passed.
+// passed reports whether a time has passed since an instant. It returns true if the clock was set back.
 func passed(now, since time.Time, d time.Duration) bool {
 	return now.Sub(since) >= d || now.Before(since)
 }
@@ -170,7 +170,7 @@ func (k *Keeper) writeRefused(ctx context.Context) error {
 	if len(k.refused) == 0 {
 		return nil
 	}
-	// The rows have keys, so another try writes none twice.
+	// The rows have keys, so a further attempt writes no row twice.
 	if err := k.cfg.Store.AddAudit(ctx, k.refused...); err != nil {
 		return fmt.Errorf("write refused calls: %w", err)
 	}
@@ -208,7 +208,7 @@ func (k *Keeper) grow(ctx context.Context) error {
 	return nil
 }
 
-// Forget deletes the rows that are older than retention keeps them.
+// Forget deletes the rows that are older than the retention.
 func (k *Keeper) Forget(ctx context.Context) error {
 	keep := k.cfg.Keep()
 	if keep == 0 {
@@ -248,8 +248,9 @@ func (k *Keeper) Forget(ctx context.Context) error {
 	return nil
 }
 
-// raised writes a risen floor of the era into the tree if no row has done that yet. The missing rows were
-// lost when the database went back. An era that began quietly proves no loss, so it excuses no missing rows.
+// raised records a raised floor of the era in the tree, unless a row has already done so. The missing rows
+// were lost when the database lost its newest transactions. The begin of an era alone proves no loss, so it
+// explains no missing rows.
 func raised(ctx context.Context, s Store, t store.AuditTree) (store.AuditTree, error) {
 	marks, err := s.Marks(ctx)
 	if err != nil || store.FloorOf(marks) <= t.Era {
@@ -284,7 +285,7 @@ func (k *Keeper) sign(ctx context.Context) error {
 	if t.Size == k.signed.Size && t.Era == k.signed.Era {
 		return nil // the next row gets its checkpoint at once
 	}
-	k.at.signed = time.Now() // set even if it fails: the next row is no reason to try again
+	k.at.signed = time.Now() // set also if the signature fails, because the next row is no reason for a further attempt
 	if t.Era > k.era {       // the rows from its base on have changed
 		if k.edge, err = newEdge(t.First, t.Head); err != nil {
 			return err

@@ -12,9 +12,9 @@ import (
 // leafFormat is the first field of every leaf. It changes if the fields change.
 const leafFormat = "skein audit 1"
 
-// Leaf returns the data of a row's leaf: its fields as netstrings (LENGTH:BYTES,), so two different rows
-// never have the same data. The numbers are decimal. The index is not part of it: the tree holds the
-// order.
+// Leaf returns the data of a row's leaf: the fields as netstrings (LENGTH:BYTES,). So two different rows
+// never have the same data. Numbers are decimal. The data do not include the index, because the order of the
+// tree determines the index.
 func Leaf(r *store.Audit) []byte {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	data := make([]byte, 0, 256)

@@ -13,8 +13,8 @@ import (
 
 var factory = &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 
-// edge is the right edge of a tree: the hashes of the full subtrees over its first rows. A row can be
-// added to it without the rows before.
+// edge is the right edge of a tree: the hashes of the full subtrees over its first rows. It permits adding a
+// row without the earlier rows.
 type edge struct{ *compact.Range }
 
 // newEdge returns the edge of a tree of a size from its packed hashes.
@@ -68,9 +68,9 @@ func Grow(t store.AuditTree, era dag.Era, rows []store.Audit) (store.AuditTree, 
 	return t, leaves, nil
 }
 
-// Forget takes the oldest rows off the tree: rows are those from First on, in order. The tree can be
-// proved without them, because their hashes go into the head. It refuses rows that do not fit their
-// hashes: these are evidence and stay.
+// Forget removes the oldest rows from the tree. rows are the rows from First on, in order. The rest of the
+// tree can still be proved, because the hashes of the removed rows become part of the head. Forget refuses
+// rows that do not match their hashes, because they are evidence.
 func Forget(t store.AuditTree, rows []store.Audit) (store.AuditTree, error) {
 	e, err := newEdge(t.First, t.Head)
 	if err != nil {

@@ -13,34 +13,34 @@ import (
 
 // The kinds of findings.
 const (
-	Changed  = "changed"  // the content of a row does not match its hash
-	Removed  = "removed"  // rows in the middle, or the oldest ones before their time
+	Changed  = "changed"  // the content of a row does not match the hash of the row
+	Removed  = "removed"  // rows in the middle were removed, or the oldest rows before the end of their retention
 	Inserted = "inserted" // a row has the index of another one
 	CutOff   = "cut_off"  // the newest rows
 	Replaced = "replaced" // rows fit their hashes, but not the checkpoints
-	Late     = "late"     // the time of a row is before a checkpoint that does not cover the row
-	Damaged  = "damaged"  // the state of the tree itself
-	Untold   = "untold"   // the database has gone back to an earlier state, and no node has noticed that
+	Late     = "late"     // a row is older than a checkpoint that does not cover the row
+	Damaged  = "damaged"  // the state of the tree itself is damaged
+	Untold   = "untold"   // the database has lost its newest transactions, and no node has noticed that
 )
 
-// lateMax is the time for which a row may wait for its index. Clocks of nodes and database may differ
-// within it.
+// lateMax is the time in which a row must get its index. The clocks of nodes and database may differ by as
+// much.
 const lateMax = 10 * time.Minute
 
 // Finding is one sign of tampering.
 type Finding struct {
 	Kind     string
 	From, To int64 // the indexes of the rows; To is not included
-	// Since is the time of the first checkpoint that covers the unchanged rows: the change came after it. It is
+	// Since is the time of the first checkpoint that covers the original rows, so the change is later. It is
 	// zero if no checkpoint covers them.
 	Since time.Time
-	// Before is the time of the last checkpoint that does not cover the rows yet.
+	// Before is the time of the last checkpoint that does not cover the rows.
 	Before time.Time
 	Text   string
 }
 
-// Regress is a return of the database to an earlier state that the nodes have noticed: they have raised
-// the era.
+// Regress is a loss of the database's newest transactions that the nodes have noticed. They have raised the
+// era.
 type Regress struct {
 	Era      dag.Era // the new one
 	From, To int64   // the indexes of the lost rows; To is not included
@@ -58,15 +58,15 @@ type Report struct {
 	Regresses   []Regress
 }
 
-// Good reports whether there is no sign of tampering.
+// Good reports whether there are no signs of tampering.
 func (r *Report) Good() bool { return len(r.Findings) == 0 }
 
-// Verifier compares rows with checkpoints. The rows come in the order of their index, by Row.
+// Verifier compares rows with checkpoints. The caller passes the rows to Row in the order of their index.
 type Verifier struct {
 	tree store.AuditTree
 	keep time.Duration
 	all  []Checkpoint // the checkpoints that the rows must match, by size, then by time
-	told []Checkpoint // the checkpoints of rows that were lost when the store went back
+	told []Checkpoint // the checkpoints of rows that the store has lost
 
 	out   Report
 	edge  edge
@@ -74,11 +74,11 @@ type Verifier struct {
 	good  int   // the index in all of the last checkpoint that matched, or -1
 	lost  bool  // rows are missing, so no later root can be computed
 	wrong bool  // a checkpoint did not match, so no later one can
-	at    int64 // the index that is expected
+	at    int64 // the expected index
 }
 
-// NewVerifier begins with the state of a tree and the checkpoints of all nodes. Rows may be missing before
-// tree.First if they are older than keep; 0 means any age. now is the present time.
+// NewVerifier begins a comparison with the state of the tree and the checkpoints of all nodes. Rows before
+// tree.First may be missing if they are older than keep. 0 permits any age. now is the present time.
 func NewVerifier(tree store.AuditTree, checkpoints []Checkpoint, keep time.Duration, now time.Time) *Verifier {
 	v := &Verifier{tree: tree, keep: keep, good: -1, at: tree.First, out: Report{First: tree.First, Size: tree.Size}}
 	e, err := newEdge(tree.First, tree.Head)
@@ -96,8 +96,7 @@ func NewVerifier(tree store.AuditTree, checkpoints []Checkpoint, keep time.Durat
 
 func (v *Verifier) find(f Finding) { v.out.Findings = append(v.out.Findings, f) }
 
-// sort separates the checkpoints of rows that were lost when the database went back, and records each such
-// loss.
+// sort separates the checkpoints of rows that the database has lost, and records each such loss.
 func (v *Verifier) sort(checkpoints []Checkpoint) {
 	all := slices.Clone(checkpoints)
 	slices.SortStableFunc(all, func(a, b Checkpoint) int {
@@ -130,7 +129,7 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 		}
 	}, func(a, b Checkpoint) int { return cmp.Compare(a.Era, b.Era) })
 	for _, c := range all {
-		// This checkpoint covers rows that were lost: they are not the rows that follow the base of a later era.
+		// This checkpoint covers lost rows. They differ from the rows that follow the base of a later era.
 		lost := false
 		for _, e := range eras {
 			lost = lost || e.Era > c.Era && c.Size > e.Base
@@ -160,7 +159,7 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 	}
 }
 
-// forgotten finds rows that were deleted before retention may delete them.
+// forgotten finds rows that were deleted before the end of their retention.
 func (v *Verifier) forgotten(now time.Time) {
 	if v.keep == 0 || v.good < 0 || v.tree.First == 0 {
 		return
@@ -197,7 +196,7 @@ func (v *Verifier) compare() {
 	}
 }
 
-// first returns the first checkpoint that covers a row, and before it the last one that does not.
+// around returns the first checkpoint that covers a row, and the last one before it that does not.
 func (v *Verifier) around(index int64) (since, before time.Time) {
 	for i := range v.all {
 		if v.all[i].Size > index {
@@ -237,8 +236,8 @@ func (v *Verifier) Row(r *store.Audit) error {
 		v.find(Finding{Kind: Late, From: r.Index, To: r.Index + 1, Since: since, Before: before,
 			Text: fmt.Sprintf("row %d says that it is of %s, but the checkpoint of %s does not cover it: %s", r.Index, stamp(r.Last.Time()), stamp(before), words(r))})
 	}
-	// The tree continues with the hash in the row. So a changed row is reported alone, and later rows can still
-	// be proved.
+	// The tree continues with the hash in the row. So only the changed row is reported, and later rows can
+	// still be proved.
 	if len(r.Hash) != store.AuditHashBytes {
 		r.Hash = hash
 	}
@@ -250,7 +249,7 @@ func (v *Verifier) Row(r *store.Audit) error {
 	return nil
 }
 
-// missing notes that the rows before an index do not exist. Without their hashes no later root can be
+// missing records that the rows before an index do not exist. Without their hashes, no later root can be
 // computed.
 func (v *Verifier) missing(until int64) {
 	since, before := v.around(v.at)

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Check asks a provider for its discovery document and its keys, reads the secret of this server, and begins
-// a sign-in without an end. It returns an error that names the first fault.
+// Check tests the settings of a provider: it reads the discovery document and the keys of the provider and
+// the secret of this server, and begins a sign-in that it does not finish. It returns an error that names the
+// first fault.
 func (p *Provider) Check(ctx context.Context, redirect string) error {
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -41,7 +42,7 @@ func (p *Provider) Check(ctx context.Context, redirect string) error {
 	return nil
 }
 
-// checkKeys looks for a key with which this server accepts signatures.
+// checkKeys searches for a key whose signatures this server accepts.
 func (p *Provider) checkKeys(ctx context.Context, address string) error {
 	resp, err := p.get(ctx, address)
 	if err != nil {

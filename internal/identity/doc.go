@@ -1,4 +1,4 @@
-// Package identity asks the identity providers of a company who a person is.
+// Package identity signs people in by the identity providers of a company.
 //
 //   - settings.go: the setting auth, and which roles the groups of a provider give.
 //   - flow.go: a sign-in under way, as its browser keeps it in a cookie.

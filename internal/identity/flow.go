@@ -17,10 +17,10 @@ const FlowLife = 10 * time.Minute
 // backMax bounds the path to which a sign-in returns, in bytes; the cookie holds it.
 const backMax = 1500
 
-// flow is a sign-in under way. Its browser keeps it in a cookie, so every node can continue it. Everything
-// that the provider sees is derived from the secret, and names the provider and the address of the answer:
-// the cookie of one provider fits no answer of another one. The cookie is not sealed, because it gives its
-// browser nothing that the browser may not know.
+// flow is a sign-in under way. The browser stores it in a cookie, so every node can continue it. Every value
+// that the provider gets is derived from the secret, the name of the provider and the address of the answer.
+// So the cookie of one provider does not match an answer of another provider. The cookie is not sealed,
+// because the browser may know its content.
 type flow struct {
 	secret  string
 	expires int64 // Unix seconds
@@ -36,7 +36,7 @@ func newFlow(back string, now time.Time) flow {
 	return flow{base64.RawURLEncoding.EncodeToString(b), now.Add(FlowLife).Unix(), back}
 }
 
-// cookie is the value of the cookie.
+// cookie returns the value of the cookie.
 func (f flow) cookie() string {
 	return fmt.Sprintf("%s.%d.%s", f.secret, f.expires, base64.RawURLEncoding.EncodeToString([]byte(f.back)))
 }
@@ -63,7 +63,7 @@ func flowOf(cookie string, now time.Time) (f flow, ok bool) {
 	return flow{parts[0], expires, string(back)}, true
 }
 
-// value derives a value that cannot be guessed without the secret.
+// value derives a value that nobody can guess without the secret.
 func (f flow) value(what, provider, redirect string) string {
 	m := hmac.New(sha256.New, []byte(f.secret))
 	fmt.Fprintf(m, "%s\n%s\n%d\n%s", what, provider, f.expires, redirect)

@@ -20,18 +20,18 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// ErrNobody is the answer to every sign-in that does not succeed because of the person: no such account, a
-// wrong password, an account that cannot sign in.
+// ErrNobody is the error of every sign-in that fails because of the person: there is no such account, the
+// password is wrong, or the account may not sign in.
 var ErrNobody = errors.New("the directory has no account with this name and password")
 
-// Directory is a directory that is asked by LDAP.
+// Directory is a directory that is read over LDAP.
 type Directory struct {
 	of     LDAP
 	secret func(path string) ([]byte, error)
 	log    *slog.Logger
 
 	mu   sync.Mutex // protects following fields
-	away bool       // the log has a line that the directory does not answer
+	away bool       // true: the log has a line that the directory does not answer
 }
 
 // NewDirectory returns a directory. It makes no call. secret reads a file with a password.
@@ -39,13 +39,13 @@ func NewDirectory(of LDAP, secret func(path string) ([]byte, error), log *slog.L
 	return &Directory{of: of, secret: secret, log: log}
 }
 
-// Name is the name of the directory in the settings.
+// Name returns the name of the directory in the settings.
 func (d *Directory) Name() string { return d.of.Name }
 
-// Source is the directory as the store names it, such as ldap:corp.
+// Source returns the name of the directory in the store, such as ldap:corp.
 func (d *Directory) Source() string { return "ldap:" + d.of.Name }
 
-// URL is the address of the directory.
+// URL returns the address of the directory.
 func (d *Directory) URL() string { return d.of.URL }
 
 // SignIn returns the person who has the given name and password. If there is none, the error is ErrNobody or
@@ -76,7 +76,7 @@ func (d *Directory) SignIn(ctx context.Context, name, password string) (who Pers
 	return who, nil
 }
 
-// told logs when the directory ceases to answer, and when it answers again.
+// told logs when the directory stops answering, and when it answers again.
 func (d *Directory) told(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,7 @@ func (d *Directory) told(err error) {
 	d.away = err != nil
 }
 
-// dial connects to the directory. All work on the connection must be done by the end of ctx.
+// dial connects to the directory. The connection cannot be used after the end of ctx.
 func (d *Directory) dial(ctx context.Context) (*ldap.Conn, error) {
 	u, err := url.Parse(d.of.URL)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// person binds as a person, and reads the entry and the groups of the person.
+// person binds as a person, and reads the entry and the groups of that person.
 func (d *Directory) person(c *ldap.Conn, name, password string) (who Person, err error) {
 	base, scope, filter := fill(d.of.UserDN, name, "", ldap.EscapeDN), ldap.ScopeBaseObject, "(objectClass=*)"
 	if d.of.UserDN == "" {
@@ -202,7 +202,7 @@ func (d *Directory) groups(c *ldap.Conn, name, dn string) (groups []string, err 
 	if d.of.GroupBase == "" {
 		return nil, nil
 	}
-	if d.of.UserDN == "" { // the account of the server may see more than a person does
+	if d.of.UserDN == "" { // the account of the server may read more than the person's own account
 		if err := d.bindSelf(c); err != nil {
 			return nil, err
 		}
@@ -249,7 +249,7 @@ func bindAs(c *ldap.Conn, dn, password string) error {
 	return nil
 }
 
-// textOf returns a value as text. Values that are no text, such as objectGUID, are given in hexadecimal.
+// textOf returns a value as text. A value that is no text, such as objectGUID, becomes hexadecimal.
 func textOf(value []byte) string {
 	text := string(value)
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -268,7 +268,7 @@ func (d *Directory) Check(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", cut(err))
 	}
 	defer c.Close()
-	if d.of.UserDN != "" { // the server has no account there, and cannot search
+	if d.of.UserDN != "" { // the server has no account in the directory, and cannot search
 		return nil
 	}
 	if err := d.bindSelf(c); err != nil {

@@ -10,17 +10,18 @@ import (
 	"github.com/go-ldap/ldap/v3"
 )
 
-// LDAP is a directory in which people have accounts. In its texts, {name} stands for the name that a person
-// typed, and {dn} for the entry of that person.
+// LDAP is a directory with accounts of people. In its texts, {name} is replaced by the name that a person
+// typed, and {dn} by the entry of that person.
 type LDAP struct {
 	Name string `json:"name"`
 	// URL is ldaps://HOST, or ldap://HOST for StartTLS.
 	URL string `json:"url"`
 	// CAFile holds the authorities that the server trusts; "": the authorities of the system.
 	CAFile string `json:"ca_file"`
-	// Plaintext sends passwords without TLS. It counts for ldap:// on loopback only.
+	// Plaintext sends passwords without TLS. It is permitted only for ldap:// on loopback.
 	Plaintext bool `json:"plaintext"`
-	// The server finds people with an account of its own, or it signs in under the name that UserDN makes.
+	// The server finds people with an account of its own. Without such an account, it signs in with the name
+	// that UserDN forms.
 	BindDN           string `json:"bind_dn"`
 	BindPasswordFile string `json:"bind_password_file"`
 	UserDN           string `json:"user_dn"`
@@ -32,7 +33,7 @@ type LDAP struct {
 	NameAttribute  string `json:"name_attribute"`  // "": uid
 	IDAttribute    string `json:"id_attribute"`    // "": entryUUID
 	GroupAttribute string `json:"group_attribute"` // "": cn
-	// Roles and RequireGroup have the meaning that they have in a Mapping.
+	// Roles and RequireGroup have the same meaning as in a Mapping.
 	Roles        map[string][]string `json:"roles"`
 	RequireGroup string              `json:"require_group"`
 }
@@ -41,13 +42,13 @@ func (l *LDAP) mapping() *Mapping {
 	return &Mapping{Roles: l.Roles, RequireGroup: l.RequireGroup}
 }
 
-// fill replaces {name} and {dn}, each with the escapes that its position requires.
+// fill replaces {name} and {dn}, each with the escapes for its position.
 func fill(text, name, dn string, escape func(string) string) string {
 	return strings.NewReplacer("{name}", escape(name), "{dn}", escape(dn)).Replace(text)
 }
 
-// check refuses settings by which no person can sign in, or that show passwords to others on the way. It
-// fills in absent values.
+// check refuses settings by which no person can sign in, or that expose passwords on the way. It fills in
+// missing values.
 func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	for _, one := range [...]struct {
 		to    *string
@@ -93,7 +94,7 @@ func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	return l.mapping().check(checkNamespace)
 }
 
-// checkURL refuses an address at which others on the way could read passwords.
+// checkURL refuses an address over which a third party could read passwords.
 func (l *LDAP) checkURL() error {
 	u, err := url.Parse(l.URL)
 	switch {

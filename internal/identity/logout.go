@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-// A provider tells by a logout token that the sessions of a person have ended there (OpenID Connect
-// Back-Channel Logout 1.0).
+// A provider announces with a logout token that the sessions of a person have ended at the provider (OpenID
+// Connect Back-Channel Logout 1.0).
 
 const (
-	// logoutEvent is the claim that makes a token a logout token.
+	// logoutEvent is the claim that distinguishes a logout token.
 	logoutEvent = "http://schemas.openid.net/event/backchannel-logout"
-	// logoutAge bounds the age of a logout token, and its distance from the future.
+	// logoutAge bounds the age of a logout token. The time of a token may also be in the future by at most
+	// logoutAge.
 	logoutAge = 2 * time.Minute
 	// LogoutBytesMax bounds the body of a logout, in bytes.
 	LogoutBytesMax = 16 << 10
-	// logoutsMax bounds the logout tokens that are remembered. If a provider sends more within logoutAge, further
-	// ones are refused; the provider can send them again later.
+	// logoutsMax bounds the number of remembered logout tokens. If a provider sends more within logoutAge,
+	// further ones are refused. The provider can send them again later.
 	logoutsMax = 10_000
 )
 
-// logouts remembers the accepted logout tokens of a provider, so that none counts twice at this node.
+// logouts remembers the accepted logout tokens of a provider, so that this node accepts none twice.
 type logouts struct {
 	mu   sync.Mutex           // protects the following field
 	seen map[string]time.Time // by identifier, the time at which the token is too old
 }
 
-// take remembers a token. It reports whether the token is new, and whether there was room for it.
+// take remembers a token. It reports whether the token is new, and whether there was room for the token.
 func (l *logouts) take(id string, until, now time.Time) (fresh, room bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,15 +57,15 @@ func (l *logouts) take(id string, until, now time.Time) (fresh, room bool) {
 	return true, true
 }
 
-// forget lets a token count again, because it had no effect.
+// forget permits a token to be accepted again, because it had no effect.
 func (l *logouts) forget(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, id)
 }
 
-// Logout calls end with the subject of the person whose sessions a logout token ends. The token counts once
-// at this node. If end returns an error, the provider may send the token again.
+// Logout verifies a logout token, and calls end with the subject of the person whose sessions end. This node
+// accepts each token once. If end returns an error, the provider may send the token again.
 func (p *Provider) Logout(ctx context.Context, token string, end func(subject string) error) error {
 	d, err := p.describe(ctx)
 	if err != nil {
@@ -118,7 +119,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 	return nil
 }
 
-// logoutType reports whether the header of a verified token allows that it is a logout token.
+// logoutType reports whether the header of a verified token permits a logout token.
 func logoutType(token string) bool {
 	head, _, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(head)

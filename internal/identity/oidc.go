@@ -18,14 +18,14 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Kind says why a person was not signed in.
+// Kind is the reason why a person was not signed in.
 type Kind int
 
 // The kinds of refusals.
 const (
 	_            Kind = iota
 	Away              // the provider does not answer, or answers wrongly
-	Stale             // the sign-in of the answer was not begun in this browser
+	Stale             // the answer belongs to a sign-in that did not begin in this browser
 	Denied            // the provider did not sign the person in
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
@@ -33,8 +33,7 @@ const (
 	BadLogout         // the logout token is not valid
 )
 
-// Refusal is a sign-in that did not succeed. Its text is for the person. Cause is for the log; it may be
-// nil.
+// Refusal is a sign-in that failed. Its text is for the person. Cause is for the log, and may be nil.
 type Refusal struct {
 	Kind  Kind
 	Text  string
@@ -75,7 +74,7 @@ func (s *shortened) Error() string { return strings.ToValidUTF8(s.err.Error()[:c
 // Unwrap returns the whole error.
 func (s *shortened) Unwrap() error { return s.err }
 
-// Person is a person for whom a provider vouches.
+// Person is a person whose identity a provider has confirmed.
 type Person struct {
 	Issuer, Subject string
 	Source          string // the name of the provider in the store: oidc:NAME
@@ -84,17 +83,18 @@ type Person struct {
 }
 
 const (
-	// describedFor is the age up to which the discovery document of a provider is used without another reading.
-	// If no newer one can be read, the older one stays in use.
+	// describedFor is the age up to which the discovery document of a provider is used without another read.
+	// If the next read fails, the old document stays in use.
 	describedFor = time.Hour
-	// awayFor is the time for which a provider that did not answer is not asked again.
+	// awayFor is the time for which a provider that did not answer is not called again.
 	awayFor = 3 * time.Second
-	// groupsMax bounds the groups of a person, textMax the length of one and of a subject, in bytes.
+	// groupsMax bounds the number of a person's groups. textMax bounds the bytes of a group's name and of a
+	// subject.
 	groupsMax = 5000
 	textMax   = 500
 )
 
-// algorithms are those by which an ID token may be signed.
+// algorithms are the permitted algorithms for signatures of ID tokens.
 var algorithms = []string{oidc.RS256, oidc.ES256, oidc.EdDSA}
 
 // Provider is a provider of OpenID Connect.
@@ -106,7 +106,7 @@ type Provider struct {
 
 	mu    sync.Mutex // protects following fields
 	is    *described // nil: the provider has not answered yet
-	asked time.Time  // the time of the last answer or failure
+	asked time.Time  // the time of the last successful or failed call
 	err   error      // the error of the call
 
 	logouts logouts
@@ -118,7 +118,7 @@ type described struct {
 	verifier *oidc.IDTokenVerifier
 	keys     string
 	style    oauth2.AuthStyle
-	named    bool // answers of the provider name the issuer (RFC 9207)
+	named    bool // true: answers of the provider name the issuer (RFC 9207)
 	at       time.Time
 }
 
@@ -127,14 +127,14 @@ func NewProvider(of OIDC, client *http.Client, secret func(path string) ([]byte,
 	return &Provider{of: of, client: client, secret: secret, log: log}
 }
 
-// Name is the name of the provider in the settings.
+// Name returns the name of the provider in the settings.
 func (p *Provider) Name() string { return p.of.Name }
 
-// Issuer is the issuer of the provider.
+// Issuer returns the issuer of the provider.
 func (p *Provider) Issuer() string { return p.of.Issuer }
 
-// describe returns the discovery document of the provider. Several callers at the same time make one call.
-// The call continues if its caller leaves, because its result serves the others.
+// describe returns the discovery document of the provider. Concurrent callers share one call. The call
+// continues if its caller leaves, because others wait for the result.
 func (p *Provider) describe(ctx context.Context) (*described, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +160,7 @@ func (p *Provider) describe(ctx context.Context) (*described, error) {
 	return p.is, nil
 }
 
-// told logs when the provider ceases to answer, and when it answers again.
+// told logs when the provider stops answering, and when it answers again.
 func (p *Provider) told(err error) {
 	switch {
 	case err != nil && p.err == nil:
@@ -227,9 +227,9 @@ func (p *Provider) oauth(d *described, redirect string) (*oauth2.Config, error) 
 		Scopes: append([]string{oidc.ScopeOpenID}, p.of.Scopes...)}, nil
 }
 
-// Begin returns the address at the provider to which a browser is sent, and the value of the cookie that the
-// browser keeps in the meantime. redirect is the address to which the provider sends the browser back. back
-// is the path of the page that follows.
+// Begin returns the address of the provider to which the browser is sent, and the value of the cookie that
+// the browser stores in the meantime. redirect is the address to which the provider sends the browser back.
+// back is the path of the page that follows.
 func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, cookie string, err error) {
 	d, err := p.describe(ctx)
 	if err != nil {
@@ -244,8 +244,9 @@ func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, c
 		oauth2.S256ChallengeOption(f.value("verifier", p.of.Name, redirect))), f.cookie(), nil
 }
 
-// Finish returns the person that the answer of the provider names, and the path of the page that follows.
-// cookie is the value that Begin returned to this browser. answer is the query of its request.
+// Finish returns the person that the answer of the provider identifies, and the path of the page that
+// follows. cookie is the value that Begin returned to this browser. answer is the query of the browser's
+// request.
 func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer url.Values) (who Person, back string, err error) {
 	f, ok := flowOf(cookie, time.Now())
 	if !ok || !hmac.Equal([]byte(single(answer, "state")), []byte(f.value("state", p.of.Name, redirect))) {
@@ -295,7 +296,7 @@ func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer u
 	return who, f.back, err
 }
 
-// meant refuses an ID token that was made for another client of the provider and is passed on by it.
+// meant refuses an ID token that the provider made for another client.
 func (p *Provider) meant(id *oidc.IDToken) error {
 	var to struct {
 		Azp string `json:"azp"`
@@ -369,7 +370,7 @@ func groupsOf(raw json.RawMessage) (groups []string, err error) {
 	return groups, nil
 }
 
-// single returns a parameter that occurs once.
+// single returns the value of a parameter. It returns "" unless the parameter occurs exactly once.
 func single(q url.Values, name string) string {
 	if len(q[name]) != 1 {
 		return ""
@@ -377,8 +378,8 @@ func single(q url.Values, name string) string {
 	return q[name][0]
 }
 
-// errorCode returns an error code of OAuth in a form that is safe to show, because the answer comes through
-// the browser.
+// errorCode returns an error code of OAuth if it is safe to show, because the answer comes through the
+// browser.
 func errorCode(text string) string {
 	odd := func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }
 	if text == "" || len(text) > 50 || strings.ContainsFunc(text, odd) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// callMax bounds one call to a provider, answerMax its answer in bytes.
+	// callMax bounds the time of one call to a provider, and answerMax the bytes of the answer.
 	callMax   = 10 * time.Second
 	answerMax = 1 << 20
 )
 
-// NewClient returns the client by which providers are called. roots are the authorities that it trusts; nil:
-// those of the system. It follows no redirects, because the settings and the provider's discovery document
-// name every address, and uses no proxy of the environment.
+// NewClient returns the HTTP client for calls to providers. roots are the authorities that it trusts. nil
+// means those of the system. It follows no redirects, because the settings and the discovery document contain
+// every address. It does not use the proxy of the environment.
 func NewClient(roots *x509.CertPool) *http.Client {
 	dial := &net.Dialer{Timeout: callMax / 2}
 	return &http.Client{
@@ -36,8 +36,8 @@ func NewClient(roots *x509.CertPool) *http.Client {
 	}
 }
 
-// bounded limits the size of answers. It also refuses an address over which a third party on the network
-// could answer in place of the provider.
+// bounded limits the size of answers. It also refuses an address over which a third party could answer
+// instead of the provider.
 type bounded struct{ next *http.Transport }
 
 // RoundTrip implements http.RoundTripper.

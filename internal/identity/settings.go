@@ -27,22 +27,22 @@ type OIDC struct {
 	Issuer           string `json:"issuer"`
 	ClientID         string `json:"client_id"`
 	ClientSecretFile string `json:"client_secret_file"`
-	// Scopes are requested in addition to openid; empty: profile and email.
+	// Scopes are requested in addition to openid. If there are none, profile and email are requested.
 	Scopes []string `json:"scopes"`
 	Mapping
 }
 
 // Mapping maps the groups of a provider to roles.
 type Mapping struct {
-	// GroupsClaim is the claim that lists the groups of a person; "": groups.
+	// GroupsClaim is the claim that lists the groups of a person. The default is groups.
 	GroupsClaim string `json:"groups_claim"`
-	// Roles are ROLE or ROLE@NAMESPACE, by group.
+	// Roles maps a group to its roles. A role is ROLE or ROLE@NAMESPACE.
 	Roles map[string][]string `json:"roles"`
-	// RequireGroup refuses people who are not in the group; "": every person may sign in.
+	// RequireGroup is the group that a person must be in to sign in. If it is "", every person may sign in.
 	RequireGroup string `json:"require_group"`
 }
 
-// Grant is a role in a namespace; "" is all namespaces.
+// Grant is a role in a namespace. The namespace "" means all namespaces.
 type Grant struct{ Role, Namespace string }
 
 // The bounds of the setting.
@@ -53,7 +53,8 @@ const (
 
 var providerName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// Parse reads the setting auth as JSON. checkNamespace refuses a text that names no namespace.
+// Parse reads the setting auth as JSON. checkNamespace returns an error for a text that is no name of a
+// namespace.
 func Parse(text string, checkNamespace func(string) error) (s Settings, err error) {
 	if text == "" {
 		return s, nil
@@ -121,7 +122,7 @@ func (p *OIDC) check(checkNamespace func(string) error) (err error) {
 	return p.Mapping.check(checkNamespace)
 }
 
-// checkIssuer refuses an issuer whose answers others on the way could change.
+// checkIssuer refuses an issuer whose answers a third party could change on the way.
 func checkIssuer(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -161,7 +162,7 @@ func (m *Mapping) check(checkNamespace func(string) error) error {
 	return nil
 }
 
-// grantOf reads ROLE@NAMESPACE or ROLE. A name of a namespace has no @.
+// grantOf reads ROLE@NAMESPACE or ROLE. The name of a namespace contains no @.
 func grantOf(text string) Grant {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		return Grant{Role: text[:i], Namespace: text[i+1:]}
@@ -169,8 +170,8 @@ func grantOf(text string) Grant {
 	return Grant{Role: text}
 }
 
-// grants returns the roles that the groups of a person give, without duplicates. It refuses a person who is
-// not in the required group.
+// grants returns the roles of a person's groups, without duplicates. It refuses a person who is not in the
+// required group.
 func (m *Mapping) grants(groups []string) ([]Grant, error) {
 	if m.RequireGroup != "" && !slices.Contains(groups, m.RequireGroup) {
 		return nil, refuse(OutsideGroup, "the account is not in the group %s, which this server requires; ask the administrators of the identity provider", m.RequireGroup)

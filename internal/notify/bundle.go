@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// bundleMin is the number of due notices of a channel from which people get one message for all.
+	// bundleMin is the number of due notices in a channel for people from which they are sent as one message.
 	bundleMin = 6
-	// bundlePause is the time for which a channel that got a bundle takes no more, so that the next one is
-	// larger.
+	// bundlePause is the pause of a channel after a bundle, so that the next bundle is larger.
 	bundlePause = 10 * time.Second
-	// bundleShown is how many notices a bundle names.
+	// bundleShown bounds the number of notices that a bundle lists.
 	bundleShown = 20
 	// typeBundle is the type of a bundle.
 	typeBundle = "bundle"
 )
 
-// forPeople reports whether people read the messages of a channel. Programs get each message by itself,
+// forPeople reports whether people read the messages of a channel. Programs get each message separately,
 // because they compare ids.
 func (c *Config) forPeople() bool {
 	return c.Slack != nil || c.Email != nil || c.Teams != nil || c.Discord != nil || c.Telegram != nil || c.GoogleChat != nil
 }
 
-// bundles sorts due notices into calls, in their order: one for each notice, or one for all of a channel.
+// bundles groups due notices into calls, in their order: one call for each notice, or one for all notices of
+// a channel.
 func bundles(channels []store.AlertChannel, due []store.Notice) (calls [][]store.Notice) {
 	count, at := map[store.ChannelKey]int{}, map[store.ChannelKey]int{}
 	for i := range due {
@@ -68,7 +68,7 @@ func bundled(channels []store.AlertChannel, k store.ChannelKey) bool {
 	return err == nil && c.forPeople()
 }
 
-// severities are in the order of their weight.
+// severities maps the names of severities to their weights.
 var severities = map[string]int{"info": 1, "warning": 2, "error": 3, "critical": 4}
 
 // bundleOf makes one message of several notices of a channel.

@@ -32,10 +32,11 @@ type Config struct {
 	GoogleChat   *GoogleChat   `json:"googlechat,omitempty"`
 }
 
-// kinds are the kinds of channels, as people read them.
+// kinds lists the kinds of channels for error texts.
 const kinds = "webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, command and log"
 
-// services are those kinds that post to the server of a vendor.
+// services returns the set kind among those that post to the server of a vendor, and the number of such kinds
+// that are set.
 func (c *Config) services() (name string, is service, n int) {
 	for _, k := range []struct {
 		name string
@@ -53,10 +54,10 @@ func (c *Config) services() (name string, is service, n int) {
 	return name, is, n
 }
 
-// Text is a text, or the name of a secret that holds it.
+// Text is a text, or the name of the secret with the text.
 type Text = secret.Text
 
-// ConfigMax bounds the configuration of a channel, in bytes: a sender reads all channels at each look.
+// ConfigMax bounds the bytes of a channel's configuration, because a sender reads all channels at each look.
 const ConfigMax = 8 << 10
 
 // Parse reads and checks the configuration of a channel. Its errors name the mistake and the remedy.
@@ -76,7 +77,7 @@ func Parse(data []byte) (Config, error) {
 	return c, c.check()
 }
 
-// Kind is the name of the kind that is set.
+// Kind returns the name of the kind that is set.
 func (c *Config) Kind() string {
 	switch {
 	case c.Webhook != nil:
@@ -135,14 +136,14 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// means are the parts that a channel needs of its node.
+// means are the parts of the node that a channel uses.
 type means struct {
 	secret    func(ctx context.Context, name string) (string, error)
 	transport func() (http.RoundTripper, error)
-	commands  bool // programs may be run
+	commands  bool // true: the channel may run a program
 	mail      Mail
 	taken     *taken
-	refused   func(why string) // some recipients were refused, and the others have the mail
+	refused   func(why string) // is called if the server refused some recipients and the others have the mail
 	log       func(Message)
 	now       func() time.Time
 }
@@ -156,7 +157,7 @@ func (m *means) resolved(ctx context.Context, t Text) (string, error) {
 	return strings.TrimSpace(value), err
 }
 
-// send sends a message. Its errors hold no secret.
+// send sends a message. Its errors contain no secret.
 func (c *Config) send(ctx context.Context, m *means, msg *Message) error {
 	switch {
 	case c.Webhook != nil:
@@ -177,10 +178,10 @@ func (c *Config) send(ctx context.Context, m *means, msg *Message) error {
 	return permanent("the channel has no kind that this node knows")
 }
 
-// Log is a channel into the log of the node that sends.
+// Log is a channel that writes to the log of the sending node.
 type Log struct{}
 
-// PermanentError is an error that another call cannot cure.
+// PermanentError is an error that a further call cannot remove.
 type PermanentError struct{ Why string }
 
 func (e *PermanentError) Error() string { return e.Why }
@@ -189,7 +190,7 @@ func permanent(format string, args ...any) error {
 	return &PermanentError{fmt.Sprintf(format, args...)}
 }
 
-// AgainError is an error after which the receiver names the time to wait.
+// AgainError is an error with the time after which the receiver accepts another call.
 type AgainError struct {
 	Why   string
 	After time.Duration

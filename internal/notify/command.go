@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/program"
 )
 
-// Command runs a program on the node that sends. It gets the message on its standard input, and its most
-// important parts as variables.
+// Command runs a program on the sending node. The program gets the message on its standard input, and the
+// most important parts as environment variables.
 type Command struct {
 	Run []string `json:"run"`
 }
@@ -20,7 +20,7 @@ type Command struct {
 const (
 	// exitPermanent is the exit code with which a program says that another call is useless.
 	exitPermanent = 78
-	// saidMax bounds the output of a program that an error shows, in bytes.
+	// saidMax bounds the bytes of a program's output that an error contains.
 	saidMax = 500
 )
 
@@ -48,7 +48,7 @@ func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
 	return fmt.Errorf("the program cannot be started: %w", err)
 }
 
-// env are the most important parts of a message as variables.
+// env returns the most important parts of a message as environment variables.
 func (c *Command) env(msg *Message) (all []string) {
 	d := &msg.Data
 	for _, kv := range [][2]string{{"ID", d.ID}, {"TYPE", msg.Type}, {"INCIDENT", d.Incident}, {"NAMESPACE", d.Namespace}, {"WORKFLOW", d.Workflow},

@@ -1,10 +1,12 @@
-// Package notify sends notices to channels: the owner of a shard sends those of its incidents, at least once.
+// Package notify sends notices to channels, at least once. The owner of a shard sends the notices of the
+// shard's incidents.
 //
-// A notice is pending until its channel has taken it (sent), will never take it (failed), or did not take it
-// within a day (expired). Each call of a channel has 10 s. After a failed call the notice waits, from 5 s up
-// to 15 min, and for as long as the channel asks. Each channel has a few calls at a time, and calls of its
-// own goroutines, so a channel that hangs delays no other one.
+// A notice is pending until its channel has accepted it (sent), has refused it for ever (failed), or has not
+// accepted it within a day (expired). Each call of a channel may take 10 s. After a failed call, the notice
+// waits for 5 s, and up to 15 min after further failures, or for the time that the channel requests. Each
+// channel has a few calls at a time, in goroutines of its own, so a channel that hangs delays no other
+// channel.
 //
-// The end of a call is recorded after the call. If the process ends in between, or another node has taken the
-// shard, the notice is sent again under the same id.
+// The result of a call is recorded after the call. If the process ends in between, or another node has taken
+// over the shard, the notice is sent again with the same id.
 package notify

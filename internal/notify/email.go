@@ -17,7 +17,8 @@ import (
 // Email sends mail by the SMTP server of the settings.
 type Email struct {
 	To []string `json:"to"`
-	// Password is the secret of the namespace that holds the password of the server's user; default: smtp.
+	// Password is the secret of the namespace with the password of the server's user. The default is the
+	// secret smtp.
 	Password *Text `json:"password,omitempty"`
 }
 
@@ -132,7 +133,7 @@ func (e *Email) send(ctx context.Context, m *means, msg *Message) error {
 	return hand(c, letter, m)
 }
 
-// letter writes the mail. All mails of an incident form one thread.
+// letter makes the mail. All mails of an incident form one thread.
 func (e *Email) letter(from string, msg *Message) (*mail.Msg, error) {
 	letter := mail.NewMsg()
 	if err := errors.Join(letter.From(from), letter.To(e.To...)); err != nil {

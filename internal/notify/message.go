@@ -16,12 +16,12 @@ type Message struct {
 	Type      string      `json:"type"` // incident.opened, incident.escalated, incident.resolved, incident.event, test
 	Timestamp time.Time   `json:"timestamp"`
 	Data      MessageData `json:"data"`
-	bundle    []string    // the lines of a bundle, which only people get
+	bundle    []string    // the lines of a bundle; only channels for people get bundles
 }
 
-// MessageData is the content of a message. Texts are "" and times null where they do not apply.
+// MessageData is the content of a message. A text that does not apply is "", and a time null.
 type MessageData struct {
-	ID         string     `json:"id"` // the same each time the message is sent
+	ID         string     `json:"id"` // equal in each repetition of the message
 	Incident   string     `json:"incident"`
 	Seq        int32      `json:"seq"`
 	Namespace  string     `json:"namespace"`
@@ -30,7 +30,7 @@ type MessageData struct {
 	Severity   string     `json:"severity"`
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // message of the rule
-	Event      string     `json:"event"`   // the newest one: failed, stopped, skipped, missed, succeeded, late, slow
+	Event      string     `json:"event"`   // the newest event: failed, stopped, skipped, missed, succeeded, late, slow
 	Subject    string     `json:"subject"` // object of an alert about the cluster: a node, a worker, a queue
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
@@ -44,7 +44,7 @@ type MessageData struct {
 	ResolvedAt *time.Time `json:"resolved_at"`
 }
 
-// messageOf makes the message of a notice.
+// messageOf makes the message for a notice.
 func messageOf(n *store.Notice) (*Message, error) {
 	var body alert.Notice
 	if err := json.Unmarshal(n.Data, &body); err != nil {
@@ -60,13 +60,14 @@ func messageOf(n *store.Notice) (*Message, error) {
 	return m, nil
 }
 
-// testMessage is the message of skein alert test.
+// testMessage returns the message that skein alert test sends.
 func testMessage(namespace, channel, by string, id string, now time.Time) *Message {
 	return &Message{Type: alert.KindTest, Timestamp: now.UTC(), Data: MessageData{ID: noticeID(id, 1), Incident: id, Seq: 1, Namespace: namespace, Severity: "info",
 		Text: fmt.Sprintf("%s tests the channel %s/%s", by, namespace, channel)}}
 }
 
-// noticeID has no full stop: the signature of a webhook separates its parts by them.
+// noticeID returns an id without full stops, because the signature of a webhook separates its parts by full
+// stops.
 func noticeID(incident string, seq int32) string {
 	return fmt.Sprintf("msg_%s_%d", strings.ReplaceAll(incident, "-", ""), seq)
 }
@@ -79,7 +80,7 @@ func timeOf(at dag.Micros) *time.Time {
 	return &t
 }
 
-// resolved reports whether the message tells of the end of an incident.
+// resolved reports whether the message announces the end of an incident.
 func (m *Message) resolved() bool { return m.Type == "incident."+alert.KindResolved }
 
 // source returns the subject of the message.
@@ -90,7 +91,7 @@ func (d *MessageData) source() string {
 	return d.Namespace + "/" + d.Workflow
 }
 
-// subject is the first line for people.
+// subject returns the first line for people.
 func (m *Message) subject() string {
 	switch m.Type {
 	case "incident." + alert.KindResolved:
@@ -100,7 +101,7 @@ func (m *Message) subject() string {
 	}
 }
 
-// lines are the details for people.
+// lines returns the details for people.
 func (m *Message) lines() []string {
 	d := &m.Data
 	if m.Type == typeBundle {

@@ -24,19 +24,20 @@ const (
 	callMax = 10 * time.Second
 	// callsMax bounds the calls of one channel at a time.
 	callsMax = 4
-	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax,
-	// and varies by a fifth.
+	// backoffMin is the pause after the first failed call. The pause doubles with each further failure, up to
+	// backoffMax. It varies randomly by a fifth.
 	backoffMin, backoffMax = 5 * time.Second, 15 * time.Minute
-	// lookMax bounds the time between two looks for due notices. An owner knows of new ones at once.
+	// lookMax bounds the time between two reads of due notices. New notices of an owned shard wake the
+	// sender.
 	lookMax = time.Minute
-	// lookMin is the least time between two looks of which the first one began no call.
+	// lookMin is the least time between two reads if the first one led to no call.
 	lookMin = time.Second
 	// duePage is the number of notices that one read returns at most, in addition to those that are being
 	// sent.
 	duePage = 500
-	// errorMax bounds an error that a row keeps, in bytes.
+	// errorMax bounds the bytes of an error in a row.
 	errorMax = 500
-	// noteMax bounds the wait before the end of a call is recorded again.
+	// noteMax bounds the pause before the result of a call is recorded again.
 	noteMax = 30 * time.Second
 )
 
@@ -51,10 +52,10 @@ type Options struct {
 	Store     Store
 	Shards    func() []dag.ShardID // the shards that this node owns now
 	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
-	Transport func() (http.RoundTripper, error) // the transport for calls to addresses that people choose
-	Commands  bool                              // channels of kind command may run programs
+	Transport func() (http.RoundTripper, error) // the transport for calls to addresses from configurations
+	Commands  bool                              // true: channels of kind command may run programs
 	Mail      Mail
-	Jitter    func(time.Duration) time.Duration // a random duration below
+	Jitter    func(time.Duration) time.Duration // returns a random duration below its argument
 	Log       *slog.Logger
 }
 
@@ -63,21 +64,21 @@ type Sender struct {
 	o    Options
 	wake chan struct{} // cap 1
 	wg   sync.WaitGroup
-	// taken remembers the recipients that already have a mail which the server refused for others.
+	// taken lists the recipients that already have a mail that the server refused for other recipients.
 	taken taken
 
 	mu    sync.Mutex // protects following fields
 	calls map[store.ChannelKey]int
 	going map[noticeKey]bool
-	// ended are the notices whose calls ended since the last read of due notices began: the rows of that read
-	// may be older.
+	// ended contains the notices whose calls have ended since the last read of due notices began. The rows of
+	// that read may be older than the ends.
 	ended map[noticeKey]bool
-	paced map[store.ChannelKey]time.Time // the time from which a channel that got a bundle may get more
+	paced map[store.ChannelKey]time.Time // the time until which a channel pauses after a bundle
 
-	ends [len(outcomeNames)]atomic.Int64 // the ends of calls, by notice
+	ends [len(outcomeNames)]atomic.Int64 // counts of notices by the result of their calls
 }
 
-// The ends of a call for a notice, as the metric names them.
+// The results of a call for a notice, with their names in the metric.
 const (
 	outSent = iota
 	outAgain
@@ -111,7 +112,7 @@ func New(o Options) *Sender {
 	return &Sender{o: o, wake: make(chan struct{}, 1), calls: map[store.ChannelKey]int{}, going: map[noticeKey]bool{}, ended: map[noticeKey]bool{}, paced: map[store.ChannelKey]time.Time{}}
 }
 
-// Wake says that there may be new notices, or other shards. It does not block.
+// Wake makes the sender read the due notices again. It does not block.
 func (s *Sender) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -119,7 +120,7 @@ func (s *Sender) Wake() {
 	}
 }
 
-// Run sends until ctx ends, and returns when its calls have ended.
+// Run sends notices until ctx ends. It returns when its calls have ended.
 func (s *Sender) Run(ctx context.Context) {
 	defer s.wg.Wait()
 	for ctx.Err() == nil {
@@ -143,7 +144,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// next is the time until the next notice is due.
+// next returns the time until the next notice is due.
 func (s *Sender) next(ctx context.Context) (time.Duration, error) {
 	shards := s.o.Shards()
 	if len(shards) == 0 {
@@ -160,8 +161,8 @@ func (s *Sender) next(ctx context.Context) (time.Duration, error) {
 	return min(max(time.Duration(at-now)*time.Microsecond, 0), lookMax), err
 }
 
-// look begins the calls for due notices, as far as their channels take more. began reports whether there were
-// any.
+// look begins the calls for due notices, as far as their channels accept calls. began reports whether it
+// began any.
 func (s *Sender) look(ctx context.Context) (began bool, err error) {
 	shards := s.o.Shards()
 	if len(shards) == 0 {
@@ -177,7 +178,9 @@ func (s *Sender) look(ctx context.Context) (began bool, err error) {
 		if err != nil || len(due) == 0 {
 			return began, err
 		}
-		channels, err := s.o.Store.AlertChannels(ctx) // each time: a look can last, and an address may have changed
+		// the channels are read each time, because a read of notices can take long and an address may have
+		// changed
+		channels, err := s.o.Store.AlertChannels(ctx)
 		if err != nil {
 			return began, err
 		}
@@ -194,8 +197,8 @@ func (s *Sender) look(ctx context.Context) (began bool, err error) {
 	}
 }
 
-// busy lists the channels that take no more calls, and counts the notices on their way. It is called before a
-// read of due notices.
+// busy lists the channels that accept no more calls, and returns the number of notices in calls. It is called
+// before a read of due notices.
 func (s *Sender) busy() (full []store.ChannelKey, going int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +255,7 @@ func (s *Sender) give(all []store.Notice) {
 	s.Wake()
 }
 
-// call sends one notice, or several as a bundle, and records the outcome.
+// call sends one notice, or a bundle of several, and records the result.
 func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, all []store.Notice, now dag.Micros) {
 	defer s.give(all)
 	err := error(nil)
@@ -267,7 +270,7 @@ func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, all []
 	if len(live) > 0 {
 		err = s.send(ctx, channels, live)
 		if ctx.Err() != nil {
-			return // the node ends: the next owner sends it
+			return // the node is ending, and the next owner sends the notice
 		}
 		if at, failed := s.o.Store.Clock(ctx); failed == nil {
 			now = at
@@ -285,7 +288,7 @@ func (s *Sender) call(ctx context.Context, channels []store.AlertChannel, all []
 	}
 }
 
-// judge decides what follows from the result of a call.
+// judge computes the next state of a notice from the result of its call.
 func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros) {
 	var final *PermanentError
 	switch {
@@ -311,7 +314,7 @@ func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros)
 	}
 }
 
-// backoff is the wait after a number of failed calls.
+// backoff returns the pause after a number of failed calls.
 func (s *Sender) backoff(tries int32, err error) time.Duration {
 	wait := backoffMax
 	if tries < 16 {
@@ -333,15 +336,15 @@ func shortened(text string) string {
 	return text
 }
 
-// record writes the outcome of a call to the store. Until that succeeds, the notice counts as being sent, so
-// that it is not sent again and again.
+// record writes the result of a call to the store. Until the write succeeds, the notice counts as being in a
+// call, so that it is not sent repeatedly.
 func (s *Sender) record(ctx context.Context, n store.Notice) {
 	for wait := time.Second; ; wait = min(2*wait, noteMax) {
 		err := s.o.Store.NoteNotice(ctx, n)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
-		case errors.Is(err, store.ErrFenced): // another owner has recorded a call
+		case errors.Is(err, store.ErrFenced): // another node owns the shard and has recorded a call
 			return
 		}
 		s.o.Log.Warn("the end of a notice's call cannot be recorded yet", "code", "notice_unrecorded", "incident", n.Incident.String(), "err", err)
@@ -396,8 +399,8 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 	return err
 }
 
-// guarded makes an error of a panic in a call, such as a panic of a library that reads the answers of a
-// foreign server.
+// guarded converts a panic in a call to an error. For example, a library that parses the answers of a foreign
+// server may panic.
 func (s *Sender) guarded(row *store.AlertChannel, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

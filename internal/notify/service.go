@@ -17,14 +17,14 @@ import (
 // service is a channel that posts one JSON body to the server of a vendor.
 type service interface {
 	check() error
-	// request makes the call for a message. resolved returns the value of a secret.
+	// request returns the call for a message. resolved returns the value of a secret.
 	request(msg *Message, resolved func(Text) (string, error)) (request, error)
 }
 
 // request is a call of a service.
 type request struct {
 	to     Text   // the address, or the part of it that is configured
-	append string // the text after it
+	append string // the text after the configured part
 	hide   []string
 	body   any
 }
@@ -46,7 +46,7 @@ func sendService(ctx context.Context, m *means, s service, msg *Message) error {
 	return deliver(ctx, m, &delivery{address: strings.TrimSuffix(address, "/") + r.append, secret: r.to.Secret, hide: r.hide, header: http.Header{}, body: body})
 }
 
-// mustBeSecret refuses an address or a key that is written into the configuration.
+// mustBeSecret returns an error if an address or a key is written directly into the configuration.
 func mustBeSecret(t Text, key, why string) error {
 	if t.Secret == "" {
 		return fmt.Errorf("%s must be {secret: NAME}: %s", key, why)
@@ -54,7 +54,7 @@ func mustBeSecret(t Text, key, why string) error {
 	return nil
 }
 
-// checkOptional checks an address that may be given instead of the vendor's.
+// checkOptional checks an address that replaces the vendor's address.
 func checkOptional(t *Text, key string) error {
 	if t == nil || t.Secret != "" {
 		return nil
@@ -65,7 +65,7 @@ func checkOptional(t *Text, key string) error {
 	return nil
 }
 
-// orDefault is an address, or the vendor's.
+// orDefault returns a configured address, or the vendor's address.
 func orDefault(t *Text, vendor string) Text {
 	if t == nil {
 		return Text{Plain: vendor}
@@ -73,7 +73,7 @@ func orDefault(t *Text, vendor string) Text {
 	return *t
 }
 
-// shorten cuts a text to a number of runes.
+// shorten shortens a text to a number of runes.
 func shorten(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "…"
@@ -90,7 +90,7 @@ func (t *Teams) check() error {
 	return mustBeSecret(t.URL, "teams.url", "who knows the address of a webhook can post there")
 }
 
-// cardMarks makes a text plain in a card, which reads some Markdown.
+// cardMarks escapes the Markdown that a card would interpret.
 var cardMarks = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`")
 
 const (
@@ -114,10 +114,10 @@ func (t *Teams) request(msg *Message, _ func(Text) (string, error)) (request, er
 		"attachments": []block{{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card}}}}, nil
 }
 
-// PagerDuty sends events to the Events API v2. An incident here is an incident there.
+// PagerDuty sends events to the Events API v2. An incident of Skein becomes an incident of PagerDuty.
 type PagerDuty struct {
 	Key Text  `json:"key"`           // the integration key of a service
-	URL *Text `json:"url,omitempty"` // default: that of the United States
+	URL *Text `json:"url,omitempty"` // default: the address for the United States
 }
 
 // pagerDutyURL is the address of the API.
@@ -160,9 +160,9 @@ type Alertmanager struct {
 func (a *Alertmanager) check() error { return checkOptional(&a.URL, "alertmanager.url") }
 
 const (
-	// alertOpen is the time after which an Alertmanager takes an alert for resolved if its end does not come.
+	// alertOpen is the time after which an Alertmanager considers an alert resolved if it gets no end.
 	alertOpen = 30 * 24 * time.Hour
-	// alertEvent is that time for an event, which has no end.
+	// alertEvent is the same time for an event, which has no end.
 	alertEvent = 5 * time.Minute
 )
 
@@ -197,7 +197,7 @@ func (d *Discord) check() error {
 	return mustBeSecret(d.URL, "discord.url", "who knows the address of a webhook can post there")
 }
 
-// discordMarks makes a text plain.
+// discordMarks escapes the Markdown of Discord.
 var discordMarks = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, ">", `\>`)
 
 func (d *Discord) request(msg *Message, _ func(Text) (string, error)) (request, error) {
@@ -205,7 +205,7 @@ func (d *Discord) request(msg *Message, _ func(Text) (string, error)) (request, 
 	return request{to: d.URL, body: map[string]any{"content": shorten(text, 2000), "allowed_mentions": map[string]any{"parse": []string{}}}}, nil
 }
 
-// Telegram sends a message of a bot.
+// Telegram sends a message as a bot.
 type Telegram struct {
 	Token Text   `json:"token"`
 	Chat  string `json:"chat"`

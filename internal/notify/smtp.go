@@ -15,8 +15,8 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// connect connects to the server, and signs in. The connection is closed when ctx ends, whatever the server
-// does. The caller calls end.
+// connect connects to the server and signs in. When ctx ends, the connection is closed in every case. The
+// caller calls end.
 func (s *server) connect(ctx context.Context, config *tls.Config, options []mail.Option) (c *smtp.Client, end func(), err error) {
 	end = func() {}
 	dial := func(dialing context.Context, network, address string) (conn net.Conn, err error) {
@@ -46,8 +46,8 @@ func (s *server) connect(ctx context.Context, config *tls.Config, options []mail
 	return c, end, err
 }
 
-// hand hands a mail over. The server may refuse some recipients. If it refuses some of them for now only, the
-// others get the mail at once, and another call sends it to these.
+// hand sends a mail. The server may refuse some recipients. If some of the refusals are temporary, the other
+// recipients get the mail at once, and a later call sends it to the refused ones.
 func hand(c *smtp.Client, letter *mail.Msg, m *means) error {
 	from, err := letter.GetSender(false)
 	if err != nil {
@@ -106,15 +106,15 @@ func data(c *smtp.Client, letter *mail.Msg) error {
 		return err
 	}
 	if _, err := letter.WriteTo(w); err != nil {
-		return err // without the end of the mail, the server does not take it
+		return err // without the end of the mail, the server does not accept the mail
 	}
 	return w.Close()
 }
 
-// notSMTP is the code of an error that is no answer of the server.
+// notSMTP is the code of an error that is not an answer of the server.
 const notSMTP = -1
 
-// code is the code of the server's answer, and 0 if it took the command.
+// code returns the code of the server's answer. It returns 0 if the server accepted the command.
 func code(err error) int {
 	var answer *textproto.Error
 	switch {
@@ -136,11 +136,11 @@ func refusal(err error) error {
 	return err
 }
 
-// takenMax bounds the mails of which taken knows recipients.
+// takenMax bounds the number of mails whose recipients taken contains.
 const takenMax = 1000
 
-// taken knows the recipients that have a mail while other recipients still wait for it. If it is lost, they
-// get the mail again, with the same Message-ID. The zero taken is empty.
+// taken contains the recipients that have a mail that other recipients still wait for. If it is lost, they
+// get the mail again, with the same Message-ID. The zero value is empty.
 type taken struct {
 	mu   sync.Mutex // protects following fields
 	have map[string][]string

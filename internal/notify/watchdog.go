@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// Watchdog calls an address as long as the scheduler works. A service behind it notifies people when the
-// calls stop: no node can do so if all of them are down.
+// Watchdog calls an address as long as the scheduler works. The service at the address notifies people when
+// the calls stop, because the nodes cannot do so if all of them are down.
 type Watchdog struct {
-	File      string // holds the address; it is read at each call
+	File      string // the file with the address; it is read at each call
 	Transport func() (http.RoundTripper, error)
-	// Alive returns an error that says why the scheduler does not work, or NotMine if another node calls.
+	// Alive returns an error with the reason why the scheduler does not work. It returns NotMine if another
+	// node makes the calls.
 	Alive   func(context.Context) error
 	NotMine error
 	Log     *slog.Logger
@@ -27,11 +28,11 @@ type Watchdog struct {
 const (
 	// watchdogEvery is the time between two calls.
 	watchdogEvery = time.Minute
-	// watchdogFileMax bounds the file of the address, in bytes.
+	// watchdogFileMax bounds the bytes of the file with the address.
 	watchdogFileMax = 8 << 10
 )
 
-// Run calls until ctx ends.
+// Run calls the address until ctx ends.
 func (w *Watchdog) Run(ctx context.Context) {
 	for last := ""; ; {
 		said := ""
@@ -56,7 +57,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 	}
 }
 
-// call calls the address once. Its errors do not name it.
+// call calls the address once. Its errors do not contain the address.
 func (w *Watchdog) call(ctx context.Context) error {
 	address, err := w.address()
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 	"skein.dev/skein/sdk/shared/mask"
 )
 
-// Webhook posts messages as Standard Webhooks (standardwebhooks.com) describe it.
+// Webhook posts messages in the form of Standard Webhooks (standardwebhooks.com).
 type Webhook struct {
 	URL Text `json:"url"`
-	// Secret signs the messages: a secret of the form whsec_BASE64, or any other text. Keys is a list of such
-	// secrets, while one is exchanged for another.
+	// Secret signs the messages. It is a secret of the form whsec_BASE64, or any other text. Keys is a list
+	// of such secrets, which is used while one secret replaces another.
 	Secret *Text  `json:"secret,omitempty"`
 	Keys   []Text `json:"keys,omitempty"`
 }
@@ -100,8 +100,8 @@ type Slack struct {
 	URL Text `json:"url"`
 }
 
-// slackMarks makes a text plain. A space of no width keeps Mattermost and Rocket.Chat from reading @all in
-// it.
+// slackMarks escapes the marks of Slack. A zero-width space keeps Mattermost and Rocket.Chat from
+// interpreting @all.
 var slackMarks = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 
 func (s *Slack) send(ctx context.Context, m *means, msg *Message) error {
@@ -118,12 +118,12 @@ func (s *Slack) send(ctx context.Context, m *means, msg *Message) error {
 
 const (
 	answerMax     = 64 << 10 // bytes of an answer that are read
-	answerShown   = 200      // bytes of an answer that an error shows
+	answerShown   = 200      // bytes of an answer that an error contains
 	retryAfterMax = time.Hour
 )
 
-// post sends a body, and makes an error of every answer but 2xx. Errors do not name the address, which may be
-// a secret, also if the receiver repeats it.
+// post posts a body. It returns an error for every answer except 2xx. Its errors do not contain the address,
+// which may be secret, even if the receiver repeats the address.
 func post(ctx context.Context, m *means, to Text, header http.Header, body []byte) error {
 	address, err := m.resolved(ctx, to)
 	if err != nil {
@@ -135,7 +135,7 @@ func post(ctx context.Context, m *means, to Text, header http.Header, body []byt
 // delivery is a call over HTTP.
 type delivery struct {
 	address string
-	secret  string   // the secret that holds the address, or a part of it; "": it may be shown
+	secret  string   // the secret with the address or a part of it; "": the address may be shown
 	hide    []string // further texts that must not be shown
 	header  http.Header
 	body    []byte
@@ -182,10 +182,11 @@ func deliver(ctx context.Context, m *means, d *delivery) error {
 	return answered(resp, masks.String(string(said)))
 }
 
-// partMin is the length from which a part of a secret address is masked by itself, in bytes.
+// partMin is the least length, in bytes, of a part of a secret address that is masked separately.
 const partMin = 8
 
-// partsOf lists what must not be shown of a secret address: the whole, and the parts that could be keys.
+// partsOf lists the texts of a secret address that must not be shown: the whole address, and the parts that
+// could be keys.
 func partsOf(address string, u *url.URL) []string {
 	all := []string{address, u.String(), u.Host, u.Hostname(), u.RequestURI(), u.Path, u.EscapedPath(), u.RawQuery}
 	parts := append(strings.Split(u.Path, "/"), strings.Split(u.EscapedPath(), "/")...)
@@ -204,7 +205,8 @@ func partsOf(address string, u *url.URL) []string {
 	return slices.DeleteFunc(all, func(text string) bool { return len(text) < mask.FormMin })
 }
 
-// answered classifies an answer. 4xx is final, except for the codes that ask for another try.
+// answered converts an answer to an error. A 4xx answer is final, except for the codes that permit a further
+// attempt.
 func answered(resp *http.Response, said string) error {
 	code := resp.StatusCode
 	why := fmt.Sprintf("the receiver answered %d %s", code, http.StatusText(code))
@@ -222,7 +224,7 @@ func answered(resp *http.Response, said string) error {
 	return &AgainError{Why: why, After: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// retryAfter reads a number of seconds or an instant.
+// retryAfter parses a number of seconds, or an instant.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
 		return min(time.Duration(n)*time.Second, retryAfterMax)

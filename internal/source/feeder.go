@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	feedEvery   = time.Second            // events that other nodes took are noticed after this time
+	feedEvery   = time.Second            // events that arrived at other nodes are noticed after this time
 	feedSoon    = 200 * time.Millisecond // the pause while a trigger has no room, or collects a batch
 	feedPage    = 200                    // triggers that are read at once
 	feedRounds  = 20                     // pages of events that one trigger reads before the next trigger has its turn
-	feedMoveGap = 5000                   // events that a trigger does not want, after which its cursor is moved over them
-	feedMoveAge = time.Minute            // the same, by time
+	feedMoveGap = 5000                   // after this number of unwanted events, the cursor of a trigger is moved over them
+	feedMoveAge = time.Minute            // after this time, it is moved over any number of unwanted events
 	feedFullMax = 5 * time.Second        // the longest pause before a trigger without room is tried again
 )
 
-// FeederConfig is what a Feeder needs.
+// FeederConfig holds the dependencies of a Feeder.
 type FeederConfig struct {
 	Events store.SentEvents
 	// Triggers lists the active triggers of some kinds that this process owns.
@@ -38,30 +38,30 @@ type FeederConfig struct {
 	Log       *slog.Logger
 }
 
-// Feeder gives the events of the log to the triggers of kind event that this process owns. It is the log for
-// those who send events, so that it looks at once.
+// Feeder passes the events of the log to the triggers of kind event that this process owns. Senders of events
+// use it as the log, so that it reads new events at once.
 type Feeder struct {
 	store.SentEvents
 	cfg  FeederConfig
 	wake chan struct{} // cap 1
-	// places belongs to the goroutine of Run.
+	// places is used only by the goroutine of Run.
 	places map[store.TriggerKey]*place
 	told   map[string]time.Time // messages in the log, and their times
 }
 
-// place is how far a trigger has read beyond its stored cursor. All events between them are ones that the
-// trigger does not want. It is a cache: without it, they are read again.
+// place is the position up to which a trigger has read beyond its stored cursor. The trigger wants none of
+// the events in between. The place is a cache: without it, these events are read again.
 type place struct {
-	of        string // the stored position that seq belongs to
+	of        string // the stored position to which seq belongs
 	spec      string // the declaration by which events were read
 	namespace string
 	seq       int64
 	since     time.Time     // when the cursor was moved last
 	pause     time.Duration // how long a trigger without room waits; 0: it had room
-	until     time.Time     // when it is tried again
+	until     time.Time     // the time of the next attempt
 }
 
-// placeOf names a stored position.
+// placeOf returns a text that identifies a stored position.
 func placeOf(cursor []byte, pos *engine.Position) string {
 	if cursor != nil {
 		return string(cursor)
@@ -86,7 +86,7 @@ func (f *Feeder) AddEvents(ctx context.Context, events []store.SentEvent) ([]sto
 	return added, err
 }
 
-// Wake makes Run look at the log at once.
+// Wake makes Run read the log now.
 func (f *Feeder) Wake() {
 	select {
 	case f.wake <- struct{}{}:
@@ -115,7 +115,7 @@ func (f *Feeder) Run(ctx context.Context) {
 	}
 }
 
-// tell logs an error of a trigger at most once a minute; "": of all triggers.
+// tell logs an error of a trigger at most once a minute. If trigger is "", the error concerns all triggers.
 func (f *Feeder) tell(trigger string, err error) {
 	if last, ok := f.told[trigger]; ok && time.Since(last) < time.Minute {
 		return
@@ -127,8 +127,7 @@ func (f *Feeder) tell(trigger string, err error) {
 	f.cfg.Log.Warn("events cannot be given to triggers now; the node tries again", "code", "events_not_given", "trigger", trigger, "err", err)
 }
 
-// round gives each trigger what it has not got yet. soon says that a trigger waits for room or for more
-// events.
+// round passes new events to each trigger. soon reports whether a trigger waits for room or for more events.
 func (f *Feeder) round(ctx context.Context) (soon bool, err error) {
 	first, last, err := f.cfg.Events.EventLog(ctx)
 	if err != nil {
@@ -160,7 +159,7 @@ func (f *Feeder) round(ctx context.Context) (soon bool, err error) {
 	}
 }
 
-// feed gives one trigger what it has not got yet, up to a bound.
+// feed passes new events to one trigger, up to a bound.
 func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) (soon bool, err error) {
 	pos, err := f.cfg.Intake.Position(t)
 	if err != nil {
@@ -198,8 +197,8 @@ func (f *Feeder) feed(ctx context.Context, t *store.Trigger, first, last int64) 
 	return soon, g.ended(err)
 }
 
-// ended forgets a place that others have changed. The next round begins at the stored cursor, if the trigger
-// is still here and active.
+// ended forgets the place of a trigger whose row another caller has changed. The next round begins at the
+// stored cursor, if the trigger still exists here and is active.
 func (g *feeding) ended(err error) error {
 	if errors.Is(err, engine.ErrStale) || errors.Is(err, errkind.ErrConflict) || errors.Is(err, errkind.ErrNotFound) || errkind.IsElsewhere(err) {
 		delete(g.f.places, g.key)
@@ -208,8 +207,9 @@ func (g *feeding) ended(err error) error {
 	return err
 }
 
-// settle moves the cursor of a trigger that has read the whole log over the events that it did not want. If
-// it stayed before them until they are deleted, they would count as lost when the node starts again.
+// settle stores the cursor of a trigger that has read the whole log and wanted none of the last events. If
+// the stored cursor stayed before these events until they are deleted, the node would count them as lost
+// after a restart.
 func (g *feeding) settle(ctx context.Context) error {
 	if g.cursor == nil || g.place.seq <= g.committed() || time.Since(g.place.since) < feedMoveAge {
 		return nil
@@ -217,7 +217,7 @@ func (g *feeding) settle(ctx context.Context) error {
 	return g.give(ctx, engine.Batch{Cursor: strconv.AppendInt(nil, g.place.seq, 10)}, g.place.seq)
 }
 
-// start returns the Seq after which a trigger reads.
+// start returns the Seq after which a trigger continues to read.
 func (f *Feeder) start(ctx context.Context, pos *engine.Position, first int64) (int64, error) {
 	switch {
 	case pos.Cursor != nil:
@@ -232,7 +232,7 @@ func (f *Feeder) start(ctx context.Context, pos *engine.Position, first int64) (
 	return f.cfg.Events.EventsUntil(ctx, pos.Since)
 }
 
-// feeding gives events to one trigger.
+// feeding passes events to one trigger.
 type feeding struct {
 	f           *Feeder
 	key         store.TriggerKey
@@ -243,15 +243,15 @@ type feeding struct {
 	first, last int64
 }
 
-// step reads one page of the log and gives what the trigger wants of it. wait says that a batch is being
-// collected.
+// step reads one page of the log, and passes the wanted events to the trigger. wait reports whether a batch
+// is being collected.
 func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 	if err := g.gap(ctx, g.first); err != nil {
 		return false, err
 	}
 	page, err := g.f.cfg.Events.EventsAfter(ctx, g.place.seq, engine.BatchEventsMax, engine.BatchBytesMax)
 	if err != nil || len(page) == 0 {
-		return err == nil, err // the rest of the log was deleted just now; the next round counts it
+		return err == nil, err // the rest of the log was just deleted; the next round counts it as lost
 	}
 	if err := g.gap(ctx, page[0].Seq); err != nil {
 		return false, err
@@ -292,8 +292,8 @@ func (g *feeding) step(ctx context.Context) (wait bool, err error) {
 	return wait, g.give(ctx, b, end)
 }
 
-// gap counts the events before a Seq that are no longer there. A trigger without a cursor has read nothing
-// that it could have lost.
+// gap counts the events before a Seq that no longer exist. A trigger without a cursor has read nothing, so it
+// has lost nothing.
 func (g *feeding) gap(ctx context.Context, first int64) error {
 	lost := first - 1 - g.place.seq
 	if lost <= 0 {
@@ -327,12 +327,12 @@ func (g *feeding) give(ctx context.Context, b engine.Batch, end int64) error {
 	return nil
 }
 
-// eventOf returns an event of the log as triggers get it.
+// eventOf converts an event of the log to the form that triggers get.
 func eventOf(ev *store.SentEvent) engine.Event {
 	var is struct {
 		Time string `json:"time"`
 	}
-	_ = json.Unmarshal(ev.Data, &is) // the log has checked the event; without a time it is when it came
+	_ = json.Unmarshal(ev.Data, &is) // the log has checked the event; an event without a time has the time of its arrival
 	at, err := time.Parse(time.RFC3339, is.Time)
 	if err != nil {
 		at = ev.Received.Time()

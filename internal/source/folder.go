@@ -16,12 +16,12 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// settleMax is the time for which a file must not have changed: a file that is being written is no object. A
-// test lowers it.
+// settleMax is the time without a change after which a file counts as an object, because a file that is still
+// being written must not count. A test lowers it.
 var settleMax = 5 * time.Second
 
-// Folder lists the files below a folder. It follows no links, because a link could show any file of the
-// machine to a user who may write into the folder only.
+// Folder lists the files below a folder. It follows no links, because a link could expose any file of the
+// machine to a user who may only write into the folder.
 type Folder struct {
 	Path string
 	// Protected are files and folders of the node, which are not listed.
@@ -52,7 +52,7 @@ func (f *Folder) Each(ctx context.Context, prefix, after string, see func([]blob
 			if name == "." {
 				return err
 			}
-			return nil // it may be gone by now
+			return nil // the file may be gone by now
 		case d.IsDir():
 			return f.enter(name, prefix)
 		case !d.Type().IsRegular() || strings.HasPrefix(path.Base(name), ".") || !strings.HasPrefix(name, prefix) || name <= after:
@@ -109,5 +109,5 @@ func (f *Folder) file(name string, d fs.DirEntry) (blob.Info, bool) {
 	return blob.Info{Key: name, Size: info.Size(), Modified: arrived.Time(), ETag: fmt.Sprintf("%x", sum[:8])}, true
 }
 
-// errObjects says that a place has too many objects.
+// errObjects means that a place has too many objects.
 var errObjects = errors.New("there are more than 100000 objects: set a narrower prefix, or ordered: true")

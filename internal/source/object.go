@@ -15,22 +15,22 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// objectsMax bounds the objects of one look; see errObjects.
+// objectsMax bounds the number of objects in one list; see errObjects.
 const objectsMax = 100_000
 
 // Lister lists objects.
 type Lister interface {
-	// Each lists the objects whose keys begin with prefix and are greater than after, in the order of their keys,
-	// in parts, until see returns an error.
+	// Each passes the objects whose keys begin with prefix and are greater than after to see, in the order of
+	// their keys and in parts. It stops at the first error of see.
 	Each(ctx context.Context, prefix, after string, see func([]blob.Info) error) error
-	// Name names the place for people.
+	// Name returns the name of the place for people.
 	Name() string
 }
 
 // Bucket lists the objects of a store.
 type Bucket struct{ blob.Store }
 
-// Each implements Lister. Each part has the time of one look.
+// Each implements Lister. One part may take as long as one look.
 func (b Bucket) Each(ctx context.Context, prefix, after string, see func([]blob.Info) error) error {
 	for {
 		page, err := within(ctx, func(ctx context.Context) ([]blob.Info, error) { return b.List(ctx, prefix, after, blob.PageMax) })
@@ -47,7 +47,8 @@ func (b Bucket) Each(ctx context.Context, prefix, after string, see func([]blob.
 	}
 }
 
-// errOrder says that a store does not list keys as the protocol says, so a list would never end.
+// errOrder means that a store does not list keys in the order of the protocol, so that a list would never
+// end.
 var errOrder = errors.New("the store does not list the keys in order after the last one")
 
 // ascends checks that the keys of a page are in order, and after another key.
@@ -61,8 +62,8 @@ func ascends(page []blob.Info, after string) error {
 	return nil
 }
 
-// Objects lists a place again and again. Objects that it has not listed before are events. An object whose
-// content changes is another one.
+// Objects lists a place repeatedly. Each object that it has not listed before is an event. If the content of
+// an object changes, it counts as another object.
 type Objects struct {
 	pulse
 	Config *workflow.Objects
@@ -108,7 +109,7 @@ func (o *Objects) wanted(is *blob.Info) bool {
 	return ok && err == nil
 }
 
-// early reports whether an object was there before the trigger. Stores round times to seconds.
+// early reports whether an object is older than the trigger. Stores round times to seconds.
 func (o *Objects) early(is *blob.Info) bool {
 	return !o.Start.Beginning && is.Modified.Before(o.Start.Since.Truncate(time.Second))
 }
@@ -133,7 +134,7 @@ func (o *Objects) event(is *blob.Info) Event {
 	return e
 }
 
-// inOrder gives the objects after the last one. Its cursor is the key of that one.
+// inOrder passes on the objects after the last known one. The cursor is the key of that object.
 func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
 	if cursor == nil && !o.Start.Beginning {
 		last := ""
@@ -184,12 +185,12 @@ func (o *Objects) inOrder(ctx context.Context, cursor []byte, give func(context.
 	return cursor, err
 }
 
-// objectTurn is what a list without an order knows from one look to the next.
+// objectTurn is the state of a list without an order between two looks.
 type objectTurn struct {
 	*Objects
 	m        memory
 	known    seen
-	baseline bool // objects that were there before the trigger are no events
+	baseline bool // true: objects that are older than the trigger are no events
 }
 
 type listed struct {
@@ -198,7 +199,7 @@ type listed struct {
 	at workflow.Position
 }
 
-// look lists all objects, and gives the new ones, the oldest first.
+// look lists all objects, and passes on the new ones, the oldest first.
 func (t *objectTurn) look(ctx context.Context, cursor []byte, give func(context.Context, Batch) error) ([]byte, error) {
 	now := seen{marks: map[mark]workflow.Position{}, floor: t.known.floor}
 	var fresh []listed

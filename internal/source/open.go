@@ -19,7 +19,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Means are what sources need of their node.
+// Means are the parts of the node that sources use.
 type Means struct {
 	Workflow   func(ctx context.Context, w dag.WorkflowID) (namespace, name string, err error)
 	Connection func(ctx context.Context, namespace, name string) (config []byte, err error)
@@ -37,7 +37,7 @@ type Means struct {
 	Extensions *extension.Book
 }
 
-// Stored returns the Cursor of a Config from what the planner reads in rows.
+// Stored returns a function for Config.Cursor, made of the planner's functions that read rows.
 func Stored(p interface {
 	Position(t *store.Trigger) (engine.Position, error)
 },
@@ -48,7 +48,7 @@ func Stored(p interface {
 	}
 }
 
-// Name returns the name of a workflow; "": it cannot be read.
+// Name returns the name of a workflow. It returns "" if the workflow cannot be read.
 func (m *Means) Name(ctx context.Context, w dag.WorkflowID) string {
 	namespace, name, err := m.Workflow(ctx, w)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Means) Name(ctx context.Context, w dag.WorkflowID) string {
 	return namespace + "/" + name
 }
 
-// Open makes the source of a trigger. Connections and secrets are read when they are used.
+// Open makes the source of a trigger. The source reads connections and secrets when it uses them.
 func (m *Means) Open(ctx context.Context, t *store.Trigger, decl *workflow.Trigger, start Start) (Source, error) {
 	namespace, name, err := m.Workflow(ctx, t.Workflow)
 	if err != nil {

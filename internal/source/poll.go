@@ -27,32 +27,33 @@ const (
 	answerMax = 8 << 20
 	// itemsMax bounds the items of an answer.
 	itemsMax = 10_000
-	// budgetMax bounds the answers that are in memory on a node at the same time, in bytes.
+	// budgetMax bounds the bytes of all answers that a node has in memory at the same time.
 	budgetMax = 64 << 20
-	// chunkMax is what a reading takes from the budget at once.
+	// chunkMax is the number of bytes that a read takes from the budget at once.
 	chunkMax = 256 << 10
 	// readersMax bounds the answers that are evaluated at the same time.
 	readersMax = 2
-	// shownMax bounds what an error repeats of an answer, in bytes.
+	// shownMax bounds the bytes of an answer that an error contains.
 	shownMax = 80
 )
 
-// Poll reads a document over HTTP again and again. Items that it has not had before are events.
+// Poll requests a document over HTTP repeatedly. Each item that it has not seen before is an event.
 type Poll struct {
 	pulse
 	Config *workflow.Poll
 	Start  Start
 	// Request returns the address and the headers of the request.
 	Request func(ctx context.Context) (address string, headers []connection.Header, err error)
-	// Transport makes a transport for one call, which reaches only the addresses that the rules of egress allow.
+	// Transport makes a transport for one call. The transport reaches only the addresses that the rules of
+	// egress allow.
 	Transport func() (http.RoundTripper, error)
-	// Shared is common to all polls of a node.
+	// Shared is the budget that all polls of a node share.
 	Shared *Shared
 }
 
 var _ Source = (*Poll)(nil)
 
-// Shared bounds what the polls of a node take together.
+// Shared limits the memory and the evaluations of all polls of a node together.
 type Shared struct {
 	readers chan struct{}
 
@@ -60,7 +61,7 @@ type Shared struct {
 	left int64
 }
 
-// NewShared returns the bounds of a node.
+// NewShared returns the limits of a node.
 func NewShared() *Shared { return &Shared{readers: make(chan struct{}, readersMax), left: budgetMax} }
 
 func (s *Shared) take(n int64) bool {
@@ -79,11 +80,11 @@ func (s *Shared) giveBack(n int64) {
 	s.left += n
 }
 
-// errBusy says that there is no memory for an answer now. It waits for nothing, so a slow server does not
-// hold up the others.
+// errBusy means that there is no memory for an answer now. The read does not wait for memory, so a slow
+// server does not delay other polls.
 var errBusy = errors.New("this node reads too many answers at the same time; it is tried again")
 
-// read reads an answer. done gives its memory back.
+// read reads an answer. done returns its bytes to the budget.
 func (s *Shared) read(from io.Reader) (text []byte, done func(), err error) {
 	taken := int64(0)
 	done = func() { s.giveBack(taken) }
@@ -105,10 +106,10 @@ func (s *Shared) read(from io.Reader) (text []byte, done func(), err error) {
 	}
 }
 
-// answer is what a look has read.
+// answer is the result of one request.
 type answer struct {
 	text []byte // nil: the document has not changed
-	done func() // gives the memory back
+	done func() // returns its bytes to the budget
 	etag string
 	date string // Last-Modified
 }
@@ -132,7 +133,7 @@ func (p *Poll) Run(ctx context.Context, from []byte, give func(context.Context, 
 		found, err := turn.find(ctx, is.text)
 		changed := is.text != nil
 		is.text = nil
-		is.done() // before the events are given, which may take long
+		is.done() // the bytes are returned first, because passing on the events may take long
 		if err != nil {
 			return err
 		}
@@ -143,7 +144,7 @@ func (p *Poll) Run(ctx context.Context, from []byte, give func(context.Context, 
 		p.answered(int64(found.left))
 		switch {
 		case found.left > 0:
-			last = answer{} // the rest is read again
+			last = answer{} // the rest must be read again
 			continue
 		case changed:
 			last = is
@@ -154,7 +155,8 @@ func (p *Poll) Run(ctx context.Context, from []byte, give func(context.Context, 
 	}
 }
 
-// ofPoll names what is read. The expressions belong to it, because they decide what an event is.
+// ofPoll identifies the read data by a text. The expressions are part of it, because they determine the
+// events.
 func ofPoll(c *workflow.Poll) string {
 	return keyOf("poll", sumOf(c.Connection, c.URL, c.Items, c.ID, c.Newer))
 }
@@ -201,7 +203,7 @@ func (p *Poll) look(ctx context.Context, last *answer) (is answer, err error) {
 	return is, nil
 }
 
-// reasonOf removes the address from an error of package http, because its query may be secret.
+// reasonOf removes the address from an error of package http, because the query of the address may be secret.
 func reasonOf(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w, %s", errSlow, lookMax)
@@ -213,7 +215,7 @@ func reasonOf(ctx context.Context, err error) error {
 	return err
 }
 
-// body reads what the server has answered. nil: the document has not changed.
+// body reads the answer of the server. It returns nil if the document has not changed.
 func (p *Poll) body(resp *http.Response) (text []byte, done func(), err error) {
 	done = func() {}
 	switch resp.StatusCode {
@@ -235,7 +237,7 @@ func (p *Poll) body(resp *http.Response) (text []byte, done func(), err error) {
 	return text, done, nil
 }
 
-// laterOf adds the time after which a server wants to be asked again.
+// laterOf adds to an error the time after which the server accepts the next request.
 func laterOf(resp *http.Response, err error) error {
 	text := resp.Header.Get("Retry-After")
 	var after time.Duration
@@ -250,7 +252,7 @@ func laterOf(resp *http.Response, err error) error {
 	return &LaterError{after, err}
 }
 
-// validatorMax bounds what a server can make a source send back, in bytes.
+// validatorMax bounds the bytes of a validator that a source sends back to the server.
 const validatorMax = 1000
 
 func validator(resp *http.Response, name string) string {
@@ -260,14 +262,14 @@ func validator(resp *http.Response, name string) string {
 	return ""
 }
 
-// pollTurn is what a poll knows from one look to the next.
+// pollTurn is the state of a poll between two requests.
 type pollTurn struct {
 	*Poll
 	reader   *workflow.PollReader
 	m        memory
 	known    seen
-	cursor   []byte // in the trigger's row
-	baseline bool   // the items of the first answer are no events
+	cursor   []byte // the cursor in the trigger's row
+	baseline bool   // true: the items of the first answer are no events
 }
 
 // polled is an item of an answer.
@@ -277,20 +279,20 @@ type polled struct {
 	k      mark
 	at     workflow.Position
 	reason string
-	err    error // it cannot be an event
+	err    error // the reason why the item cannot be an event
 }
 
-// found is what one answer has for a trigger.
+// found is the result of one answer for a trigger.
 type found struct {
-	same  bool // the document has not changed
-	known seen // the items of the answer that were given before, or that count as given
+	same  bool // true: the document has not changed
+	known seen // the items of the answer that were passed on before, or count as passed on
 	fresh []polled
 	event []Event           // of fresh, independent of the answer
 	left  int               // new items beyond the first batch
 	next  workflow.Position // of the first of them
 }
 
-// find looks for new items in an answer. It keeps one batch of them.
+// find searches an answer for new items. It keeps one batch of them.
 func (t *pollTurn) find(ctx context.Context, text []byte) (f found, err error) {
 	f.known = seen{marks: map[mark]workflow.Position{}, floor: t.known.floor}
 	if f.same = text == nil; f.same {
@@ -338,10 +340,10 @@ func uniqueMarks(all []polled) []polled {
 	})
 }
 
-// give gives the new items, and moves the cursor behind them.
+// give passes on the new items, and moves the cursor behind them.
 func (t *pollTurn) give(ctx context.Context, f found, give func(context.Context, Batch) error) error {
 	if f.same || len(f.event) == 0 && !t.baseline {
-		return nil // what the answer has no more is forgotten with the next event
+		return nil // items that the answer no longer contains are removed from the cursor with the next event
 	}
 	for i := range f.fresh {
 		f.known.marks[f.fresh[i].k] = f.fresh[i].at
@@ -385,7 +387,7 @@ func (t *pollTurn) items(ctx context.Context, text []byte) ([]polled, error) {
 	return all, nil
 }
 
-// item reads what identifies an item.
+// item reads the fields that identify an item.
 func (t *pollTurn) item(raw json.RawMessage) polled {
 	is := polled{raw: raw, reason: "a new item"}
 	id, named, err := t.reader.ID(raw)
@@ -411,10 +413,10 @@ func (is *polled) asEvent() Event {
 	return Event{Key: keyOf("poll", is.sum), Value: bytes.Clone(is.raw), Reason: is.reason}
 }
 
-// shortened makes a text of another system readable in a line.
+// shortened shortens a text of another system to one readable line.
 func shortened(text string) string { return inLine(text, shownMax) }
 
-// inLine makes at most n bytes of a text readable in a line.
+// inLine converts at most n bytes of a text to one readable line.
 func inLine(text string, n int) string {
 	if len(text) > n {
 		text = strings.ToValidUTF8(text[:n], "") + "…"

@@ -19,7 +19,8 @@ import (
 	"skein.dev/skein/sdk/shared/mask"
 )
 
-// leaveMax is the time that a process has to end after its input has ended. It is shorter than Config.Leave.
+// leaveMax is the time in which a process must end after the end of its input. It is shorter than
+// Config.Leave.
 const leaveMax = 3 * time.Second
 
 // answersMax is the time for which the last number may be written.
@@ -28,24 +29,24 @@ const answersMax = 500 * time.Millisecond
 // saidMax is what is kept of the messages of a process, in bytes.
 const saidMax = 4 << 10
 
-// permanentWait is the pause after a process that needs a change by a person.
+// permanentWait is the pause after the end of a process that requires an action of a person.
 const permanentWait = time.Minute
 
-// Begun is how a process of a source is started.
+// Begun describes how the process of a source is started.
 type Begun struct {
 	Argv  []string
 	Dir   string
 	Start feed.Start
-	// Hidden are values of secrets, which no message shows.
+	// Hidden are values of secrets. Messages do not show them.
 	Hidden []string
 }
 
-// Process is a source that runs as a process. Package feed describes the protocol.
+// Process is a source that runs as a process. Package feed has the protocol.
 type Process struct {
 	pulse
 	Intake *workflow.Intake
 	Start  Start
-	// Begin returns how to start it.
+	// Begin returns how the process is started.
 	Begin func(ctx context.Context) (*Begun, error)
 }
 
@@ -111,10 +112,10 @@ func (p *Process) Run(ctx context.Context, from []byte, give func(context.Contex
 	return endOf(start.Source, ended, mask.NewSet(begun.Hidden).String(said.shown()))
 }
 
-// errCursor says that the stored cursor is not one of a process.
+// errCursor means that the stored cursor was not written by a process.
 var errCursor = errors.New("the stored cursor is no JSON; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
-// endOf is the error for the end of a process. said is the end of what it wrote to stderr.
+// endOf returns the error for the end of a process. said is the end of the process's output to stderr.
 func endOf(name string, ended error, said string) error {
 	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
 		said = said[i+1:]
@@ -155,8 +156,8 @@ func (t *tail) shown() string {
 	return t.Shown()
 }
 
-// answers writes to a process without ever waiting for it. Of numbers that it cannot write yet, the last one
-// counts.
+// answers writes numbers to a process without blocking. If several numbers wait, only the last one is
+// written.
 type answers struct {
 	first chan []byte   // cap 1
 	taken chan int64    // cap 1
@@ -222,23 +223,24 @@ func (a *answers) end() {
 	}
 }
 
-// intaking takes the lines of a process.
+// intaking processes the lines of a process.
 type intaking struct {
 	p       *Process
 	give    func(context.Context, Batch) error
 	answers *answers
-	cursor  []byte // the last that was given
+	cursor  []byte // the last cursor that was passed on
 	lag     int64
 
-	// held are events that may get more company before one run is started for all of them.
+	// held has events that are not passed on yet, because further events may join them in one run.
 	held   Batch
 	size   int
-	first  time.Time // when the first of held came
-	lines  int64     // those that held has
-	stored int64     // lines with a cursor that are stored
+	first  time.Time // the arrival of the first event in held
+	lines  int64     // the number of lines in held
+	stored int64     // the number of lines whose cursor is stored
 }
 
-// run takes lines until they end, ctx ends or a batch is refused. A nil error means that they have ended.
+// run processes lines until they end, ctx ends, or a batch is refused. It returns nil if the lines have
+// ended.
 func (i *intaking) run(ctx context.Context, lines <-chan []byte) error {
 	i.lag = -1
 	for {
@@ -255,7 +257,7 @@ func (i *intaking) run(ctx context.Context, lines <-chan []byte) error {
 			}
 		case raw, ok := <-lines:
 			if !ok {
-				return i.store(ctx) // of a process that has ended by itself
+				return i.store(ctx) // the process has ended by itself
 			}
 			if err := i.line(ctx, raw); err != nil {
 				return err
@@ -264,7 +266,7 @@ func (i *intaking) run(ctx context.Context, lines <-chan []byte) error {
 	}
 }
 
-// line takes one line.
+// line processes one line.
 func (i *intaking) line(ctx context.Context, raw []byte) error {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return nil
@@ -298,12 +300,12 @@ func (i *intaking) line(ctx context.Context, raw []byte) error {
 	}
 	i.held.Events, i.held.Cursor, i.held.Lost, i.held.Why = append(i.held.Events, b.Events...), b.Cursor, b.Lost, b.Why
 	if i.size += size; len(i.held.Events) > 0 && len(i.held.Events) < most {
-		return nil // more may come for this run
+		return nil // more events may come for this run
 	}
 	return i.store(ctx)
 }
 
-// store gives what is held.
+// store passes on the held events.
 func (i *intaking) store(ctx context.Context) error {
 	if i.held.Cursor == nil {
 		return nil
@@ -323,7 +325,7 @@ func (i *intaking) store(ctx context.Context) error {
 // batchOf reads the events of a line, within their bounds.
 func batchOf(l *feed.Line) (b Batch, size int, err error) {
 	var cursor bytes.Buffer
-	if err := json.Compact(&cursor, l.Cursor); err != nil { // it was decoded before
+	if err := json.Compact(&cursor, l.Cursor); err != nil { // the cursor was already decoded, so it is valid
 		return b, 0, err
 	}
 	b = Batch{Cursor: cursor.Bytes(), Lost: l.Lost, Why: inLine(l.Why, whyMax)}

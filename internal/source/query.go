@@ -14,22 +14,23 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Query reads rows of a database that were added after the last one. Its cursor is the position of the last
-// row as the server writes it.
+// Query reads the rows of a database that were added after the last read row. Its cursor is the position of
+// that row, in the server's own form.
 //
-// A transaction that writes a row may commit after another one that has written a later row. So rows are
-// given only when the transactions that had begun before the read have ended, or after Config.Settle.
+// A transaction that inserts a row may commit after another transaction that has inserted a later row. So
+// rows are passed on only when all transactions that had begun before the read have ended, or after
+// Config.Settle.
 type Query struct {
 	pulse
 	Config *workflow.Query
 	Start  Start
 	// Open opens a session that reads.
 	Open func(ctx context.Context) (Table, error)
-	// Listen calls wake at each notice of Config.Listen, until ctx ends or its session breaks. It is nil if the
-	// database has none.
+	// Listen calls wake for each notice of Config.Listen, until ctx ends or its session breaks. It is nil if
+	// the database has no notices.
 	Listen func(ctx context.Context, wake func()) error
 
-	waited uint64 // transactions before this one were waited for long enough
+	waited uint64 // older transactions than this one are no longer waited for
 }
 
 // Table is a session that reads the rows of a query.
@@ -48,7 +49,7 @@ var (
 const (
 	settlePauseMin = 20 * time.Millisecond
 	settlePauseMax = time.Second
-	// listenAgain is the time after which a broken session that listens is opened again.
+	// listenAgain is the pause before a broken session for notices is opened again.
 	listenAgain = 5 * time.Second
 	// positionMax bounds a position, in bytes.
 	positionMax = 4 << 10
@@ -92,7 +93,7 @@ func (q *Query) Run(ctx context.Context, from []byte, give func(context.Context,
 	}
 }
 
-// within calls a function with the time of one look.
+// within calls a function with a context that ends with the time of one look.
 func within[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookMax)
 	defer cancel()
@@ -103,7 +104,7 @@ func within[T any](ctx context.Context, f func(context.Context) (T, error)) (T, 
 	return is, err
 }
 
-// position is the position of a cursor; before the first batch, the one before all rows.
+// position returns the position of a cursor. Before the first batch it returns the position before all rows.
 func (q *Query) position(cursor []byte, table Table) string {
 	if cursor == nil {
 		return table.First()
@@ -111,8 +112,8 @@ func (q *Query) position(cursor []byte, table Table) string {
 	return string(cursor)
 }
 
-// begin returns the cursor of a source that has none: nil to begin before all rows, else the position of the
-// last row that is there.
+// begin returns the first cursor of a source. The cursor is nil if the source begins before all rows.
+// Otherwise it is the position of the last present row.
 func (q *Query) begin(ctx context.Context, table Table, give func(context.Context, Batch) error) ([]byte, error) {
 	if q.Start.Beginning {
 		return nil, nil
@@ -133,7 +134,7 @@ func (q *Query) begin(ctx context.Context, table Table, give func(context.Contex
 	return cursor, give(ctx, Batch{Cursor: cursor})
 }
 
-// settled reads the rows after a position before which no other row can come any more.
+// settled reads the rows after a position that no earlier row can precede any more.
 func (q *Query) settled(ctx context.Context, table Table, after string) (connection.Page, error) {
 	read := func(ctx context.Context) (connection.Page, error) { return table.Read(ctx, after) }
 	page, err := within(ctx, read)
@@ -162,7 +163,7 @@ func (q *Query) settled(ctx context.Context, table Table, after string) (connect
 	if err != nil {
 		return again, err
 	}
-	// Rows after last may lack others before them.
+	// Further rows may still be inserted before the rows after last.
 	if at := slices.IndexFunc(again.Rows, func(r connection.Followed) bool { return r.Position == last }); at >= 0 {
 		for at+1 < len(again.Rows) && again.Rows[at+1].Position == last {
 			at++
@@ -176,16 +177,16 @@ func (q *Query) settled(ctx context.Context, table Table, after string) (connect
 	if again.More { // more earlier rows came than one page takes
 		return again, nil
 	}
-	again.Rows = nil // the row is gone; the next look reads what is there
+	again.Rows = nil // the row is gone, and the next look reads the present rows
 	return again, nil
 }
 
-// unsettled reports whether a transaction before next is open that was not waited for yet.
+// unsettled reports whether an open transaction is older than next and has not been waited for long enough.
 func (q *Query) unsettled(open []uint64, next uint64) bool {
 	return slices.ContainsFunc(open, func(x uint64) bool { return x >= q.waited && x < next })
 }
 
-// give gives one batch of rows, and returns the position of its last row.
+// give passes on one batch of rows, and returns the position of the last row.
 func (q *Query) give(ctx context.Context, cursor []byte, table Table, page *connection.Page, give func(context.Context, Batch) error) ([]byte, error) {
 	b := Batch{After: cursor}
 	size, same := 0, 0
@@ -230,7 +231,7 @@ func (q *Query) give(ctx context.Context, cursor []byte, table Table, page *conn
 	return b.Cursor, nil
 }
 
-// rowEvent makes an event of a row. same counts the rows before it that have the same position.
+// rowEvent makes an event from a row. same is the number of earlier rows with the same position.
 func rowEvent(row *connection.Followed, same int) Event {
 	key := "query/" + row.Position
 	if len(key) > 100 || shortened(row.Position) != row.Position || strings.ContainsAny(row.Position, "#") {
@@ -246,7 +247,7 @@ func rowEvent(row *connection.Followed, same int) Event {
 	return e
 }
 
-// listen wakes the source at each notice. Without a session it only looks from time to time.
+// listen wakes the source for each notice. Without a session for notices, the source only looks at intervals.
 func (q *Query) listen(ctx context.Context, wake chan<- struct{}) {
 	for ctx.Err() == nil {
 		_ = q.Listen(ctx, func() {

@@ -15,22 +15,22 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// whyMax bounds the reason why a source is away, in bytes.
+// whyMax bounds the bytes of the reason why a source is away.
 const whyMax = 500
 
-// laterMax bounds the time for which the other side can delay the next look.
+// laterMax bounds the delay that the other side can request.
 const laterMax = time.Hour
 
-// Waits of give while the trigger has no room.
+// Pauses of give while the trigger has no room.
 const (
 	roomMin = 200 * time.Millisecond
 	roomMax = 5 * time.Second
 )
 
-// errSilent says that a source was started again because it did nothing.
+// errSilent means that a source was restarted because it did nothing for too long.
 var errSilent = errors.New("the source did nothing for too long, and was started again")
 
-// errCollect says that a batch is not taken yet, because more events may join it.
+// errCollect means that a batch is not accepted yet, because further events may join it.
 var errCollect = errors.New("events are collected for a batch")
 
 // runner runs the source of one trigger, and starts it again after an error.
@@ -44,13 +44,13 @@ type runner struct {
 	ended    chan struct{}
 
 	mu       sync.Mutex // protects following fields
-	source   Source     // nil: none was made yet
+	source   Source     // nil: no source was made yet
 	intake   *workflow.Intake
 	away     dag.Micros
 	why      string
 	workflow string
-	waited   bool // events were collected for batch.wait, so the next batch is taken however small it is
-	giving   bool // a batch is with the engine, so the source need not say anything
+	waited   bool // true: events were collected for batch.wait, so the next batch is accepted with any size
+	giving   bool // true: the engine is processing a batch, so the source may be silent
 	restarts int64
 }
 
@@ -87,7 +87,7 @@ func (r *runner) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if r.heard() > heard { // it worked for a while
+		if r.heard() > heard { // the source has worked for a while
 			pause = cfg.BackoffMin
 		}
 		wait := pause
@@ -96,7 +96,8 @@ func (r *runner) run(ctx context.Context) {
 		case errors.Is(err, errCollect): // the source reads again from the stored cursor
 			wait = time.Duration(r.collects().BatchWait)
 		case err == nil || errors.Is(err, engine.ErrStale):
-			// It begins again from the stored cursor. A source that does so all the time is no load.
+			// The source begins again at the stored cursor. The pause limits the load of a source that does
+			// so repeatedly.
 			wait = max(0, cfg.BackoffMin-time.Since(began))
 		case errors.Is(err, errkind.ErrConflict): // the trigger or its workflow is paused
 		case errors.As(err, &later):
@@ -118,7 +119,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// heard returns when the source had its last answer.
+// heard returns the time of the source's last answer.
 func (r *runner) heard() dag.Micros {
 	r.mu.Lock()
 	is := r.source
@@ -129,7 +130,7 @@ func (r *runner) heard() dag.Micros {
 	return is.State().Heard
 }
 
-// fails notes why the source is away. It logs each new reason once.
+// fails records the reason why the source is away. It logs each new reason once.
 func (r *runner) fails(ctx context.Context, err error) {
 	why := inLine(err.Error(), whyMax)
 	r.mu.Lock()
@@ -144,7 +145,7 @@ func (r *runner) fails(ctx context.Context, err error) {
 	}
 }
 
-// works notes that the source is not away.
+// works records that the source is not away.
 func (r *runner) works() {
 	r.mu.Lock()
 	was := r.away
@@ -182,14 +183,14 @@ func (r *runner) status() Status {
 		st.Lag = -1
 	}
 	st.Away, st.Why = r.away, r.why
-	if st.Heard > st.Away { // it had an answer since
+	if st.Heard > st.Away { // the source has had an answer since
 		st.Away, st.Why = 0, ""
 	}
 	return st
 }
 
 // once runs the source from the stored cursor until it ends, or is silent for too long. A source that does
-// not end then is left alone: it can give nothing any more.
+// not end then is abandoned, because its batches are no longer accepted.
 func (r *runner) once(ctx context.Context) error {
 	t, err := r.s.cfg.Trigger(ctx, r.key.Workflow, r.key.Name)
 	if err != nil {
@@ -197,7 +198,7 @@ func (r *runner) once(ctx context.Context) error {
 	}
 	if t.State != store.TriggerActive || r.s.declaredAs(&t) != r.declared {
 		r.s.Changed()
-		return nil // the supervisor ends this runner
+		return nil // the supervisor is ending this runner
 	}
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
@@ -237,7 +238,7 @@ func (r *runner) once(ctx context.Context) error {
 	return r.watch(ctx, cancel, is, done)
 }
 
-// guarded makes an error of a panic.
+// guarded converts a panic to an error.
 func (r *runner) guarded(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -300,7 +301,7 @@ func (r *runner) watch(ctx context.Context, cancel func(), is Source, done <-cha
 	return reason
 }
 
-// collects returns how the trigger takes events.
+// collects returns how the trigger collects events.
 func (r *runner) collects() workflow.Intake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,11 +311,11 @@ func (r *runner) collects() workflow.Intake {
 	return *r.intake
 }
 
-// collector is a source that collects events for one run itself.
+// collector is a source that itself collects events for one run.
 type collector interface{ collects() }
 
-// small reports whether a batch is not taken yet, because the trigger waits for more events of one run. It
-// waits once for each batch.
+// small reports whether a batch is not accepted yet, because the trigger waits for more events of one run.
+// The trigger waits once for each batch.
 func (r *runner) small(b *Batch) bool {
 	most := int(r.collects().BatchMax)
 	r.mu.Lock()
@@ -330,8 +331,8 @@ func (r *runner) small(b *Batch) bool {
 	return true
 }
 
-// give hands a batch to the engine. It waits while the trigger has no room for another run, and while the
-// engine cannot answer.
+// give passes a batch to the engine. It waits while the trigger has no room for another run, and while the
+// engine does not answer.
 func (r *runner) give(ctx context.Context, b Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -13,41 +13,41 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// mark is the short hash of what identifies an event. With seenMax known ones, a new event has the mark of a
-// known one once in 10^11 events.
+// mark is a short hash that identifies an event. If seenMax events are known, a new event has the mark of a
+// known one with a probability of 10^-11.
 type mark [6]byte
 
-// seenMax bounds the events that a cursor knows one by one, so that it keeps the bound of a cursor.
+// seenMax bounds the number of events that a cursor lists one by one, so that the cursor is not too large.
 const seenMax = 1800
 
-// seen are the events that a source has given, among those that the other side still has. If it has more
-// than seenMax, those with the smallest positions are forgotten. Events that are not above their positions
-// count as given.
+// seen contains the events that a source has passed on and that the other side still has. If there are more
+// than seenMax, the events with the smallest positions are removed. All events up to the largest removed
+// position count as passed on.
 type seen struct {
 	marks map[mark]workflow.Position
-	floor *floor // the bound of the marks that were forgotten; nil: no mark was forgotten
+	floor *floor // the largest removed position; nil: no event was removed
 }
 
-// floor is the largest forgotten position.
+// floor is the largest removed position.
 type floor struct {
 	At workflow.Position `json:"at"`
-	// Part says that only a part of the events at this position are forgotten, because there are more than
-	// seenMax. The source gives them again, and their keys tell that they have fired.
+	// Part is true if only a part of the events at this position were removed, because there are more than
+	// seenMax. The source passes them on again, and their keys show that they have already fired.
 	Part bool `json:"part,omitempty"`
 }
 
-// memory is the cursor of a source that knows its events one by one.
+// memory is the cursor of a source that lists its events one by one.
 type memory struct {
-	// Of names what is read. If an edit changes it, the source begins without a cursor.
+	// Of identifies the read data. If an edit changes it, the source begins without a cursor.
 	Of    string `json:"of"`
 	Seen  string `json:"seen,omitempty"` // marks, in base64
 	Floor *floor `json:"floor,omitempty"`
 }
 
-// errMemory says that a cursor is not one that the source has made.
+// errMemory means that the source did not write a cursor.
 var errMemory = errors.New("the stored cursor was not written by this source; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
-// readMemory reads a cursor. known is false if it is one of something else that was read before.
+// readMemory reads a cursor. known is false if the cursor belongs to other data that were read before.
 func readMemory(cursor []byte, of string) (m memory, s seen, known bool, err error) {
 	s.marks = map[mark]workflow.Position{}
 	if len(cursor) == 0 {
@@ -86,7 +86,7 @@ func (m memory) pack(s *seen) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// below reports whether an event counts as given because of its position.
+// below reports whether an event counts as passed on because of its position.
 func (s *seen) below(at workflow.Position) bool {
 	if s.floor == nil {
 		return false
@@ -95,15 +95,15 @@ func (s *seen) below(at workflow.Position) bool {
 	return c < 0 || c == 0 && !s.floor.Part
 }
 
-// spare lowers the floor to the position of an event that was not given yet. Forgotten events that are not
-// below it are found again, and their keys tell that they have fired.
+// spare lowers the floor to the position of an event that has not been passed on. Removed events that are not
+// below the new floor are found again, and their keys show that they have already fired.
 func (s *seen) spare(at workflow.Position) {
 	if s.below(at) {
 		s.floor = &floor{at, true}
 	}
 }
 
-// shrink forgets the events with the smallest positions, until at most seenMax are left.
+// shrink removes the events with the smallest positions, until at most seenMax are left.
 func (s *seen) shrink() {
 	if len(s.marks) <= seenMax {
 		return
@@ -137,7 +137,7 @@ func (s *seen) shrink() {
 	}
 }
 
-// sumOf hashes what identifies an event.
+// sumOf hashes the parts that identify an event.
 func sumOf(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, p := range parts {
@@ -146,7 +146,7 @@ func sumOf(parts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// keyOf is the key of an event in the ledger.
+// keyOf returns the key of an event in the ledger.
 func keyOf(kind string, sum [sha256.Size]byte) string {
 	return kind + "/" + hex.EncodeToString(sum[:16])
 }

@@ -1,9 +1,9 @@
-// Package source reads events from outside for triggers. A source of events has a position, its cursor. The
-// trigger's row keeps the cursor, and one transaction of the engine writes the runs, the ledger and the moved
-// cursor. So an event starts one run, whatever dies at any time.
+// Package source reads events from outside for triggers. The position of a source in its events is its
+// cursor. The trigger's row has the cursor, and one transaction of the engine writes the runs, the ledger and
+// the moved cursor. So an event starts exactly one run, also if a process dies at any time.
 //
-// Reading order: source.go (the contract), supervisor.go and runner.go (who runs a source, and when it is
-// started again), then the sources, which do not depend on each other: poll.go, query.go, object.go.
+// Reading order: source.go (the contract), supervisor.go and runner.go (running and restarting sources), then
+// the sources, which do not depend on each other: poll.go, query.go, object.go.
 package source
 
 import (
@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// Batch and Event are what a source gives to the engine.
+// Batch and Event are the data that a source passes to the engine.
 type (
 	Batch = engine.Batch
 	Event = engine.Event
@@ -24,26 +24,27 @@ type (
 
 // Source reads events of one trigger.
 type Source interface {
-	// Run reads events after a cursor, and gives them, until ctx ends or an error. It holds at most one batch
-	// that is not taken yet. give waits while the trigger has no room for another run. If give returns an
-	// error, the batch was not taken, and Run ends with that error: the next Run begins at the stored cursor.
+	// Run reads events after a cursor and passes them on with give, until ctx ends or an error occurs. It
+	// holds at most one batch that is not accepted. give waits while the trigger has no room for another run.
+	// If give returns an error, the batch was not accepted, and Run ends with that error. The next Run begins
+	// at the stored cursor.
 	Run(ctx context.Context, from []byte, give func(context.Context, Batch) error) error
 	// State returns the present state. It may be called from any goroutine.
 	State() State
 }
 
-// State describes a source.
+// State is the state of a source.
 type State struct {
 	Lag   int64      // events that wait to be read; -1: unknown
-	Away  dag.Micros // since when the other side cannot be reached; 0: it can
+	Away  dag.Micros // time since which the other side cannot be reached; 0: it can be reached
 	Why   string     // the reason for Away
-	Heard dag.Micros // when the source last had an answer of the other side
-	// Alive is when the source last did something, or waited for its next look. A source that stays silent for
-	// silentMax is started again.
+	Heard dag.Micros // time of the last answer of the other side
+	// Alive is the time at which the source last did something, or began to wait for its next look. A source
+	// that stays silent for silentMax is restarted.
 	Alive time.Time
 }
 
-// LaterError is an error of a source that wants to be started again after a time at the earliest.
+// LaterError is an error of a source that must not be restarted before some time has passed.
 type LaterError struct {
 	After time.Duration
 	Err   error
@@ -52,21 +53,21 @@ type LaterError struct {
 func (e *LaterError) Error() string { return e.Err.Error() }
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// Start says where a source begins that has no cursor.
+// Start is the place at which a source without a cursor begins.
 type Start struct {
-	// Beginning: all that is there are events. Otherwise only what comes after Since.
+	// Beginning is true if all existing data are events. Otherwise only data after Since are events.
 	Beginning bool
 	Since     time.Time
 }
 
-// lookMax bounds one look of a source. It is shorter than the time after which a silent source is started
-// again. A test lowers it.
+// lookMax bounds the time of one look of a source. It is shorter than the time after which a silent source is
+// restarted. A test lowers it.
 var lookMax = time.Minute
 
-// aliveEvery is the time after which a source that waits says so.
+// aliveEvery is the interval at which a waiting source updates State.Alive.
 const aliveEvery = 15 * time.Second
 
-// pulse is the state of a source that looks from time to time.
+// pulse is the state of a source that looks at intervals.
 type pulse struct {
 	mu sync.Mutex // protects is
 	is State
@@ -79,7 +80,7 @@ func (p *pulse) State() State {
 	return p.is
 }
 
-// answered notes an answer of the other side, and how many events of it wait.
+// answered records an answer of the other side, and the number of its events that wait.
 func (p *pulse) answered(lag int64) {
 	now := time.Now()
 	p.mu.Lock()

@@ -22,34 +22,36 @@ var Kinds = append([]string{workflow.KindPoll, workflow.KindQuery, workflow.Kind
 
 // Bounds of the sources of a node.
 const (
-	// runningMax bounds the sources that run. Others wait, and say so.
+	// runningMax bounds the number of running sources. Other sources wait, and their state says so.
 	runningMax = 1000
-	// abandonedMax bounds the sources that did not end when their context ended. Beyond, none is started.
+	// abandonedMax bounds the number of sources that did not end when their context ended. At this number, no
+	// further source is started.
 	abandonedMax = 100
 	// rereadEvery is the time after which the triggers are read again without a call of Changed.
 	rereadEvery = 10 * time.Second
 	sensorsPage = 1000
 )
 
-// Config holds the surroundings of a supervisor. Open, Triggers, Trigger, Owns and Hear are needed.
+// Config holds the dependencies of a supervisor. Open, Triggers, Trigger, Owns and Hear are required.
 type Config struct {
 	// Triggers lists the active triggers of some kinds in the shards that this node owns: engine.Sensors.
 	Triggers func(ctx context.Context, kinds []string, after store.TriggerKey, limit int) ([]store.Trigger, error)
 	// Trigger reads the row of a trigger.
 	Trigger func(ctx context.Context, w dag.WorkflowID, name string) (store.Trigger, error)
-	// Owns reports whether this node owns a shard. It looks into memory only.
+	// Owns reports whether this node owns a shard. It only reads memory.
 	Owns func(dag.ShardID) bool
 	// Open makes the source of a trigger. It does not call the other side.
 	Open func(ctx context.Context, t *store.Trigger, decl *workflow.Trigger, start Start) (Source, error)
-	// Cursor returns the stored cursor of a trigger, nil if there is none, and where to begin in that case.
+	// Cursor returns the stored cursor of a trigger. It returns nil if there is none, and the place at which
+	// the source begins in that case.
 	Cursor func(t *store.Trigger) (cursor []byte, start Start, err error)
-	// Hear writes what follows from a batch: engine.Hear.
+	// Hear writes the effects of a batch. It is engine.Hear.
 	Hear func(ctx context.Context, k store.TriggerKey, b Batch) (engine.Taken, error)
 	// Name returns the name of a workflow, for logs.
 	Name func(ctx context.Context, w dag.WorkflowID) string
 	Log  *slog.Logger
 
-	// The tests shorten these; 0 is the usual time.
+	// The tests shorten these times. 0 means the default.
 	BackoffMin, BackoffMax, Silent, Leave, Tick time.Duration
 }
 
@@ -70,8 +72,8 @@ func (c *Config) defaults() {
 	}
 }
 
-// Supervisor runs the sources of the triggers in the shards that its node owns. Each has a goroutine, so one
-// that hangs delays no other.
+// Supervisor runs the sources of the triggers in the shards that its node owns. Each source has its own
+// goroutine, so a source that hangs delays no other source.
 type Supervisor struct {
 	cfg     Config
 	changed chan struct{}
@@ -88,7 +90,7 @@ type Status struct {
 	Workflow string // namespace/name, if it is known
 	Kind     string
 	State
-	Restarts int64 // how often it was started again
+	Restarts int64 // how often the source was restarted
 }
 
 // New returns a supervisor. Run starts it.
@@ -97,7 +99,7 @@ func New(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, changed: make(chan struct{}, 1), room: make(chan struct{}, runningMax), runners: map[store.TriggerKey]*runner{}}
 }
 
-// Changed tells the supervisor that triggers may have changed. It never blocks.
+// Changed makes the supervisor read the triggers again. It never blocks.
 func (s *Supervisor) Changed() {
 	select {
 	case s.changed <- struct{}{}:
@@ -105,7 +107,7 @@ func (s *Supervisor) Changed() {
 	}
 }
 
-// Run runs sources until ctx ends. It returns when all of them have ended, except for those that do not end.
+// Run runs sources until ctx ends. It returns when all sources have ended, except for abandoned ones.
 func (s *Supervisor) Run(ctx context.Context) {
 	defer s.endAll()
 	tick := time.NewTicker(s.cfg.Tick)
@@ -129,7 +131,8 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
-// reread reads the present triggers, ends the sources of others, and starts those that do not run yet.
+// reread reads the present triggers, ends the sources of removed triggers, and starts the sources that do not
+// run yet.
 func (s *Supervisor) reread(ctx context.Context) {
 	found := map[store.TriggerKey]*store.Trigger{}
 	for after := (store.TriggerKey{}); ; {
@@ -138,7 +141,7 @@ func (s *Supervisor) reread(ctx context.Context) {
 			if ctx.Err() == nil {
 				s.cfg.Log.Warn("the triggers with sources cannot be read", "code", "sources_unread", "err", err)
 			}
-			return // the known ones go on
+			return // the running sources continue
 		}
 		for i := range page {
 			after = store.TriggerKey{Workflow: page[i].Workflow, Name: page[i].Name}
@@ -170,8 +173,8 @@ type declaration struct {
 	start Start
 }
 
-// declaredAs returns the declaration in a row. One that cannot be read is a declaration, too: its runner says
-// why.
+// declaredAs returns the declaration in a row. A row that cannot be read also has a declaration, and the
+// state of its runner contains the reason.
 func (s *Supervisor) declaredAs(t *store.Trigger) declaration {
 	is := declaration{sum: sha256.Sum256(t.Spec), since: t.Since}
 	if _, start, err := s.cfg.Cursor(t); err == nil {
@@ -180,8 +183,8 @@ func (s *Supervisor) declaredAs(t *store.Trigger) declaration {
 	return is
 }
 
-// endMoved ends the sources of shards that this node does not own any more. What they still give is refused
-// by the engine.
+// endMoved ends the sources of shards that this node no longer owns. The engine refuses their further
+// batches.
 func (s *Supervisor) endMoved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +196,7 @@ func (s *Supervisor) endMoved() {
 	}
 }
 
-// endAll ends all sources, and waits for them.
+// endAll ends all sources, and waits until they have ended.
 func (s *Supervisor) endAll() {
 	s.mu.Lock()
 	all := make([]*runner, 0, len(s.runners))
@@ -225,7 +228,8 @@ func (s *Supervisor) Brief(k store.TriggerKey) (lag int64, away dag.Micros, why 
 	return is.Lag, is.State.Away, is.Why, here
 }
 
-// Away returns the states of the sources that are away, the longest first. A nil Supervisor has none.
+// Away returns the states of the sources that are away, with the longest absence first. A nil Supervisor has
+// none.
 func (s *Supervisor) Away() []Status {
 	if s == nil {
 		return nil
@@ -253,7 +257,8 @@ func (s *Supervisor) Show(p *metric.Page) {
 	}
 }
 
-// All returns the states of the sources of this node. Those that are away come first, the longest first.
+// All returns the states of the sources of this node. Sources that are away come first, with the longest
+// absence first.
 func (s *Supervisor) All() []Status {
 	s.mu.Lock()
 	runners := make([]*runner, 0, len(s.runners))
