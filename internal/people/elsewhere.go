@@ -12,9 +12,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Elsewhere returns the name of a person in a directory, and whether the directory is asked. A name of a user
-// who does not sign in by the directory belongs to that user, so no password of a local account reaches the
-// directory. NAME@DIRECTORY always means NAME there. source names the directory as store.Identity does.
+// Elsewhere returns the name of a person in a directory, and whether the directory must check the sign-in. A
+// name of a user who does not sign in by the directory belongs to that user, so no password of a local
+// account is sent to the directory. NAME@DIRECTORY always means NAME in the directory. source is the
+// directory in the form of store.Identity.
 func (p *Passwords) Elsewhere(ctx context.Context, name, source string) (there string, asked bool, err error) {
 	_, directory, _ := strings.Cut(source, ":")
 	if short, ok := strings.CutSuffix(name, "@"+directory); ok && short != "" {
@@ -32,8 +33,8 @@ func (p *Passwords) Elsewhere(ctx context.Context, name, source string) (there s
 	return name, i < 0 || SourceOf(&all, all.Principals[i].ID) == source, nil
 }
 
-// Try counts an attempt to sign in that is checked elsewhere, as Verify counts attempts with passwords. check
-// returns ErrWrong if the attempt has failed. Any other error means that the attempt was not made.
+// Try counts an attempt to sign in that another service checks, as Verify counts attempts with passwords.
+// check returns ErrWrong if the attempt has failed. Any other error means that the attempt was not made.
 func (p *Passwords) Try(name string, from netip.Addr, check func() error) error {
 	folded, err := access.Name(name)
 	if err != nil {

@@ -18,7 +18,7 @@ type cost struct {
 	lanes             uint8
 }
 
-// present is the cost of new hashes. A hash of another cost is replaced at the next sign-in.
+// present is the cost of new hashes. A hash with another cost is replaced at the next sign-in.
 var present = cost{memoryKiB: 19 << 10, rounds: 2, lanes: 1}
 
 const (
@@ -41,7 +41,7 @@ func hash(password string, c cost) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum))
 }
 
-// matches reports whether a hash belongs to a password, and the cost of the hash.
+// matches reports whether a hash belongs to a password. It also returns the cost of the hash.
 func matches(password, phc string) (same bool, c cost, err error) {
 	c, salt, sum, err := parse(phc)
 	if err != nil {
@@ -50,7 +50,7 @@ func matches(password, phc string) (same bool, c cost, err error) {
 	return subtle.ConstantTimeCompare(sumOf(password, salt, c, len(sum)), sum) == 1, c, nil
 }
 
-// sumOf returns the hash of a password. It first brings the password into the normal form of RFC 8265, so
+// sumOf returns the hash of a password. It first converts the password to the normal form of RFC 8265, so
 // that the hash does not depend on the keyboard.
 func sumOf(password string, salt []byte, c cost, size int) []byte {
 	return argon2.IDKey(norm.NFC.Bytes([]byte(password)), salt, c.rounds, c.memoryKiB, c.lanes, uint32(size))

@@ -44,11 +44,11 @@ type Caller struct {
 	// Principal and Maker are the IDs of the token's principal and maker. Rights may be some seconds old, so each
 	// change also requires the present rights of both. 0: there is none.
 	Principal, Maker int64
-	// Behind are the principals of the ancestors of the token.
+	// Behind contains the principals of the ancestors of the token.
 	Behind []int64
 }
 
-// under returns the caller with only the rights that its principal and its maker still have.
+// under returns the caller with only those rights that its principal and its maker still have.
 func (c *Caller) under(all *store.Rights) *Caller {
 	is := *c
 	for _, id := range append([]int64{c.Maker, c.Principal}, c.Behind...) {
@@ -59,7 +59,8 @@ func (c *Caller) under(all *store.Rights) *Caller {
 	return &is
 }
 
-// principalOf returns an active principal with the rights of its bindings. Any other one has no rights.
+// principalOf returns an active principal with the rights of its bindings. A principal that is not active has
+// no rights.
 func principalOf(all *store.Rights, id int64) *access.Principal {
 	none := &access.Principal{}
 	i := slices.IndexFunc(all.Principals, func(p store.Principal) bool { return p.ID == id })
@@ -79,8 +80,8 @@ func principalOf(all *store.Rights, id int64) *access.Principal {
 	return p
 }
 
-// RegistryStore is a Store with the tokens. The tokens decide whether a principal is left that can administer
-// everything.
+// RegistryStore is a Store that also has the tokens. The tokens determine whether some principal can still
+// administer everything.
 type RegistryStore interface {
 	Store
 	TokenList(ctx context.Context) ([]store.Token, error)
@@ -88,21 +89,21 @@ type RegistryStore interface {
 }
 
 // Registry changes users, roles and bindings. Each change is decided on the rights of one revision, and is
-// written only if the rights still have this revision. A caller cannot give a right that it does not have. It
-// also cannot change the account of a principal that has such a right.
+// written only if that revision is still the present one. A caller cannot give a right that it does not have.
+// It also cannot change the account of a principal with such a right.
 type Registry struct {
 	store     RegistryStore
 	passwords *Passwords
 }
 
-// NewRegistry returns a registry that hashes passwords with the others of its node.
+// NewRegistry returns a registry. It shares p with all other users of passwords on its node.
 func NewRegistry(s RegistryStore, p *Passwords) *Registry { return &Registry{s, p} }
 
 // decidesMax bounds how often a change is decided again because other rights changed in the meantime.
 const decidesMax = 10
 
-// change decides on the present rights and writes the result of decide. The caller needs a verb, and has only
-// the rights that it still has. So a caller that has just lost a right cannot give it back to itself.
+// change decides on the present rights, and writes the result of decide. The caller needs a verb, and has
+// only the rights that it still has. So a caller that has just lost a right cannot restore it for itself.
 func (r *Registry) change(ctx context.Context, by Caller, need access.Need, decide func(by *Caller, now *store.Rights) (store.RightsChange, error)) error {
 	for range decidesMax {
 		now, err := r.store.Rights(ctx)
@@ -156,7 +157,7 @@ func Find(all *store.Rights, name string) (store.Principal, error) {
 	return store.Principal{}, refuse(ErrNotFound, "there is no user or service %.60q", name)
 }
 
-// RoleOf finds a role, of the program or a custom one.
+// RoleOf finds a built-in or custom role by its name.
 func RoleOf(all *store.Rights, name string) (access.Role, error) {
 	folded, err := access.Name(name)
 	if role, ok := access.BuiltinRole(folded); ok && err == nil {
@@ -189,7 +190,7 @@ func VerbsOf(r store.Role) (set access.Verbs) {
 	return set
 }
 
-// Grant is a role in a namespace, or in all.
+// Grant is a role in a namespace, or in all namespaces.
 type Grant struct {
 	Role, Namespace string
 	Expires         dag.Micros // 0: never
@@ -211,8 +212,8 @@ func (c *Caller) bind(all *store.Rights, subject int64, g Grant) (store.Binding,
 	return store.Binding{Subject: subject, Role: role.Name, Namespace: ns, Expires: g.Expires, By: c.Name}, nil
 }
 
-// Covers refuses a change of a principal that has a right which the caller does not have. Without this check,
-// a caller could get the rights of a principal by a new password.
+// Covers refuses a change of a principal that has a right that the caller does not have. Without this check,
+// a caller could set a new password and get the rights of the principal.
 func (c *Caller) Covers(all *store.Rights, p *store.Principal) error {
 	for _, b := range all.Bindings {
 		if b.Subject != p.ID {
@@ -231,7 +232,7 @@ func (c *Caller) Covers(all *store.Rights, p *store.Principal) error {
 // NewUser holds the first properties of a new user or service.
 type NewUser struct {
 	Name     string
-	Service  bool   // a program: it has tokens and no password
+	Service  bool   // true: the user is a program, which has tokens and no password
 	Password string // empty: none
 	Grants   []Grant
 }
@@ -279,8 +280,8 @@ func (r *Registry) Create(ctx context.Context, c Caller, u NewUser) error {
 	})
 }
 
-// free refuses a name that the audit log uses for calls with a token, because a new user must be
-// distinguishable from a token.
+// free refuses a name that the audit log uses for calls with a token, because the log must distinguish a user
+// from a token.
 func (r *Registry) free(ctx context.Context, name string) error {
 	tokens, err := r.store.TokenList(ctx)
 	if err != nil {
@@ -294,12 +295,12 @@ func (r *Registry) free(ctx context.Context, name string) error {
 	return nil
 }
 
-// reserved are the names of callers that are no principals of the store.
+// reserved reports whether a name belongs to callers that are no principals of the store.
 func reserved(name string) bool {
 	return slices.Contains([]string{"local", "skein", "nobody", "system", "node", "worker"}, name)
 }
 
-// of finds a principal by its name, and changes it as decide says.
+// of finds a principal by its name, and makes the change that decide returns.
 func (r *Registry) of(ctx context.Context, c Caller, name string, decide func(p store.Principal) (store.RightsChange, error)) error {
 	return r.change(ctx, c, anywhere(access.UserWrite), func(c *Caller, all *store.Rights) (store.RightsChange, error) {
 		p, err := Find(all, name)
@@ -446,7 +447,7 @@ func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.Rights
 	for _, b := range c.Unbind {
 		gone[key(b)] = true
 	}
-	for _, b := range c.Bind { // a permanent grant that gets an end no longer counts as permanent
+	for _, b := range c.Bind { // a permanent binding that gets an end no longer counts as permanent
 		gone[key(b)] = b.Expires != 0
 	}
 	before := administrators(now, nil, nil)
@@ -474,9 +475,9 @@ func (r *Registry) stays(ctx context.Context, now *store.Rights, c *store.Rights
 		"skein role grant cluster NAME")
 }
 
-// StaysWithout refuses to end a token if it is the last way in for the principals that can administer
-// everything. It does not see two tokens that end at the same instant. In this case, a program on the machine
-// of a node still has every right.
+// StaysWithout refuses to end a token if all principals that can administer everything depend on this token.
+// It does not notice two tokens that end at the same instant. In this case, a program on the machine of a
+// node still has every right.
 func (r *Registry) StaysWithout(ctx context.Context, token int64) error {
 	return staysAfter(ctx, r, func(tokens []store.Token, _ dag.Micros) []store.Token {
 		return slices.DeleteFunc(tokens, func(t store.Token) bool { return t.ID == token })
@@ -498,8 +499,8 @@ func StaysRotated(ctx context.Context, r *Registry, c *store.Rotation) error {
 	})
 }
 
-// staysAfter refuses a change of the tokens that closes the last way in for the principals that can
-// administer everything.
+// staysAfter refuses a change of the tokens after which no principal that can administer everything could
+// sign in or call.
 func staysAfter(ctx context.Context, r *Registry, change func(tokens []store.Token, now dag.Micros) []store.Token) error {
 	all, err := r.store.Rights(ctx)
 	if err != nil {
@@ -543,8 +544,8 @@ func administrators(all *store.Rights, ends map[int64]bool, gone map[bindingKey]
 	return ids
 }
 
-// reachable reports whether one of the given principals has a password or a token that is not narrowed. A
-// token that is replaced, or that a replaced one made, does not count, because it ends soon.
+// reachable reports whether one of the given principals has a password or a token without restrictions. A
+// token that is being replaced, or that such a token made, does not count, because it ends soon.
 func (r *Registry) reachable(ctx context.Context, ids []int64, tokens []store.Token, now dag.Micros) (bool, error) {
 	narrow := func(t *store.Token) bool {
 		return t.Replaced != 0 || t.Kind != store.TokenAPI || t.Verbs != store.All || t.Namespaces != store.All || !slices.Contains(ids, t.Principal) ||

@@ -12,23 +12,23 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Arrival is a person for whom an identity provider vouches.
+// Arrival is a person whose identity a provider has confirmed.
 type Arrival struct {
-	Issuer, Subject string   // the account at the provider
-	Source          string   // the names that a new user may get, the best first
+	Issuer, Subject string   // the person's account at the provider
+	Source          string   // the name of the provider in the store, such as oidc:NAME
 	Names           []string // candidates for the name of a new user, the best one first
 	Grants          []Grant  // the rights from the person's groups
 }
 
 var (
-	// ErrDisabled refuses a person whose user is disabled.
+	// ErrDisabled means that the person's user is disabled.
 	ErrDisabled = errors.New("disabled")
-	// ErrName refuses a new person for whom there is no free name.
+	// ErrName means that there is no free name for a new person.
 	ErrName = errors.New("no name")
 )
 
-// SourceOf returns the identity provider by which a principal signs in; "": it signs in by a password or a
-// token.
+// SourceOf returns the identity provider by which a principal signs in. It returns "" if the principal signs
+// in by a password or a token.
 func SourceOf(all *store.Rights, principal int64) string {
 	for i := range all.Identities {
 		if all.Identities[i].Principal == principal {
@@ -38,10 +38,10 @@ func SourceOf(all *store.Rights, principal int64) string {
 	return ""
 }
 
-// SignIn returns the user of a person for whom a provider has just vouched. A person who signs in for the
-// first time becomes a user. Roles that groups give are replaced as a whole. Roles that people give stay.
-// unknown are roles of the settings that do not exist. The provider alone decides about the rights that it
-// gives and takes. So SignIn also takes the role of the last administrator if the provider does.
+// SignIn returns the user of a person whose identity a provider has just confirmed. On the first sign-in,
+// SignIn makes the user. The roles from groups are replaced as a whole. Roles that people have given stay.
+// unknown are roles of the settings that do not exist. Only the provider decides about the roles from groups,
+// so SignIn may also remove the role of the last administrator.
 func (r *Registry) SignIn(ctx context.Context, a Arrival) (who store.Principal, unknown []string, err error) {
 	for range decidesMax {
 		now, err := r.store.Clock(ctx)
@@ -74,8 +74,7 @@ func (r *Registry) SignIn(ctx context.Context, a Arrival) (who store.Principal, 
 	return who, nil, refuse(ErrConflict, "other callers keep changing the rights; try again")
 }
 
-// noted describes the change in its audit row. The change belongs to a sign-in, which has no caller yet and
-// an audit row of its own.
+// noted describes the change in the audit row of the sign-in. The sign-in has no caller yet.
 func (a *Arrival) noted(ctx context.Context, name string, c *store.RightsChange) context.Context {
 	row := store.AuditIn(ctx)
 	if row == nil {
@@ -99,7 +98,7 @@ func (a *Arrival) noted(ctx context.Context, name string, c *store.RightsChange)
 func (a *Arrival) change(ctx context.Context, r *Registry, all *store.Rights, now dag.Micros) (who store.Principal, c store.RightsChange, unknown []string, err error) {
 	known := slices.IndexFunc(all.Identities, func(i store.Identity) bool { return i.Issuer == a.Issuer && i.Subject == a.Subject })
 	is := -1
-	if known >= 0 { // a node of an earlier version that deletes a user leaves the identity
+	if known >= 0 { // a node of an earlier version deletes a user without the identity
 		is = slices.IndexFunc(all.Principals, func(p store.Principal) bool { return p.ID == all.Identities[known].Principal })
 	}
 	switch {
@@ -155,8 +154,8 @@ func (a *Arrival) bindings(all *store.Rights, principal int64, now dag.Micros, c
 	return unknown
 }
 
-// name chooses the name of a new user. A name is taken if a principal has it, or if the audit log uses it for
-// calls. In this case the name of the provider is appended. So a new account never gets the name of an
+// name chooses the name of a new user. A name is not free if a principal has it, or if the audit log uses it
+// for calls. In this case the name of the provider is appended. So a new account never gets the name of an
 // existing one.
 func (a *Arrival) name(ctx context.Context, r *Registry, all *store.Rights) (string, error) {
 	taken := ""

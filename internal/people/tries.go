@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// triesOfName and triesOfAddress bound the attempts to sign in that may fail within a window. Each exhausted
-	// window makes the next one twice as long, up to windowMax. A window without a failure ends this growth.
+	// triesOfName and triesOfAddress limit the failed sign-ins within a window. Each exhausted window makes
+	// the next window twice as long, up to windowMax. A window without a failure ends this growth.
 	triesOfName    = 5
 	triesOfAddress = 20
 	windowMin      = time.Minute
@@ -20,15 +20,15 @@ const (
 	// first.
 	pairsMax     = 20_000
 	addressesMax = 10_000
-	// nameSlots is the number of counters for names. Names share counters by chance. So unknown names take no
-	// memory, and are refused like known ones.
+	// nameSlots is the number of counters for names. Several names may share a counter. So unknown names take
+	// no memory, and are refused in the same way as known names.
 	nameSlots = 1 << 14
 )
 
-// Often refuses an attempt because too many have failed.
+// Often is the error of an attempt that is refused because too many attempts have failed.
 type Often struct{ After time.Duration }
 
-// Error returns the time of the next try.
+// Error returns a text with the time of the next permitted attempt.
 func (o *Often) Error() string {
 	return fmt.Sprintf("too many attempts to sign in have failed; try again in %s", o.After)
 }
@@ -42,7 +42,7 @@ type window struct {
 
 func (w *window) lasts() time.Duration { return min(windowMin<<w.level, windowMax) }
 
-// left returns the remaining time of a window whose tries are used up; 0: tries are left.
+// left returns the remaining time of an exhausted window. It returns 0 if the window is not exhausted.
 func (w *window) left(free int, now time.Time) time.Duration {
 	over := now.Sub(w.since) - w.lasts()
 	switch {
@@ -70,11 +70,11 @@ type pairTries struct {
 	signedIn bool
 }
 
-// tries counts the failed attempts to sign in, on this node.
+// tries counts the failed sign-ins on this node.
 //
-// A name that has used up its tries is still open to two kinds of callers: callers at an address from which
-// the name has signed in, and, once per window, each address that has not failed with it. So a stranger's
-// guesses do not block the user, however many addresses the stranger has.
+// If a name has used up its tries, two kinds of callers may still try: callers at an address from which the
+// name has signed in, and, once per window, each address that has not failed with the name. So the guesses of
+// a stranger do not block the user, even from many addresses.
 type tries struct {
 	seed maphash.Seed
 
@@ -89,7 +89,7 @@ func newTries() *tries {
 		pairs: newRecent[pair, pairTries](pairsMax), addresses: newRecent[netip.Addr, window](addressesMax)}
 }
 
-// attempt is one that take has counted as failed.
+// attempt is an attempt that take has counted as failed in advance.
 type attempt struct {
 	of      *tries
 	key     pair
@@ -135,8 +135,8 @@ func (a attempt) undo(signedIn bool) {
 	if a.trusted {
 		return
 	}
-	// It subtracts one and does not reset the count. Otherwise a caller could sign in to an account of its own to
-	// get more guesses for others.
+	// undo subtracts one instead of resetting the count. Otherwise a caller could sign in to an own account
+	// to get more guesses for other accounts.
 	for _, w := range [...]*window{t.addresses.of(a.key.from), &t.names[a.key.name%nameSlots]} {
 		w.failed = max(w.failed-1, 0)
 	}
@@ -152,7 +152,7 @@ func network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// recent keeps a bounded number of values that change. It forgets the value that was used longest ago.
+// recent keeps a bounded number of mutable values. It removes the value that was used longest ago.
 type recent[K comparable, V any] struct {
 	max   int
 	order *list.List // list of *kept[K, V]; the front was used last

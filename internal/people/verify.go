@@ -22,23 +22,25 @@ type Store interface {
 }
 
 var (
-	// ErrWrong answers every sign-in that does not succeed. So a caller learns neither whether the name exists
+	// ErrWrong is the error of every sign-in that fails. So a caller learns neither whether the name exists
 	// nor which part is wrong.
 	ErrWrong = errors.New("the name or the password is wrong, or this account cannot sign in")
-	// ErrBusy refuses an attempt because too many passwords are being checked.
+	// ErrBusy means that an attempt is refused because too many passwords are being checked.
 	ErrBusy = errors.New("the node is checking too many passwords; try again in a few seconds")
 )
 
 const (
-	// The node makes one hash at a time for callers that have signed in before or have another credential, and
-	// one for strangers. So strangers do not delay the other callers.
+	// The node makes at most one hash at a time for callers that have signed in before or have another
+	// credential, and at most one for all other callers. So strangers do not delay known callers.
 	hashesAtOnce = 1
-	// queueMax bounds the callers that wait for each of the two. waitMax bounds their wait.
+	// queueMax bounds the number of callers that wait for each of these two hashes. waitMax bounds their
+	// wait.
 	queueMax = 32
 	waitMax  = 5 * time.Second
 )
 
-// Passwords checks and hashes passwords. All handlers of a node share one, because it counts the attempts.
+// Passwords checks and hashes passwords. All handlers of a node share one Passwords, because it counts the
+// attempts.
 type Passwords struct {
 	store     Store
 	tries     *tries
@@ -57,7 +59,7 @@ func New(s Store) *Passwords {
 		dummy: sync.OnceValue(func() string { return hash("no password has this hash", present) })}
 }
 
-// lane bounds the hashes that are made at the same time.
+// lane limits the number of concurrent hashes.
 type lane struct {
 	slots   chan struct{}
 	waiting *atomic.Int32
@@ -159,8 +161,8 @@ func (p *Passwords) check(ctx context.Context, name, password string) (store.Pri
 	return who, nil
 }
 
-// hashOf returns the hash of a user, or a hash that belongs to no password. It asks the store even for an
-// unknown name (ID 0, which has no password), because a faster answer would reveal that the name is unknown.
+// hashOf returns the hash of a user, or a hash that belongs to no password. It reads the store also for an
+// unknown name (ID 0), because a faster answer would reveal that the name is unknown.
 func (p *Passwords) hashOf(ctx context.Context, id int64) (string, error) {
 	kept, err := p.store.PasswordOf(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -169,9 +171,9 @@ func (p *Passwords) hashOf(ctx context.Context, id int64) (string, error) {
 	return kept.Hash, err
 }
 
-// find returns the active user of a name, without an ID if there is none. It also returns a revision of the
-// rights that is not newer than the answer. A lost revision may be given again with other people, so the
-// answer is checked again before a caller is let in.
+// find returns the active user with a name. The user has no ID if there is none. find also returns a revision
+// of the rights that is not newer than the result. If the database loses its newest transactions, the same
+// revision may be given again with other people, so the result is checked again before a caller is accepted.
 func (p *Passwords) find(ctx context.Context, name string) (int64, store.Principal, error) {
 	is, err := p.store.RightsRevision(ctx)
 	if err != nil {

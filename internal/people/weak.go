@@ -51,14 +51,15 @@ func Check(name, password string) error {
 // leet replaces digits and signs by the letters that people write them for.
 var leet = strings.NewReplacer("0", "o", "1", "l", "3", "e", "4", "a", "@", "a", "5", "s", "$", "s", "7", "t", "!", "i")
 
-// known reports whether a text is a frequent password, also if other characters surround its letters.
+// known reports whether a text is a frequent password. It also reports true if other characters surround the
+// letters of such a password.
 func known(text string) bool {
 	for _, one := range [...]string{text, letters(text), letters(leet.Replace(letters(text)))} {
 		if _, found := slices.BinarySearch(worst(), one); found && one != "" {
 			return true
 		}
 	}
-	// In "passw0rd1234", the digits at the end are no letters, and the 0 inside is one.
+	// In "passw0rd1234", the digits at the end are removed, but the 0 inside counts as a letter.
 	tail := strings.TrimRightFunc(text, func(c rune) bool { return !unicode.IsLetter(c) })
 	_, found := slices.BinarySearch(worst(), leet.Replace(tail))
 	return found && tail != ""
@@ -73,7 +74,7 @@ func letters(text string) string {
 // program.
 const namedRest = 6
 
-// named reports whether a text is hardly more than a name.
+// named reports whether a text consists almost only of a name.
 func named(text, name string) bool {
 	rest := text
 	for _, word := range [...]string{name, "skein", "password"} {
@@ -97,12 +98,13 @@ func repeats(text string) bool {
 	return len(slices.Compact(all)) < piece
 }
 
-// runsMin: a password that consists of at most this number of sequences is refused.
+// runsMin is the number of sequences up to which a password is refused.
 const runsMin = 3
 
 var keyRows = [...]string{"qwertyuiop", "qwertzuiop", "azertyuiop", "asdfghjkl", "zxcvbnm", "yxcvbnm", "1234567890"}
 
-// runs counts the sequences that a text is made of. A character that continues none begins one.
+// runs returns the number of sequences in a text. A character that does not continue a sequence begins a new
+// one.
 func runs(text string) int {
 	n, last := 0, rune(-1)
 	for _, c := range text {
@@ -114,7 +116,7 @@ func runs(text string) int {
 	return n
 }
 
-// follows reports whether two characters are neighbours, or the same.
+// follows reports whether two characters are equal or adjacent.
 func follows(a, b rune) bool {
 	if d := a - b; d >= -1 && d <= 1 {
 		return true

@@ -12,17 +12,18 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// Errors of a Chain, in addition to those of a sealed.Book. Their texts never hold a value.
+// Errors of a Chain, in addition to those of a sealed.Book. Their texts never contain a value.
 var (
-	// ErrAway says that a provider does not answer now. A later call may get the value.
+	// ErrAway means that a provider does not answer now. A later call may get the value.
 	ErrAway = errors.New("it does not answer")
-	// ErrSlow says that the value needs a call that may take long.
+	// ErrSlow means that the value requires a call that may take long.
 	ErrSlow = errors.New("the value needs a call to a provider")
-	// ErrRefused says that a provider does not give the value, and will not until people change something.
+	// ErrRefused means that a provider refuses the value until people change something.
 	ErrRefused = errors.New("the value cannot be used")
 )
 
-// Chain reads secrets. It first asks for a sealed secret, and then asks the providers in their order.
+// Chain reads secrets. It first reads the sealed secrets of the database, and then calls the providers in
+// their order.
 type Chain struct {
 	book    *sealed.Book
 	sources []*source
@@ -50,7 +51,7 @@ func New(o Options) (*Chain, error) {
 	return c, nil
 }
 
-// reader returns the functions that read from a provider and check it.
+// reader returns the function that reads from a provider, and the function that checks the provider.
 func reader(p *Source, roots *x509.CertPool) (get getter, check checker, err error) {
 	switch p.Kind() {
 	case "file":
@@ -70,8 +71,8 @@ func reader(p *Source, roots *x509.CertPool) (get getter, check checker, err err
 	return v.get, v.check, nil
 }
 
-// Value returns the present value of a secret of a namespace. If quick is true and the value needs a call
-// that may take long, it returns ErrSlow and makes no call.
+// Value returns the present value of a namespace's secret. If quick is true and the value requires a call
+// that may take long, Value returns ErrSlow and makes no call.
 func (c *Chain) Value(ctx context.Context, namespace, name string, quick bool) ([]byte, error) {
 	value, _, err := c.book.Value(ctx, namespace, name)
 	if !errors.Is(err, sealed.ErrNotFound) || !sealed.IsName(name) {
@@ -102,7 +103,7 @@ type Checked struct {
 	Err        error
 }
 
-// Check looks whether each provider could give values. The checks run at the same time, each for at most
+// Check tests whether each provider could return values. The checks run concurrently, each for at most
 // callMax.
 func (c *Chain) Check(ctx context.Context) []Checked {
 	all := make([]Checked, len(c.sources))

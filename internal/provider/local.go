@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// unknown returns the error for a secret that a provider does not have. what is the location in which the
+// unknown returns the error for a secret that a provider does not have. The text names the place where the
 // provider searched.
 func unknown(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", secret.ErrUnknown, fmt.Sprintf(format, args...))
@@ -58,7 +58,7 @@ func (f files) check(context.Context) (string, error) {
 	return "files " + f.pattern, nil
 }
 
-// variables reads each value from a variable of the node.
+// variables reads each value from an environment variable of the node.
 type variables struct{ prefix string }
 
 func (v variables) get(_ context.Context, _, name string) ([]byte, error) {
@@ -88,7 +88,8 @@ const (
 // command reads each value from the standard output of a program.
 type command struct{ argv []string }
 
-// limited keeps an output up to the bound of a value and its line end. A longer output ends with an error.
+// limited stores an output up to the size limit of a value and its line end. A longer output ends with an
+// error.
 type limited struct {
 	buf  []byte
 	over bool
@@ -104,7 +105,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get runs the program. Its errors do not contain the output of the program, which may hold a secret.
+// get runs the program. Its errors do not contain the output of the program, which may contain a secret.
 func (c command) get(ctx context.Context, namespace, name string) ([]byte, error) {
 	var out limited
 	argv := append(append([]string(nil), c.argv...), namespace, name)
@@ -127,7 +128,7 @@ func (c command) get(ctx context.Context, namespace, name string) ([]byte, error
 	return nil, fmt.Errorf("%w: the program ended with %s: run it by hand to see why", ErrRefused, exit.ProcessState)
 }
 
-// check looks at the program, and does not run it.
+// check tests whether the program exists, and does not run it.
 func (c command) check(context.Context) (string, error) {
 	path := c.argv[0]
 	if _, err := exec.LookPath(path); err != nil {

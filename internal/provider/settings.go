@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Settings is the value of the setting secret_providers: the providers in the order in which they are asked.
+// Settings is the value of the setting secret_providers: the providers in the order in which they are called.
 type Settings []Source
 
 // Source is one provider. Exactly one of its kinds is set.
@@ -23,14 +23,16 @@ type Source struct {
 	Name string `json:"name"` // "": the name of its kind
 	// Namespaces lists the namespaces that may use the provider; "*" stands for all.
 	Namespaces []string `json:"namespaces"`
-	// Cache is how long a value is kept in memory, as Go writes durations; "": the default of the kind.
+	// Cache is the time for which a value is kept in memory, in Go's notation of durations. "" means the
+	// default of the kind.
 	Cache string `json:"cache"`
 
 	// File is the path of a file, with {name} and {namespace}.
 	File string `json:"file"`
-	// Env is the prefix of variable names, after VariablePrefix; it may be empty.
+	// Env is the prefix of the names of environment variables, after VariablePrefix. It may be empty.
 	Env *string `json:"env"`
-	// Command is a program with its arguments, which gets the namespace and the name as two further ones.
+	// Command is a program with its arguments. It gets the namespace and the name of the secret as two
+	// further arguments.
 	Command []string `json:"command"`
 	Vault   *Vault   `json:"vault"`
 
@@ -47,7 +49,7 @@ type Vault struct {
 	Namespace string `json:"vault_namespace"`
 	CAFile    string `json:"ca_file"`
 
-	// One of these says how a node signs in.
+	// Exactly one of these is set. It is the method by which a node signs in.
 	TokenFile  string   `json:"token_file"`
 	AppRole    *AppRole `json:"approle"`
 	Kubernetes *JWT     `json:"kubernetes"`
@@ -69,11 +71,12 @@ type JWT struct {
 }
 
 const (
-	// VariablePrefix begins the names of the variables of kind env.
+	// VariablePrefix is the prefix of the variables of kind env.
 	VariablePrefix = "SKEIN_VALUE_"
 	// sourcesMax bounds the providers of a node.
 	sourcesMax = 20
-	// ageDefault is how long values of programs and of Vault are kept, and ageMax bounds it.
+	// ageDefault is the time for which values of programs and of Vault are kept by default. ageMax is the
+	// longest time.
 	ageDefault, ageMax = 5 * time.Minute, 24 * time.Hour
 	// podToken is the file with the token of a pod.
 	podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -118,7 +121,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 	return s, nil
 }
 
-// Kind is the name of the kind that is set.
+// Kind returns the name of the kind that is set.
 func (p *Source) Kind() string {
 	switch {
 	case p.File != "":
@@ -180,7 +183,7 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 	return nil
 }
 
-// cached reads the age of values. Files and variables are read at each use.
+// cached returns the time for which values are kept. Files and variables are read at each use.
 func (p *Source) cached() (time.Duration, error) {
 	outside := p.Kind() == "command" || p.Kind() == "vault"
 	switch {
@@ -211,7 +214,7 @@ func (p *Source) checkFile() error {
 	return nil
 }
 
-// checkPattern refuses braces without a meaning, and patterns without the name of the secret.
+// checkPattern refuses unknown marks in braces, and patterns without the name of the secret.
 func checkPattern(key, text, all string) error {
 	plain := strings.NewReplacer(nameMark, "", namespaceMark, "").Replace(text)
 	switch {
@@ -312,7 +315,7 @@ func (s Settings) Files() (paths []string) {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
 
-// fixed returns the folder of a pattern in front of its first mark.
+// fixed returns the folder that precedes the first mark of a pattern.
 func fixed(pattern string) string {
 	before, _, _ := strings.Cut(pattern, "{")
 	return filepath.Dir(before + "x")

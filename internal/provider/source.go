@@ -17,22 +17,22 @@ const (
 	callMax = 10 * time.Second
 	// callsMax bounds the number of concurrent calls of one provider, including calls that hang.
 	callsMax = 8
-	// awayMin is the time after a failed call in which further calls fail without being made.
+	// awayMin is the time after a failed call during which further calls fail at once.
 	awayMin = time.Second
-	// entriesMax and bytesMax bound the kept values of one provider.
+	// entriesMax and bytesMax bound the values of one provider in memory.
 	entriesMax, bytesMax = 1000, 4 << 20
 )
 
-// getter reads a value. Its error wraps secret.ErrUnknown if there is none, and ErrAway if a later call may
-// succeed. It may ignore the end of ctx.
+// getter reads a value. Its error wraps secret.ErrUnknown if there is no such secret, and ErrAway if a later
+// call may succeed. It may ignore the end of ctx.
 type getter func(ctx context.Context, namespace, name string) ([]byte, error)
 
-// checker is a source that can check whether values could be read, and report the result.
+// checker checks whether values could be read, and returns a text about the result.
 type checker func(ctx context.Context) (string, error)
 
 type ref struct{ namespace, name string }
 
-// source reads from one provider, within the bounds of this package.
+// source reads from one provider, within the limits of this package.
 type source struct {
 	*Source
 	get   getter
@@ -44,8 +44,8 @@ type source struct {
 	kept    map[ref]kept
 	bytes   int // of kept
 	pending map[ref]*call
-	away    error     // the error of the last call; nil: it was answered
-	again   time.Time // the time of the next call, if away is set
+	away    error     // the error of the last call; nil if the call succeeded
+	again   time.Time // the time of the next permitted call, if away is set
 }
 
 // kept is a value in memory.
@@ -54,7 +54,7 @@ type kept struct {
 	until time.Time
 }
 
-// call is a call that some callers wait for. value and err are set before done is closed.
+// call is a call on whose result callers wait. value and err are set before done is closed.
 type call struct {
 	done  chan struct{}
 	value []byte
@@ -66,7 +66,7 @@ func newSource(p *Source, get getter, check checker, log *slog.Logger) *source {
 		kept: map[ref]kept{}, pending: map[ref]*call{}}
 }
 
-// value returns a value: a kept one, or that of a call.
+// value returns a value from memory, or from a call.
 func (s *source) value(ctx context.Context, namespace, name string, quick bool) ([]byte, error) {
 	r := ref{namespace, name}
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *source) value(ctx context.Context, namespace, name string, quick bool) 
 	}
 }
 
-// run makes one call for all waiting callers. The call continues if one of them gives up.
+// run makes one call for all waiting callers. The call continues if a caller gives up.
 func (s *source) run(c *call, r ref) {
 	ctx, cancel := context.WithTimeout(context.Background(), callMax)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *source) run(c *call, r ref) {
 	close(c.done)
 }
 
-// judge notes whether the provider answered. The caller holds s.mu.
+// judge records whether the provider answered. The caller holds s.mu.
 func (s *source) judge(err error) {
 	was := s.away
 	s.away = nil
@@ -165,7 +165,7 @@ func (s *source) drop(r ref) {
 	delete(s.kept, r)
 }
 
-// bounded runs a function until it returns or ctx ends. A function that has not returned keeps its part of
+// bounded runs a function until it returns or ctx ends. A function that has not returned still counts against
 // callsMax.
 func (s *source) bounded(ctx context.Context, do func() ([]byte, error)) ([]byte, error) {
 	select {
@@ -181,7 +181,7 @@ func (s *source) bounded(ctx context.Context, do func() ([]byte, error)) ([]byte
 	go func() {
 		defer func() { <-s.calls }()
 		defer func() {
-			if p := recover(); p != nil { // for example a panic of a parser of a server's answer
+			if p := recover(); p != nil { // for example, the parser of a server's answer may panic
 				done <- ended{nil, fmt.Errorf("%w: the call panicked: %v", ErrRefused, p)}
 			}
 		}()
@@ -199,7 +199,7 @@ func (s *source) bounded(ctx context.Context, do func() ([]byte, error)) ([]byte
 	}
 }
 
-// checked checks the provider within the bound of a call.
+// checked checks the provider within the time limit of a call.
 func (s *source) checked(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()

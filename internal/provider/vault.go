@@ -22,7 +22,7 @@ import (
 const (
 	// answerMax bounds an answer of Vault, in bytes.
 	answerMax = 1 << 20
-	// saidMax bounds the part of an answer that an error shows, in bytes.
+	// saidMax bounds the bytes of an answer that an error contains.
 	saidMax = 200
 	// jwtMax bounds the file of a JWT, in bytes.
 	jwtMax = 16 << 10
@@ -36,11 +36,12 @@ type vault struct {
 	signing chan struct{} // capacity 1: held during a sign-in
 	mu      sync.Mutex    // protects following fields
 	token   string
-	until   time.Time // the time at which the node signs in again; zero: never
-	renewed time.Time // the last sign-in because Vault had refused a token
+	until   time.Time // the time of the next sign-in; zero: none
+	renewed time.Time // the last sign-in that was necessary because Vault had refused a token
 }
 
-// renewMin is the least time between two sign-ins because of refused tokens. Each one may use up a secret ID.
+// renewMin is the least time between two sign-ins because of refused tokens, because each sign-in may use up
+// a secret ID.
 const renewMin = time.Minute
 
 func newVault(set *Vault, roots *x509.CertPool) (*vault, error) {
@@ -57,7 +58,7 @@ func newVault(set *Vault, roots *x509.CertPool) (*vault, error) {
 	return &vault{set: set, signing: make(chan struct{}, 1), client: &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			MaxConnsPerHost: callsMax, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10},
-		// The token is for the address of the settings alone.
+		// The token must be sent only to the address in the settings.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -114,7 +115,7 @@ type answer struct {
 	body []byte
 }
 
-// refused describes an answer that is no success. Vault says in errors why it refuses a call.
+// refused returns the error for an answer that is no success. In the field errors, Vault gives the reason.
 func (a *answer) refused(what string) error {
 	why := fmt.Sprintf("%s: Vault answered %d %s", what, a.code, http.StatusText(a.code))
 	var is struct {
@@ -175,7 +176,7 @@ func (v *vault) call(ctx context.Context, method, path, token string, in any) (*
 	return &answer{resp.StatusCode, said}, nil
 }
 
-// check signs in and asks Vault about the token.
+// check signs in, and reads the data of its token from Vault.
 func (v *vault) check(ctx context.Context) (string, error) {
 	token, err := v.signedIn(ctx)
 	if err != nil {
@@ -191,9 +192,9 @@ func (v *vault) check(ctx context.Context) (string, error) {
 	return v.set.Address + ", " + v.set.Mount + "/" + v.set.Path, nil
 }
 
-// signedIn returns a token. Callers that come during a sign-in wait for it.
+// signedIn returns a token. Callers that come during a sign-in wait for its token.
 func (v *vault) signedIn(ctx context.Context) (string, error) {
-	if v.set.TokenFile != "" { // read at each use, so that an agent may renew it
+	if v.set.TokenFile != "" { // the file is read at each use, so that an agent may renew the token
 		token, err := secret.File(v.set.TokenFile)
 		if err != nil {
 			return "", fmt.Errorf("%w: token_file: %w", ErrRefused, err)
@@ -215,7 +216,7 @@ func (v *vault) signedIn(ctx context.Context) (string, error) {
 	return v.signIn(ctx)
 }
 
-// signIn gets a token, and keeps it for two thirds of its life.
+// signIn gets a token, and keeps it for two thirds of its lifetime.
 func (v *vault) signIn(ctx context.Context) (string, error) {
 	mount, in, err := v.credentials()
 	if err != nil {
@@ -247,7 +248,7 @@ func (v *vault) signIn(ctx context.Context) (string, error) {
 	return v.token, nil
 }
 
-// leaseMax bounds the life of a token as this node sees it, in seconds.
+// leaseMax bounds the lifetime of a token that this node assumes, in seconds.
 const leaseMax = 30 * 24 * 3600
 
 // credentials are the credentials with which a node signs in.
@@ -263,7 +264,7 @@ func (v *vault) credentials() (mount string, in any, err error) {
 	if j == nil {
 		j, mount = v.set.JWT, "jwt"
 	}
-	file, err := os.Open(j.JWTFile) // Kubernetes makes it readable for all users of the pod
+	file, err := os.Open(j.JWTFile) // Kubernetes makes the file readable for all users of the pod
 	if err != nil {
 		return "", nil, fmt.Errorf("jwt_file: %w", err)
 	}
@@ -275,10 +276,10 @@ func (v *vault) credentials() (mount string, in any, err error) {
 	return firstOf(j.Mount, mount), map[string]string{"role": j.Role, "jwt": strings.TrimSpace(string(text))}, nil
 }
 
-// revoked reports whether a token that Vault refused for a read is bad altogether, and drops it then.
-// Vault also refuses a read that the policy of a good token forbids, and names of secrets come from
-// workflows: such a name must not use up sign-ins. It returns false if the node can get no other token, or
-// not yet.
+// revoked reports whether a token that Vault refused for a read is invalid in general. If so, it drops the
+// token. Vault also refuses a read that the policy of a valid token forbids, and workflows choose the names
+// of secrets, so such a name must not use up sign-ins. revoked returns false if the node cannot get another
+// token now.
 func (v *vault) revoked(ctx context.Context, token string) bool {
 	if v.set.TokenFile != "" {
 		return false
@@ -289,7 +290,7 @@ func (v *vault) revoked(ctx context.Context, token string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.token != token: // another read has dropped it
+	case v.token != token: // another read has already dropped the token
 		return true
 	case !v.renewed.IsZero() && time.Since(v.renewed) < renewMin:
 		return false

@@ -1,5 +1,5 @@
-// Package registry asks etcd or ZooKeeper which nodes of a cluster live. A registry judges, and never fences:
-// it can only make a node depose a silent member sooner. Everything else stays in the database.
+// Package registry reads from etcd or ZooKeeper which nodes of a cluster are alive. A registry can only make
+// a node declare a silent member dead sooner. Everything else is decided in the database.
 //
 // # What a verdict is worth
 //

@@ -21,7 +21,7 @@ type etcd struct {
 
 var _ Registry = (*etcd)(nil)
 
-// etcdSession is a lease, and the entry that goes with it.
+// etcdSession is a lease with its entry.
 type etcdSession struct {
 	*etcdClient
 	lease int64
@@ -69,7 +69,7 @@ func (e *etcd) Probe(ctx context.Context) (int, error) {
 	return len(lives), err
 }
 
-// members is the prefix of the keys of all lives.
+// members returns the prefix of the keys of all lives.
 func (e *etcd) members() string { return e.of.Path + "/members/" }
 
 // client makes the connections of a session, and signs in.
@@ -107,13 +107,13 @@ func (s *etcdSession) Renew(ctx context.Context) error {
 		}
 	}
 	err := s.call(ctx, "lease/keepalive", map[string]int64{"ID": s.lease}, &kept)
-	if err == nil && kept.Result.TTL <= 0 { // etcd answers for a lease that it does not know, too
+	if err == nil && kept.Result.TTL <= 0 { // etcd also answers without an error for an unknown lease
 		return ErrEnded
 	}
 	return err
 }
 
-// List implements Session. The read is linearizable: a server without a quorum does not answer it.
+// List implements Session. The read is linearizable, so a server without a quorum does not answer.
 func (s *etcdSession) List(ctx context.Context) ([]string, error) {
 	first := s.e.members()
 	last := []byte(first)

@@ -24,8 +24,8 @@ const (
 	quickDen       = 2
 )
 
-// QuickOf is the silence after which a member counts as dead if a registry with this time to live does not
-// list it any more.
+// QuickOf returns the silence after which a member counts as dead if it has lost its session in a registry
+// with this time to live.
 func QuickOf(ttl time.Duration) time.Duration { return ttl * quickNum / quickDen }
 
 // knownFor bounds how long the judge remembers a life that is no longer listed. By then the lag of the
@@ -41,18 +41,19 @@ type Config struct {
 	Log      *slog.Logger  // nil: none
 }
 
-// Judge keeps the session of a node in a registry, and says which lives have lost theirs. A nil *Judge judges
-// no member.
+// Judge keeps the session of a node in a registry, and reports which lives have lost their sessions. A nil
+// *Judge reports none.
 type Judge struct {
 	cfg  Config
 	host host.Host
 	log  *slog.Logger
 
 	mu     sync.Mutex // protects following fields
-	viewed time.Time  // when the last list came that this node believes
-	// known are the lives that were listed in this session of the node.
+	viewed time.Time  // time of the last list that this node accepted
+	// known contains the lives that were listed during this session of the node.
 	known map[string]bool
-	// since is when a known life was first missing. Invariant: no entry is earlier than the end of the last gap.
+	// since contains the time at which a known life was first missing. Invariant: no entry is earlier than
+	// the end of the last gap.
 	since    map[string]time.Time
 	sessions int64 // sessions that began
 	away     time.Time
@@ -67,8 +68,8 @@ func NewJudge(cfg Config) *Judge {
 	return &Judge{cfg: cfg, host: host.Or(cfg.Host), log: cfg.Log}
 }
 
-// Quick is the silence after which a member counts as dead if the registry has lost it. It is 0 if there is
-// no registry.
+// Quick returns the silence after which a member counts as dead if it has lost its session. It returns 0 if
+// there is no registry.
 func (j *Judge) Quick() time.Duration {
 	if j == nil {
 		return 0
@@ -76,8 +77,8 @@ func (j *Judge) Quick() time.Duration {
 	return QuickOf(j.cfg.TTL)
 }
 
-// Gone reports whether the registry has ended the session of a life that it listed before. It is false if the
-// registry does not answer.
+// Gone reports whether a life that was listed has lost its session. It returns false if the registry does not
+// answer.
 func (j *Judge) Gone(uuid string) bool {
 	if j == nil {
 		return false
@@ -89,7 +90,7 @@ func (j *Judge) Gone(uuid string) bool {
 	return missing && now.Sub(j.viewed) <= j.cfg.TTL/gapsPerTTL && now.Sub(since) >= j.cfg.TTL/gracesPerTTL
 }
 
-// Run keeps a session for the life that self returns, and looks at the list, until ctx ends.
+// Run keeps a session for the life that self returns, and reads the list, until ctx ends.
 func (j *Judge) Run(ctx context.Context, self func() (uuid, name string)) {
 	if j == nil {
 		return
@@ -103,13 +104,13 @@ func (j *Judge) Run(ctx context.Context, self func() (uuid, name string)) {
 		if err != nil && !errors.Is(err, ErrEnded) {
 			j.told(err)
 		}
-		// The jitter keeps nodes that lost the registry together from coming back in step.
+		// The jitter spreads the calls of nodes that lost the registry at the same time.
 		pause := j.cfg.TTL / looksPerTTL
 		j.host.Await(ctx, nil, pause/2+j.host.Jitter(pause))
 	}
 }
 
-// session is one session. It ends when ctx ends, when the life that it was made for ends, or at an error.
+// session runs one session. It ends when ctx ends, when the life of the session ends, or at an error.
 func (j *Judge) session(ctx context.Context, self func() (uuid, name string)) error {
 	uuid, name := self()
 	calling, over := j.bound(ctx)
@@ -140,8 +141,8 @@ func (j *Judge) session(ctx context.Context, self func() (uuid, name string)) er
 	return nil
 }
 
-// step renews the session if it is time, and looks at the list. A failed call is tried again until the
-// session must have ended.
+// step renews the session if it is due, and reads the list. It repeats a failed call until the session must
+// have ended.
 func (j *Judge) step(ctx context.Context, s Session, uuid string, renewed *time.Time) error {
 	var err error
 	if now := j.host.Now(); now.Sub(*renewed) >= j.cfg.TTL/renewalsPerTTL {
@@ -184,7 +185,7 @@ func (j *Judge) bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, j.cfg.TTL/callsPerTTL)
 }
 
-// see takes a list. It returns ErrEnded if the list lacks this node itself.
+// see processes a list. It returns ErrEnded if the list lacks this node.
 func (j *Judge) see(list []string, self string) error {
 	if len(list) > livesMax {
 		return fmt.Errorf("the registry lists %d lives, more than %d: give each cluster a path of its own in the setting registry", len(list), livesMax)
@@ -221,14 +222,14 @@ func (j *Judge) see(list []string, self string) error {
 	return nil
 }
 
-// forget drops all that was seen in a session.
+// forget removes all data of a session.
 func (j *Judge) forget() {
 	j.mu.Lock()
 	j.known, j.since = nil, nil
 	j.mu.Unlock()
 }
 
-// told logs a registry that ceases to answer, and one that answers again.
+// told logs when a registry stops answering, and when it answers again.
 func (j *Judge) told(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

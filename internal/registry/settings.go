@@ -31,23 +31,23 @@ const (
 	ttlMax = time.Minute
 )
 
-// hostsMax bounds the servers of a registry, pathMax the length of its path.
+// hostsMax bounds the number of servers of a registry, and pathMax the length of its path.
 const (
 	hostsMax = 20
 	pathMax  = 200
 )
 
-// Settings says where a registry is. The zero value is no registry.
+// Settings is the address of a registry. The zero value means that there is no registry.
 type Settings struct {
 	Kind         string
 	Hosts        []string // host:port
-	Path         string   // under which the cluster has its entries, such as /skein
+	Path         string   // the path of the cluster's entries, such as /skein
 	TTL          time.Duration
 	TLS          bool
 	CA           string // file with the trusted authorities; "": those of the system
 	Cert, Key    string // files with the certificate that this node shows; "": none
 	User         string
-	PasswordFile string // "": User is ""
+	PasswordFile string // "" if User is ""
 }
 
 // Parse reads the setting registry: etcd://HOST:PORT,…/PATH?… or zookeeper://…. An "s" after the kind means TLS.
@@ -146,7 +146,7 @@ func (s *Settings) local() bool {
 	return true
 }
 
-// Where is the address without secrets, for people.
+// Where returns the address without secrets, for people.
 func (s *Settings) Where() string {
 	scheme := s.Kind
 	if s.TLS {
@@ -163,7 +163,7 @@ func (s *Settings) Open() Registry {
 	return &etcd{of: *s}
 }
 
-// Judge returns the judge of the registry. It is nil if the settings name none.
+// Judge returns the judge of the registry. It returns nil if the settings have no registry.
 func (s *Settings) Judge(log *slog.Logger) *Judge {
 	if s.Kind == "" {
 		return nil
@@ -171,7 +171,8 @@ func (s *Settings) Judge(log *slog.Logger) *Judge {
 	return NewJudge(Config{Registry: s.Open(), Where: s.Where(), TTL: s.TTL, Log: log})
 }
 
-// password reads the password of the user at each session, so that it can be changed while a node runs.
+// password reads the password of the user. It is called for each session, so that the password can be changed
+// while a node runs.
 func (s *Settings) password() (string, error) {
 	if s.User == "" {
 		return "", nil
@@ -186,7 +187,7 @@ func (s *Settings) password() (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// tlsConfig reads the certificates, also at each session. It returns nil without TLS.
+// tlsConfig reads the certificates. It is also called for each session. It returns nil without TLS.
 func (s *Settings) tlsConfig() (*tls.Config, error) {
 	if !s.TLS {
 		return nil, nil

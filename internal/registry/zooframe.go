@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// zooRequest is a kind of request of ZooKeeper.
+// zooRequest is the type of a request to ZooKeeper.
 type zooRequest int32
 
 // The requests.
@@ -37,11 +37,11 @@ const (
 	zooEphemeral = 1
 	zooAll       = 31 // permissions: all
 	zooSecretLen = 16
-	// frameMax bounds an answer: the longest is a list of livesMax names.
+	// frameMax bounds the bytes of an answer. The longest answer is a list of livesMax names.
 	frameMax = 1 << 20
 )
 
-// zooError is an error that a server answers with.
+// zooError is an error code in the answer of a server.
 type zooError int32
 
 // These codes are the errors that this package distinguishes. errExpired is also the answer of a server that
@@ -101,7 +101,7 @@ func zooTexts(from []byte) ([]string, error) {
 	return list, nil
 }
 
-// readFrame reads a frame: its length and its bytes.
+// readFrame reads a frame, which is a length and that number of bytes.
 func readFrame(from io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// zooKeeper is a registry in ZooKeeper, 3.5 or later. A life is an ephemeral node. The few requests that this
-// needs are written here: they are bounded by contexts, and one goroutine waits for each answer.
+// zooKeeper is a registry in ZooKeeper, 3.5 or later. A life is an ephemeral node. The package sends the few
+// necessary requests itself, because contexts must bound them and the caller's goroutine must wait for each
+// answer.
 type zooKeeper struct {
 	of   Settings
 	host atomic.Int64 // index of the server that answered last
@@ -20,19 +21,19 @@ type zooKeeper struct {
 
 var _ Registry = (*zooKeeper)(nil)
 
-// zooSession is a session. It survives its connections: a call that finds none makes one, perhaps to another
-// server.
+// zooSession is a session. It outlives its connections: a call without a connection makes one, perhaps to
+// another server.
 type zooSession struct {
 	z        *zooKeeper
 	password string // the password of the user
 
-	conn    net.Conn // nil: there is none
+	conn    net.Conn // nil: there is no connection
 	xid     int32
 	id      int64 // 0: there is no session yet
 	secret  []byte
-	zxid    int64 // the newest state that a server has shown
+	zxid    int64 // the newest state that a server has reported
 	granted time.Duration
-	heard   time.Time // when the last answered call was sent
+	heard   time.Time // the time at which the last answered call was sent
 }
 
 // Announce implements Registry.
@@ -67,7 +68,7 @@ func (z *zooKeeper) Probe(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	lives, err := s.List(ctx)
-	if errors.Is(err, errNoNode) { // no node has ever been there
+	if errors.Is(err, errNoNode) { // the path does not exist yet
 		lives, err = nil, nil
 	}
 	_ = s.Leave(ctx) // an error means that the session ends by itself
@@ -79,7 +80,7 @@ func (z *zooKeeper) session() (*zooSession, error) {
 	return &zooSession{z: z, password: password, secret: make([]byte, zooSecretLen), heard: time.Now()}, err
 }
 
-// members is the node below which the nodes of all lives are.
+// members returns the path of the node that is the parent of all lives.
 func (s *zooSession) members() string { return s.z.of.Path + "/members" }
 
 // Renew implements Session.
@@ -88,7 +89,7 @@ func (s *zooSession) Renew(ctx context.Context) error {
 	return err
 }
 
-// List implements Session. The sync makes the answer as new as the call.
+// List implements Session. The sync ensures that the answer is not older than the call.
 func (s *zooSession) List(ctx context.Context) ([]string, error) {
 	_, err := s.call(ctx, zooSync, zooText(nil, s.members()))
 	if err != nil {
@@ -101,7 +102,7 @@ func (s *zooSession) List(ctx context.Context) ([]string, error) {
 	return zooTexts(answer)
 }
 
-// Leave implements Session. Its end ends the entry, too.
+// Leave implements Session. The end of the session also removes the entry.
 func (s *zooSession) Leave(ctx context.Context) error {
 	defer s.drop()
 	if s.id == 0 {
@@ -111,7 +112,7 @@ func (s *zooSession) Leave(ctx context.Context) error {
 	return err
 }
 
-// create makes a node. Only the user of the settings may use it, or every caller if there is none.
+// create makes a node. Only the user of the settings may access the node. Without a user, every caller may.
 func (s *zooSession) create(ctx context.Context, path string, data []byte, ephemeral bool) error {
 	scheme, id := "world", "anyone"
 	if s.z.of.User != "" {
@@ -139,7 +140,7 @@ func (s *zooSession) call(ctx context.Context, what zooRequest, body []byte) ([]
 	server := s.z.of.Hosts[int(at)%len(s.z.of.Hosts)]
 	answer, err := s.ask(ctx, server, what, body)
 	var refused zooError
-	if err != nil && !errors.As(err, &refused) { // the connection is of no use any more
+	if err != nil && !errors.As(err, &refused) { // the connection cannot be used any more
 		s.drop()
 		s.z.host.CompareAndSwap(at, at+1)
 	}
@@ -166,7 +167,7 @@ func (s *zooSession) ask(ctx context.Context, server string, what zooRequest, bo
 	return answer, err
 }
 
-// connect begins the session, or continues it over another connection.
+// connect begins the session, or continues it on another connection.
 func (s *zooSession) connect(ctx context.Context, server string) error {
 	secure, err := s.z.of.tlsConfig()
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *zooSession) frame(ctx context.Context, body []byte) ([]byte, error) {
 	return readFrame(s.conn)
 }
 
-// cut returns what ends the waits of a connection when a context ends.
+// cut makes the end of a context end the waits of a connection. It returns the function that does so.
 func (s *zooSession) cut(conn net.Conn) func() {
 	return func() { _ = conn.SetDeadline(time.Now()) } // an error means that the connection is gone
 }

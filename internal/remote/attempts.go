@@ -50,8 +50,8 @@ func (r *Worker) Start(a *entry) {
 	r.work.Start(*job)
 }
 
-// begin expects the end of an attempt, and starts to send its output. The caller holds r.mu, if other
-// goroutines run already.
+// begin expects the end of an attempt, and starts to send its output. If other goroutines already run, the
+// caller holds r.mu.
 func (r *Worker) begin(a *entry) {
 	r.byKey[a.Of.key.ID()] = a
 	if ref, ok := logOf(a); ok {
@@ -91,7 +91,7 @@ func (r *Worker) stopCause(a *entry) string {
 	return worker.CauseStopped
 }
 
-// started receives the notice of the worker that an attempt has run for a second, or has named its handle.
+// started receives the notice of the worker that an attempt has run for a second, or that it has a handle.
 func (r *Worker) started(k worker.Key, at time.Time, handle string, adopts bool) {
 	r.mu.Lock()
 	a := r.byKey[k.ID()]
@@ -101,7 +101,7 @@ func (r *Worker) started(k worker.Key, at time.Time, handle string, adopts bool)
 	}
 }
 
-// told receives a report of the worker.
+// told receives results from the keeper's worker.
 func (r *Worker) told(ends ...worker.Result) {
 	for i := range ends {
 		r.ended(ends[i])
@@ -140,8 +140,8 @@ func (r *Worker) ended(res worker.Result) {
 	}
 }
 
-// taken tells the keeper which ends it may drop: ends that were acknowledged, if all output of their attempts
-// was acknowledged, too. Until then another process would have to continue the attempt.
+// taken sends the keeper the ends that it may delete: acknowledged ends, if all output of their attempts is
+// also acknowledged. Before that, a new process would have to continue with the attempt.
 func (r *Worker) taken() {
 	var sent []worker.ID
 	r.mu.Lock()

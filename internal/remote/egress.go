@@ -18,8 +18,8 @@ func wireOwn(all []egress.Own) []*workerv1.Own {
 	return out
 }
 
-// rules returns the addresses that a request may reach: those that both the home and this worker allow. The
-// addresses of Skein itself are those that came with the job, and the nodes that this worker knows.
+// rules returns the addresses that a request may reach: those that both the home and this worker permit.
+// Skein's own addresses are those in the job, and those of the nodes that this worker knows.
 func (r *Worker) rules(policies []string, owns []*workerv1.Own) egress.Rules {
 	out := egress.Rules{Policies: slices.Concat(policies, r.cfg.Egress.Policies), Proxy: r.cfg.Egress.Proxy}
 	if len(out.Policies) == 0 && onLoopback(r.cfg.Servers) {

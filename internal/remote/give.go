@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// givesMax bounds the pieces of logs that are read at a time. A home does not request more.
+	// givesMax bounds the number of pieces of logs that are read at the same time. A home does not request
+	// more.
 	givesMax = 4
 	// giveMax bounds one call: after this time the home node no longer waits for the piece.
 	giveMax = 5 * time.Second
 )
 
 // give sends pieces of logs to the home node that has requested them. It handles at most givesMax requests at
-// a time. To the home node, a further request looks like a slow one.
+// a time. The home node treats a request beyond that as unanswered.
 func (r *Worker) give(reads []*workerv1.LogRead) {
 	for _, want := range reads {
 		select {
@@ -54,7 +55,8 @@ func (r *Worker) giveOne(ctx context.Context, want *workerv1.LogRead) error {
 	return err
 }
 
-// printed reads a piece of the log of an attempt. Only attempts that ran over this data folder have a file.
+// printed reads a piece of the log of an attempt. A log exists only for attempts that ran over this data
+// folder.
 func (r *Worker) printed(ctx context.Context, want *workerv1.LogRead) ([]byte, error) {
 	run, err := dag.ParseRunID(want.GetAttempt().GetRun())
 	if err != nil || want.Offset < 0 {

@@ -11,20 +11,20 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// tag is the data that a worker leaves with its keeper, so that the next process continues its life. The
-// tag of a node has another form and is ignored.
+// tag is the data that a worker stores in its keeper, so that the next process can continue with the same
+// identity. The tag of a node has another form, and is ignored.
 type tag struct {
 	Life *life `json:"remote_worker"`
 }
 
-// life is the name and the handler under which the cluster knows a worker.
+// life is the identity of a worker in the cluster: its name and its handler.
 type life struct {
 	Name    string `json:"name"`
 	UUID    string `json:"uuid"`
 	Handler int64  `json:"handler"`
 }
 
-// brand stores in the keeper the identity of the worker whose attempts it will hold.
+// brand stores in the keeper the identity of the worker whose attempts the keeper will hold.
 func (r *Worker) brand(l life) {
 	text, err := json.Marshal(tag{&l})
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Worker) take(k worker.Key, cpu, memory int64) {
 	r.begin(a)
 }
 
-// replay reports the events of adopted attempts that came while no process of this worker ran.
+// replay reports the events of adopted attempts that happened while no process of this worker ran.
 func (r *Worker) replay(a *worker.Adopted) {
 	for i := range a.Running {
 		if h := &a.Running[i]; !h.Started.IsZero() {
@@ -80,10 +80,10 @@ func (r *Worker) replay(a *worker.Adopted) {
 	}
 }
 
-// bequeath delivers results under the former handler, if that is still listed, and ends its registration.
-// This worker cannot continue under it: the keeper that held the attempts has died, and it is unknown which
-// other attempts that keeper had begun. An attempt that the home node sends again could run twice under one
-// token.
+// bequeath delivers results with the former handler, if the cluster still lists that handler, and ends its
+// registration. This worker cannot continue with the former handler: the keeper with the attempts has died,
+// and nobody knows which other attempts that keeper had started. An attempt that the home node sends again
+// could run twice with one token.
 func (r *Worker) bequeath(ctx context.Context) {
 	open := func() int { return r.s.Counts().Open }
 	if !r.adopted.Anew || open() == 0 {
@@ -103,22 +103,23 @@ func (r *Worker) bequeath(ctx context.Context) {
 	}
 	if n := open(); n > 0 {
 		r.log.Warn("results of an earlier process were not accepted; their attempts run again", "code", "results_lost", "results", n)
-	} else if err := r.shipper.Flush(ctx); err != nil { // under this handler, because no later handler may deliver them
+	} else if err := r.shipper.Flush(ctx); err != nil { // with this handler, because no later handler may deliver these bytes
 		r.log.Warn("the end of some logs is on this machine only", "code", "logs_unsent", "err", err)
 	}
 	cancel()
 	polling.Wait()
-	r.s.Leave() // otherwise the name would be held until its lease ends
+	r.s.Leave() // otherwise the name would be in use until the lease ends
 	id := r.s.Identity()
 	r.mu.Lock()
-	r.former = &life{r.cfg.Name, id.UUID, id.Handler} // if no node was notified, this registration ends later, when the name is refused as held
+	// if no node was notified, this registration ends later, when a node refuses the name as used
+	r.former = &life{r.cfg.Name, id.UUID, id.Handler}
 	r.mu.Unlock()
 	r.forget()
 }
 
 // bury ends the registration of an earlier process of this worker, so that its name is free. None of its
-// attempts runs: the keeper has ended them. Only this worker knows the uuid. bury returns false if there is
-// no such registration, or if no node can end it now.
+// attempts runs, because the keeper has ended them. Only this worker knows the uuid of the registration. bury
+// returns false if there is no such registration, or if no node can end it now.
 func (r *Worker) bury(ctx context.Context) bool {
 	r.mu.Lock()
 	old := r.former
@@ -146,8 +147,8 @@ func (r *Worker) bury(ctx context.Context) bool {
 
 const bequeathMax = 10 * time.Second
 
-// stay keeps an attachment until ctx ends, while results are delivered. Attempts that the home node assigns
-// in this time are lost when the registration ends.
+// stay keeps the worker attached until ctx ends, while results are delivered. Attempts that the home node
+// assigns during this time are lost when the registration ends.
 func (r *Worker) stay(ctx context.Context) {
 	for ctx.Err() == nil {
 		if r.s.Attached() && r.s.Poll(ctx) != nil && ctx.Err() == nil { // a canceled poll loses no message

@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// inputs reads the files that an attempt gets from other attempts. It asks the present home, which finds them
-// on any node. If the home is lost, the next home continues from the same byte.
+// inputs reads the files that an attempt gets from other attempts. It requests them from the present home,
+// which finds them on any node. If the home is lost, inputs continues at the next home from the same byte.
 type inputs struct {
 	r *Worker
 	a *workerv1.Attempt
@@ -45,7 +45,7 @@ func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data
 	return data, err
 }
 
-// ask asks the home. If a retry may help, the error says why.
+// ask sends a request to the home. The error says whether a retry may help.
 func (i *inputs) ask(ctx context.Context, call func(context.Context, session.Caller) error) error {
 	c, err := i.r.s.Caller()
 	if err != nil {
@@ -67,7 +67,7 @@ func (i *inputs) ask(ctx context.Context, call func(context.Context, session.Cal
 	return fmt.Errorf("%w: %w", artifact.ErrLater, err)
 }
 
-// text is the message of a rejection without its reason.
+// text returns the message of a rejection without the reason.
 func text(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {

@@ -13,8 +13,9 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// Folder is the working folder of a task: the folder of its workflow file if this machine has that folder, so
-// that the task finds the other files there. "" means a new folder with the files of the version.
+// Folder returns the working folder of a task. It is the folder of the task's workflow file if this machine
+// has that folder, so that the task finds the other files there. Otherwise it is "", which means a new folder
+// with the files of the version.
 func Folder(origin, dir string) (string, error) {
 	if filepath.IsAbs(dir) {
 		return dir, nil
@@ -70,7 +71,8 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 	return out, nil
 }
 
-// present returns nil for an empty value, which the protocol does not tell apart from a missing one.
+// present returns nil for an empty value. The protocol does not distinguish an empty value from a missing
+// one.
 func present(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -78,8 +80,8 @@ func present(b []byte) []byte {
 	return b
 }
 
-// Wire is the form of a job in a message. rules are those of egress for the process of a kind. The sender
-// adds the attempt.
+// Wire converts a job to a message. rules are the rules of egress for the process of a kind. The caller adds
+// the attempt.
 func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 	out := &workerv1.Job{Namespace: j.Key.Namespace, Workflow: j.Key.Workflow, Task: j.Key.Task, IdempotencyKey: j.Key.IdempotencyKey, Traceparent: j.Key.Traceparent,
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: true, TimeoutMillis: j.Timeout.Milliseconds(),
@@ -117,7 +119,7 @@ func filesOf(in *workerv1.FilesResponse) []worker.File {
 	return files
 }
 
-// lost are the causes of results that say nothing about the task, described for people.
+// lost maps the causes of results without a statement about the task to texts for people.
 var lost = map[string]string{worker.CauseLease: "its lease ended", worker.CauseLost: "its keeper died", worker.CauseRoom: dag.LostNoRoom}
 
 // resultOf makes the report of an attempt's end.

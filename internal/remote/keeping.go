@@ -9,17 +9,18 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// keeping tells the keeper of this worker what its session learns: the handler of its attempts, how long
-// they may run, and which ends the keeper may delete.
+// keeping passes to the keeper of this worker what its session receives: the handler of its attempts, how
+// long they may run, and which ends the keeper may delete.
 type keeping struct{ *Worker }
 
 var _ session.Keeper[*attempt] = keeping{}
 
-// errLease says that a worker's lease cannot be renewed in time. The worker would end attempts for no reason.
+// errLease means that the lease of a worker is too short to be renewed in time, so that the worker would end
+// attempts without a reason.
 var errLease = errors.New("the lease of this worker is too short")
 
-// pollsPerLease is the number of polls in a lease. A renewal counts from the time at which a poll was sent.
-// The next renewal ends up to two polls later, and one may come late.
+// pollsPerLease is the number of polls in a lease. A renewal has the time at which its poll was sent. The
+// next renewal ends up to two polls later, and one poll may be late.
 const pollsPerLease = 3
 
 // Attached implements session.Keeper.
@@ -38,8 +39,8 @@ func (r keeping) Attached(out *workerv1.RegisterResponse, url string) error {
 	return nil
 }
 
-// Heard implements session.Keeper. It extends the life of the running attempts to a lease after an instant of
-// the boot clock.
+// Heard implements session.Keeper. It lets the running attempts run until a lease after an instant of the
+// boot clock.
 func (r keeping) Heard(at, lag time.Duration) {
 	r.work.Renew(at + min(r.work.Lease(), session.LeaseOf(lag)))
 }

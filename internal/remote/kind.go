@@ -11,9 +11,9 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Furnish completes the job of a kind with what this machine knows: the program, the rules of egress, and the
-// settings of a kind of this program. It checks the input. The error is the reason why the attempt cannot
-// start.
+// Furnish adds to the job of a kind the data that only this machine has: the program, the rules of egress,
+// and the settings of a kind of this program. It checks the input. The error is the reason why the attempt
+// cannot start.
 func Furnish(job *worker.Job, book *extension.Book, rules egress.Rules) error {
 	if book == nil {
 		return fmt.Errorf("%w %s: it has no extensions", extension.ErrUnknown, job.Kind.Name)

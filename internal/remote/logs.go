@@ -21,8 +21,8 @@ func (p push) Keep() int64 {
 	return p.r.logsKeep
 }
 
-// Append implements logs.Sink. If the nodes keep no logs, it answers that no attempt exists, and the shipper
-// sends nothing.
+// Append implements logs.Sink. If the nodes store no logs, it returns that no attempt exists, so that the
+// shipper sends nothing.
 func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
 	c, err := p.r.s.Caller()
 	if err != nil {

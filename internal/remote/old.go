@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// logsKept is the time for which a log stays here after its last line. A worker does not know which runs are
-	// kept. The cluster keeps the end of their logs as long as the runs.
+	// logsKept is the time for which this worker keeps a log after its last line. A worker does not know
+	// which runs still exist. The cluster keeps the end of their logs as long as the runs.
 	logsKept = 7 * 24 * time.Hour
 	// Old logs are searched at tidyFirst after the start, and then every tidyEvery.
 	tidyFirst = time.Minute
@@ -54,7 +54,7 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 			return nil
 		}
 		if info, err := d.Info(); err != nil || !info.ModTime().Before(before) {
-			return nil // written just now, or removed
+			return nil // the log was just written or removed
 		}
 		if d.IsDir() {
 			folders = append(folders, path)
@@ -72,7 +72,8 @@ func (r *Worker) tidy(ctx context.Context, before time.Time) (gone int, err erro
 	return gone, nil
 }
 
-// logsInUse are the files that attempts here may still write to, or that are not sent to the cluster yet.
+// logsInUse returns the log files that attempts of this worker may still write to, and those that are not
+// completely sent to the cluster.
 func (r *Worker) logsInUse() map[string]bool {
 	all := r.s.All()
 	r.mu.Lock()

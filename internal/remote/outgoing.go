@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	// outgoingName is the folder in the data folder in which artifacts wait until a home has them.
+	// outgoingName is the folder in the data folder for artifacts that no home has stored yet.
 	outgoingName = "outgoing"
-	// bringsMax bounds the attempts whose artifacts are sent at a time.
+	// bringsMax bounds the number of attempts whose artifacts are sent at the same time.
 	bringsMax = 4
 	// pieceMax bounds the piece of a file in one call, in bytes.
 	pieceMax = 1 << 20
-	// putMax bounds one call. The last call of a file waits for the disk, and KeepArtifacts waits for all files.
+	// putMax bounds the time of one call. The last call of a file waits for the disk, and KeepArtifacts waits
+	// for all files.
 	putMax = time.Minute
-	// againMax bounds how often the transfer begins again because the home has received something else.
+	// againMax bounds how often a transfer is repeated because the home has received other bytes.
 	againMax = 5
-	// fullMax bounds the pause between two tries at a home whose disk is full.
+	// fullMax bounds the pause between two attempts at a home whose disk is full.
 	fullMax = 30 * time.Second
 	// bringMax is the time for which artifacts are offered to homes that cannot take them.
 	bringMax = time.Hour
 )
 
-// errEnded says that an attempt was stopped while its artifacts were sent to its home.
+// errEnded means that an attempt was stopped while its artifacts were being sent.
 var errEnded = errors.New("the attempt was stopped while its artifacts were sent to its home node")
 
 // artifactsOf identifies the artifacts of an attempt.
@@ -43,7 +44,7 @@ func artifactsOf(k *worker.Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// bring sends the artifacts of an attempt that has succeeded to its home, and then reports the result.
+// bring sends the artifacts of a successful attempt to the home, and then reports the result.
 func (r *Worker) bring(ctx context.Context, a *entry, res worker.Result) {
 	select {
 	case r.brings <- struct{}{}:
@@ -66,7 +67,7 @@ func (r *Worker) bring(ctx context.Context, a *entry, res worker.Result) {
 	r.s.Settle(a, resultOf(a.Wire, &res))
 }
 
-// deliver sends the artifacts until a home has kept them. Its errors are for people.
+// deliver sends the artifacts until a home has stored them. Its errors are for people.
 func (r *Worker) deliver(ctx context.Context, a *entry) error {
 	list, err := r.outgoing.List(ctx, artifactsOf(&a.Of.key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +84,7 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 			return nil
 		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
-		case why == session.Malformed && len(list) == 0: // a home node of an earlier version is not told that there are no files
+		case why == session.Malformed && len(list) == 0: // a home node of an earlier version rejects an empty list of files
 			return nil
 		case errors.Is(err, errLocal), why == session.TooMuch, why == session.Final:
 			return err
@@ -104,10 +105,10 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 	}
 }
 
-// errLocal says that the worker has lost an artifact itself.
+// errLocal means that this worker can no longer read an artifact.
 var errLocal = errors.New("an artifact cannot be read")
 
-// offer uploads all files to the present home node, each from the offset that the home asks for, and lets
+// offer uploads all files to the present home node, each from the offset that the home requests, and makes
 // the home store them.
 func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) error {
 	c, err := r.s.Caller()
@@ -151,7 +152,7 @@ func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) erro
 	return err
 }
 
-// pieces reads files piece by piece, one buffer for all.
+// pieces reads files piece by piece with one buffer.
 type pieces struct {
 	name string
 	file artifact.Reader
@@ -184,8 +185,8 @@ func (p *pieces) close() {
 	}
 }
 
-// sweep removes files that wait for a home and belong to no attempt here. A process that has died has left
-// them. It is called before any attempt starts that is not adopted.
+// sweep removes files that wait for a home and belong to no attempt of this worker. A process that died has
+// left them. sweep must be called before any attempt starts that is not adopted.
 func (r *Worker) sweep() {
 	here := map[string]bool{}
 	for _, a := range r.s.All() {

@@ -12,18 +12,18 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// refusedTell is the shortest time between two log lines about the same refusal.
+// refusedTell is the least time between two log lines about the same refusal.
 const refusedTell = time.Minute
 
-// refusal limits the log lines about tries to attach that fail. Only one goroutine uses it.
+// refusal limits the log lines about failed attachments. Only one goroutine uses it.
 type refusal struct {
 	told time.Time
 	said string // the remedy in the last line
 }
 
-// refused logs that no node accepts this worker. If there is a remedy, it logs at once, otherwise after a
-// while (lasting), and then at most once in refusedTell. If the token was refused, refused reads it again:
-// its file may hold another one now.
+// refused logs that no node accepts this worker. If a person can do something, it logs at once, and otherwise
+// after a while (lasting). Then it logs at most once in refusedTell. If the token was refused, it reads the
+// token again, because the file may have a newer token.
 func (r *Worker) refused(f *refusal, err error, lasting bool) {
 	remedy := r.remedy(err)
 	switch {

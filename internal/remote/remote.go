@@ -26,9 +26,10 @@ import (
 
 // Config describes a worker. Servers, Name, Data and Slots are required.
 type Config struct {
-	Servers []string // URLs of nodes, tried in turn; the home names further ones
+	Servers []string // URLs of nodes, which are tried in turn; the home sends further URLs
 	Token   string   // the bearer token of calls; "": none
-	// Renewed returns the token again after a node refused it. It is nil if there is no other token.
+	// Renewed returns a newer token after a node has refused the token. It is nil if there can be no newer
+	// token.
 	Renewed func() (string, error)
 	// Certified reports whether Transport shows a certificate instead of a token.
 	Certified bool
@@ -56,14 +57,14 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// attempt holds the data of an attempt until its result is acknowledged.
+// attempt is the data of an attempt until its result is acknowledged.
 type attempt struct {
 	key   worker.Key
 	job   *worker.Job // until it starts
-	err   error       // why it cannot start
-	kept  bool        // the keeper holds or held the attempt
+	err   error       // the reason why the attempt cannot start
+	kept  bool        // true: the keeper has or had the attempt
 	ref   logs.Ref
-	files bool                    // the attempt may produce artifacts
+	files bool                    // true: the attempt may produce artifacts
 	halt  context.CancelCauseFunc // cancels the transfer of its artifacts; nil: the transfer has not begun
 	mode  worker.Mode             // the mode in which the attempt must then end
 }
@@ -79,7 +80,7 @@ type Worker struct {
 	work    *worker.Link
 	shipper *logs.Shipper
 	adopted *worker.Adopted
-	// Artifacts wait in outgoing until a home has them.
+	// Artifacts stay in outgoing until a home has stored them.
 	outgoing artifact.Folder
 	brings   chan struct{}          // cap bringsMax
 	gives    chan struct{}          // cap givesMax
@@ -90,16 +91,16 @@ type Worker struct {
 
 	mu       sync.Mutex           // protects following fields, and the fields of attempts; it is not held during calls of the session
 	byKey    map[worker.ID]*entry // the attempts that run
-	unsent   []*attempt           // acknowledged, but not all of their output is
+	unsent   []*attempt           // attempts with an acknowledged result and output that is not acknowledged
 	former   *life                // the handler of an earlier process without attempts; nil: there is none, or it was detached
 	branded  int64                // the handler that the keeper knows
-	logsKeep int64                // how much of a log the home keeps
+	logsKeep int64                // number of bytes of a log that the home stores
 }
 
 var _ session.Owner[*attempt] = (*Worker)(nil)
 
-// New makes a worker. It finds the keeper of the worker's process trees, or starts one. Nothing else happens
-// before Run.
+// New makes a worker. It finds the keeper of the worker's process trees, or starts a keeper. The worker does
+// nothing else before Run.
 func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -145,8 +146,8 @@ func (r *Worker) PassEnv(names []string) bool { return r.work.PassEnv(names) }
 // Reoffer registers again, after the extensions have changed.
 func (r *Worker) Reoffer() { r.s.Reoffer(offer(&r.cfg)) }
 
-// Run works until ctx ends. Then it takes no further attempts, and lets running ones finish for
-// Config.Drain or until hurry is closed. It ends the others, and leaves.
+// Run works until ctx ends. Then it takes no further attempts, and lets running attempts finish for
+// Config.Drain or until hurry is closed. Finally it ends the remaining attempts, and the registration.
 func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -172,7 +173,7 @@ func (r *Worker) Run(ctx context.Context, hurry <-chan struct{}) error {
 	return err
 }
 
-// forget begins a new life, without attempts.
+// forget begins a new identity without attempts.
 func (r *Worker) forget() {
 	var kept []worker.ID
 	all := r.s.Forget()
@@ -238,7 +239,7 @@ func (r *Worker) drain(hurry <-chan struct{}) {
 	r.s.Quiet(r.cfg.Drain, hurry)
 }
 
-// leave ends the registration, so that the nodes need not wait for the lag of this worker.
+// leave ends the registration, so that the nodes need not wait until this worker counts as dead.
 func (r *Worker) leave() {
 	if !r.s.Attached() {
 		return

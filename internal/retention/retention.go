@@ -1,9 +1,9 @@
-// Package retention deletes what is older than its bounds: finished runs, lines of the ledger, backfills,
-// versions, records that belong to no workflow, and the files of runs that are gone.
+// Package retention deletes what is older than its limits: finished runs, lines of the ledger, backfills,
+// versions, records that belong to no workflow, and the files of deleted runs.
 //
 // A Cleaner works concurrently with the writer, in small transactions with pauses between them. It deletes
-// only rows of shards that its node owns, and the store checks that in the transaction. It may stop at any
-// line: the next pass continues.
+// only rows of shards that its node owns, which the store checks in the transaction. It may stop after any
+// transaction, and the next pass continues.
 package retention
 
 import (
@@ -29,14 +29,14 @@ const (
 	// time between two passes.
 	forgetFirst = time.Minute
 	forgetEvery = 10 * time.Minute
-	// forgetIdle bounds the time between two checks of a workflow. If a pass deletes none of its rows, the next
-	// check comes later.
+	// forgetIdle bounds the time between two checks of a workflow. If a pass deletes no rows of a workflow,
+	// the next check comes later.
 	forgetIdle = 6 * time.Hour
-	// onceMin is the time for which a run is kept if its key was made by a client for one request, as the command
-	// line does. The client repeats its request for minutes.
+	// onceMin is the time for which a run with a client-made key is kept. A client, such as the command line,
+	// makes such a key for one request, which it repeats for minutes.
 	onceMin = time.Hour
-	// forgetRunsMin and forgetRunsMax bound the runs of a transaction. Between them the number adapts so that
-	// a transaction takes about forgetTime.
+	// forgetRunsMin and forgetRunsMax bound the number of runs that one transaction deletes. Within these
+	// bounds the number adapts, so that a transaction takes about forgetTime.
 	forgetRunsMin, forgetRunsMax = 10, 500
 	forgetTime                   = 20 * time.Millisecond
 	// RestUsual is the usual value of Config.Rest.
@@ -54,14 +54,14 @@ const (
 	forgetVersions = 100
 )
 
-// Rules say how long runs are kept, unless the workflow has rules of its own.
+// Rules are the retention of runs whose workflow has none.
 type Rules struct {
 	Age  time.Duration // the age up to which finished runs are kept; 0: for ever
 	Runs int           // finished runs of a workflow
 	Bounds
 }
 
-// Bounds limit the records that are kept in addition to runs, by age (0: for ever) and number.
+// Bounds limit all records other than runs, by age (0: for ever) and number.
 type Bounds struct {
 	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
 	Keys          int           // the number of finished runs of a workflow that keys protect, and of all stored answers
@@ -95,14 +95,15 @@ type Config struct {
 	// DeleteFiles deletes the logs and artifacts of runs on this node and in the shared folders.
 	DeleteFiles func(context.Context, []logs.Run) error
 	Roots       []string // folders that have a folder of each namespace
-	// Sweep deletes files of runs that are gone from a store that is no folder. nil: there is none.
+	// Sweep deletes files of deleted runs from a store that is no folder. It is nil if there is no such
+	// store.
 	Sweep func(context.Context) error
 	// Superseded is the least age of the successor of a version before the version is deleted, for workflows that
 	// tasks make.
 	Superseded time.Duration
 	// Rest is the pause after a transaction, in multiples of the time that the transaction took.
 	Rest int
-	// Count counts the ended runs before a pass, because runs that are not counted are not deleted. nil: this
+	// Count counts the ended runs before a pass, because only counted runs are deleted. It is nil if this
 	// process counts no runs.
 	Count  func(context.Context) error
 	Gone   func(runs int) // receives the number of deleted runs
@@ -113,7 +114,7 @@ type Config struct {
 // rest returns the pause after a transaction.
 func (c *Config) rest(took time.Duration) time.Duration { return time.Duration(c.Rest) * took }
 
-// Cleaner deletes old rows of the shards that this node owns, and the files of runs that are gone.
+// Cleaner deletes old rows of the shards that this node owns, and files of deleted runs.
 type Cleaner struct {
 	cfg   Config
 	rows  store.Retention // nil: the store deletes nothing
@@ -131,13 +132,13 @@ type rule struct {
 	emitted bool
 }
 
-// turn says when a workflow is cleaned up again.
+// turn is the state of the cleaning of one workflow.
 type turn struct {
 	next  dag.Micros
 	wait  time.Duration
 	past  dag.Micros    // the time of the next cleaning of the workflow's ledger, backfills and versions
 	fires store.FireKey // the line of the ledger after which the next pass continues; zero: at the beginning
-	pass  int64         // the last pass that saw the workflow
+	pass  int64         // the last pass in which the workflow existed in a shard of this node
 	runs  int           // the bound of the next transaction that deletes runs
 }
 
@@ -207,8 +208,8 @@ func (c *Cleaner) Run(ctx context.Context) {
 	}
 }
 
-// Pass deletes rows of all workflows whose shards this node owns, and then files. If the rows fail, the files
-// are deleted nevertheless.
+// Pass deletes rows of all workflows whose shards this node owns, and then files. If the deletion of rows
+// fails, it still deletes the files.
 func (c *Cleaner) Pass(ctx context.Context) error {
 	var err error
 	if c.cfg.Count != nil {
@@ -244,7 +245,8 @@ func (c *Cleaner) expiry(ctx context.Context, w *store.Workflow, r *rule, now da
 	return x, err
 }
 
-// tallied returns how far the ends of a workflow's runs are counted. Runs with later ends stay.
+// tallied returns the position up to which the ends of a workflow's runs are counted. Runs with later ends
+// are not deleted.
 func (c *Cleaner) tallied(ctx context.Context, w *store.Workflow, x *store.Expiry) error {
 	marks, err := c.cfg.Store.TallyMarks(ctx, w.Shard)
 	if err != nil {
@@ -262,7 +264,7 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 		return 0, err
 	}
 	for {
-		if err := c.tallied(ctx, w, &x); err != nil { // the marks may be other ones than minutes ago
+		if err := c.tallied(ctx, w, &x); err != nil { // the marks may have changed in the last minutes
 			return total, err
 		}
 		x.Limit = max(t.runs, forgetRunsMin)
@@ -283,8 +285,8 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 			break
 		}
 		x.After = did.Next
-		// A call checks several times as many runs as it may delete. So the bound grows only if there were more
-		// runs to delete.
+		// A call examines several times as many runs as it may delete. So the bound grows only if there were
+		// more runs to delete.
 		switch {
 		case took > forgetTime:
 			t.runs = max(x.Limit/2, forgetRunsMin)
@@ -303,8 +305,8 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 	return total, nil
 }
 
-// rule returns the retention of a workflow: the retention of its present version, completed by the settings
-// of the node.
+// rule returns the retention of a workflow. It is the retention of the workflow's present version, completed
+// by the settings of the node.
 func (c *Cleaner) rule(ctx context.Context, w *store.Workflow) (rule, error) {
 	r, known := c.rules[w.ID]
 	if !known || r.version != w.Version {

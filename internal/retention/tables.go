@@ -28,8 +28,8 @@ const (
 	recordsShard dag.ShardID = 0
 	// failuresShown bounds the failures of workflows that the error of a pass contains.
 	failuresShown = 10
-	// unansweredMax is the number of workflows in a row that may fail because the database does not answer. Then
-	// the pass ends.
+	// unansweredMax is the number of consecutive workflows without an answer of the database after which a
+	// pass ends.
 	unansweredMax = 5
 )
 
@@ -121,8 +121,8 @@ func (c *Cleaner) tables(ctx context.Context) error {
 	return errors.Join(failed.sum(), c.records(ctx, now))
 }
 
-// dropUnseen drops the memory of workflows that this pass has not seen: they were deleted, or their shards
-// belong to another node.
+// dropUnseen removes the state of workflows that this pass did not find, because they were deleted or their
+// shards belong to another node.
 func (c *Cleaner) dropUnseen() {
 	maps.DeleteFunc(c.turns, func(_ dag.WorkflowID, t turn) bool { return t.pass != c.passes })
 	maps.DeleteFunc(c.rules, func(id dag.WorkflowID, _ rule) bool { return c.turns[id].pass != c.passes })
@@ -199,7 +199,7 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 	err = errors.Join(err, failed)
 	v := store.VersionExpiry{Shard: w.Shard, Workflow: w.ID, Superseded: now - dag.Micros(c.cfg.Superseded.Microseconds()), Keep: b.Versions, Limit: forgetVersions}
 	if r.emitted {
-		v.Keep = 1 // each different list of tasks is another version
+		v.Keep = 1 // each different list of emitted tasks is another version
 	}
 	versions, moreVersions, failed := c.steps(ctx, func() (n int, more bool, err error) {
 		n, err = c.rows.ExpireVersions(ctx, c.cfg.Owner(), v)
@@ -227,8 +227,8 @@ func (c *Cleaner) counts(ctx context.Context, w *store.Workflow, now dag.Micros)
 	})
 }
 
-// steps repeats a step, at most pastSteps times, until the step reports that no work is left. After each step
-// it pauses, see Config.Rest. more reports whether work is left.
+// steps repeats a step until the step reports that no work is left, at most pastSteps times. After each step
+// it pauses for Config.Rest. more reports whether work is left.
 func (c *Cleaner) steps(ctx context.Context, step func() (n int, more bool, err error)) (all int, more bool, err error) {
 	for range pastSteps {
 		began := time.Now()
@@ -247,8 +247,8 @@ func (c *Cleaner) steps(ctx context.Context, step func() (n int, more bool, err 
 	return all, more, nil
 }
 
-// deleted deletes the rows of a deleted workflow once its runs are gone, and at last its own row. A retention
-// age of 0 keeps it for ever.
+// deleted deletes the rows of a deleted workflow after its runs are gone, and finally the row of the
+// workflow. With a retention age of 0, the row is kept for ever.
 func (c *Cleaner) deleted(ctx context.Context, w *store.Workflow, now dag.Micros) (gone int, more bool, err error) {
 	age := c.cfg.Rules().Age
 	if age == 0 {
@@ -299,10 +299,11 @@ func (c *Cleaner) records(ctx context.Context, now dag.Micros) error {
 	return errors.Join(err, c.incidents(ctx, before(now, b.FiresAge)))
 }
 
-// incidentsKeep bounds the ended incidents of the database. A rule with each makes one for each run.
+// incidentsKeep bounds the number of ended incidents in the database, because a rule with each makes one
+// incident for each run.
 const incidentsKeep = 100_000
 
-// incidents deletes incidents that ended before or that are too many, with their notices.
+// incidents deletes incidents that ended before a time, or that exceed incidentsKeep, with their notices.
 func (c *Cleaner) incidents(ctx context.Context, before dag.Micros) error {
 	n, _, err := c.steps(ctx, func() (n int, more bool, err error) {
 		n, err = c.cfg.Store.ExpireIncidents(ctx, store.IncidentExpiry{Before: before, Keep: incidentsKeep, Limit: pastRows})

@@ -17,17 +17,17 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Errors of a Book. Their texts name the remedy, and never hold a value.
+// Errors of a Book. Their texts name the remedy, and never contain a value.
 var (
-	// ErrNotFound says that there is no such secret.
+	// ErrNotFound means that there is no such secret.
 	ErrNotFound = errors.New("no such secret")
-	// ErrInvalid says that a name or a value cannot be one of a secret.
+	// ErrInvalid means that a text is no valid name or value of a secret.
 	ErrInvalid = errors.New("not valid")
-	// ErrKey says that this node lacks the key of the secrets.
+	// ErrKey means that this node does not have the key of the secrets.
 	ErrKey = errors.New("the key of the secrets is missing")
-	// ErrFull says that the maximum number of secrets is reached.
+	// ErrFull means that the maximum number of secrets is reached.
 	ErrFull = errors.New("there are too many secrets")
-	// ErrBusy: other callers changed the same secret, or the key, at the same time.
+	// ErrBusy means that other callers changed the same secret, or the key, at the same time.
 	ErrBusy = errors.New("it is being changed by another caller")
 )
 
@@ -37,7 +37,7 @@ const (
 	ValueMax = secret.ValueMax
 )
 
-// triesMax bounds the repetitions of a change because another change came first.
+// triesMax bounds how often a change is repeated because another change came first.
 const triesMax = 10
 
 var nameOK = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
@@ -48,13 +48,14 @@ func IsName(name string) bool { return nameOK.MatchString(name) && !Reserved(nam
 // Book keeps secrets.
 type Book struct {
 	Store store.Secrets
-	// File is the path of the file of keys. It is read at each use, so that a change needs no restart. It is ""
-	// if the node has none.
+	// File is the path of the file of keys. The file is read at each use, so that a change needs no restart.
+	// The path is "" if the node has no file.
 	File string
-	// Own makes the file when the first secret is set. Otherwise people make it, the same for every node.
+	// Own is true if the node makes the file when the first secret is set. Otherwise people make the file,
+	// with the same content for every node.
 	Own bool
 
-	rotating sync.Mutex // changes of the file
+	rotating sync.Mutex // protects changes of the file
 }
 
 // Set sets the value of a secret.
@@ -135,7 +136,7 @@ func (b *Book) change(ctx context.Context, at Name, by string, change func(old [
 	return nil, fmt.Errorf("secret %s/%s: %w: try again", at.Namespace, at.Name, ErrBusy)
 }
 
-// refused is an ErrInvalid whose text is the whole reason.
+// refused is an ErrInvalid with its own text.
 type refused struct{ text string }
 
 func (r *refused) Error() string { return r.text }
@@ -153,7 +154,7 @@ func check(name string, value []byte) error {
 	return nil
 }
 
-// sealName is the name with which a version of a secret is sealed. No part can contain the separator.
+// sealName returns the name under which a version of a secret is sealed. No part can contain the separator.
 func sealName(s *store.Secret) string {
 	return s.Namespace + "\x00" + s.Name + "\x00" + strconv.FormatInt(s.Version, 10)
 }
@@ -166,7 +167,7 @@ func (b *Book) Value(ctx context.Context, namespace, name string) ([]byte, int64
 	return b.value(ctx, Name{namespace, name})
 }
 
-// value returns the present value of a secret, which may belong to Skein.
+// value returns the present value of a secret. The secret may belong to Skein itself.
 func (b *Book) value(ctx context.Context, at Name) ([]byte, int64, error) {
 	value, version, err := b.read(ctx, at.Namespace, at.Name)
 	if errors.Is(err, ErrKey) { // a change of keys may have ended between the two reads
@@ -210,7 +211,7 @@ func (b *Book) Delete(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// Check reports whether this node has the present key. It also returns nil if there is no secret yet.
+// Check returns an error if this node lacks the present key. It also returns nil if there is no secret yet.
 func (b *Book) Check(ctx context.Context) (store.SecretKey, error) {
 	is, err := b.Store.SecretKey(ctx)
 	if err != nil || is.ID == "" {
@@ -243,7 +244,7 @@ func (b *Book) keys() ([]secret.Key, error) {
 	return keys, nil
 }
 
-// find returns the key of an id.
+// find returns the key with an id.
 func (b *Book) find(keys []secret.Key, id string) (secret.Key, error) {
 	for _, k := range keys {
 		if k.ID() == id {
@@ -253,7 +254,7 @@ func (b *Book) find(keys []secret.Key, id string) (secret.Key, error) {
 	return secret.Key{}, fmt.Errorf("%w: the secrets are sealed with key %s, and %s holds other keys: restore the file that holds it", ErrKey, id, b.File)
 }
 
-// present returns the key that seals new secrets. The first use decides which key that is.
+// present returns the key that seals new secrets. The first use of a key makes it the present one.
 func (b *Book) present(ctx context.Context) (secret.Key, error) {
 	for range triesMax {
 		is, err := b.Store.SecretKey(ctx)
@@ -289,8 +290,8 @@ func (b *Book) present(ctx context.Context) (secret.Key, error) {
 	return secret.Key{}, fmt.Errorf("the key of the secrets: %w: try again", ErrBusy)
 }
 
-// firstKey returns a context with an audit row for the first key. The secret for which Skein makes the key
-// has an audit row of its own.
+// firstKey returns a context with an audit row for the first key. The secret that caused Skein to make the
+// key has its own audit row.
 func firstKey(ctx context.Context, id string) context.Context {
 	row := store.AuditIn(ctx)
 	if row == nil {
@@ -301,7 +302,7 @@ func firstKey(ctx context.Context, id string) context.Context {
 	return store.WithAudit(ctx, &of)
 }
 
-// write makes the file of keys, readable for this user only. It returns fs.ErrExist if the file exists.
+// write makes the file of keys, which only this user can read. It returns fs.ErrExist if the file exists.
 func (b *Book) write(text string) error {
 	err := os.MkdirAll(filepath.Dir(b.File), 0o700)
 	if err == nil {
@@ -313,7 +314,7 @@ func (b *Book) write(text string) error {
 	return nil
 }
 
-// replace writes other keys into the file.
+// replace replaces the keys in the file.
 func (b *Book) replace(text string) error {
 	err := os.MkdirAll(filepath.Dir(b.File), 0o700)
 	if err == nil {

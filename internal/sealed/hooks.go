@@ -14,17 +14,17 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The secret with which the calls of one webhook are signed is itself a secret of the namespace of the
-// trigger. People can neither read nor set it: Skein makes it, and shows it once.
+// The secret that signs the calls of a webhook is itself a secret of the trigger's namespace. People can
+// neither read nor set it. Skein makes it, and shows it once.
 
 const (
-	// hookPrefix begins the names of these secrets. No name that people give has a slash.
+	// hookPrefix is the prefix of the names of these secrets. A name that people choose has no slash.
 	hookPrefix = "__hook/"
-	// hookText begins a secret in the form of Standard Webhooks.
+	// hookText is the prefix of a secret in the form of Standard Webhooks.
 	hookText = "whsec_"
 	// hookBytes is the number of random bytes of a secret.
 	hookBytes = 32
-	// hooksLooked bounds the secrets of webhooks that one call of DropHooks reads.
+	// hooksLooked bounds the number of secrets that one call of DropHooks reads.
 	hooksLooked = 1000
 )
 
@@ -38,7 +38,7 @@ type Hook struct {
 	Trigger   string
 }
 
-// Name is the name of the secret in its namespace.
+// Name returns the name of the secret in its namespace.
 func (h Hook) Name() string { return hookPrefix + strconv.FormatInt(h.Workflow, 10) + "/" + h.Trigger }
 
 // HookKey is a secret with which calls of a webhook may be signed.
@@ -60,7 +60,7 @@ func (b *Book) HookKeys(ctx context.Context, h Hook, now int64) ([]HookKey, erro
 	return validHookKeys(value, now)
 }
 
-// manyKeys is an ErrBusy: the webhook has as many earlier secrets as it can.
+// manyKeys is an ErrBusy that means that too many earlier secrets of the webhook are still valid.
 type manyKeys struct{ earlier int }
 
 func (m *manyKeys) Error() string {
@@ -79,9 +79,9 @@ func validHookKeys(value []byte, now int64) (keys []HookKey, err error) {
 	return slices.DeleteFunc(keys, func(k HookKey) bool { return k.Until != 0 && k.Until <= now }), nil
 }
 
-// RotateHook makes a new secret for a webhook, and returns it with the earlier ones that stay valid. The
-// present secret stays valid until the given time. If that is not later than now, all earlier ones end.
-// RotateHook returns ErrBusy if too many earlier ones are still valid.
+// RotateHook makes a new secret for a webhook, and returns it with the earlier secrets that stay valid. The
+// previous secret stays valid until the given time. If that time is not later than now, all earlier secrets
+// end. RotateHook returns ErrBusy if too many earlier secrets are still valid.
 func (b *Book) RotateHook(ctx context.Context, h Hook, by string, now, until int64) (keys []HookKey, err error) {
 	random := make([]byte, hookBytes)
 	_, _ = rand.Read(random)
@@ -109,8 +109,8 @@ func (b *Book) RotateHook(ctx context.Context, h Hook, by string, now, until int
 	return keys, nil
 }
 
-// DropHooks deletes secrets of webhooks in a namespace: those for whose workflow the function gone returns
-// true. A call looks at no more than hooksLooked secrets.
+// DropHooks deletes the secrets of webhooks in a namespace for whose workflow gone returns true. One call
+// reads at most hooksLooked secrets.
 func (b *Book) DropHooks(ctx context.Context, namespace string, gone func(workflow int64) (bool, error)) error {
 	all, err := b.Store.SecretList(ctx, namespace, hookPrefix, hooksLooked)
 	if err != nil {

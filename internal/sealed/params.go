@@ -17,20 +17,20 @@ import (
 )
 
 // Parameters of the type secret are sealed with a key of their namespace. That key is itself a secret of the
-// namespace, so a change of the key of the database seals it again and leaves the runs as they are. People
-// and tasks can neither read nor set it.
+// namespace. So a change of the database's key seals only that key again, and does not change the runs.
+// People and tasks can neither read nor set it.
 
 // paramsName is the name of that secret.
 const paramsName = "__params"
 
-// ParamPrefix begins a sealed parameter.
+// ParamPrefix is the prefix of a sealed parameter.
 const ParamPrefix = "sealed:1:"
 
-// Reserved reports whether a name belongs to Skein, so that lists leave it out.
+// Reserved reports whether a name belongs to Skein itself. Lists leave out such names.
 func Reserved(name string) bool { return name == paramsName || strings.HasPrefix(name, hookPrefix) }
 
 // SealParam seals the value of a parameter, for this parameter of this workflow only. The same value gives
-// the same text, so that a repeated start is recognised by it.
+// the same text, so that a repeated start can be recognized.
 func (b *Book) SealParam(ctx context.Context, namespace, workflow, name string, value []byte) (string, error) {
 	if err := secret.CheckValue(value); err != nil {
 		return "", refuse("%v", err)
@@ -53,7 +53,7 @@ func (b *Book) SealParam(ctx context.Context, namespace, workflow, name string, 
 	return ParamPrefix + base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, value, of)), nil
 }
 
-// OpenParam returns the value of SealParam.
+// OpenParam returns the value that SealParam has sealed.
 func (b *Book) OpenParam(ctx context.Context, namespace, workflow, name, text string) ([]byte, error) {
 	rest, is := strings.CutPrefix(text, ParamPrefix)
 	sealed, err := base64.RawURLEncoding.DecodeString(rest)
@@ -79,12 +79,12 @@ func (b *Book) OpenParam(ctx context.Context, namespace, workflow, name, text st
 	return value, nil
 }
 
-// paramOf names a parameter. No part can contain the separator.
+// paramOf returns a text that identifies a parameter. No part can contain the separator.
 func paramOf(namespace, workflow, name string) []byte {
 	return []byte(namespace + "\x00" + workflow + "\x00" + name + "\x00")
 }
 
-// derived makes a key of 32 bytes for one use of a key.
+// derived derives a key of 32 bytes from a key, for one use.
 func derived(key []byte, use string, of []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(use + "\x00"))

@@ -20,11 +20,11 @@ type Rotation struct {
 	Left   bool   // true: there are more, so call again
 }
 
-// Rotate changes the key of the secrets in steps. The first call makes the new key the present one: a
-// new one if the node makes its keys itself, otherwise the last one of the file. Every call seals some
-// secrets again with it. Both keys are needed until Left is false. If begin is set, this call may start a
-// change; otherwise Rotate only continues one. This includes a change that was interrupted when the new key
-// was in the file but not the present one yet.
+// Rotate changes the key of the secrets in steps. The first call makes another key the present one: a new key
+// if the node makes its keys itself, and otherwise the last key of the file. Every call seals some secrets
+// again with the present key. Both keys are needed until Left is false. If begin is true, the call may start
+// a change. Otherwise it only continues a change, which may also be one that was interrupted before the new
+// key in the file became the present one.
 func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 	b.rotating.Lock()
 	defer b.rotating.Unlock()
@@ -59,11 +59,11 @@ func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 func (b *Book) next(ctx context.Context, keys []secret.Key, present string) ([]secret.Key, error) {
 	last := keys[len(keys)-1]
 	switch {
-	case last.ID() != present: // a person has added it, or an earlier change was interrupted here
+	case last.ID() != present: // a person has added the key, or an earlier change was interrupted at this point
 	case !b.Own:
 		return nil, refuse("the last key of %s is the present one: add a new one as the last line of the file, on every node, with: "+
 			"openssl rand -base64 32", b.File)
-	case len(keys) > 1: // an earlier change was not completed: complete it first
+	case len(keys) > 1: // an earlier change is not complete, so it must be completed first
 		return keys, nil
 	default:
 		text, err := secret.File(b.File)
@@ -85,7 +85,7 @@ func (b *Book) next(ctx context.Context, keys []secret.Key, present string) ([]s
 	return keys, err
 }
 
-// reseal seals secrets again that are sealed with another key than the present one.
+// reseal seals again those secrets that are sealed with an earlier key.
 func (b *Book) reseal(ctx context.Context, keys []secret.Key) (r Rotation, err error) {
 	is, err := b.Store.SecretKey(ctx)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// batch counts runs by their rows.
+// batch counts runs from their rows.
 type batch struct {
 	f      *Folder
 	counts Counts
 	ids    []dag.RunID
-	// ends are those to be counted, by run. If it is nil, all ends from after on are, up to to.
+	// ends contains the ends to be counted, by run. If it is nil, all ends after the position after and up to
+	// the position to are counted.
 	ends      map[dag.RunID][]*store.Ended
 	after, to int64
-	at        dag.Micros // the time of after
+	at        dag.Micros // the time of the position after
 }
 
 // load reads the runs of ids, and counts them.
@@ -44,7 +45,7 @@ func (b *batch) load(ctx context.Context) error {
 	return nil
 }
 
-// run counts a run. Its history is only read if its row does not tell all.
+// run counts a run. It reads the run's history only if the row does not suffice.
 func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 	if rec.Bad != nil {
 		return nil
@@ -64,7 +65,7 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 			return err
 		}
 		if all == nil {
-			return nil // load counts the ends that are known
+			return nil // load has already counted this end
 		}
 	}
 	g, err := b.graph(row)
@@ -83,8 +84,9 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 	return nil
 }
 
-// byRow returns the end of a run whose history is damaged: that of a run in its first generation is in its
-// row. Its transaction is that of the last event. If no event can be read, the time of the end decides.
+// byRow returns the end of a run whose history is damaged. In its first generation, a run has its end in its
+// row. The transaction of the end is that of the last event. If no event can be read, the time of the end
+// decides.
 func (b *batch) byRow(row *dag.RunRow, events []dag.EventRow) []End {
 	if row.Generation > 1 || !row.State.Terminal() || b.ends != nil {
 		return nil
@@ -98,7 +100,7 @@ func (b *batch) byRow(row *dag.RunRow, events []dag.EventRow) []End {
 	return []End{EndOf(&store.Ended{Fence: store.Fence{Seq: seq}, State: row.State, Created: row.Created, Split: row.SplitAt, Finished: row.FinishedAt})}
 }
 
-// graph returns the graph of a run if the attempts of its tasks are counted; else nil.
+// graph returns the graph of a run if the attempts of its tasks are counted. Otherwise it returns nil.
 func (b *batch) graph(row *dag.RunRow) (*dag.Graph, error) {
 	tasks, err := b.f.countsTasks(row.Workflow, row.Version)
 	if err != nil || !tasks {
@@ -123,7 +125,7 @@ func (b *batch) wants(id dag.RunID, seq int64) bool {
 	return false
 }
 
-// history reads all events of a run that can have ended.
+// history reads all events of a run that could be its end.
 func (f *Folder) history(ctx context.Context, row *dag.RunRow) (all []dag.EventRow, err error) {
 	for after := int64(-1); ; {
 		page, err := f.cfg.Store.Events(ctx, row.ID, after, pageRuns)

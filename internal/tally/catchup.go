@@ -10,11 +10,11 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// catchUp finds the ends after the marks of a shard in the rows, and returns the progress after that. The
-// ends of later transactions are held.
+// catchUp counts the ends after the marks of a shard from the rows, and returns the new progress. The ends of
+// later transactions are in Folder.held.
 func (f *Folder) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) {
 	f.mu.Lock()
-	delete(f.lost, s) // later ends are held
+	delete(f.lost, s) // later ends are in Folder.held
 	f.mu.Unlock()
 	now, err := f.cfg.Store.Clock(ctx)
 	if err != nil {
@@ -59,11 +59,11 @@ func (f *Folder) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) 
 	return p, f.write(ctx, p, nil, store.TallyStep{Seq: to, At: now, Whole: true})
 }
 
-// failuresShown bounds the damaged workflows that an error names.
+// failuresShown bounds the number of damaged workflows that an error names.
 const failuresShown = 10
 
-// workflows calls a function for the workflows of a shard, including deleted ones. A damaged workflow does
-// not hide the others.
+// workflows calls a function for each workflow of a shard, including deleted ones. The error of a damaged
+// workflow does not end the loop.
 func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.WorkflowID) error) error {
 	var failed []error
 	show := func(page []store.Workflow) error {
@@ -87,7 +87,7 @@ func (f *Folder) workflows(ctx context.Context, s dag.ShardID, see func(dag.Work
 	return errors.Join(failed...)
 }
 
-// EachWorkflow shows pages of all workflows, also of the deleted ones.
+// EachWorkflow passes pages of all workflows, including deleted ones, to a function.
 func EachWorkflow(ctx context.Context, st store.Store, show func([]store.Workflow) error) error {
 	for after := ""; ; {
 		page, err := st.Workflows(ctx, store.WorkflowQuery{After: after, Limit: pageRuns})
@@ -119,8 +119,8 @@ func EachWorkflow(ctx context.Context, st store.Store, show func([]store.Workflo
 	return nil
 }
 
-// recount counts the ends of a workflow between two marks by its rows. If its counts are damaged, it makes
-// all of them again from the runs that are kept.
+// recount counts the ends of a workflow between two marks from its rows. If the counts of the workflow are
+// damaged, it makes all counts again from the kept runs.
 func (f *Folder) recount(ctx context.Context, p *progress, w dag.WorkflowID, from, to store.TallyMark) error {
 	counts, err := f.between(ctx, w, from, to)
 	if err != nil || len(counts) == 0 && from.Workflow == 0 {
@@ -129,8 +129,9 @@ func (f *Folder) recount(ctx context.Context, p *progress, w dag.WorkflowID, fro
 	return f.write(ctx, p, counts, store.TallyStep{Seq: -1, At: to.At, Marks: []store.TallyMark{to}})
 }
 
-// between counts the ends of a workflow after a mark, up to another. Runs that finished long before the mark
-// are not looked at again, unless the clock was ahead at the mark: then later ends may have earlier times.
+// between counts the ends of a workflow after one mark and up to another. It skips runs that finished long
+// before the first mark. If the clock was ahead at that mark, it skips none, because later ends may have
+// earlier times.
 func (f *Folder) between(ctx context.Context, w dag.WorkflowID, from, to store.TallyMark) (Counts, error) {
 	b := batch{f: f, counts: Counts{}, after: from.Seq, to: to.Seq, at: from.At}
 	old := dag.Micros(0)

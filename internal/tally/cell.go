@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The outcomes that are counted. Their order is stored. A lost attempt counts as failed.
+// The results that are counted. Their order is stored. A lost attempt counts as failed.
 const (
 	Succeeded = iota
 	Failed
@@ -21,14 +21,14 @@ const (
 // Cell holds the counts of one row of the tally.
 type Cell struct {
 	Ends [outcomes]int64
-	// Took has the durations from the start to the end, by outcome. Skipped runs, and runs that ended before
-	// their start, have none.
+	// Took has the durations from start to end, by result. Skipped runs have no duration, and neither have
+	// runs that ended before their start.
 	Took [Skipped]Hist
 	Wait Hist       // the waits: of runs from their creation to their first start, of attempts from assignment to start
 	Last dag.Micros // the newest end
 }
 
-// N is the number of ends.
+// N returns the number of ends.
 func (c *Cell) N() (n int64) {
 	for _, of := range c.Ends {
 		n += of
@@ -36,7 +36,7 @@ func (c *Cell) N() (n int64) {
 	return n
 }
 
-// All has the durations of all outcomes.
+// All returns the durations of all results.
 func (c *Cell) All() *Hist {
 	h := &Hist{}
 	for i := range c.Took {

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// TasksMax is the number of tasks of a workflow, from the first on, whose attempts are counted.
+	// TasksMax is the number of a workflow's tasks whose attempts are counted. They are the first tasks of
+	// the workflow.
 	TasksMax = 200
-	// GraphMax bounds the tasks of versions whose attempts are counted. The runs of larger ones are counted
-	// alone.
+	// GraphMax is the largest number of tasks in a version whose attempts are counted. For a larger version,
+	// only the runs are counted.
 	GraphMax = 2000
 )
 
@@ -28,7 +29,7 @@ type End struct {
 	After      int32 // the generation of the previous end; 0: there was none
 }
 
-// outcomeOf is the index of a final state.
+// outcomeOf returns the index of a final state.
 func outcomeOf(s dag.RunState) int {
 	switch s {
 	case dag.RunSucceeded:
@@ -41,12 +42,12 @@ func outcomeOf(s dag.RunState) int {
 	return Skipped
 }
 
-// OutcomeNames are the names of the outcomes, in their order.
+// OutcomeNames returns the names of the results, in their order.
 func OutcomeNames() [outcomes]string {
 	return [outcomes]string{dag.RunSucceeded.String(), dag.RunFailed.String(), dag.RunStopped.String(), dag.RunSkipped.String()}
 }
 
-// EndOf returns the end of a run in its first generation, which is in its row.
+// EndOf returns the end of a run in its first generation. The row of the run has this end.
 func EndOf(e *store.Ended) End {
 	end := End{Seq: e.Seq, At: e.Finished, State: e.State, Generation: 1, First: true}
 	if e.Split > 0 {
@@ -55,8 +56,8 @@ func EndOf(e *store.Ended) End {
 	return end
 }
 
-// Ends returns all ends of a run by its history, the oldest first. A run in its first generation has at most
-// one, which its row describes.
+// Ends returns all ends of a run from its history, the oldest first. In its first generation, a run has at
+// most one end, which is in its row.
 func Ends(row *dag.RunRow, events []dag.EventRow) (all []End, err error) {
 	at := End{Generation: 1, First: true}
 	started := dag.Micros(0)
@@ -116,7 +117,7 @@ func (c Counts) cell(w dag.WorkflowID, span store.TallySpan, at int32, task stri
 	return c[k]
 }
 
-// Run counts an end of a run.
+// Run adds an end of a run to the counts.
 func (c Counts) Run(w dag.WorkflowID, e *End) {
 	for _, cell := range [...]*Cell{c.cell(w, store.TallyDay, store.DayOf(e.At), ""), c.cell(w, store.TallyHour, store.HourOf(e.At), "")} {
 		of := outcomeOf(e.State)
@@ -131,7 +132,7 @@ func (c Counts) Run(w dag.WorkflowID, e *End) {
 	}
 }
 
-// Tasks counts the attempts of a run's tasks that belong to an end.
+// Tasks adds the attempts that belong to an end to the counts.
 func (c Counts) Tasks(w dag.WorkflowID, e *End, g *dag.Graph, attempts []dag.AttemptRow) {
 	for i := range attempts {
 		a := &attempts[i]

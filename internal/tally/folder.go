@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// foldEvery is the time between two steps. foldEarly is the number of ends that make the next step come
-	// early.
+	// foldEvery is the time between two steps. When foldEarly ends wait, the next step begins early.
 	foldEvery = 5 * time.Second
 	foldEarly = 5000
-	// heldMax bounds the ends that wait for the folder, about 100 bytes each. If there are more, those of the
-	// shard are dropped, and the folder finds them in the rows.
+	// heldMax bounds the number of ends that wait for the folder. Each takes about 100 bytes. At this number,
+	// the waiting ends of the shard are dropped, and the folder later finds them in the rows.
 	heldMax = 200_000
-	// stepRuns is the number of ends from which a step is written.
+	// stepRuns is the number of ends after which a step writes its counts.
 	stepRuns = 500
-	// rest is the pause after a step, in multiples of the time that it took, unless half of heldMax waits.
+	// rest is the pause after a step, as a multiple of the step's duration. There is no pause while half of
+	// heldMax ends wait.
 	rest = 10
 	// lookEvery is the time between two comparisons of the epochs.
 	lookEvery = time.Minute
@@ -80,7 +80,8 @@ func NewFolder(c Config) *Folder {
 	return &Folder{cfg: c, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{}, shards: map[dag.ShardID]*progress{}}
 }
 
-// Ended takes the ends of one committed transaction. It is called in the order of the shard's transactions.
+// Ended receives the ends of one committed transaction. It is called in the order of the shard's
+// transactions.
 func (f *Folder) Ended(ends []store.Ended) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +106,7 @@ func (f *Folder) Ended(ends []store.Ended) {
 	}
 }
 
-// Run counts until ctx ends, and a last time then.
+// Run counts until ctx ends, and then once more.
 func (f *Folder) Run(ctx context.Context) {
 	tick := time.NewTicker(foldEvery)
 	defer tick.Stop()
@@ -114,7 +115,7 @@ func (f *Folder) Run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldEvery)
-			_ = f.Step(last) // if the database is unreachable, the next owner finds the ends in the rows
+			_ = f.Step(last) // if this step fails, the next owner finds the ends in the rows
 			cancel()
 			return
 		case err == nil:
@@ -149,7 +150,7 @@ func (f *Folder) owned(ctx context.Context) (map[dag.ShardID]bool, error) {
 	return owned, nil
 }
 
-// Step counts all ends that are known. A shard that fails does not keep the others from being counted.
+// Step counts all known ends. A failure of one shard does not affect the other shards.
 //
 // A nil Folder counts nothing.
 func (f *Folder) Step(ctx context.Context) (failed error) {
@@ -159,7 +160,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
 	defer f.know()
-	if !f.cfg.Store.TallyStands() { // not every program knows the tally yet; these ends are read from the rows later
+	if !f.cfg.Store.TallyStands() { // some node has a version without the tally; the ends are read from the rows later
 		f.drop(nil)
 		return nil
 	}
@@ -183,7 +184,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	return failed
 }
 
-// know notes the shards that have a progress.
+// know records the shards that have a progress.
 func (f *Folder) know() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +211,7 @@ func (f *Folder) drop(owned map[dag.ShardID]bool) {
 	}
 }
 
-// look drops the progress of shards that were taken again since the last step.
+// look removes the progress of shards that this node lost and got again since the last step.
 func (f *Folder) look(ctx context.Context) error {
 	if now := time.Now(); len(f.shards) == 0 || now.Sub(f.looked) < lookEvery && !now.Before(f.looked) {
 		return nil
@@ -228,8 +229,8 @@ func (f *Folder) look(ctx context.Context) error {
 	return nil
 }
 
-// take removes and returns the waiting ends of a shard. behind reports whether ends between the progress and
-// these are missing.
+// take removes and returns the waiting ends of a shard. behind reports whether ends are missing between the
+// progress and the returned ends.
 func (f *Folder) take(s dag.ShardID, p *progress) (ends []store.Ended, behind bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,7 +285,7 @@ func (f *Folder) shard(ctx context.Context, s dag.ShardID) error {
 	return nil
 }
 
-// pause rests after a step, unless many ends wait.
+// pause pauses after a step, unless many ends wait.
 func (f *Folder) pause(ctx context.Context, took time.Duration) error {
 	f.mu.Lock()
 	many := f.all > heldMax/2
@@ -299,7 +300,7 @@ func (f *Folder) pause(ctx context.Context, took time.Duration) error {
 	return ctx.Err()
 }
 
-// fold counts ends, which are all ends between the mark and the last of them.
+// fold counts ends. The caller passes all ends between the mark and the last one.
 func (f *Folder) fold(ctx context.Context, p *progress, ends []store.Ended) error {
 	b := batch{f: f, counts: Counts{}, ends: map[dag.RunID][]*store.Ended{}}
 	for i := range ends {
@@ -339,8 +340,9 @@ func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 	return g.Len() > 0 && g.Len() <= GraphMax, nil
 }
 
-// UnlessForever returns nil for an error about a version that can never be read, because it is damaged or
-// gone, or does not compile. It returns any other error of Graphs, after which a later step can count.
+// UnlessForever returns nil for an error about a version that can never be read, because it is damaged,
+// deleted, or does not compile. It returns any other error of Graphs unchanged, because a later step can
+// succeed.
 func UnlessForever(err error) error {
 	if errors.Is(err, store.ErrDamaged) { // the whole database
 		return err
@@ -404,13 +406,13 @@ func packed(counts Counts) []store.TallyRow {
 	return rows
 }
 
-// remade is the row which says that the counts of a workflow were made again. It is kept as long as these
-// counts.
+// remade returns the row that records that the counts of a workflow were made again. The row is kept as long
+// as these counts.
 func remade(w dag.WorkflowID, now dag.Micros) store.TallyRow {
 	return store.TallyRow{TallyKey: store.TallyKey{Workflow: w, Span: store.TallyGone, At: store.DayOf(now), Task: store.TallyRemade}, N: 1, Data: []byte{}}
 }
 
-// merged adds the rows that exist to counts of one workflow.
+// merged adds the existing rows to the counts of one workflow.
 func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([]store.TallyRow, error) {
 	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
 		q := store.TallyQuery{Workflow: w, Span: span, From: 1<<31 - 1, To: -1}
@@ -440,7 +442,7 @@ func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([
 	return packed(counts), nil
 }
 
-// Rows shows all rows of a query.
+// Rows passes all rows of a query to a function.
 func Rows(ctx context.Context, st store.Tallies, q store.TallyQuery, see func(*store.TallyRow) error) error {
 	for q.Limit = pageRuns; ; {
 		page, err := st.Tally(ctx, q)

@@ -33,7 +33,7 @@ type bucket struct {
 	n     int64
 }
 
-// indexOf returns the bucket of a duration.
+// indexOf returns the index of the bucket for a duration.
 func indexOf(d dag.Micros) int32 {
 	v := uint64(max(d, 0))
 	if v < exactBelow {
@@ -75,7 +75,8 @@ func (h *Hist) Merge(other *Hist) {
 	}
 }
 
-// Quantile returns the duration that the part q of all durations does not exceed; 0 if there is none.
+// Quantile returns the duration that a share q of all durations does not exceed. It returns 0 if there are no
+// durations.
 func (h *Hist) Quantile(q float64) dag.Micros {
 	rank := max(1, int64(math.Ceil(q*float64(h.N))))
 	for _, b := range h.buckets {
@@ -88,7 +89,7 @@ func (h *Hist) Quantile(q float64) dag.Micros {
 	return h.Max
 }
 
-// Mean returns the exact mean; 0 if there is no duration.
+// Mean returns the exact mean. It returns 0 if there are no durations.
 func (h *Hist) Mean() dag.Micros {
 	if h.N == 0 {
 		return 0
@@ -96,8 +97,8 @@ func (h *Hist) Mean() dag.Micros {
 	return h.Sum / dag.Micros(h.N)
 }
 
-// pack appends the histogram: sum, max, the number of buckets, and for each the step from the one before and
-// its count.
+// pack appends the histogram: the sum, the maximum, the number of buckets, and for each bucket the distance
+// from the previous one and the count.
 func (h *Hist) pack(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(h.buckets)))
 	if len(h.buckets) == 0 {
@@ -137,7 +138,7 @@ func (h *Hist) unpack(u *unpacker) {
 	}
 }
 
-// unpacker reads numbers. After a bad one, all further ones are 0.
+// unpacker reads numbers. After an invalid number, it returns 0 for all further ones.
 type unpacker struct {
 	b   []byte
 	bad bool

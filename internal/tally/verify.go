@@ -11,14 +11,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Check recounts the tally. Begin it before the rows are scanned, show it each run, and end it.
+// Check recounts the tally. The caller begins the check before it scans the rows, passes each run to Run, and
+// then calls Differences.
 type Check struct {
 	st     store.Store
 	marks  map[dag.ShardID][]store.TallyMark
 	counts Counts
 	shards map[dag.WorkflowID]dag.ShardID
-	unread map[dag.WorkflowID]bool   // a run could not be read: its counts are not known. 0: of an unknown workflow
-	gone   map[dag.WorkflowID]uint64 // a checksum of the counts of deleted runs before the scan
+	unread map[dag.WorkflowID]bool   // workflows with a run that could not be read; 0: a run of an unknown workflow
+	gone   map[dag.WorkflowID]uint64 // checksums of the counts of deleted runs before the scan
 }
 
 // NewCheck returns a check of the ends that are counted now.
@@ -28,7 +29,7 @@ func NewCheck(ctx context.Context, st store.Store) (*Check, error) {
 	return c, c.read(ctx)
 }
 
-// note keeps the checksum of the deleted runs of workflows.
+// note stores the checksums of the deleted runs of workflows.
 func (c *Check) note(ctx context.Context, page []store.Workflow) error {
 	for i := range page {
 		gone, err := goneOf(ctx, c.st, page[i].ID)
@@ -49,7 +50,7 @@ func goneOf(ctx context.Context, st store.Store, w dag.WorkflowID) (map[store.Ta
 	})
 }
 
-// checksum is the same for the same counts.
+// checksum returns equal numbers for equal counts.
 func checksum(gone map[store.TallyKey]int64) (sum uint64) {
 	for k, n := range gone {
 		h := fnv.New64a()
@@ -73,7 +74,7 @@ func (c *Check) read(ctx context.Context) error {
 	return EachWorkflow(ctx, c.st, func(page []store.Workflow) error { return c.note(ctx, page) })
 }
 
-// Run recounts a run. g is its graph if the attempts of its tasks are counted; else nil.
+// Run recounts a run. g is the graph of the run if the attempts of its tasks are counted, and otherwise nil.
 func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	row := &rec.Run
 	if rec.Bad != nil { // the store may know only the id of such a run
@@ -99,11 +100,11 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 	}
 }
 
-// Differences describes, in words, where the counts differ from the rows of the tally. It leaves out a
-// workflow that was counted further while the runs were scanned, or that had runs deleted in that time. It
-// also leaves out a workflow with an unreadable run, because verify reports that run itself; if the workflow
-// of an unreadable run is unknown, it leaves out all workflows. Of deleted runs only the day and the state
-// are known, so a workflow with deleted runs is compared by the counts of its days.
+// Differences describes the differences between the new counts and the rows of the tally. It skips a workflow
+// whose counts changed during the scan, or of which runs were deleted during the scan. It also skips a
+// workflow with an unreadable run, because verify reports that run. If the workflow of such a run is unknown,
+// it skips all workflows. Of deleted runs only day and state are known, so a workflow with deleted runs is
+// compared only by the counts of days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
 	workflows := make([]dag.WorkflowID, 0, len(c.shards))
@@ -189,8 +190,8 @@ func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow
 	return found
 }
 
-// withGone compares the counts of a day of which some runs were deleted. Two kinds of ends can no longer be
-// known: earlier ends of deleted runs that ended more than once, and ends of runs that were deleted while the
+// withGone compares the counts of a day of which some runs were deleted. Two kinds of ends are not known any
+// more: earlier ends of deleted runs that ended more than once, and ends of runs that were deleted while the
 // counts were made again.
 func withGone(k store.TallyKey, is, want *Cell, gone map[store.TallyKey]int64) string {
 	again := false

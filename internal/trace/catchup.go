@@ -10,12 +10,12 @@ import (
 	"skein.dev/skein/internal/tally"
 )
 
-// catchUp exports the ends after the position of a shard that are in the rows, and returns the progress after
-// that. The ends of later transactions are held. A shard without a position gets the present one: the runs
-// that ended before are not exported.
+// catchUp exports the ends after the position of a shard from the rows, and returns the new progress. The
+// ends of later transactions are in Exporter.held. A shard without a position gets the present position, so
+// runs that ended earlier are not exported.
 func (x *Exporter) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) {
 	x.mu.Lock()
-	delete(x.lost, s) // later ends are held
+	delete(x.lost, s) // later ends are in Exporter.held
 	x.mu.Unlock()
 	now, err := x.cfg.Store.Clock(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (x *Exporter) catchUp(ctx context.Context, s dag.ShardID) (*progress, error
 	return p, x.move(ctx, p, to)
 }
 
-// between exports the ends of a workflow after a position, up to another. It does not look at runs that
-// finished long before the position, unless the clock was ahead there.
+// between exports the ends of a workflow after one position and up to another. It skips runs that finished
+// long before the first position, unless the clock was ahead there.
 func (x *Exporter) between(ctx context.Context, w dag.WorkflowID, from, to store.TraceMark) error {
 	old := dag.Micros(0)
 	if from.At <= to.At {

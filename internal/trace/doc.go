@@ -1,12 +1,12 @@
 // Package trace exports ended runs as traces, in the form of OTLP over HTTP with JSON.
 //
-// An Exporter is the part of a node that exports. The writer tells it which runs ended in a transaction that
-// has committed. The exporter reads their rows, makes spans of them and sends these to the collector of the
-// settings, on a goroutine of its own. Then it writes its position: the transaction of the shard up to which
-// all ended runs are exported. An exporter that lacks the ends after the position (that of a new owner of the
-// shard, or one whose queue was full) looks through the kept runs. So a run is exported at least once, unless
-// retention deletes it before.
+// The Exporter of a node does the export. The writer passes the Exporter the runs that ended in each
+// committed transaction. The Exporter reads their rows, makes spans from them, and sends the spans to the
+// collector of the settings, in a goroutine of its own. Then it writes its position: the transaction of the
+// shard up to which all ended runs are exported. If an Exporter lacks ends after the position, it searches
+// the kept runs. This is the case for a new owner of a shard, or if the queue was full. So a run is exported
+// at least once, unless retention deletes it earlier.
 //
-// The ids of traces and spans are derived from the run, the task and the token. A span that is sent again
-// after a crash has the ids of the first time, and tasks know the ids of their span before it exists.
+// The ids of traces and spans are derived from the run, the task and the token. So a span that is sent again
+// after a crash has the same ids, and a task can know the ids of its span before the span exists.
 package trace

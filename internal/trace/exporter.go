@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// queueMax bounds the ends that wait for the exporter, about 200 bytes each. If there are more, those of the
-	// shard are dropped, and the exporter finds them in the rows.
+	// queueMax bounds the number of ends that wait for the exporter. Each takes about 200 bytes. At this
+	// number, the waiting ends of the shard are dropped, and the exporter later finds them in the rows.
 	queueMax = 10_000
-	// stepMin is the least time between two steps, stepMax the most.
+	// stepMin is the least time between two steps, and stepMax the greatest.
 	stepMin, stepMax = time.Second, 5 * time.Second
 	// lookEvery is the time between two comparisons of the epochs.
 	lookEvery = time.Minute
-	// loadRuns bounds the runs of one read with their attempts, pageRuns the runs of one page without them.
+	// loadRuns bounds the number of runs that are read at once with their attempts, and pageRuns the number
+	// without attempts.
 	loadRuns, pageRuns = 50, 1000
-	// lastMax bounds the last step of a node that ends.
+	// lastMax bounds the time of the last step when a node ends.
 	lastMax = 3 * time.Second
 	// namesMax bounds the names of workflows and nodes that are kept.
 	namesMax = 1000
@@ -81,8 +82,8 @@ type stats struct {
 const (
 	outSent = iota
 	outUnsampled
-	outRejected // the collector refused some of their spans for ever
-	outGone     // deleted before they were exported, or damaged
+	outRejected // the collector refused some spans for ever
+	outGone     // the run was deleted before its export, or is damaged
 	outcomes
 )
 
@@ -110,8 +111,8 @@ func New(c Config) *Exporter {
 	return x
 }
 
-// Ended takes the ends of one committed transaction. It is called in the order of the shard's transactions,
-// and does not block.
+// Ended receives the ends of one committed transaction. It is called in the order of the shard's
+// transactions. It does not block.
 func (x *Exporter) Ended(ends []store.Ended) {
 	if x == nil {
 		return
@@ -135,7 +136,7 @@ func (x *Exporter) Ended(ends []store.Ended) {
 	}
 }
 
-// Run exports until ctx ends, and a last time then.
+// Run exports until ctx ends, and then once more.
 func (x *Exporter) Run(ctx context.Context) {
 	if x == nil {
 		return
@@ -154,11 +155,11 @@ func (x *Exporter) Run(ctx context.Context) {
 		case <-x.wake:
 		case <-tick.C:
 		}
-		_ = x.sleep(ctx, stepMin) // a ctx that has ended is seen after the next step
+		_ = x.sleep(ctx, stepMin) // the end of ctx is noticed after the next step
 	}
 }
 
-// tell logs an error, unless it was the last one, too.
+// tell logs an error, unless it equals the last logged error.
 func (x *Exporter) tell(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -170,7 +171,7 @@ func (x *Exporter) tell(ctx context.Context, err error) {
 	}
 }
 
-// step exports all ends that are known.
+// step exports all known ends.
 func (x *Exporter) step(ctx context.Context) (failed error) {
 	if x.count == 0 {
 		info, err := x.cfg.Store.Info(ctx)
@@ -204,7 +205,7 @@ func (x *Exporter) step(ctx context.Context) (failed error) {
 	return failed
 }
 
-// forget deletes what the exporter knows of a shard that another node owns now.
+// forget removes the data about a shard that another node owns now.
 func (x *Exporter) forget(s dag.ShardID) {
 	delete(x.shards, s)
 	x.mu.Lock()
@@ -214,7 +215,7 @@ func (x *Exporter) forget(s dag.ShardID) {
 	delete(x.lost, s)
 }
 
-// look drops the progress of shards that were taken again since the last look.
+// look removes the progress of shards that this node lost and got again since the last check.
 func (x *Exporter) look(ctx context.Context) error {
 	if now := time.Now(); len(x.shards) == 0 || now.Sub(x.looked) < lookEvery && !now.Before(x.looked) {
 		return nil
@@ -293,7 +294,7 @@ func (x *Exporter) move(ctx context.Context, p *progress, to store.TraceMark) er
 	return nil
 }
 
-// export sends the sampled ones of some ends.
+// export sends those ends that are sampled.
 func (x *Exporter) export(ctx context.Context, ends []store.Ended) error {
 	out := &batch{x: x}
 	for len(ends) > 0 {
@@ -342,7 +343,7 @@ func (x *Exporter) load(ctx context.Context, ids []dag.RunID, see func(*store.Ru
 	return nil
 }
 
-// known exports ends of a run of which the writer told.
+// known exports the ends of a run that the writer has reported.
 func (x *Exporter) known(ctx context.Context, out *batch, rec *store.RunRecord, told []*store.Ended) error {
 	if rec.Run.Generation == 1 {
 		end := tally.EndOf(told[0])

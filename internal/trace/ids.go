@@ -25,7 +25,7 @@ type Settings struct {
 	URL         string
 	HeadersFile string // file with headers of each call, one per line; "": none
 	Mode        string
-	Sample      float64 // the part of the runs without a caller's trace that is exported, from 0 to 1
+	Sample      float64 // the share of exported runs among those without a caller's trace, from 0 to 1
 }
 
 // ParseURL returns the address to which spans are sent.
@@ -45,7 +45,7 @@ func ParseURL(text string) (string, error) {
 	return u.String(), nil
 }
 
-// ParseSample reads the part of the runs that is exported.
+// ParseSample reads the share of exported runs.
 func ParseSample(text string) (float64, error) {
 	part, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(part >= 0 && part <= 1) {
@@ -59,7 +59,7 @@ type (
 	spanID  [8]byte
 )
 
-// caller is the trace context that a run continues: the trace, the span of the caller and the flag.
+// caller is the trace context that a run continues: the trace, the span of the caller and the sampling flag.
 type caller struct {
 	trace   traceID
 	span    spanID
@@ -78,7 +78,7 @@ func callerOf(text string) (c caller, ok bool) {
 	return c, errTrace == nil && errSpan == nil
 }
 
-// derived hashes what an id is derived from.
+// derived hashes the data from which an id is derived.
 func derived(what string, run dag.RunID, numbers ...int64) [sha256.Size]byte {
 	b := append([]byte(what), run[:]...)
 	for _, n := range numbers {
@@ -87,12 +87,13 @@ func derived(what string, run dag.RunID, numbers ...int64) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// traceOf is the trace of a run: that of its caller, or one that the runs of a call tree share.
+// traceOf returns the trace of a run: the trace of its caller, or else the trace that all runs of a call tree
+// share.
 func traceOf(root dag.RunID, context string) traceID {
 	if c, ok := callerOf(context); ok {
 		return c.trace
 	}
-	sum := sha256.Sum256([]byte(root.String())) // as package worker derives it
+	sum := sha256.Sum256([]byte(root.String())) // package worker derives the same value
 	return traceID(sum[:16])
 }
 
@@ -111,14 +112,14 @@ func attemptSpan(run dag.RunID, t dag.TaskID, token dag.Token) spanID {
 	return spanID(sum[:8])
 }
 
-// attemptTrace is the trace of an attempt in the mode linked.
+// attemptTrace returns the trace of an attempt in the mode linked.
 func attemptTrace(run dag.RunID, t dag.TaskID, token dag.Token) traceID {
 	sum := derived("trace", run, int64(t), int64(token))
 	return traceID(sum[:16])
 }
 
-// sampled decides whether a run is exported. A caller's flag decides for its runs. Otherwise the id of the
-// trace does, so that the runs of a call tree are exported together.
+// sampled reports whether a run is exported. If the caller has sent a flag, the flag decides. Otherwise the
+// id of the trace decides, so that all runs of a call tree are exported, or none.
 func (s *Settings) sampled(root dag.RunID, context string) bool {
 	if c, ok := callerOf(context); ok {
 		return c.sampled
@@ -127,8 +128,8 @@ func (s *Settings) sampled(root dag.RunID, context string) bool {
 	return float64(binary.BigEndian.Uint64(id[8:])>>11) < s.Sample*math.Exp2(53)
 }
 
-// Traceparent is the trace context for the processes of an attempt: their spans are children of the span of
-// the attempt.
+// Traceparent returns the trace context for the processes of an attempt. Their spans are children of the
+// attempt's span.
 func (s *Settings) Traceparent(h *dag.Header, t dag.TaskID, token dag.Token) string {
 	trace, flags := traceOf(h.Root(), h.Trace()), "00"
 	if s.Mode == ModeLinked {

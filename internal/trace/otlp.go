@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// The messages of OTLP (ExportTraceServiceRequest) in their JSON form, as far as the exporter uses them. Ids
-// are hexadecimal, 64-bit numbers are texts and enumerations are numbers.
+// The messages of OTLP (ExportTraceServiceRequest) in their JSON form, with the fields that the exporter
+// uses. Ids are hexadecimal, 64-bit numbers are texts, and enumerations are numbers.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -63,7 +63,7 @@ type (
 		Code    int    `json:"code,omitempty"`
 		Message string `json:"message,omitempty"`
 	}
-	// exportResponse is the answer of a collector that took the request.
+	// exportResponse is the answer of a collector that accepted the request.
 	exportResponse struct {
 		Partial struct {
 			Rejected json.Number `json:"rejectedSpans"` // a text or a number
@@ -110,12 +110,12 @@ func nanos(at dag.Micros) string { return strconv.FormatInt(int64(max(at, 0))*10
 func (id traceID) String() string { return hex.EncodeToString(id[:]) }
 func (id spanID) String() string  { return hex.EncodeToString(id[:]) }
 
-// between sets the times of a span. A clock that was set back must not give a span a negative duration.
+// between sets the times of a span. If the clock was set back, the duration becomes 0 instead of negative.
 func (s *span) between(start, end dag.Micros) {
 	s.Start, s.End = nanos(start), nanos(max(start, end))
 }
 
-// at adds an event, unless it has no time.
+// at adds an event, unless the time is 0.
 func (s *span) at(at dag.Micros, name string) {
 	if at > 0 {
 		s.Events = append(s.Events, event{nanos(at), name})

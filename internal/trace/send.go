@@ -21,12 +21,13 @@ import (
 const (
 	// callMax bounds one call of the collector.
 	callMax = 10 * time.Second
-	// spansPerCall is the number of spans from which they are sent.
+	// spansPerCall is the number of collected spans at which they are sent.
 	spansPerCall = 1000
-	// backoffMin is the wait after the first failed call. It doubles with each further one, up to backoffMax.
+	// backoffMin is the pause after the first failed call. The pause doubles with each further failure, up to
+	// backoffMax.
 	backoffMin, backoffMax = time.Second, time.Minute
-	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, in about ten
-	// minutes. brokenAgain bounds those with each half of them.
+	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, which takes
+	// about ten minutes. brokenAgain bounds the calls with each half of these spans.
 	brokenMax, brokenAgain = 15, 2
 	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
@@ -62,7 +63,7 @@ func (b *batch) add(ctx context.Context, rec *store.RunRecord, end *tally.End) e
 	return b.flush(ctx)
 }
 
-// flush sends the spans. It returns when the collector has taken or refused them, or ctx ends.
+// flush sends the spans. It returns when the collector has accepted or refused them, or when ctx ends.
 func (b *batch) flush(ctx context.Context) error {
 	outcome := outSent
 	for all := b.spans; len(all) > 0; {
@@ -81,14 +82,15 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// deliver sends spans until the collector has taken or refused them. taken is false if it refused some.
+// deliver sends spans until the collector has accepted or refused them. taken is false if the collector
+// refused some.
 func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err error) {
 	return x.deliverIn(ctx, spans, brokenMax)
 }
 
-// deliverIn is deliver with a number of tries. If the collector answers all of them with errBroken, deliverIn
-// sends the spans in halves, and drops a single span. So spans that a collector cannot take do not hold up
-// all later ones.
+// deliverIn does the same as deliver with a given number of attempts. If the collector answers all attempts
+// with errBroken, deliverIn sends the spans in halves, and drops a single span. So spans that the collector
+// cannot process do not delay all later spans.
 func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (taken bool, err error) {
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
 		refused, err := x.post(ctx, spans)
@@ -126,17 +128,17 @@ func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (take
 	}
 }
 
-// The answers that another call with the same spans does not change.
+// Answers that a further call with the same spans would get again.
 var (
 	errTooLarge = errors.New("the request is too large for the collector")
 	errRefused  = errors.New("the collector cannot read the request")
 )
 
-// errBroken is an answer such as 500, after which a call should not be repeated, as OTLP says. But collectors
-// give it also while what is behind them is away.
+// errBroken is an answer such as 500. OTLP says that the call should not be repeated. But collectors also
+// give this answer while a service behind them does not work.
 var errBroken = errors.New("the collector failed")
 
-// againError is an answer that says when the next call should come.
+// againError is an answer with the time of the next permitted call.
 type againError struct {
 	err   error
 	after time.Duration
@@ -184,7 +186,7 @@ func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err e
 		return 0, err
 	}
 	var is exportResponse
-	if json.Unmarshal(answer, &is) != nil { // a collector that has taken the spans may answer in another form
+	if json.Unmarshal(answer, &is) != nil { // a collector that has accepted the spans may answer in another form
 		return 0, nil
 	}
 	refused, _ = is.Partial.Rejected.Int64()

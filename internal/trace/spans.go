@@ -22,7 +22,7 @@ type tree struct {
 	x        *Exporter
 	rec      *store.RunRecord
 	end      *tally.End
-	graph    *dag.Graph // nil: it cannot be read, so only the run has a span
+	graph    *dag.Graph // nil: the graph cannot be read, so only the run gets a span
 	trace    traceID
 	root     spanID
 	workflow string
@@ -57,8 +57,8 @@ func (x *Exporter) spans(ctx context.Context, rec *store.RunRecord, end *tally.E
 	return b, nil
 }
 
-// run makes the span of the run. It begins with the acceptance of the run. After a recovery it begins with
-// that.
+// run makes the span of the run. The span begins when the run was accepted or, after a recovery, when it was
+// recovered.
 func (b *tree) run(ctx context.Context) error {
 	row, end := &b.rec.Run, b.end
 	s := span{TraceID: b.trace.String(), SpanID: b.root.String(), Name: b.workflow, Kind: kindInternal}
@@ -102,8 +102,8 @@ func (b *tree) run(ctx context.Context) error {
 	return nil
 }
 
-// above gives the span of the run its parent: the attempt that called the run, or the span of its caller. A
-// run that repeats another one has a link to that.
+// above sets the parent of the run's span: the attempt that called the run, or the span of the run's caller.
+// The span of a run that repeats another run has a link to that run.
 func (b *tree) above(ctx context.Context, s *span) error {
 	row := &b.rec.Run
 	if p := row.Parent(); p != nil {
@@ -134,8 +134,8 @@ func (b *tree) above(ctx context.Context, s *span) error {
 	return nil
 }
 
-// under puts the span of the run below an attempt that called it. In the mode linked the attempt is in
-// another trace.
+// under makes the attempt that called the run the parent of the run's span. In the mode linked, the attempt
+// is in another trace.
 func (b *tree) under(s *span, attempt spanID, trace traceID) {
 	if b.x.cfg.Mode == ModeLinked {
 		s.Links = append(s.Links, link{trace.String(), attempt.String()})
@@ -185,7 +185,8 @@ func (b *tree) attempts(ctx context.Context) {
 	}
 }
 
-// finished is the end of an attempt. One that the end of the run found open ended with the run.
+// finished returns the end of an attempt. An attempt that was still open at the end of the run ended with the
+// run.
 func (b *tree) finished(a *dag.AttemptRow) dag.Micros {
 	if a.Finished > 0 {
 		return a.Finished
@@ -193,7 +194,7 @@ func (b *tree) finished(a *dag.AttemptRow) dag.Micros {
 	return b.end.At
 }
 
-// task makes the span of a task, which has links to the spans of the tasks that it needed.
+// task makes the span of a task, with links to the spans of the needed tasks.
 func (b *tree) task(all []dag.AttemptRow) {
 	last := &all[len(all)-1]
 	s := span{TraceID: b.trace.String(), SpanID: b.taskSpan(last.Task).String(), ParentID: b.root.String(), Name: b.graph.Name(last.Task), Kind: kindInternal}
@@ -254,8 +255,8 @@ func statusOf(a *dag.AttemptRow) status {
 	return status{}
 }
 
-// nodesOf returns the names of the nodes and workers that had attempts. They are left out if they cannot be
-// read.
+// nodesOf returns the names of the nodes and workers of attempts. If the names cannot be read, it returns
+// none.
 func (x *Exporter) nodesOf(ctx context.Context, attempts []dag.AttemptRow) map[dag.HandlerID]string {
 	names, unknown := map[dag.HandlerID]string{}, []dag.HandlerID(nil)
 	for i := range attempts {

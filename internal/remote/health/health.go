@@ -23,7 +23,8 @@ const (
 	// connectionsMax bounds the connections of one address to the health listener of a worker.
 	// connectionsAllMax bounds the connections of all addresses.
 	connectionsMax, connectionsAllMax = 32, 256
-	// timeout bounds each request and each answer there, headerBytesMax the header of a request in bytes.
+	// timeout bounds each request and each answer of the listener. headerBytesMax bounds the bytes of a
+	// request's header.
 	timeout        = 10 * time.Second
 	headerBytesMax = 8 << 10
 )
@@ -57,7 +58,7 @@ func show(p *metric.Page, w *remote.Worker, version string) {
 	p.Set("log_dropped_bytes_total", float64(h.LogDropped))
 }
 
-// Listener is the health listener of a worker. A nil Listener is none.
+// Listener is the health listener of a worker. A nil Listener does nothing.
 type Listener struct{ l net.Listener }
 
 // Listen opens the listener. It returns nil if address is empty.
@@ -72,14 +73,14 @@ func Listen(ctx context.Context, address string) (*Listener, error) {
 	return &Listener{l}, nil
 }
 
-// Close closes the listener. Serve may have closed it before.
+// Close closes the listener. It may be called after Serve has closed the listener.
 func (h *Listener) Close() {
 	if h != nil {
 		_ = h.l.Close() // Serve may have closed it
 	}
 }
 
-// Serve answers for a worker until stop is called. version is that of the program.
+// Serve answers requests about a worker until stop is called. version is the version of the program.
 func (h *Listener) Serve(w *remote.Worker, version string, log *slog.Logger) (stop func()) {
 	if h == nil {
 		return func() {}
