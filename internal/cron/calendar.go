@@ -16,8 +16,8 @@ type Calendar interface {
 // CalendarMax bounds the text of one calendar, in bytes.
 const CalendarMax = 1 << 20
 
-// dates is a Calendar of the years 1970 to 2199: one bit for each day from 1970-01-01. A rule "each year" is
-// written out for every year. So each question reads one bit, and every calendar takes the same 10 KiB.
+// dates is a Calendar of the years 1970 to 2199, with one bit for each day from 1970-01-01. A rule for each
+// year sets bits in every year. So Has reads one bit, and every calendar takes the same 10 KiB.
 type dates [dayMax/64 + 1]uint64
 
 // Has implements [Calendar].
@@ -26,15 +26,15 @@ func (c *dates) Has(year int, month time.Month, day int) bool {
 	return inYears(d) && c[d>>6]>>(d&63)&1 != 0
 }
 
-// add sets the days from first to last. It cuts days outside of the years of this package.
+// add sets the days from first to last. Days outside of the years of this package are ignored.
 func (c *dates) add(first, last int) {
 	for d := max(first, 0); d <= min(last, dayMax-1); d++ {
 		c[d>>6] |= 1 << (d & 63)
 	}
 }
 
-// Days is the calendar of the given items: a date "2027-12-24", a date of each year "12-24"
-// (or "--12-24"), a weekday "sat", and ranges of each with /, both ends included:
+// Days returns the calendar of the given items. An item is a date "2027-12-24", a date of each year "12-24"
+// (or "--12-24"), a weekday "sat", or a range of these with /, which includes both ends:
 // "2027-12-24/2027-12-31", "12-24/01-06", "sat/sun".
 func Days(items ...string) (Calendar, error) {
 	c := new(dates)
@@ -74,8 +74,8 @@ func (c *dates) addItem(item string) error {
 	return nil
 }
 
-// addYearly adds a range of each year, which may cross the end of the year. In years without 29 February
-// that date is no day, also as the end of a range.
+// addYearly adds a range of each year. The range may cross the end of the year. In a year without 29
+// February, that date is ignored, also as the end of a range.
 func (c *dates) addYearly(a, b item) {
 	for y := yearMin; y <= yearMax; y++ {
 		// In a year without 29 February, daysFrom returns 1 March for it. That is right for the beginning of a range.
@@ -154,12 +154,12 @@ func validDate(y, m, d int) bool {
 	return y >= yearMin && y <= yearMax && m >= 1 && m <= 12 && d >= 1 && d <= daysIn(y, m)
 }
 
-// ParseHolidayList reads a list of days: one item of [Days] in each line, # begins a comment.
+// ParseHolidayList reads a list of days with one item of [Days] in each line. A # begins a comment.
 func ParseHolidayList(data []byte) (Calendar, error) {
 	if err := calendarSize(data); err != nil {
 		return nil, err
 	}
-	const yearlyMax = 1_000 // rules without an end are expanded, with a pass over all days for each
+	const yearlyMax = 1_000 // rules without an end are expanded, and each takes a pass over all days
 	c, yearly, n := new(dates), 0, 0
 	for line := range strings.Lines(string(data)) {
 		n++

@@ -2,8 +2,8 @@ package cron
 
 import "time"
 
-// The calendar of this package: the years whose days and instants exist for it. The end bounds every search.
-// The tz database itself makes no statement about years so far in the future.
+// The years whose days and instants exist for this package. The last year bounds every search. The tz
+// database makes no statement about later years.
 const (
 	yearMin = 1970
 	yearMax = 2199
@@ -13,9 +13,9 @@ const (
 	secondMax  = dayMax * daySeconds
 )
 
-// daysFrom counts the days from 1970-01-01 to a date of the Gregorian calendar.
-// After Howard Hinnant, "chrono-compatible low-level date algorithms": years begin in
-// March, so that the leap day is the last of its year.
+// daysFrom returns the number of days from 1970-01-01 to a date of the Gregorian calendar. The algorithm is
+// that of Howard Hinnant, "chrono-compatible low-level date algorithms". Its years begin in March, so that
+// the leap day is the last day of a year.
 func daysFrom(y, m, d int) int {
 	if m <= 2 {
 		y--
@@ -46,7 +46,7 @@ func civil(day int) (y, m, d int) {
 
 func leap(y int) bool { return y%4 == 0 && (y%100 != 0 || y%400 == 0) }
 
-// daysIn is the length of a month.
+// daysIn returns the length of a month.
 func daysIn(y, m int) int {
 	if m == 2 {
 		if leap(y) {
@@ -57,13 +57,13 @@ func daysIn(y, m int) int {
 	return 30 + (m+m>>3)&1
 }
 
-// weekday of a day counted from 1970-01-01, a Thursday; 0 is Sunday.
+// weekday returns the weekday of a day that is counted from 1970-01-01, a Thursday. 0 is Sunday.
 func weekday(day int) int { return floorMod(day+4, 7) }
 
 // inYears reports whether a day is within the years of this package.
 func inYears(day int) bool { return day >= 0 && day < dayMax }
 
-// split divides seconds since 1970 (of a wall clock or of UTC) into day and second of day.
+// split divides seconds since 1970, on a wall clock or in UTC, into the day and the second of the day.
 func split(sec int64) (day, ofDay int) {
 	d := sec / daySeconds
 	s := sec - d*daySeconds
@@ -85,8 +85,8 @@ func floorDiv[T int | int64](a, b T) T {
 
 func floorMod[T int | int64](a, b T) T { return a - floorDiv(a, b)*b }
 
-// floorSecond is the last whole second not after t; ceilSecond the first not before it.
-// Both stay within the years of this package and two days around.
+// floorSecond returns the last whole second that is not after t. ceilSecond returns the first whole second
+// that is not before t. Both results are at most two days outside of the years of this package.
 func floorSecond(t time.Time) int64 {
 	return min(max(t.Unix(), -reach-1), secondMax+reach+1)
 }

@@ -55,10 +55,10 @@ type clocks struct {
 	hours   uint32
 	minutes uint64
 	seconds uint64
-	list    []int // seconds of day, ascending, no doubles; nil: the combinations
+	list    []int // seconds of day, ascending, without duplicates; nil: the combinations
 }
 
-// total is the number of times in a whole day.
+// total returns the number of times in a whole day.
 func (c *clocks) total() int {
 	if c.list != nil {
 		return len(c.list)
@@ -66,7 +66,7 @@ func (c *clocks) total() int {
 	return bits.OnesCount32(c.hours) * bits.OnesCount64(c.minutes) * bits.OnesCount64(c.seconds)
 }
 
-// first gives the first time of day not before from, or -1.
+// first returns the first time of day that is not before from. It returns -1 if there is none.
 func (c *clocks) first(from int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, from)
@@ -93,7 +93,7 @@ func (c *clocks) first(from int) int {
 	return (h+1+bits.TrailingZeros32(rest))*3600 + bits.TrailingZeros64(c.minutes)*60 + bits.TrailingZeros64(c.seconds)
 }
 
-// last gives the last time of day before the second below (1…86400), or -1.
+// last returns the last time of day before the second below (1…86400). It returns -1 if there is none.
 func (c *clocks) last(below int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, below)
@@ -121,7 +121,7 @@ func (c *clocks) last(below int) int {
 	return (bits.Len32(rest)-1)*3600 + (bits.Len64(c.minutes)-1)*60 + bits.Len64(c.seconds) - 1
 }
 
-// count gives the number of times of day before the second below (0…86400).
+// count returns the number of times of day before the second below (0…86400).
 func (c *clocks) count(below int) int {
 	if c.list != nil {
 		i, _ := slices.BinarySearch(c.list, below)
@@ -144,7 +144,7 @@ type dayBits [daySeconds/64 + 1]uint64
 
 func (b *dayBits) set(sec int) { b[sec>>6] |= 1 << (sec & 63) }
 
-// keep clears the marks outside the seconds lo to hi, both included.
+// keep removes the marks outside of the seconds lo to hi. Both are included.
 func (b *dayBits) keep(lo, hi int64) {
 	for i := range b {
 		first := int64(i) * 64
@@ -165,7 +165,7 @@ func (b *dayBits) count() int64 {
 	return int64(n)
 }
 
-// mark sets in b, shifted by shift seconds, the times of day in [lo, hi).
+// mark sets in b the times of day in [lo, hi), shifted by shift seconds.
 func (c *clocks) mark(b *dayBits, shift, lo, hi int) {
 	if c.list != nil {
 		for i, _ := slices.BinarySearch(c.list, lo); i < len(c.list) && c.list[i] < hi; i++ {

@@ -23,7 +23,7 @@ func everyYear() (y years) {
 	return y
 }
 
-// dayRule says which days are meant. Sets are bits, bit n for the value n.
+// dayRule selects days. Sets are bits, with bit n for the value n.
 type dayRule struct {
 	years  years
 	months uint16 // 1…12
@@ -45,7 +45,7 @@ func everyDay() dayRule {
 	return dayRule{years: everyYear(), months: allMonths, dom: allDays, dow: allWeekdays}
 }
 
-// mask gives the days meant in a month, bit d for day d.
+// mask returns the selected days of a month, with bit d for day d.
 func (r *dayRule) mask(y, m int) uint32 {
 	n := daysIn(y, m)
 	if r.dow == allWeekdays && !r.either {
@@ -79,8 +79,8 @@ func (r *dayRule) domMask(n, y, m int) uint32 {
 	return mask
 }
 
-// workdayNear moves a Saturday to the Friday before and a Sunday to the Monday after, and
-// the other way where that would leave the month of n days.
+// workdayNear moves a Saturday to the Friday before, and a Sunday to the Monday after. If that day is not in
+// the month of n days, it moves the day in the other direction.
 func workdayNear(d, n, first int) int {
 	switch (first + d - 1) % 7 {
 	case 6:
@@ -97,7 +97,7 @@ func workdayNear(d, n, first int) int {
 	return d
 }
 
-// weekly is one weekday in a month: days 1, 8, 15, 22, 29 if the first is that day.
+// weekly contains the days 1, 8, 15, 22 and 29: the days with the weekday of the 1st.
 const weekly uint32 = 1<<1 | 1<<8 | 1<<15 | 1<<22 | 1<<29
 
 func (r *dayRule) dowMask(n, first int) uint32 {
@@ -119,7 +119,7 @@ func (r *dayRule) dowMask(n, first int) uint32 {
 	return mask
 }
 
-// has reports whether a day is meant.
+// has reports whether the rule selects a day.
 func (r *dayRule) has(day int) bool {
 	if !inYears(day) {
 		return false

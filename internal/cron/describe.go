@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// This file describes schedules in English. It reads the sets and not the text, so that the words describe
-// the instants of the schedule.
+// The functions of this file describe schedules in English. They read the sets and not the text, so the
+// description always matches the instants.
 
 // and joins words with commas and "and".
 func and(words []string) string {
@@ -70,7 +70,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// run is a stretch of consecutive members of a set.
+// run is a sequence of consecutive members of a set.
 type run struct{ lo, hi int }
 
 func runs(set uint64) []run {
@@ -84,7 +84,7 @@ func runs(set uint64) []run {
 	return all
 }
 
-// listSet describes a set by its runs: "1, 5 to 9 and 12".
+// listSet describes a set by its runs, such as "1, 5 to 9 and 12".
 func listSet(set uint64, say func(int) string) string {
 	var words []string
 	for _, r := range runs(set) {
@@ -104,7 +104,7 @@ func monthList(set uint16) string {
 	return listSet(uint64(set), func(m int) string { return monthNames[m-1] })
 }
 
-// evenly reports the step of a set that divides 0…size-1 into equal parts, 0 if it does not.
+// evenly returns the step of a set that divides 0…size-1 into equal parts. It returns 0 if there is none.
 func evenly(set uint64, size int) (start, step int) {
 	n := bits.OnesCount64(set)
 	if n < 2 || size%n != 0 {
@@ -122,7 +122,7 @@ func evenly(set uint64, size int) (start, step int) {
 	return start, step
 }
 
-// spokenMax limits how many times of day are listed one by one.
+// spokenMax is the number of times of day up to which they are listed one by one.
 const spokenMax = 6
 
 // describe describes the times of day in words.
@@ -209,7 +209,7 @@ func (c *clocks) hourWords() string {
 	return "from " + and(words)
 }
 
-// describe names the days, in words that fit after "at 06:00 ".
+// describe describes the days, in words that fit after "at 06:00 ".
 func (r *dayRule) describe() string {
 	dom, dow := r.domWords(), r.dowWords()
 	var words string
@@ -281,11 +281,11 @@ func (r *dayRule) dowWords() string {
 	return and(words)
 }
 
-// monday moves Sunday to the end of the week, as bit 7, so that "Saturday and Sunday" and
-// "Friday to Sunday" are runs.
+// monday moves Sunday to the end of the week, as bit 7, so that "Saturday and Sunday" and "Friday to Sunday"
+// are consecutive.
 func monday(dow uint8) uint64 { return uint64(dow&^1) | uint64(dow&1)<<7 }
 
-// describe describes times, days and years without the zone.
+// describe describes times, days and years, but not the zone.
 func (w *wall) describe() string {
 	times, days, years := w.times.clocks.describe(), w.times.days.describe(), w.times.days.years.describe()
 	if days == "every day" && w.times.clocks.hours == 1<<24-1 {

@@ -10,7 +10,7 @@ import (
 var (
 	// ErrBad means that a text or a value is invalid.
 	ErrBad = errors.New("bad schedule")
-	// ErrImpossible is a schedule that is well formed and never fires.
+	// ErrImpossible means that a schedule is well formed, but never fires.
 	ErrImpossible = errors.New("schedule that never fires")
 	// ErrReboot is @reboot, which is an event and not a time. The caller has to handle it.
 	ErrReboot = errors.New("@reboot is not a time")
@@ -22,7 +22,7 @@ type Error struct {
 	Field  string // "minute", "day of month", "zone", …; "" for the whole
 	Pos    int    // offset in Expr, bytes, from 0
 	Reason string
-	Hint   string // the remedy; may be empty
+	Hint   string // the remedy, or ""
 
 	kind error
 }
@@ -46,10 +46,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the kind: [ErrBad], [ErrImpossible] or [ErrReboot].
+// Unwrap returns the kind: [ErrBad], [ErrImpossible] or [ErrReboot].
 func (e *Error) Unwrap() error { return e.kind }
 
-// clip keeps a message readable if a long text was pasted into the expression.
+// clip shortens a text, so that a message stays readable.
 func clip(s string) string {
 	const max = 80
 	if len(s) <= max {
@@ -58,7 +58,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:max], "") + "…"
 }
 
-// bad is an Error of kind ErrBad without a position.
+// bad returns an Error of kind ErrBad without a position.
 func bad(field, expr, reason, hint string) *Error {
 	return &Error{Expr: expr, Field: field, Reason: reason, Hint: hint, kind: ErrBad}
 }

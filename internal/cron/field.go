@@ -10,8 +10,8 @@ import (
 type field struct {
 	name   string
 	lo, hi int
-	names  []string // value lo is names[0]; nil: none
-	wraps  bool     // a range may go over the end
+	names  []string // names of the values from lo on; nil: none
+	wraps  bool     // true: a range may wrap
 }
 
 // The fields, in the order of the longest form.
@@ -94,7 +94,8 @@ func (f *field) span() string {
 // reject returns an error of this field. The caller fills in the position.
 func (f *field) reject(reason, hint string) *Error { return bad(f.name, "", reason, hint) }
 
-// progression is lo, lo+step, … up to hi; beyond the field's highest value it wraps.
+// progression is the sequence lo, lo+step and so on up to hi. If hi is beyond the field's greatest value, the
+// sequence wraps.
 type progression struct{ lo, hi, step int }
 
 // each calls do with the values, in order.
@@ -113,8 +114,8 @@ func (f *field) each(p progression, do func(int)) {
 	}
 }
 
-// progression reads *, 5, 5-10, each with /step or without, and the forms of H. seed chooses
-// the value of H. The text it returns is canonical.
+// progression reads *, 5 or 5-10, each with or without /step, and the forms of H. seed determines the value
+// of H. The returned text is canonical.
 func (f *field) progression(item string, seed uint64) (progression, string, error) {
 	body, stepText, stepped := strings.Cut(item, "/")
 	p := progression{f.lo, f.hi, 1}
@@ -189,13 +190,13 @@ func (f *field) step(s string, size int) (int, error) {
 	return n, nil
 }
 
-// hashed fills in the values of H, H(a-b) and their steps.
+// hashed computes the values of H, H(a-b) and their steps.
 func (f *field) hashed(p *progression, body string, stepped bool, seed uint64) error {
 	if f.name == "year" {
 		return f.reject("H has no meaning for a year", "write the years")
 	}
 	if f.name == "day of month" {
-		p.hi = 28 // a day that every month has
+		p.hi = 28 // the last day that every month has
 	}
 	if len(body) > 1 {
 		inner, closed := strings.CutSuffix(body[2:], ")")
@@ -224,8 +225,8 @@ func (f *field) hashed(p *progression, body string, stepped bool, seed uint64) e
 	return nil
 }
 
-// hash spreads text over 64 bits: FNV-1a, then the finaliser of MurmurHash3, so that the
-// remainder by a small number depends on every byte.
+// hash returns a 64-bit hash: FNV-1a, and then the finalizer of MurmurHash3, so that the remainder by a small
+// number depends on every byte.
 func hash(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {

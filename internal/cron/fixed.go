@@ -22,10 +22,10 @@ type every struct {
 	only         filter
 }
 
-// Every is the schedule of the instants anchor + k·d for all integers k, before the anchor too. The zero
-// anchor is 1970-01-01T00:00:00Z; a part of a second of the anchor is dropped. d is a whole number of
-// seconds, at least one, because every instant of this package is a whole second. The zone, for calendars,
-// is that of the anchor.
+// Every returns the schedule of the instants anchor + k·d for all integers k, including negative ones. The
+// zero anchor means 1970-01-01T00:00:00Z. Fractions of a second in the anchor are dropped. d is a whole
+// number of seconds, at least one, because every instant of this package is a whole second. The days of
+// calendars are those of the anchor's zone.
 func Every(d time.Duration, anchor time.Time) (*Schedule, error) {
 	if anchor.IsZero() {
 		anchor = time.Unix(0, 0).UTC()
@@ -50,8 +50,8 @@ func Every(d time.Duration, anchor time.Time) (*Schedule, error) {
 	return s, nil
 }
 
-// placeOf is the zone of an instant. The local zone of the machine is replaced by UTC, so that a schedule
-// means the same everywhere.
+// placeOf returns the zone of an instant. It replaces the local zone of the machine by UTC, so that a
+// schedule means the same on every machine.
 func placeOf(t time.Time) *time.Location {
 	if loc := t.Location(); loc.String() != "Local" {
 		return loc
@@ -87,8 +87,8 @@ func (e *every) prev(before int64) (int64, bool) {
 	}
 }
 
-// day gives the span of instants around t with one local date and one offset, and whether the filter contains
-// that date. Without a filter it looks up nothing.
+// day returns the span of instants around t with the same local date and offset, and whether the filter
+// contains that date. Without a filter it looks up nothing.
 func (e *every) day(t int64) (start, end int64, ok bool) {
 	if e.only.none() {
 		return always, never, true
@@ -99,7 +99,7 @@ func (e *every) day(t int64) (start, end int64, ok bool) {
 	return start, end, e.only.has(civil(day))
 }
 
-// upTo counts the instants from the beginning to before t, relative to a fixed number.
+// upTo returns the number of instants before t, relative to a fixed number.
 func (e *every) upTo(t int64) int64 { return floorDiv(t-1-e.anchor, e.step) }
 
 func (e *every) count(after, until int64) int64 {
@@ -133,17 +133,17 @@ func (e *every) on(include, exclude Calendar) source {
 	return &only
 }
 
-// list is the source of given instants, ascending, no doubles.
+// list is the source of given instants, ascending and without duplicates.
 type list struct {
 	at   []int64
 	zone zone
 }
 
-// InstantsMax bounds the instants of one [At].
+// InstantsMax bounds the number of instants of one [At].
 const InstantsMax = 10_000
 
-// At is the schedule of the given instants: one, or several in any order. They are whole
-// seconds from 1970 to 2199. The zone, for calendars, is that of the first.
+// At returns the schedule of the given instants: one, or several in any order. They are whole seconds from
+// 1970 to 2199. The days of calendars are those of the first instant's zone.
 func At(ts ...time.Time) (*Schedule, error) {
 	if len(ts) == 0 || len(ts) > InstantsMax {
 		return nil, bad("at", "", "there are "+strconv.Itoa(len(ts))+" instants", "give 1 to "+strconv.Itoa(InstantsMax))

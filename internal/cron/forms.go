@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ClocksMax bounds the times of day of one form.
+// ClocksMax bounds the number of times of day in one form.
 const ClocksMax = 1_440
 
-// Daily is the schedule of these times on every day. Like the other forms it names fixed
-// hours, so the policies of o for clock changes apply; o.Seed is not used.
+// Daily returns the schedule of these times on every day. Like the other forms it uses wall-clock times, so
+// the policies of o for clock changes apply. o.Seed is not used.
 func Daily(at []Clock, o Options) (*Schedule, error) {
 	return form("daily", everyDay(), at, o)
 }
 
-// Weekly is the schedule of these times on these weekdays.
+// Weekly returns the schedule of these times on these weekdays.
 func Weekly(days []time.Weekday, at []Clock, o Options) (*Schedule, error) {
 	rule := everyDay()
 	rule.dow = 0
@@ -33,8 +33,8 @@ func Weekly(days []time.Weekday, at []Clock, o Options) (*Schedule, error) {
 	return form("weekly", rule, at, o)
 }
 
-// Monthly is the schedule of these times on these days of each month: 1 to 31, or counted
-// from the end, -1 (the last day) to -31. A month that lacks a day has nothing on it.
+// Monthly returns the schedule of these times on these days of each month. A day is 1 to 31, or -1 (the last
+// day) to -31 counted from the end. A month without such a day is skipped.
 func Monthly(days []int, at []Clock, o Options) (*Schedule, error) {
 	rule := everyDay()
 	if err := rule.monthDays("monthly", days); err != nil {
@@ -43,7 +43,7 @@ func Monthly(days []int, at []Clock, o Options) (*Schedule, error) {
 	return form("monthly", rule, at, o)
 }
 
-// Annually is Monthly in these months only.
+// Annually is like Monthly, but only in these months.
 func Annually(months []time.Month, days []int, at []Clock, o Options) (*Schedule, error) {
 	rule := everyDay()
 	if err := rule.monthDays("annually", days); err != nil {

@@ -9,16 +9,17 @@ import (
 // Bounds of one iCalendar file, in addition to CalendarMax.
 const (
 	eventsMax = 10_000
-	// expandMax bounds the dates that all recurrence rules of a file look at, and with it
-	// the time: dozens of daily rules until 2199, or thousands of yearly ones.
+	// expandMax bounds the number of dates that all recurrence rules of a file examine, and so the time.
+	// Dozens of daily rules until 2199 or thousands of yearly rules are within this bound.
 	expandMax = 2_000_000
 )
 
-// ParseICS reads the days of the events of an iCalendar file (RFC 5545): from DTSTART to before DTEND (or
-// DURATION in days or weeks; one day if neither is there), repeated by RRULE (YEARLY, MONTHLY, WEEKLY or
-// DAILY with INTERVAL, COUNT, UNTIL, BYMONTH, BYMONTHDAY, BYDAY and WKST) and RDATE, without EXDATE. An event
-// with times covers each day that it touches. Dates are taken as written; their zones are ignored. Components
-// other than VEVENT and cancelled events are skipped. Any other form of recurrence is an error that names it.
+// ParseICS reads the days of the events in an iCalendar file (RFC 5545). An event lasts from DTSTART to the
+// day before DTEND, or for DURATION in days or weeks, or one day without both. RRULE and RDATE repeat it,
+// except on EXDATE. RRULE may be YEARLY, MONTHLY, WEEKLY or DAILY, with INTERVAL, COUNT, UNTIL, BYMONTH,
+// BYMONTHDAY, BYDAY and WKST. An event with times covers each day that it touches. Dates are read as they are
+// written, without their zones. Components other than VEVENT and cancelled events are skipped. For any other
+// form of recurrence, the error names the form.
 func ParseICS(data []byte) (Calendar, error) {
 	if err := calendarSize(data); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func ParseICS(data []byte) (Calendar, error) {
 	return r.all, nil
 }
 
-// icsReader walks the lines of a file.
+// icsReader reads the lines of a file.
 type icsReader struct {
 	all    *dates
 	stack  []string // components that are open
@@ -170,7 +171,7 @@ func tooMany() error {
 	return bad("RRULE", "", "the recurrences of the file give too many days", "end them with UNTIL or COUNT, or split the calendar")
 }
 
-// length is the number of days that one occurrence touches.
+// length returns the number of days that one occurrence touches.
 func (e *event) length() (int, error) {
 	if e.days > 0 {
 		return e.days, nil
@@ -191,7 +192,7 @@ func (e *event) length() (int, error) {
 	return max(last-e.start.day+1, 1), nil
 }
 
-// property reads one line of an event. Names that say nothing about days are passed over.
+// property reads one line of an event. It ignores names that do not affect the days.
 func (e *event) property(name, params, value string) error {
 	var err error
 	switch name {
@@ -236,7 +237,7 @@ func addMoments(to []int, name, value string) ([]int, error) {
 	return to, nil
 }
 
-// content divides "NAME;PARAM=VALUE:VALUE"; a colon in quotation marks divides nothing.
+// content divides "NAME;PARAM=VALUE:VALUE". It does not divide at a colon in quotation marks.
 func content(s string) (name, params, value string, ok bool) {
 	quoted := false
 	for i := range len(s) {
@@ -269,7 +270,7 @@ func parseMoment(name, s string) (moment, error) {
 	return m, nil
 }
 
-// parseDays reads a DURATION; hours count as the day that they touch.
+// parseDays reads a DURATION. Hours count as the whole day that they touch.
 func parseDays(s string) (int, error) {
 	body, ok := strings.CutPrefix(strings.TrimPrefix(s, "+"), "P")
 	date, _, timed := strings.Cut(body, "T")
@@ -289,7 +290,7 @@ func parseDays(s string) (int, error) {
 	return n * unit, nil
 }
 
-// unsupported refuses a part of a rule by its name.
+// unsupported returns an error that names an unsupported part of a rule.
 func unsupported(part string) error {
 	return bad("RRULE", "", clip(part)+" is not supported",
 		"use FREQ (YEARLY to DAILY), INTERVAL, COUNT, UNTIL, BYMONTH, BYMONTHDAY, BYDAY, WKST, or list the dates with RDATE")

@@ -9,9 +9,9 @@ import (
 
 // Options holds the settings that a cron text cannot express.
 type Options struct {
-	Zone string // IANA name; "" is the text's own prefix, else UTC
-	// Location, if not nil, is the zone, already loaded, and Zone is not looked at: loading one
-	// reads its file, which costs more than all the rest.
+	Zone string // IANA name; "": the zone in the text, or else UTC
+	// Location, if not nil, is the loaded zone, and Zone is ignored. A caller that has a loaded zone saves
+	// the read of its file, which costs more than everything else.
 	Location *time.Location
 	Gap      Gap
 	Repeat   Repeat
@@ -32,8 +32,9 @@ func (o *Options) place() (*time.Location, error) {
 // ExprMax bounds the text of one schedule, in bytes.
 const ExprMax = 1_000
 
-// Parse reads cron text by the grammar in the package documentation. Every error is an [*Error]:
-// [ErrImpossible] for a text that can never fire, [ErrReboot] for @reboot, [ErrBad] for all others.
+// Parse reads a cron text by the grammar in the documentation of the package. Every error is an [*Error]. Its
+// kind is [ErrImpossible] for a text that can never fire, [ErrReboot] for @reboot, and [ErrBad] for all
+// others.
 func Parse(expr string, o Options) (*Schedule, error) {
 	p := &parser{expr: clip(expr), seed: o.Seed}
 	if o.Location != nil {
@@ -75,7 +76,7 @@ func Parse(expr string, o Options) (*Schedule, error) {
 	return p.fieldsOf(words, loc, o)
 }
 
-// word is a blank-free stretch of the text and where it begins.
+// word is a part of the text without blanks, with its position.
 type word struct {
 	text string
 	pos  int
@@ -107,7 +108,7 @@ type parser struct {
 	rule dayRule
 	sets [fields]uint64 // seconds, minutes, hours
 	text [fields]string // canonical
-	// star: the field begins with * or ?. stepped: it has an item * or a step.
+	// star is set if the field begins with * or ?. stepped is set if the field has an item * or a step.
 	star, stepped [fields]bool
 }
 
@@ -232,7 +233,7 @@ func (p *parser) field(n int, w word) error {
 	return nil
 }
 
-// item reads one item into the sets and gives its canonical text.
+// item reads one item into the sets, and returns the canonical text of the item.
 func (p *parser) item(n int, item string) (string, error) {
 	f := &specs[n]
 	if item == "?" {
@@ -265,7 +266,7 @@ func (p *parser) item(n int, item string) (string, error) {
 	return text, nil
 }
 
-// special reads the forms that only the day fields have. done reports whether item is one of them.
+// special reads the forms that only the day fields have. done reports whether item is such a form.
 func (p *parser) special(n int, item string) (text string, done bool, err error) {
 	upper := strings.ToUpper(item)
 	switch n {
@@ -341,7 +342,7 @@ func (p *parser) specialDow(item string) (string, bool, error) {
 	return "", false, nil
 }
 
-// impossible returns the reason for which a schedule never fires.
+// impossible returns the reason why a schedule never fires.
 func (p *parser) impossible(w *wall, words []word) error {
 	e := &Error{Expr: p.expr, Field: specs[fDom].name, Hint: "change the day, the month or the year", kind: ErrImpossible}
 	if len(words) == fields {
@@ -368,7 +369,7 @@ func (p *parser) impossible(w *wall, words []word) error {
 	return e
 }
 
-// lowestDay is the smallest day of a set, 0 if it is empty.
+// lowestDay returns the smallest day of a set. It returns 0 if the set is empty.
 func lowestDay(set uint32) int {
 	for d := 1; d <= 31; d++ {
 		if set>>d&1 != 0 {
@@ -378,7 +379,7 @@ func lowestDay(set uint32) int {
 	return 0
 }
 
-// longest is the greatest length of months, in any year.
+// longest returns the greatest length of the months in any year.
 func longest(months uint16) int {
 	n := 0
 	for m := 1; m <= 12; m++ {

@@ -23,8 +23,8 @@ const (
 	dailyFreq
 )
 
-// nthDay is a weekday, 0 is Sunday: each one, or the n-th (from the end if negative) of the
-// period.
+// nthDay is a weekday, where 0 is Sunday. n is 0 for each such weekday of the period, or selects the n-th
+// one, counted from the end if negative.
 type nthDay struct{ n, weekday int }
 
 func parseRule(s string) (*recurrence, error) {
@@ -115,7 +115,7 @@ func ruleWeekday(s string) (int, error) {
 	return i / 2, nil
 }
 
-// check refuses combinations to which the standard gives no meaning.
+// check refuses combinations without a meaning in the standard.
 func (r *recurrence) check(seen map[string]bool) error {
 	if r.freq == 0 {
 		return bad("RRULE", "", "FREQ is missing", "write FREQ=YEARLY")
@@ -134,8 +134,8 @@ func (r *recurrence) check(seen map[string]bool) error {
 	return nil
 }
 
-// expand calls do with the days on which occurrences begin. DTSTART is the first of COUNT,
-// also if the rule does not match it. looked counts the days that were tried, for the bound.
+// expand calls do with the days on which occurrences begin. DTSTART counts as the first occurrence of COUNT,
+// even if the rule does not match it. looked counts the examined days, which are bounded.
 func (r *recurrence) expand(start int, looked *int, do func(int)) error {
 	left := r.count
 	if left == 0 {
@@ -164,7 +164,7 @@ func (r *recurrence) expand(start int, looked *int, do func(int)) error {
 	return nil
 }
 
-// skip gives the first day not before day whose period the interval includes.
+// skip returns the first day that is not before day and whose period is selected by the interval.
 func (r *recurrence) skip(start, day int) int {
 	y0, m0, _ := civil(start)
 	y, m, _ := civil(day)
@@ -192,7 +192,7 @@ func (r *recurrence) skip(start, day int) int {
 	return day
 }
 
-// skipMonths gives the first day not before day in a month that the rule has.
+// skipMonths returns the first day that is not before day and is in a month of the rule.
 func (r *recurrence) skipMonths(day int) int {
 	if r.months == 0 {
 		return day
@@ -211,8 +211,8 @@ func (r *recurrence) skipMonths(day int) int {
 	return day
 }
 
-// skipDays gives the first day not before day that a rule without days can have: most rules
-// of holidays are such, and this saves looking at all other days of the month.
+// skipDays returns the first day that is not before day and that a rule without days can select. Most rules
+// of holidays are such rules, and skipDays avoids examining all other days of the month.
 func (r *recurrence) skipDays(start, day int) int {
 	if len(r.byDay)+len(r.monthDays) > 0 {
 		return day
@@ -231,13 +231,13 @@ func (r *recurrence) skipDays(start, day int) int {
 	return day
 }
 
-// week numbers the weeks that begin with weekStart; 1970-01-01 was a Thursday.
+// week returns the number of a week that begins with weekStart. 1970-01-01 was a Thursday.
 func (r *recurrence) week(day int) int { return floorDiv(day+4-r.weekStart, 7) }
 
 func (r *recurrence) weekBegin(week int) int { return week*7 - 4 + r.weekStart }
 
-// matches reports whether a day of an included period is an occurrence. Parts that the rule does not set
-// are taken from the start, as the standard says.
+// matches reports whether a day of a selected period is an occurrence. If the rule lacks a part, the standard
+// takes the part from the start.
 func (r *recurrence) matches(start, day int) bool {
 	_, m, d := civil(day)
 	_, _, d0 := civil(start)
@@ -272,8 +272,8 @@ func (r *recurrence) monthDay(day int) bool {
 	return false
 }
 
-// weekday reports whether BYDAY has a day. A number counts in the month, or in the year for
-// a yearly rule without BYMONTH.
+// weekday reports whether BYDAY selects a day. A number counts within the month. For a yearly rule without
+// BYMONTH, it counts within the year.
 func (r *recurrence) weekday(day int) bool {
 	y, m, d := civil(day)
 	at, length := d, daysIn(y, m)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Schedule is a rule for instants. It never changes and is safe for concurrent use.
+// Schedule is a set of instants. It never changes, so several goroutines may use it.
 type Schedule struct {
 	parts []part
 	zone  *time.Location
@@ -14,7 +14,7 @@ type Schedule struct {
 	words string
 }
 
-// part is a source cut to the instants from lo to hi, both included.
+// part is a source that is restricted to the instants from lo to hi. Both are included.
 type part struct {
 	source
 	lo, hi int64
@@ -67,19 +67,18 @@ func (s *Schedule) instant(at int64, ok bool) (time.Time, bool) {
 	return time.Unix(at, 0).In(s.zone), true
 }
 
-// first is the earliest instant of all.
+// first returns the earliest instant of the schedule.
 func (s *Schedule) first() (time.Time, bool) { return s.Next(time.Time{}) }
 
-// Count gives the number of instants in (after, until], exactly. Its cost grows with the
-// months between, with the days if there are calendars or joined schedules, never with the
-// instants.
+// Count returns the exact number of instants in (after, until]. Its cost grows with the months of the span.
+// With calendars or joined schedules, it grows with the days. It never grows with the number of instants.
 func (s *Schedule) Count(after, until time.Time) int64 {
 	lo, hi := floorSecond(after), floorSecond(until)
 	if len(s.parts) == 1 {
 		return s.parts[0].within(lo, hi)
 	}
-	// Schedules that are joined may share instants, so each day in which more than one has
-	// some is laid out second by second.
+	// Joined schedules may share instants. So if several of them have instants on a day, that day is counted
+	// second by second.
 	var n int64
 	for lo < hi {
 		day, _ := split(lo + 1)
@@ -90,7 +89,7 @@ func (s *Schedule) Count(after, until time.Time) int64 {
 	return n
 }
 
-// within returns the count for the span that both the arguments and the part cover.
+// within returns the count for the part of a span that the part covers.
 func (p *part) within(after, until int64) int64 {
 	if p.lo > after {
 		after = p.lo - 1
@@ -102,7 +101,7 @@ func (p *part) within(after, until int64) int64 {
 	return p.count(after, until)
 }
 
-// countDay is Count for a span inside one day of UTC.
+// countDay does the same as Count for a span within one day of UTC.
 func (s *Schedule) countDay(after, until int64) int64 {
 	var all dayBits
 	var n int64
@@ -122,8 +121,8 @@ func (s *Schedule) countDay(after, until int64) int64 {
 	return all.count()
 }
 
-// lay marks the instants of a part in (after, until], which is inside one day. Bit 0 is the second after the
-// instant after.
+// lay marks the instants of a part in (after, until], which is within one day. Bit 0 is the first second
+// after the instant after.
 func (p *part) lay(all *dayBits, after, until int64) {
 	const fewMax = 64 // this number of steps costs about as much as to list all times of a day
 	lo, hi := max(p.lo, after+1), min(p.hi, until)
@@ -141,18 +140,18 @@ func (p *part) lay(all *dayBits, after, until int64) {
 	}
 }
 
-// Zone is the zone of the schedule's days and wall times.
+// Zone returns the zone of the schedule's days and wall times.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
-// String returns the canonical text. The text of a schedule from [Parse] can be parsed again, and gives the
-// same schedule if the same policies for clock changes are given.
+// String returns the canonical text. The text of a schedule from [Parse] can be parsed again. With the same
+// policies for clock changes, it gives the same schedule.
 func (s *Schedule) String() string { return s.text }
 
-// Describe describes the schedule in plain English, such as "at 02:15 every day, Europe/Berlin".
+// Describe returns a description in plain English, such as "at 02:15 every day, Europe/Berlin".
 func (s *Schedule) Describe() string { return s.words }
 
-// Between keeps the instants from start to end, both included; a zero time is no limit. It
-// only narrows: what an earlier Between cut off stays off.
+// Between restricts a schedule to the instants from start to end. Both are included. A zero time is no limit.
+// Between never restores instants that an earlier Between has removed.
 func (s *Schedule) Between(start, end time.Time) *Schedule {
 	if start.IsZero() && end.IsZero() {
 		return s
@@ -177,10 +176,10 @@ func (s *Schedule) Between(start, end time.Time) *Schedule {
 	return cut
 }
 
-// On keeps the days that are in include and not in exclude; a nil calendar restricts nothing. A day is a date
-// on the wall clock of the schedule's zone; in a [Union], each schedule uses its own zone. For a schedule of
-// wall times it is the date of the rule: if a clock change moves a time over midnight, the time still belongs
-// to its day.
+// On restricts a schedule to the days that are in include and not in exclude. A nil calendar restricts
+// nothing. A day is a date on the wall clock of the schedule's zone. In a [Union], each schedule uses its own
+// zone. For a schedule of wall times, the day is the date of the rule: a time that a clock change moves over
+// midnight still belongs to its day.
 func (s *Schedule) On(include, exclude Calendar) *Schedule {
 	if include == nil && exclude == nil {
 		return s
@@ -217,11 +216,11 @@ func (s *Schedule) with(change func(part) part) *Schedule {
 	return &c
 }
 
-// UnionMax bounds the schedules that one [Union] joins.
+// UnionMax bounds the number of schedules in one [Union].
 const UnionMax = 1_000
 
-// Union is the schedule of all instants of the given schedules; an instant that several have occurs once. Its
-// zone is the zone of the first schedule.
+// Union returns the schedule of all instants of the given schedules. An instant of several schedules occurs
+// once. The zone of the result is that of the first schedule.
 func Union(ss ...*Schedule) (*Schedule, error) {
 	if len(ss) == 0 {
 		return nil, bad("union", "", "there is no schedule to combine", "give at least one")

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Shift is a change of the clock that touches a schedule.
+// Shift is a change of the clock that affects a schedule.
 type Shift struct {
 	At       time.Time     // the first instant of the new offset
-	From, To time.Duration // offsets from UTC, east is positive, before and after
+	From, To time.Duration // offsets from UTC before and after, positive in the east
 	Effect   string        // the effect on the schedule, in English
 }
 
-// shiftsMax bounds one answer; two changes in each of 230 years are fewer.
+// shiftsMax bounds one answer. Two changes in each of 230 years are fewer.
 const shiftsMax = 1_000
 
 // Shifts returns the clock changes in (from, to] that leave out or repeat a wall time of the schedule, with
@@ -43,7 +43,8 @@ func (s *Schedule) Shifts(from, to time.Time) []Shift {
 	return all
 }
 
-// effect describes the effect on the schedule where span a becomes span b. It returns "" if there is none.
+// effect describes the effect of the change from span a to span b on the schedule. It returns "" if there is
+// none.
 func (w *wall) effect(a, b span) string {
 	switch {
 	case b.off > a.off:

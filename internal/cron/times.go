@@ -31,7 +31,7 @@ func (f *filter) has(y, m, d int) bool {
 	return true
 }
 
-// and adds a restriction; nil calendars restrict nothing.
+// and adds a restriction. nil calendars restrict nothing.
 func (f filter) and(include, exclude Calendar) filter {
 	g := filter{with: append([]Calendar(nil), f.with...), without: append([]Calendar(nil), f.without...)}
 	if include != nil {
@@ -43,7 +43,7 @@ func (f filter) and(include, exclude Calendar) filter {
 	return g
 }
 
-// first gives the first time in [lo, hi).
+// first returns the first time in [lo, hi).
 func (w *times) first(lo, hi int64) (int64, bool) {
 	start, ofDay := split(lo)
 	if start < 0 {
@@ -77,7 +77,7 @@ func (w *times) first(lo, hi int64) (int64, bool) {
 	return 0, false
 }
 
-// last gives the last time in [lo, hi).
+// last returns the last time in [lo, hi).
 func (w *times) last(lo, hi int64) (int64, bool) {
 	end, below := split(hi - 1)
 	below++
@@ -127,7 +127,7 @@ func (w *times) has(t int64) bool {
 	return ok
 }
 
-// hasDay reports whether a day is meant and not filtered.
+// hasDay reports whether the rule selects a day and the filter contains it.
 func (w *times) hasDay(day int) bool {
 	if !w.days.has(day) {
 		return false
@@ -138,7 +138,7 @@ func (w *times) hasDay(day int) bool {
 	return w.only.has(civil(day))
 }
 
-// count gives the number of times in [lo, hi).
+// count returns the number of times in [lo, hi).
 func (w *times) count(lo, hi int64) int64 {
 	if lo >= hi {
 		return 0
@@ -155,7 +155,7 @@ func (w *times) count(lo, hi int64) int64 {
 	return n
 }
 
-// countDays gives the number of days in [from, to).
+// countDays returns the number of days in [from, to).
 func (w *times) countDays(from, to int) int {
 	if from >= to {
 		return 0
@@ -192,7 +192,7 @@ func (w *times) filtered(mask uint32, y, m int) int {
 	return n
 }
 
-// mark sets in b the times in [lo, hi); zero is the time that bit 0 stands for.
+// mark sets in b the times in [lo, hi). zero is the time of bit 0.
 func (w *times) mark(b *dayBits, lo, hi, zero int64) {
 	for lo < hi {
 		day, from := split(lo)

@@ -1,6 +1,6 @@
 package cron
 
-// Gap is the policy for a wall time that a clock change leaves out.
+// Gap is the policy for a wall time that a clock change skips.
 type Gap uint8
 
 // The policies for a wall time that does not exist.
@@ -24,10 +24,10 @@ func ParseGap(s string) (Gap, error) {
 	return Gap(i), err
 }
 
-// Repeat is the policy for a wall time that comes twice.
+// Repeat is the policy for a wall time that occurs twice.
 type Repeat uint8
 
-// The policies for a wall time that comes twice.
+// The policies for a wall time that occurs twice.
 const (
 	Once   Repeat = iota // the first pass
 	Second               // the second pass
@@ -54,19 +54,19 @@ func policy(field, s string, names []string) (int, error) {
 	return 0, bad(field, s, "is not a policy for clock changes", "write "+names[0]+", "+names[1]+" or "+names[2])
 }
 
-// wall is the source of everything that names times of a wall clock.
+// wall is the source of every schedule with wall-clock times.
 type wall struct {
 	times  times
 	zone   zone
 	gap    Gap
 	repeat Repeat
-	grain  int64 // the step in seconds; 60 where the form has no seconds
-	// elapsed: real instants are matched against the wall clock, no policy applies.
+	grain  int64 // the step in seconds; 60 if the form has no seconds
+	// elapsed is true if instants are compared with the wall clock. In that case no policy applies.
 	elapsed bool
 }
 
-// piece is a part of a span that fires: the times in walls, off earlier in UTC. If point is true, it is the
-// instant at, which replaces times that the clock left out.
+// piece is a part of a span that fires. The wall times are in walls, and off is their offset from UTC. If
+// point is true, the piece is the single instant at, which replaces times that the clock skipped.
 type piece struct {
 	walls interval
 	off   int64
@@ -74,7 +74,7 @@ type piece struct {
 	at    int64
 }
 
-// pieces returns the parts of a span that fire, in the order of instants, each once.
+// pieces returns the parts of a span that fire, in the order of the instants and without duplicates.
 func (w *wall) pieces(s span) []piece {
 	walls := []interval{s.walls()}
 	if w.elapsed {
@@ -100,8 +100,8 @@ func (w *wall) pieces(s span) []piece {
 	return all
 }
 
-// addPoint adds an instant in place of instants that do not exist on that day, unless the schedule fires at
-// that instant anyway.
+// addPoint adds an instant that replaces the instants that do not exist on that day, unless the schedule also
+// fires at that instant for another reason.
 func (w *wall) addPoint(all []piece, walls []interval, at, off int64) []piece {
 	for _, iv := range walls {
 		if here := at + off; here >= iv.lo && here < iv.hi && w.times.has(here) {
@@ -111,14 +111,14 @@ func (w *wall) addPoint(all []piece, walls []interval, at, off int64) []piece {
 	return append(all, piece{point: true, at: at})
 }
 
-// lastBefore is the last whole minute or second of a span.
+// lastBefore returns the last whole minute or second of a span.
 func (w *wall) lastBefore(s span) int64 {
 	at := s.end - 1
 	at -= floorMod(at+s.off, w.grain)
 	return max(at, s.start)
 }
 
-// calm is the part of a span where no clock change is near enough to matter.
+// calm returns the part of a span that no clock change affects.
 func (w *wall) calm(s span) interval {
 	if w.elapsed {
 		return interval{s.start, s.end}
@@ -150,7 +150,7 @@ func (w *wall) next(after int64) (int64, bool) {
 	}
 }
 
-// nextIn gives the first instant of a span not before t.
+// nextIn returns the first instant of a span that is not before t.
 func (w *wall) nextIn(s span, t int64) (int64, bool) {
 	for _, p := range w.pieces(s) {
 		if p.point {
@@ -188,7 +188,7 @@ func (w *wall) prev(before int64) (int64, bool) {
 	}
 }
 
-// prevIn gives the last instant of a span not after t.
+// prevIn returns the last instant of a span that is not after t.
 func (w *wall) prevIn(s span, t int64) (int64, bool) {
 	all := w.pieces(s)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -206,7 +206,7 @@ func (w *wall) prevIn(s span, t int64) (int64, bool) {
 	return 0, false
 }
 
-// parts calls do with the pieces in [from, to), cut to it and to their spans.
+// parts calls do with the pieces in [from, to), restricted to [from, to) and to their spans.
 func (w *wall) parts(from, to int64, do func(piece)) {
 	for t := from; t < to; {
 		s := w.zone.at(t)

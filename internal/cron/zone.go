@@ -7,25 +7,25 @@ import (
 	"skein.dev/skein/internal/suggest"
 )
 
-// reach bounds the distance, in seconds, between an instant and the wall time that causes it: the widest
-// offset from UTC is below 16 h, and the longest day that was left out has 24 h.
+// reach bounds the distance, in seconds, between an instant and its wall time: offsets from UTC are below 16
+// h, and the longest skipped day has 24 h.
 const reach = 2 * daySeconds
 
-// never and always are the two ends of time. They are far enough from the limits of the type that an offset
-// can be added.
+// never and always are the two ends of time. They are far enough from the limits of the type for the addition
+// of an offset.
 const (
 	always int64 = -1 << 60
 	never  int64 = 1 << 60
 )
 
-// span is a stretch of time, [start, end) in Unix seconds, with one offset from UTC.
-// Neighbours may have the same offset.
+// span is a range of time, [start, end) in Unix seconds, with one offset from UTC. Adjacent spans may have
+// the same offset.
 type span struct{ start, end, off int64 }
 
-// zone answers for a location in seconds.
+// zone returns the spans of a location.
 type zone struct{ loc *time.Location }
 
-// at gives the span that holds an instant.
+// at returns the span that contains an instant.
 func (z zone) at(sec int64) span {
 	if z.loc == time.UTC {
 		return span{always, never, 0}
@@ -59,7 +59,7 @@ func (z zone) same(sec int64, off int) bool {
 	return is == off
 }
 
-// change finds the one instant in (from, to] at which the offset becomes off.
+// change finds the single instant in (from, to] at which the offset becomes off.
 func (z zone) change(from, to int64, off int) int64 {
 	for from+1 < to {
 		if mid := from + (to-from)/2; z.same(mid, off) {
@@ -71,7 +71,7 @@ func (z zone) change(from, to int64, off int) int64 {
 	return to
 }
 
-// before gives the span that ends where s starts, after the one that starts where s ends.
+// before returns the span that ends at the start of s. after returns the span that starts at the end of s.
 func (z zone) before(s span) span {
 	p := z.at(s.start - 1)
 	p.end = s.start
@@ -84,13 +84,13 @@ func (z zone) after(s span) span {
 	return n
 }
 
-// walls is the wall-clock interval that the clocks show during a span.
+// walls returns the interval of wall-clock times during a span.
 func (s span) walls() interval { return interval{s.start + s.off, s.end + s.off} }
 
 // interval is [lo, hi) in seconds.
 type interval struct{ lo, hi int64 }
 
-// minus takes a hole out of every interval of a list.
+// minus removes a hole from every interval of a list.
 func minus(from []interval, hole interval) []interval {
 	kept := make([]interval, 0, len(from)+1)
 	for _, iv := range from {
@@ -108,8 +108,8 @@ func minus(from []interval, hole interval) []interval {
 	return kept
 }
 
-// minusBefore removes the times that earlier spans also show. minusAfter removes the times that later spans
-// also show. A span farther away than reach shows no wall time of this one.
+// minusBefore removes the wall times that earlier spans also have. minusAfter removes the wall times that
+// later spans also have. A span farther away than reach has no wall time in common with this one.
 func (z zone) minusBefore(walls []interval, s span) []interval {
 	for p := s; p.start > always && s.start-p.start < reach; {
 		p = z.before(p)
@@ -126,7 +126,7 @@ func (z zone) minusAfter(walls []interval, s span) []interval {
 	return walls
 }
 
-// missing gives the wall times that no clock shows because it jumps from span a to span b.
+// missing returns the wall times that the clock skips between span a and span b.
 func (z zone) missing(a, b span) []interval {
 	if b.off <= a.off {
 		return nil
@@ -135,12 +135,12 @@ func (z zone) missing(a, b span) []interval {
 	return z.minusAfter(z.minusBefore(gap, a), b)
 }
 
-// LoadZone finds a time zone by its IANA name; "" is UTC. The error suggests names.
+// LoadZone finds a time zone by its IANA name. "" means UTC. The error suggests names.
 func LoadZone(name string) (*time.Location, error) {
 	if name == "" || name == "UTC" {
 		return time.UTC, nil
 	}
-	// "Local" is whatever the machine is set to: no schedule may depend on that.
+	// "Local" is the zone of the machine, and no schedule may depend on it.
 	if name != "Local" && len(name) <= zoneNameMax {
 		if loc, ok := readZone(name); ok {
 			return loc, nil
@@ -153,7 +153,7 @@ const zoneNameMax = 64
 
 func quote(s string) string { return `"` + s + `"` }
 
-// zoneHint proposes the zone that may have been meant.
+// zoneHint suggests a zone for a wrong name.
 func zoneHint(name string) string {
 	const what = "a zone is an IANA name such as Europe/Berlin or UTC"
 	if name == "Local" {
@@ -169,8 +169,8 @@ func zoneHint(name string) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearZones returns up to three known names that resemble a given one: the same letters in another case,
-// the same city, or a few typing errors.
+// nearZones returns up to three known names that are similar to a given one: they have the same letters in
+// another case, the same city, or a few typing errors.
 func nearZones(name string) []string {
 	const suggestionsMax, slipsMax, shortMax = 3, 3, 5
 	if len(name) > zoneNameMax {
@@ -187,7 +187,7 @@ func nearZones(name string) []string {
 			slips = 0
 		case want == city:
 			slips = 1
-		case len(want) >= shortMax: // a shorter one resembles too much
+		case len(want) >= shortMax: // a shorter name is similar to too many names
 			slips = min(slipsTo(want, key, slipsMax), slipsTo(want, city, slipsMax)+1)
 		}
 		if slips < slipsMax {
@@ -202,8 +202,8 @@ func nearZones(name string) []string {
 	return nil
 }
 
-// zoneKey returns the name without the differences that people forget: case, and the blank or hyphen for an
-// underscore.
+// zoneKey returns a name without the differences that people forget: case, and a blank or hyphen instead of
+// an underscore.
 func zoneKey(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {

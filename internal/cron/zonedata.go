@@ -15,7 +15,7 @@ import (
 //go:embed zoneinfo.zip
 var zoneZip []byte
 
-// zoneFiles maps names to the files in zoneZip. It is never changed.
+// zoneFiles maps names to the files in zoneZip. It never changes.
 var zoneFiles = zoneIndex(zoneZip)
 
 func zoneIndex(data []byte) map[string]*zip.File {
@@ -30,7 +30,7 @@ func zoneIndex(data []byte) map[string]*zip.File {
 	return files
 }
 
-// readZone returns a zone by its exact name. It returns false if there is none.
+// readZone returns a zone by its exact name. ok is false if there is none.
 func readZone(name string) (*time.Location, bool) {
 	if name == "UTC" {
 		return time.UTC, true

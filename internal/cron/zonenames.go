@@ -1,7 +1,7 @@
 package cron
 
-// zoneNames are the names of the tz database as Go ships it (lib/time/zoneinfo.zip), for suggestions only. A
-// test keeps the list complete. Package time decides which zones exist.
+// zoneNames are the names in the tz database of Go (lib/time/zoneinfo.zip). They are used only for
+// suggestions. A test ensures that the list is complete. Package time decides which zones exist.
 const zoneNames = `
 Africa/Abidjan Africa/Accra Africa/Addis_Ababa Africa/Algiers Africa/Asmara Africa/Asmera Africa/Bamako
 Africa/Bangui Africa/Banjul Africa/Bissau Africa/Blantyre Africa/Brazzaville Africa/Bujumbura

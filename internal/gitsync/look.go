@@ -26,26 +26,26 @@ type Set struct {
 	Plan                      bool // nothing is changed
 }
 
-// The changes that a set makes of workflows.
+// The effects of a commit on a workflow.
 const (
 	Created   = "created"
 	Changed   = "changed"
 	Unchanged = "unchanged"
-	Resumed   = "resumed" // the file is back
-	Paused    = "paused"  // the file is gone
-	Deleted   = "deleted" // the file is gone
-	Kept      = "kept"    // the file is gone, and nothing happens
+	Resumed   = "resumed" // the file exists again
+	Paused    = "paused"  // the file was removed
+	Deleted   = "deleted" // the file was removed
+	Kept      = "kept"    // the file was removed, and the workflow stays as it is
 )
 
-// Change is what a set makes of one workflow.
+// Change is the effect of a set on one workflow.
 type Change struct {
 	Workflow string
-	File     string // "": it is gone
+	File     string // "": the file was removed
 	What     string
-	Version  int32 // the newest version; 0: a plan that makes the first one
+	Version  int32 // the newest version; 0 in a plan that makes the first version
 }
 
-// Outcome is the result of a set. If there are Faults, nothing was changed.
+// Outcome is the result of a set. If it has Faults, nothing was changed.
 type Outcome struct {
 	Changes []Change
 	Faults  workflow.Errors
@@ -53,10 +53,10 @@ type Outcome struct {
 
 // Applier checks and applies sets.
 type Applier interface {
-	// Options returns how the workflows of a source are read, without File and Dir.
+	// Options returns the options for reading the workflows of a source, without File and Dir.
 	Options(ctx context.Context, namespace string) workflow.Options
-	// ApplySet checks a set, and applies it in one transaction, all or nothing, unless Plan is set. It returns
-	// *errkind.Elsewhere if another node owns the shard of the source.
+	// ApplySet checks a set. Unless Plan is set, it applies the set in one transaction, all or nothing. It
+	// returns *errkind.Elsewhere if another node owns the shard of the source.
 	ApplySet(ctx context.Context, set *Set) (*Outcome, error)
 }
 
@@ -65,21 +65,21 @@ type how int
 
 const (
 	due      how = iota // only a new commit is applied
-	now                 // the commit is applied, also if it was before
+	now                 // the commit is applied, even if it was applied before
 	planning            // nothing is changed
 )
 
-// again is the time after which a refused commit is tried again: another workflow or a class on which it
-// depends may have changed.
+// again is the pause before a refused commit is tried again, because another workflow or a class that it uses
+// may have changed.
 const again = 10 * time.Minute
 
-// applyMax bounds the time in which a commit is applied and noted.
+// applyMax bounds the time in which a commit is applied and recorded.
 const applyMax = 20 * time.Second
 
 // whyMax bounds the text of an error in a State, in bytes.
 const whyMax = 1000
 
-// look looks at a repository once, and writes the state. The error is about the look itself, such as a lost
+// look reads a repository once, and writes the state. Its error concerns the look itself, such as a lost
 // shard. If the repository cannot be read or the commit is refused, the state contains the reason.
 func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State, *Outcome, error) {
 	spec, err := Parse(g.Spec)
@@ -114,8 +114,8 @@ func (y *Syncer) look(ctx context.Context, g *store.GitSource, mode how) (State,
 	return st, out, y.write(ctx, g, &was, &st, out)
 }
 
-// compare reads the commit of the branch, and applies the commit if that is due. The outcome is nil if
-// nothing was due.
+// compare reads the commit of the branch, and applies it if that is due. The outcome is nil if nothing was
+// due.
 func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st *State, mode how) (*commit, *Outcome, error) {
 	r, err := openRepo(ctx, &y.cfg.Needs, g.Namespace, spec)
 	if err != nil {
@@ -142,7 +142,7 @@ func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st
 	if err != nil {
 		return c, nil, err
 	}
-	st.Seen = c.hash // the branch may have moved in between
+	st.Seen = c.hash // the branch may have changed in between
 	opt := y.cfg.Applier().Options(ctx, g.Namespace)
 	opt.Namespace = g.Namespace
 	items, faults := read(c.files, opt)
@@ -164,8 +164,8 @@ func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st
 	return c, out, err
 }
 
-// kept outlives a caller that hangs up, so that each applied commit is noted. Otherwise a workflow that was
-// paused because its file is gone would look like one that a person has paused.
+// kept returns a context that does not end when the caller hangs up, so that each applied commit is recorded.
+// Otherwise a workflow that was paused because its file was removed would look as if a person had paused it.
 func kept(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), applyMax)
 }
@@ -210,7 +210,7 @@ func after(was []Workflow, changes []Change) (all []Workflow) {
 	return all
 }
 
-// write writes the state, and logs what is new.
+// write writes the state, and logs what has changed.
 func (y *Syncer) write(ctx context.Context, g *store.GitSource, was, st *State, out *Outcome) error {
 	data, err := json.Marshal(st)
 	if err != nil {

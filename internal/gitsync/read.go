@@ -15,7 +15,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// workflowsMax bounds the workflows of a source.
+// workflowsMax bounds the number of workflows of a source.
 const workflowsMax = 1000
 
 // Item is one workflow of a commit.
@@ -25,14 +25,14 @@ type Item struct {
 	Above   int              // lines of the file before its document
 }
 
-// read reads the workflows of a folder: every YAML file with the key name or tasks, except those that a
-// workflow names under files, and those whose names begin with a dot.
+// read reads the workflows of a folder. They are all YAML files with the key name or tasks, except files that
+// a workflow names under files, and files whose names begin with a dot.
 func read(files fs.FS, opt workflow.Options) (items []Item, faults workflow.Errors) {
 	fault := func(file, message, hint string) {
 		faults = append(faults, workflow.Error{File: file, Line: 1, Column: 1, Message: message, Hint: hint})
 	}
 	carried := map[string]bool{} // files that workflows name
-	total := 0                   // bytes of these files; a file counts once for each workflow that names it
+	total := 0                   // bytes of these files; a file counts for each workflow that names it
 	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
 		switch ext := path.Ext(name); {
 		case err != nil:
@@ -75,7 +75,8 @@ func read(files fs.FS, opt workflow.Options) (items []Item, faults workflow.Erro
 
 var errMany = errors.New("too many workflows")
 
-// readOne reads the workflows of a file, with the files that travel with them, whose bytes it adds to total.
+// readOne reads the workflows of a file with the files that they name, and adds the bytes of those files to
+// total.
 func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items []Item, faults workflow.Errors) {
 	fault := func(message string) workflow.Errors {
 		return workflow.Errors{{File: name, Line: 1, Column: 1, Message: message}}
@@ -84,7 +85,7 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 	if err != nil {
 		return nil, fault(err.Error())
 	}
-	src, err := io.ReadAll(io.LimitReader(in, workflow.FileBytesMax+1)) // a longer file is a fault of Parse
+	src, err := io.ReadAll(io.LimitReader(in, workflow.FileBytesMax+1)) // for a longer file, Parse returns a fault
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, fault(err.Error())
 	}

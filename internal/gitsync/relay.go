@@ -15,12 +15,12 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// dialer opens connections by the rules of egress.
+// dialer opens connections that the rules of egress permit.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// relay connects one program git with one host and port, which the rules of egress check. Git connects to a
-// port of loopback. For http and https, this port is a proxy with a password. For ssh, it passes all bytes to
-// the server.
+// relay connects one process of git with one host and port, which the rules of egress check. Git connects to
+// a port on loopback. For http and https, this port is a proxy with a password. For ssh, it passes all bytes
+// to the server.
 type relay struct {
 	dial   dialer
 	target string
@@ -31,7 +31,7 @@ type relay struct {
 	wg     sync.WaitGroup
 
 	mu   sync.Mutex // protects why
-	why  error      // the last failure of a call
+	why  error      // the error of the last connection
 	http *http.Server
 }
 
@@ -55,10 +55,10 @@ func openRelay(ctx context.Context, rules egress.Rules, target string, proxy boo
 	return r, nil
 }
 
-// address is the port of the relay.
+// address returns the address of the relay.
 func (r *relay) address() *net.TCPAddr { return r.ln.Addr().(*net.TCPAddr) }
 
-// failure returns the error of the last connection; nil: it succeeded.
+// failure returns the error of the last connection. It returns nil if the connection succeeded.
 func (r *relay) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *relay) connect(client net.Conn) {
 	r.join(client, there)
 }
 
-// join copies in both directions until both have ended, or the relay.
+// join copies in both directions until both have ended, or until the relay ends.
 func (r *relay) join(a, b net.Conn) {
 	defer b.Close()
 	undo := context.AfterFunc(r.ctx, func() { _ = a.Close(); _ = b.Close() })
@@ -119,7 +119,7 @@ func (r *relay) join(a, b net.Conn) {
 	both.Wait()
 }
 
-// ServeHTTP is the proxy of http and https.
+// ServeHTTP implements the proxy for http and https.
 func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+r.token))
 	if subtle.ConstantTimeCompare([]byte(req.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
@@ -178,5 +178,5 @@ func (r *relay) forward(w http.ResponseWriter, req *http.Request, there net.Conn
 		}
 	}
 	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(w, resp.Body) // the end of either side ends it
+	_, _ = io.Copy(w, resp.Body) // the copy ends when either side ends
 }

@@ -20,29 +20,28 @@ import (
 	"skein.dev/skein/sdk/shared/mask"
 )
 
-// Bounds of one look.
+// Bounds of one look at a repository.
 const (
 	askMax     = time.Minute
 	fetchMax   = 5 * time.Minute
 	packMax    = 256 << 20 // bytes of one file that git writes
 	entriesMax = 50_000    // files of the folder
-	pathMax    = 1000      // bytes of a path in it
+	pathMax    = 1000      // bytes of a path in the folder
 	levelsMax  = 32        // folders of a path: the index of the archive has a row for each folder
 	toldMax    = 600       // bytes of the output of git in an error
 )
 
-// Needs holds the parts of the node that a look uses.
+// Needs contains the parts of the node that a look uses.
 type Needs struct {
 	// Secret returns the value of a secret of the source's namespace.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
 	Rules  func() egress.Rules
 	Dir    string // the folder of this node in which each look makes its own folder
-	// Protected returns an error for a folder of the node that no repository may be in.
+	// Protected returns an error for a folder of the node in which no repository may be.
 	Protected func(path string) error
 }
 
-// archiveMax bounds the bytes of the folder, and of all files that travel with its workflows. A test lowers
-// it.
+// archiveMax bounds the bytes of the folder and of all files that its workflows name. A test lowers it.
 var archiveMax = 64 << 20
 
 // repo is a repository in a fresh folder.
@@ -92,11 +91,11 @@ func (r *repo) close() {
 	if r.relay != nil {
 		r.relay.close()
 	}
-	_ = os.RemoveAll(r.dir) // the next start of the node removes the rest
+	_ = os.RemoveAll(r.dir) // the next start of the node removes what remains
 }
 
-// environment makes the variables of git. With them, git reads no settings of the machine or the user, asks
-// no question, runs no hook and no credential helper, and uses one protocol only.
+// environment returns the variables for git. With them, git reads no settings of the machine or the user,
+// asks no questions, runs no hook and no credential helper, and uses only one protocol.
 func (r *repo) environment(ctx context.Context, n *Needs, namespace string) error {
 	set := [][2]string{{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"credential.helper", ""}, {"protocol.version", "2"}, {"fetch.unpackLimit", "1"},
 		{"submodule.recurse", "false"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1000"}, {"http.lowSpeedTime", "30"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}}
@@ -132,7 +131,7 @@ func (r *repo) environment(ctx context.Context, n *Needs, namespace string) erro
 	return nil
 }
 
-// shell makes the command of ssh: it uses one key, trusts known machines only, and connects over the relay.
+// shell returns the ssh command. It uses one key, trusts only known machines, and connects over the relay.
 func (r *repo) shell(secret func(string) (string, error)) error {
 	key, err := secret(r.spec.Key)
 	if err != nil {
@@ -160,7 +159,7 @@ func (r *repo) shell(secret func(string) (string, error)) error {
 	return nil
 }
 
-// bounded is a writer that takes a number of bytes. It must not be an io.ReaderFrom.
+// bounded is a writer that accepts a limited number of bytes. It must not be an io.ReaderFrom.
 type bounded struct {
 	buf  bytes.Buffer
 	left int
@@ -175,7 +174,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// git runs git, and returns its output, up to a number of bytes. Git can write no file larger than packMax.
+// git runs git, and returns a limited number of bytes of its output. Git can write no file larger than
+// packMax.
 func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -222,13 +222,13 @@ func (r *repo) tip(ctx context.Context) (string, error) {
 	return commit, nil
 }
 
-// commit is a commit with its folder.
+// commit is a commit with the files of its folder.
 type commit struct {
 	hash, author, subject string
 	files                 fs.FS
 }
 
-// fetch brings the newest commit, without its history.
+// fetch fetches the newest commit, without its history.
 func (r *repo) fetch(ctx context.Context) (*commit, error) {
 	if _, err := r.git(ctx, askMax, 1<<10, "init", "--quiet", "--bare", "--template=", filepath.Join(r.dir, "repo.git")); err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func oneLine(text string, most int) string {
 	return text
 }
 
-// Clean removes the folders of looks of earlier processes.
+// Clean removes the folders that looks of earlier processes have left.
 func Clean(dir string) error {
 	all, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

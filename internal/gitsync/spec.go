@@ -1,15 +1,15 @@
-// Package gitsync brings the workflows of git repositories to namespaces. The node that owns the shard of a
-// git source looks at its repository, and applies all workflows of a new commit in one transaction, or none.
-// A row of the store holds the seen and the applied commit.
+// Package gitsync applies the workflows of git repositories to namespaces. The node that owns the shard of a
+// git source reads the repository, and applies all workflows of a new commit in one transaction, or none. A
+// row of the store has the seen and the applied commit.
 //
-//   - spec.go: what a source is, and its state.
-//   - repo.go: runs the program git, in a folder of its own, within bounds.
+//   - spec.go: the settings of a source, and its state.
+//   - repo.go: runs the program git, in a folder of its own, with limits.
 //   - relay.go: connects git to the network.
 //   - read.go: the workflows of a commit.
 //   - look.go: one look at a repository; syncer.go: the times of looks.
 //
-// Nothing of a repository is executed here: there is no work tree, no hook, no filter, no submodule and no
-// credential helper. Files are read from an archive in memory.
+// Nothing in a repository is executed on the node: there is no work tree, no hook, no filter, no submodule
+// and no credential helper. Files are read from an archive in memory.
 package gitsync
 
 import (
@@ -34,14 +34,15 @@ type Spec struct {
 	Tag    string            `json:"tag,omitempty"`
 	Folder string            `json:"folder,omitempty"` // "": the whole repository
 	Every  workflow.Duration `json:"every,omitempty"`  // 0: everyDefault
-	// User and Password, a secret, are for http and https. Key, a secret, and KnownHosts are for ssh.
+	// User and Password are for http and https. Key and KnownHosts are for ssh. Password and Key are names of
+	// secrets.
 	User       string `json:"user,omitempty"`
 	Password   string `json:"password_secret,omitempty"`
 	Key        string `json:"key_secret,omitempty"`
 	KnownHosts string `json:"known_hosts,omitempty"`
-	// Removed is the treatment of workflows whose files were removed; "": Pause.
+	// Removed is the treatment of workflows whose files were removed. "" means Pause.
 	Removed string `json:"removed,omitempty"`
-	// Adopt lets the source take workflows that exist and come from elsewhere.
+	// Adopt lets the source take over existing workflows of other origin.
 	Adopt bool `json:"adopt,omitempty"`
 }
 
@@ -194,7 +195,7 @@ func isRef(name string) bool {
 	return refPattern.MatchString(name) && !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.HasSuffix(name, "/") && !strings.HasSuffix(name, ".lock") && !strings.HasSuffix(name, ".")
 }
 
-// every is the time between two looks.
+// every returns the time between two looks.
 func (s *Spec) every() time.Duration {
 	if s.Every == 0 {
 		return time.Duration(everyDefault)
@@ -202,42 +203,44 @@ func (s *Spec) every() time.Duration {
 	return time.Duration(s.Every)
 }
 
-// State is the result of the looks at a repository.
+// State is the result of all looks at a repository.
 type State struct {
-	Spec      int64     `json:"spec"`              // the version of the Spec that was looked at
+	Spec      int64     `json:"spec"`              // the version of the Spec at the last look
 	Seen      string    `json:"seen,omitempty"`    // the commit of the branch at the last look
-	Applied   string    `json:"applied,omitempty"` // the commit whose workflows are in force; "": none yet
+	Applied   string    `json:"applied,omitempty"` // the commit whose workflows were applied; "": none
 	AppliedAt time.Time `json:"applied_at,omitzero"`
 	Author    string    `json:"author,omitempty"`  // of Applied
 	Subject   string    `json:"subject,omitempty"` // first line of the message of Applied
 	LookedAt  time.Time `json:"looked_at,omitzero"`
-	// Failing is the reason why Seen is not Applied, or why the repository could not be read; nil: no fault.
+	// Failing is the reason why Seen was not applied, or why the repository could not be read. It is nil if
+	// there is no fault.
 	Failing   *Failing   `json:"failing,omitempty"`
-	Workflows []Workflow `json:"workflows,omitempty"` // that came from the source, by name
+	Workflows []Workflow `json:"workflows,omitempty"` // workflows of the source, by name
 }
 
-// Failing is the reason why a look did not succeed.
+// Failing is the reason why a look failed.
 type Failing struct {
 	Since  time.Time       `json:"since"`
 	Commit string          `json:"commit,omitempty"` // the refused commit; "": the repository could not be read
 	Why    string          `json:"why"`
 	Faults workflow.Errors `json:"faults,omitempty"` // up to faultsMax
-	More   int             `json:"more,omitempty"`   // faults that are left out
+	More   int             `json:"more,omitempty"`   // number of faults that are left out
 }
 
 // faultsMax bounds the faults in a State.
 const faultsMax = 20
 
-// Workflow is a workflow that came from a source.
+// Workflow is a workflow of a source.
 type Workflow struct {
 	Name string `json:"name"`
 	File string `json:"file"`
 	Gone bool   `json:"gone,omitempty"` // its file was removed
-	// Paused: the removal has paused it, so it is resumed when the file is back.
+	// Paused is true if the removal of the file has paused the workflow. The workflow is then resumed when
+	// the file exists again.
 	Paused bool `json:"paused,omitempty"`
 }
 
-// ReadState reads a stored state. A state that cannot be read counts as none.
+// ReadState reads a stored state. If the state cannot be read, it returns the zero State.
 func ReadState(data []byte) State {
 	var s State
 	if len(data) > 0 && json.Unmarshal(data, &s) != nil {

@@ -19,13 +19,13 @@ import (
 const (
 	// tick is the time between two readings of the sources.
 	tick = 3 * time.Second
-	// looksMax bounds the concurrent looks of a node.
+	// looksMax bounds the number of concurrent looks of a node.
 	looksMax = 4
-	// pageMax bounds one page of sources.
+	// pageMax bounds the number of sources in one page.
 	pageMax = 100
 )
 
-// Config holds the surroundings of a Syncer.
+// Config holds the dependencies of a Syncer.
 type Config struct {
 	Store   store.GitSources
 	Owns    func(dag.ShardID) bool
@@ -34,7 +34,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Syncer looks at the repositories of the git sources whose shards its node owns.
+// Syncer reads the repositories of the git sources whose shards its node owns.
 type Syncer struct {
 	cfg               Config
 	now               func() time.Time
@@ -48,13 +48,13 @@ type Syncer struct {
 
 type key struct{ namespace, name string }
 
-// turn orders the looks at one repository: only one runs at a time.
+// turn ensures that only one look at a repository runs at a time.
 type turn struct {
 	one  chan struct{} // has an element during a look
-	next time.Time     // of the next look; protected by Syncer.mu
-	spec int64         // the version that next belongs to
+	next time.Time     // the time of the next look; protected by Syncer.mu
+	spec int64         // the version of the Spec to which next belongs
 	busy bool
-	full time.Time // when a refused commit was last tried; protected by Syncer.mu
+	full time.Time // the last attempt at a refused commit; protected by Syncer.mu
 }
 
 // New returns a Syncer. It does nothing before Run, Sync and Plan.
@@ -69,7 +69,7 @@ func (y *Syncer) Show(p *metric.Page) {
 	p.Set("git_failing", float64(y.failing.Load()))
 }
 
-// Run looks at repositories when it is time, until ctx ends.
+// Run looks at repositories when a look is due, until ctx ends.
 func (y *Syncer) Run(ctx context.Context) {
 	if err := Clean(y.cfg.Needs.Dir); err != nil {
 		y.cfg.Log.Warn("old folders of git sources cannot be removed", "code", "git_folder", "err", err)
@@ -124,7 +124,7 @@ func (y *Syncer) round(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 }
 
-// forget drops the turns of sources that were removed.
+// forget removes the turns of removed sources.
 func (y *Syncer) forget(there map[key]bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -165,7 +165,7 @@ func (y *Syncer) turnOf(g *store.GitSource) *turn {
 	return t
 }
 
-// retry reports whether a refused commit is tried again.
+// retry reports whether a refused commit is due for a further attempt.
 func (y *Syncer) retry(g *store.GitSource) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -177,7 +177,7 @@ func (y *Syncer) retry(g *store.GitSource) bool {
 	return true
 }
 
-// turn makes one look that is due.
+// turn makes one look if it is due.
 func (y *Syncer) turn(ctx context.Context, t *turn, g *store.GitSource) {
 	defer func() {
 		y.mu.Lock()
@@ -196,8 +196,8 @@ func (y *Syncer) turn(ctx context.Context, t *turn, g *store.GitSource) {
 	y.tell(ctx, g, err)
 }
 
-// enter waits for the other looks at the repository, and then for a slot of the node: those that wait for one
-// repository hold up no other. The caller calls leave.
+// enter waits for the other looks at the repository, and then for a slot of the node. In this order, looks
+// that wait for the same repository do not take slots. The caller calls leave.
 func (y *Syncer) enter(ctx context.Context, t *turn) (leave func(), err error) {
 	for i, c := range []chan struct{}{t.one, y.slots} {
 		select {
@@ -222,7 +222,7 @@ func (y *Syncer) tell(ctx context.Context, g *store.GitSource, err error) {
 	y.cfg.Log.Warn("a look at a git source has failed", "code", "git_look_failed", "source", g.Namespace+"/"+g.Name, "err", err)
 }
 
-// guarded makes a look, and turns a panic into an error.
+// guarded makes a look, and converts a panic to an error.
 func (y *Syncer) guarded(ctx context.Context, g *store.GitSource, mode how) (st State, out *Outcome, err error) {
 	if bug := errkind.Guarded(func() { st, out, err = y.look(ctx, g, mode) }); bug != nil {
 		return st, nil, bug
@@ -230,9 +230,9 @@ func (y *Syncer) guarded(ctx context.Context, g *store.GitSource, mode how) (st 
 	return st, out, err
 }
 
-// Sync looks at a repository at once, and applies its commit, also if it was applied or refused before. It
-// returns the source as it is afterwards, *errkind.Elsewhere if another node owns its shard, and
-// store.ErrNotFound.
+// Sync looks at a repository now and applies its commit, even if the commit was applied or refused before. It
+// returns the source with its new state. It returns *errkind.Elsewhere if another node owns the shard of the
+// source, and store.ErrNotFound if there is no such source.
 func (y *Syncer) Sync(ctx context.Context, namespace, name string) (store.GitSource, *Outcome, error) {
 	g, _, out, err := y.byHand(ctx, namespace, name, now)
 	if err != nil {
@@ -243,7 +243,7 @@ func (y *Syncer) Sync(ctx context.Context, namespace, name string) (store.GitSou
 }
 
 // Plan looks at a repository, and returns the changes that a sync would make. It makes none of them. The
-// state of the returned source has the result of the look.
+// state of the returned source contains the result of the look.
 func (y *Syncer) Plan(ctx context.Context, namespace, name string) (store.GitSource, *Outcome, error) {
 	g, st, out, err := y.byHand(ctx, namespace, name, planning)
 	if err == nil {

@@ -2,12 +2,12 @@
 // at which it was written. So a log of 1 GiB opens at any line or instant after a read of one block, and a
 // search for errors reads only the blocks with errors.
 //
-// The writer of a log makes the index while it writes, and appends it to a file next to the log. A reader
-// continues the index up to the present end of the log. If the file is missing or damaged, the reader makes
-// the index from the log; only the times are then unknown.
+// The writer of a log makes the index while it writes, and appends the index to a file next to the log. A
+// reader extends the index to the present end of the log. If the file is missing or damaged, the reader makes
+// the index from the log. In this case the times are unknown.
 //
-// Each block has a record of 20 bytes with a checksum, so a file that a crash has cut, or a damaged one, is
-// valid up to its first wrong record.
+// Each block has a record of 20 bytes with a checksum. So a damaged or incomplete file is valid up to its
+// first invalid record.
 package logindex
 
 import (
@@ -24,13 +24,13 @@ import (
 const (
 	// Block is the number of bytes that a record describes.
 	Block = 64 << 10
-	// From is the size of a log in bytes from which it has an index in a file.
+	// From is the size of a log, in bytes, from which its index is stored in a file.
 	From = 1 << 20
 	// RecordSize is the number of bytes of a record.
 	RecordSize = 20
-	// Suffix is added to the name of a log for the name of its index.
+	// Suffix is the difference between the name of a log and the name of its index.
 	Suffix = ".index"
-	// version is a part of each checksum: a reader does not know the records of another version.
+	// version is a part of each checksum, so a reader rejects the records of another version.
 	version = 1
 )
 
@@ -43,22 +43,23 @@ type Entry struct {
 	At       int64 // the time in µs at which the first byte was written; 0: unknown
 }
 
-// Index describes a log up to its size. The zero value describes an empty log.
+// Index describes a log up to a size. The zero value describes an empty log.
 //
-// Invariant: a block with an entry in done has its last values. The others are in open, at most two of them.
+// Invariant: the entry of a block in done does not change any more. The other blocks, at most two, are in
+// open.
 type Index struct {
 	done []Entry
 	open []Entry
-	skip int64 // the number of blocks before done that were dropped
+	skip int64 // the number of blocks that Take has removed before done
 	size int64
 
-	head   []byte // of the line that has no end yet
+	head   []byte // the beginning of the line that has no end yet
 	lineAt int64  // the block in which this line begins
-	inside bool   // there is such a line
-	judged bool   // its level is counted
+	inside bool   // true: there is such a line
+	judged bool   // true: the level of this line is counted
 }
 
-// Size returns the number of bytes that are described.
+// Size returns the number of described bytes.
 func (x *Index) Size() int64 { return x.size }
 
 // Add describes the next bytes of the log. now is the time at which they were written; 0: unknown.
@@ -75,7 +76,7 @@ func (x *Index) Add(p []byte, now int64) {
 	}
 }
 
-// settle moves the full blocks whose lines have all been judged.
+// settle moves full blocks to done if the levels of all their lines are counted.
 func (x *Index) settle() {
 	for len(x.open) > 0 {
 		first := x.skip + int64(len(x.done))
@@ -143,7 +144,7 @@ func (e *Entry) count(l Level) {
 	}
 }
 
-// lines counts the levels of complete lines. Lines without a word of a level cost nothing.
+// lines counts the levels of complete lines. Lines without a level word cost nothing.
 func (e *Entry) lines(p []byte) {
 	begin := 0
 	for i := Next(p, 0); i >= 0; {
@@ -155,10 +156,10 @@ func (e *Entry) lines(p []byte) {
 	}
 }
 
-// Totals are counts of a log.
+// Totals are the counts of a log.
 type Totals struct{ Lines, Errors, Warnings int64 }
 
-// Totals returns the counts up to the size. A line without an end counts, too.
+// Totals returns the counts up to the size. They include a line without an end.
 func (x *Index) Totals() (t Totals) {
 	for _, list := range [...][]Entry{x.done, x.open} {
 		for _, e := range list {
@@ -176,7 +177,7 @@ func (x *Index) Totals() (t Totals) {
 	return t
 }
 
-// Entries returns a copy of the entries of all blocks. The open line counts with its present level.
+// Entries returns a copy of the entries of all blocks. The open line has its present level.
 func (x *Index) Entries() []Entry {
 	all := append(slices.Clone(x.done), x.open...)
 	if x.inside && !x.judged {
@@ -185,10 +186,10 @@ func (x *Index) Entries() []Entry {
 	return all
 }
 
-// Blocks returns a copy of the entries of the blocks that are done.
+// Blocks returns a copy of the entries in done.
 func (x *Index) Blocks() []Entry { return slices.Clone(x.done) }
 
-// Take removes and returns the records of the blocks that are done, and the number of the first such block.
+// Take removes and returns the records of the blocks in done, and the number of the first such block.
 func (x *Index) Take() (first int64, records []byte) {
 	first = x.skip
 	for i := range x.done {
@@ -198,10 +199,10 @@ func (x *Index) Take() (first int64, records []byte) {
 	return first, records
 }
 
-// Done returns the number of blocks that are done and were not taken.
+// Done returns the number of blocks in done.
 func (x *Index) Done() int { return len(x.done) }
 
-// Records returns the records of the blocks that are done.
+// Records returns the records of the blocks in done.
 func (x *Index) Records() (records []byte) {
 	for i := range x.done {
 		records = x.done[i].record(records, int64(i))
@@ -219,7 +220,7 @@ func (e *Entry) record(b []byte, block int64) []byte {
 	return binary.LittleEndian.AppendUint32(b, sum(b[from:], block))
 }
 
-// sum is the checksum of a record.
+// sum returns the checksum of a record.
 func sum(b []byte, block int64) uint32 {
 	var of [9]byte
 	of[0] = version
@@ -227,13 +228,13 @@ func sum(b []byte, block int64) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(of[:]), crc32.IEEETable, b[:RecordSize-4])
 }
 
-// Valid reports whether the first record is one.
+// Valid reports whether the first record is valid.
 func Valid(records []byte) bool {
 	return len(records) >= RecordSize && sum(records, 0) == binary.LittleEndian.Uint32(records[RecordSize-4:])
 }
 
-// Read reads records of a log of the given size. It stops at the first one that is not valid. It reads one
-// byte of the log, because a line may go over the end of the last block.
+// Read reads the records of a log of the given size. It stops at the first invalid record. It reads one byte
+// of the log, because a line may cross the end of the last block.
 func Read(records []byte, size int64, log io.ReaderAt) (*Index, error) {
 	x := &Index{}
 	for len(records) >= RecordSize && x.size+Block <= size {
@@ -256,8 +257,8 @@ func Read(records []byte, size int64, log io.ReaderAt) (*Index, error) {
 	return x, nil
 }
 
-// Extend continues the index up to a size. It ends early with the error of ctx; the index then describes a
-// part, and the next call continues.
+// Extend extends the index up to a size. If ctx ends earlier, it returns the error of ctx. The index then
+// describes a part of the log, and the next call continues.
 func (x *Index) Extend(ctx context.Context, log io.ReaderAt, size int64) error {
 	var buf []byte
 	for x.size < size {
@@ -276,8 +277,8 @@ func (x *Index) Extend(ctx context.Context, log io.ReaderAt, size int64) error {
 	return nil
 }
 
-// LineAt returns where to look for the beginning of a line, counted from 1: an offset, and the number of
-// line breaks from there to the line. It returns false if the log has fewer lines.
+// LineAt returns the place from which the beginning of a line can be found: an offset, and the number of line
+// breaks between the offset and the line. Lines are counted from 1. ok is false if the log has fewer lines.
 func (x *Index) LineAt(line int64) (offset, breaks int64, ok bool) {
 	left := line - 1
 	if left <= 0 {
@@ -301,8 +302,7 @@ func (x *Index) Before(offset int64) (breaks int64) {
 	return breaks
 }
 
-// Since returns the offset of the last block that had begun at a time in µs. It returns false if no time is
-// known.
+// Since returns the offset of the last block that had begun at a time in µs. ok is false if no time is known.
 func (x *Index) Since(at int64) (offset int64, ok bool) {
 	all := x.Entries()
 	known := make([]int, 0, len(all))
@@ -321,7 +321,7 @@ func (x *Index) Since(at int64) (offset int64, ok bool) {
 	return int64(known[i-1]) * Block, true
 }
 
-// Has reports whether a line of a level, or of a worse one, begins in the block.
+// Has reports whether a line of a level, or of a more severe one, begins in the block.
 func (e *Entry) Has(l Level) bool {
 	return l == Plain || e.Errors > 0 || l == Warning && e.Warnings > 0
 }

@@ -5,35 +5,35 @@ import (
 	"encoding/binary"
 )
 
-// Level is the severity of a line, guessed from its words.
+// Level is the severity of a line, which is guessed from its words.
 type Level uint8
 
-// The levels. An error is worse than a warning.
+// The levels. An error is more severe than a warning.
 const (
 	Plain Level = iota
 	Warning
 	Error
 )
 
-// HeadMax is the number of bytes at the beginning of a line that decide its level.
+// HeadMax is the number of bytes at the beginning of a line that determine its level.
 const HeadMax = 4 << 10
 
-// The words have a prefix of this length, by which Next finds them.
+// prefixLen is the length of the words' prefixes, by which Next finds the words.
 const prefixLen = 4
 
-// words are the words that decide, in lower case. web/src/text/ansi.ts has the same words for the colours of
-// the page.
+// words are the words that determine a level, in lower case. web/src/text/ansi.ts has the same words for the
+// colours of the page.
 var words = map[string]Level{
 	"error": Error, "errors": Error, "fatal": Error, "panic": Error, "exception": Error, "traceback": Error,
 	"failed": Error, "failure": Error, "critical": Error, "warn": Warning, "warning": Warning,
 }
 
-// denied are the words that mean success if "no" or "0" is in front of them, as in "no errors".
+// denied are the words that mean success after "no" or "0", as in "no errors".
 var denied = map[string]bool{"error": true, "errors": true, "failure": true, "failures": true, "failed": true}
 
 const wordMax = 9 // bytes of the longest word
 
-// step maps two bytes to the distance by which Next can move on. It is 0 for the end of a prefix.
+// step maps two bytes to the distance that Next can skip. It is 0 for the end of a prefix.
 var step = steps()
 
 // prefixes are the prefixes of the words, as numbers.
@@ -61,8 +61,8 @@ func steps() *[1 << 16]uint8 {
 	return &t
 }
 
-// Next returns the index from which b, from an index on, has the prefix of a word, or -1. It reads about
-// every third byte only, because the writer of a log calls it for each line.
+// Next returns the first index from from on at which b has the prefix of a word. It returns -1 if there is
+// none. It reads only about every third byte, because the writer of a log calls it for each line.
 func Next(b []byte, from int) int {
 	for i := from + prefixLen - 1; i < len(b); {
 		if s := step[int(b[i-1])|int(b[i])<<8]; s > 0 {
@@ -132,7 +132,7 @@ func none(before []byte) bool {
 	return from == 0 || !inWord(before[from-1])
 }
 
-// zero reports whether a text after "error" or "errors" says that there are none, as in "errors=0".
+// zero reports whether the text after "error" or "errors" says that there are none, as in "errors=0".
 func zero(word, after []byte) bool {
 	if word[0] != 'e' || len(after) < 2 || after[0] != '=' && after[0] != ':' {
 		return false
@@ -144,7 +144,7 @@ func zero(word, after []byte) bool {
 	return len(after) > 0 && after[0] == '0' && (len(after) == 1 || !inWord(after[1]))
 }
 
-// plain returns a line as a terminal shows it: without colours and other sequences, and only what follows
+// plain returns a line as a terminal shows it: without colours and other sequences, and only the part after
 // the last carriage return.
 func plain(line []byte) []byte {
 	line = bytes.TrimRight(line, "\r")
@@ -164,7 +164,7 @@ func plain(line []byte) []byte {
 	return out
 }
 
-// sequence returns the length of the sequence for a terminal at the beginning of b.
+// sequence returns the length of a terminal sequence at the beginning of b.
 func sequence(b []byte) int {
 	if len(b) < 2 {
 		return len(b)

@@ -14,14 +14,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// KeepDefault is how much of a log the database keeps, in bytes.
+// KeepDefault is the number of bytes of a log that the database stores by default.
 const KeepDefault = 1 << 20
 
-// partsMax bounds the parts of one transaction.
+// partsMax bounds the number of parts in one transaction.
 const partsMax = 512
 
-// Database keeps the end of each log in a store, packed by gzip. Consecutive gzip members form a valid gzip
-// file, so new parts are appended without changes.
+// Database stores the end of each log in a store, compressed with gzip. Consecutive gzip members form a valid
+// gzip file, so new parts are appended without changes.
 type Database struct {
 	rows store.Logs
 	keep int64
@@ -30,7 +30,7 @@ type Database struct {
 
 var _ Store = (*Database)(nil)
 
-// NewDatabase returns a Store that keeps the last bytes of each log in rows.
+// NewDatabase returns a Store that stores the last keep bytes of each log in rows.
 func NewDatabase(rows store.Logs, keep int64) *Database {
 	d := &Database{rows: rows, keep: keep}
 	d.pack.New = func() any {
@@ -47,7 +47,7 @@ func (d *Database) Keep() int64 { return d.keep }
 func (d *Database) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	ends := make([]int64, len(chunks))
 	var parts []store.LogPart
-	var of []int // the chunk of each part
+	var of []int // by part: the index of its chunk
 	send := func() error {
 		spans, err := d.rows.AppendLogs(ctx, parts, d.keep)
 		for i := range spans {
@@ -120,7 +120,7 @@ func (d *Database) Delete(ctx context.Context, runs []Run) error {
 	return d.rows.DeleteLogs(ctx, ids)
 }
 
-// rowReader reads a log block by block, and keeps the last block.
+// rowReader reads a log block by block, and caches the last block.
 type rowReader struct {
 	ctx   context.Context // the context of the request that reads
 	rows  store.Logs
@@ -163,7 +163,7 @@ func (r *rowReader) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// load reads the block that holds an offset.
+// load reads the block with an offset.
 func (r *rowReader) load(at int64) error {
 	part, err := r.rows.LogBlock(r.ctx, r.id, at)
 	switch {

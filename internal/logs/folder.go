@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// Folder keeps all of every log in files of a folder that the nodes share, under the same names
-// as in a node's own folder: logs/<namespace>/<workflow>/<run>/<task>.<attempt>.log.
+// Folder stores complete logs in files of a folder that the nodes share. The names of the files are those in
+// a node's own folder: logs/<namespace>/<workflow>/<run>/<task>.<attempt>.log.
 type Folder struct{ Path string }
 
 var _ Store = Folder{}
@@ -23,13 +23,13 @@ var _ Store = Folder{}
 // Keep implements Store.
 func (Folder) Keep() int64 { return 0 }
 
-// path returns the path of a log. It returns "" for names that no attempt can have.
+// path returns the path of a log. It returns "" for names that are no valid names of an attempt.
 func (f Folder) path(r *Ref) string {
 	return worker.LogPath(f.Path, worker.Key{Namespace: r.Namespace, Workflow: r.Workflow, RunID: r.Run.String(), Task: r.Name, Attempt: int(r.Token)})
 }
 
-// Append implements Store. The folder does not know which attempts exist. A caller that accepts chunks from
-// other machines asks the engine first.
+// Append implements Store. The folder has no list of attempts, so before a caller accepts chunks from other
+// machines, it asks the engine whether the attempt exists.
 func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	ends := make([]int64, len(chunks))
 	for i := range chunks {
@@ -49,8 +49,8 @@ func (f Folder) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	return ends, nil
 }
 
-// grow adds a chunk if it begins where the file ends. Two senders of the same bytes write them to the same
-// position.
+// grow adds a chunk if the chunk begins at the end of the file. If two senders write the same bytes, they
+// write them to the same position.
 func grow(path string, c *Chunk) (int64, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,8 +134,8 @@ func (r fileReader) PutIndex(records []byte) error {
 	return atomicfile.Write(r.Name()+logindex.Suffix, records, 0o600)
 }
 
-// copyIndex copies the index of a log, which has ended, to the same log in another folder. A log without an
-// index gets one when it is read.
+// copyIndex copies the index of an ended log to the same log in another folder. If the log has no index, a
+// reader makes one.
 func (f Folder) copyIndex(ctx context.Context, to Folder, ref Ref) error {
 	from, err := f.Open(ctx, ref)
 	if err != nil {

@@ -2,5 +2,6 @@
 
 package logs
 
-// noFollow is the flag that refuses to open a link as a log. This system has no such flag, and keeps no logs.
+// noFollow is the flag with which a link cannot be opened as a log. This system has no such flag, and stores
+// no logs.
 const noFollow = 0

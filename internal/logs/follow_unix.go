@@ -4,5 +4,5 @@ package logs
 
 import "golang.org/x/sys/unix"
 
-// noFollow is the flag that refuses to open a link as a log.
+// noFollow is the flag with which a link cannot be opened as a log.
 const noFollow = unix.O_NOFOLLOW

@@ -16,12 +16,12 @@ import (
 
 const (
 	// every is the interval between two reads of the log files. If a machine is lost, the output of about one
-	// interval is lost with it.
+	// interval is lost.
 	every = time.Second
-	// soon is how long the end of a log is held back, so that the ends of several logs are sent together.
+	// soon is the time for which the end of a log waits, so that the ends of several logs are sent together.
 	soon = 100 * time.Millisecond
-	// chunkMax bounds the bytes of one read of a file. batchMax bounds the bytes of one request. roundMax bounds
-	// the bytes of one round, in which every file has its turn.
+	// chunkMax bounds the bytes of one read of a file. batchMax bounds the bytes of one request. roundMax
+	// bounds the bytes of one round, in which every file is read once.
 	chunkMax = 256 << 10
 	batchMax = 1 << 20
 	roundMax = 16 << 20
@@ -31,8 +31,8 @@ const (
 	sendMax = 20 * time.Second
 )
 
-// Sink is the part of a Store that a Shipper sends to. If it has a method Ended(Ref), it is told when the log
-// of an ended attempt was sent. That method must not block.
+// Sink is the part of a Store to which a Shipper sends. If it has a method Ended(Ref), the Shipper calls this
+// method when it has sent the log of an ended attempt. The method must not block.
 type Sink interface {
 	Append(ctx context.Context, chunks []Chunk) ([]int64, error)
 	Keep() int64
@@ -44,7 +44,7 @@ type Shipper struct {
 	local Folder
 	log   *slog.Logger
 	wake  chan struct{} // something has begun
-	hurry chan struct{} // an attempt has ended: people may wait for the rest of its log
+	hurry chan struct{} // an attempt has ended, and people may wait for the rest of its log
 
 	round sync.Mutex // held by the goroutine that sends; protects failing
 	// failing reports whether the last round failed.
@@ -55,7 +55,7 @@ type Shipper struct {
 	ended   int
 	dropped int64 // logs that were given up because too many wait
 	// behind counts the bytes that the store does not have yet, by the last known sizes of the files. gaveUp
-	// counts the bytes of logs that the shipper has given up.
+	// counts the bytes that the shipper will not send any more.
 	behind, gaveUp int64
 }
 
@@ -63,17 +63,17 @@ type Shipper struct {
 type tail struct {
 	ref  Ref
 	sent int64 // bytes that the store has
-	size int64 // the size of the file at the last look
+	size int64 // the last known size of the file
 	over bool  // the attempt has ended: the file does not grow any more
 }
 
-// NewShipper sends the logs under the data folder data.
+// NewShipper returns a Shipper for the logs under the data folder data.
 func NewShipper(to Sink, data string, log *slog.Logger) *Shipper {
 	return &Shipper{to: to, local: Folder{data}, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), live: map[store.LogID]*tail{}}
 }
 
-// Begin notes that an attempt writes a log here. An attempt that continues after a restart may be added
-// again, because the store knows the end of its log.
+// Begin records that an attempt writes a log on this machine. It may be called again for an attempt that
+// continues after a restart, because the store has the end of the log.
 func (s *Shipper) Begin(ref Ref) {
 	if s == nil {
 		return
@@ -86,7 +86,7 @@ func (s *Shipper) Begin(ref Ref) {
 	nudge(s.wake)
 }
 
-// End notes that an attempt has ended, and the length of its log.
+// End records that an attempt has ended, and the length of its log.
 func (s *Shipper) End(ref Ref, size int64) {
 	if s == nil {
 		return
@@ -111,22 +111,22 @@ func (s *Shipper) End(ref Ref, size int64) {
 	}
 }
 
-// Behind returns two numbers: the bytes of logs that the store does not have yet, and the bytes that it will
-// never have because the shipper gave up their logs. The sizes are those of the last round.
+// Behind returns the number of bytes that the store does not have yet, and the number of bytes that the
+// shipper will not send any more. The sizes are those of the last round.
 func (s *Shipper) Behind() (lag, dropped int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.behind, s.gaveUp
 }
 
-// measured notes the sent part of a log and the size of its file. The caller holds the lock.
+// measured records the sent part of a log and the size of its file. The caller holds the lock.
 func (s *Shipper) measured(t *tail, sent, size int64) {
 	s.behind -= max(0, t.size-t.sent)
 	t.sent, t.size = sent, size
 	s.behind += max(0, t.size-t.sent)
 }
 
-// giveUp counts the bytes of a log that the store does not have as dropped. The caller holds the lock.
+// giveUp counts the bytes that the store does not have as dropped. The caller holds the lock.
 func (s *Shipper) giveUp(t *tail) {
 	s.gaveUp += max(0, t.size-t.sent)
 	s.measured(t, t.size, t.size)
@@ -178,7 +178,7 @@ func (s *Shipper) Run(ctx context.Context) {
 	}
 }
 
-// reaches reports whether the store accepted the last bytes that were sent.
+// reaches reports whether the store accepted the last bytes.
 func (s *Shipper) reaches() bool {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -222,7 +222,7 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	return err
 }
 
-// send reads all files once, and then reads the files again that had more than one chunk.
+// send reads all files once. Then it reads again the files that had more than one chunk.
 func (s *Shipper) send(ctx context.Context, ended bool) error {
 	turn := s.tails(ended)
 	var batch []Chunk
@@ -279,8 +279,8 @@ func (s *Shipper) send(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// tails copies the list. over is read before the files, because the output of an ended attempt is in its file
-// by then.
+// tails copies the list. It reads over before the files are read, because the output of an ended attempt is
+// in its file by then.
 func (s *Shipper) tails(ended bool) []*tail {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	}
 	file, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil // the task has printed nothing so far
+		return c, nil // the task has not printed anything yet
 	}
 	if err != nil {
 		return c, err
@@ -324,13 +324,13 @@ func (s *Shipper) next(t *tail) (Chunk, error) {
 	c.Data = make([]byte, max(0, min(size-c.Offset, chunkMax)))
 	n, err := file.ReadAt(c.Data, c.Offset)
 	if errors.Is(err, io.EOF) {
-		err = nil // another process has shortened it
+		err = nil // another process has shortened the file
 	}
 	c.Data = c.Data[:n]
 	return c, err
 }
 
-// took notes the end of the log in the store. It returns true if there may be more to send.
+// took records the end of the log in the store. It returns true if there may be more to send.
 func (s *Shipper) took(t *tail, c *Chunk, end int64) bool {
 	if end < 0 {
 		s.drop(t)
@@ -369,7 +369,7 @@ func (s *Shipper) drop(t *tail) {
 	s.dropLocked(t)
 }
 
-// unread gives up a log that cannot be read.
+// unread gives up the rest of a log that cannot be read.
 func (s *Shipper) unread(t *tail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

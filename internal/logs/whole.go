@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// PieceMax bounds the bytes that a Giver returns at once. As JSON between two nodes such a piece stays
-// below the bound of an answer.
+// PieceMax bounds the bytes that a Giver returns at once. In JSON between two nodes, a piece of this size is
+// within the limit of an answer.
 const PieceMax = 512 << 10
 
 // Piece is a piece of a log, or of its index.
@@ -19,12 +19,13 @@ type Piece struct {
 	Index  bool
 }
 
-// Giver returns a piece, at most PieceMax bytes, from the node that has the file. It returns no bytes if the
-// file is not there (any more).
+// Giver returns at most PieceMax bytes of a log from the node that has the file. It returns no bytes if the
+// file does not exist any more.
 type Giver func(ctx context.Context, p Piece) ([]byte, error)
 
-// Whole reads the part of a log that a store keeps, and the part before it from the Giver, one piece at a
-// time. A piece that the Giver does not have counts as not kept. ctx is the reader's.
+// Whole returns a Reader of the part of a log that a store has, and of the part before it, which comes from
+// the Giver piece by piece. A piece that the Giver does not have counts as deleted. ctx is the context of the
+// reader.
 func Whole(ctx context.Context, kept Reader, give Giver) Reader {
 	return &whole{Reader: kept, ctx: ctx, give: give}
 }
@@ -35,10 +36,10 @@ type whole struct {
 	give   Giver
 	at     int64 // of block
 	block  []byte
-	lost   int64 // the Giver does not have the bytes before this offset, and is not asked again
+	lost   int64 // the Giver does not have the bytes before this offset, so it is not called for them
 }
 
-// First implements Reader. It asks the Giver for the part that the store does not have.
+// First implements Reader. It calls the Giver for the part that the store does not have.
 func (r *whole) First(at int64) int64 {
 	first := r.Reader.First(at)
 	if first == at || r.has(at) || r.load(at) == nil {
@@ -70,7 +71,7 @@ func (r *whole) ReadAt(p []byte, off int64) (n int, err error) {
 
 func (r *whole) has(at int64) bool { return at >= r.at && at < r.at+int64(len(r.block)) }
 
-// load requests from the Giver the piece that begins at an offset.
+// load gets the piece at an offset from the Giver.
 func (r *whole) load(at int64) error {
 	if at < r.lost {
 		return notKept(at, r.Reader.First(at))
@@ -89,8 +90,8 @@ func (r *whole) load(at int64) error {
 
 var _ Indexed = (*whole)(nil)
 
-// Index implements Indexed. A Giver of an earlier version returns pieces of the log, which are no valid
-// records.
+// Index implements Indexed. A Giver with an earlier version returns pieces of the log instead, which are no
+// valid records.
 func (r *whole) Index() (records []byte, err error) {
 	if kept, ok := r.Reader.(Indexed); ok {
 		if records, err = kept.Index(); err == nil {
@@ -106,7 +107,7 @@ func (r *whole) Index() (records []byte, err error) {
 	return records, nil
 }
 
-// PutIndex implements Indexed. A worker keeps the index of its file itself.
+// PutIndex implements Indexed. A worker stores the index of its file itself.
 func (r *whole) PutIndex(records []byte) error {
 	if kept, ok := r.Reader.(Indexed); ok {
 		return kept.PutIndex(records)
@@ -114,7 +115,7 @@ func (r *whole) PutIndex(records []byte) error {
 	return nil
 }
 
-// notKept says that a log has to be read from another offset on.
+// notKept returns the error which says that a log must be read from another offset on.
 func notKept(at, first int64) error {
 	return fmt.Errorf("the log's bytes from %d to %d are not kept any more: %w", at, first, fs.ErrNotExist)
 }

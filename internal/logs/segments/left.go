@@ -14,21 +14,22 @@ import (
 )
 
 const (
-	// leftMax is the age of the last change of a file up to which a new process looks whether its end has a
-	// segment.
+	// leftMax is the age of a file's last change up to which a new process checks whether the end of the file
+	// has a segment.
 	leftMax = 48 * time.Hour
-	// leftPause is the pause before a look that failed is made again.
+	// leftPause is the pause before a failed check is repeated.
 	leftPause = time.Minute
 )
 
-// left writes what an earlier process of this node has left without a segment: it was killed, or the store
-// was away until its end. The files are still here, and no one else looks at them again.
+// left writes the segments that an earlier process of this node has not written, because it was killed, or
+// because the store did not answer until its end. The files are still on this machine, and no other process
+// checks them.
 type left struct {
 	s     *Store
 	pause time.Duration
 }
 
-// run looks at the files of all runs once. A look that failed is made again after the others.
+// run checks the files of all runs once. It repeats a failed check after all others.
 func (l *left) run(ctx context.Context) {
 	runs, _ := filepath.Glob(filepath.Join(l.s.files.Path, "logs", "*", "*", "*")) // the only possible error is a wrong pattern
 	since := time.Now().Add(-leftMax)
@@ -38,14 +39,14 @@ func (l *left) run(ctx context.Context) {
 			continue
 		}
 		runs = append(runs, at)
-		select { // seal reports that the store is away
+		select { // seal logs that the store does not answer
 		case <-ctx.Done():
 		case <-time.After(l.pause):
 		}
 	}
 }
 
-// look writes the ends of the logs of one run. A run whose logs are old costs no request.
+// look writes the ends of the logs of one run. A run with old logs costs no request.
 func (l *left) look(ctx context.Context, at string, since time.Time) error {
 	found := logsIn(at, since)
 	if len(found) == 0 {
@@ -73,7 +74,7 @@ func (l *left) look(ctx context.Context, at string, since time.Time) error {
 	return err
 }
 
-// logsIn returns the logs of a run that were written since an instant.
+// logsIn returns the logs of a run that changed after an instant.
 func logsIn(folder string, since time.Time) (all []*tail) {
 	files, err := os.ReadDir(folder)
 	if err != nil {

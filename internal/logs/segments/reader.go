@@ -17,7 +17,7 @@ import (
 const (
 	// blockMax bounds the bytes that are read at once.
 	blockMax = 512 << 10
-	// listEvery is the least time between two lists of the segments of a log that is read.
+	// listEvery is the least time between two lists of a log's segments during a read.
 	listEvery = time.Second
 )
 
@@ -45,7 +45,7 @@ func (s *Store) Open(ctx context.Context, ref logs.Ref) (logs.Reader, error) {
 	return r, nil
 }
 
-// reader reads a log: its live end, and before it the segments.
+// reader reads a log: the segments, and after them the live end.
 type reader struct {
 	ctx    context.Context // the context of the request that reads
 	blobs  blob.Store
@@ -63,7 +63,7 @@ type part struct {
 	from, end int64
 }
 
-// list reads which segments there are.
+// list lists the segments of the log.
 func (r *reader) list() error {
 	r.parts, r.listed = nil, time.Now()
 	for after := ""; ; {
@@ -83,8 +83,8 @@ func (r *reader) list() error {
 	}
 }
 
-// find returns the segment that has an offset. Without one it returns the next segment after the offset. It
-// lists them again if that was long ago.
+// find returns the segment with an offset. If there is none, it returns the next segment after the offset. It
+// lists the segments again if the last list is old.
 func (r *reader) find(at int64) (p part, has, ok bool, err error) {
 	for range 2 {
 		i := slices.IndexFunc(r.parts, func(p part) bool { return p.end > at })
@@ -117,7 +117,7 @@ func (r *reader) Size() (int64, error) {
 	return max(size, end), err
 }
 
-// First implements logs.Reader. If the segments cannot be listed, it answers for the live end.
+// First implements logs.Reader. If the segments cannot be listed, it returns the beginning of the live end.
 func (r *reader) First(at int64) int64 {
 	first, known := at, false
 	if r.live != nil {
@@ -136,7 +136,7 @@ func (r *reader) First(at int64) int64 {
 	return first
 }
 
-// ReadAt implements io.ReaderAt. It returns fs.ErrNotExist for bytes that are nowhere.
+// ReadAt implements io.ReaderAt. It returns fs.ErrNotExist for bytes that no copy has.
 func (r *reader) ReadAt(b []byte, off int64) (n int, err error) {
 	for n < len(b) {
 		at := off + int64(n)
@@ -190,7 +190,7 @@ func (r *reader) load(at int64) error {
 	return nil
 }
 
-// triesMax bounds the requests for a block whose answers break off.
+// triesMax bounds the number of requests for a block if the answers break off.
 const triesMax = 3
 
 // Close implements io.Closer.
@@ -203,7 +203,7 @@ func (r *reader) Close() error {
 
 var _ logs.Indexed = (*reader)(nil)
 
-// indexName is the name of the index of a log, next to the segments.
+// indexName is the name of a log's index, in the folder of the segments.
 const indexName = "index"
 
 // Index implements logs.Indexed.

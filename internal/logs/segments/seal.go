@@ -44,11 +44,11 @@ func (s *Store) waiting() bool {
 	return len(s.tails) > 0
 }
 
-// Flush writes segments of everything that has none.
+// Flush writes segments of all bytes that have none.
 func (s *Store) Flush(ctx context.Context) error { return s.seal(ctx, true) }
 
-// seal writes the segments that are due, or all. It ends after a few errors, so that the log tells soon of a
-// store that is away, and the next round soon finds it back.
+// seal writes the segments that are due, or all of them. It stops after a few errors, so that an outage of
+// the store is logged soon, and its end is noticed soon.
 func (s *Store) seal(ctx context.Context, all bool) error {
 	s.round.Lock()
 	defer s.round.Unlock()
@@ -92,7 +92,7 @@ func (s *Store) seal(ctx context.Context, all bool) error {
 	return err
 }
 
-// choose returns the logs that have a segment to write, and forgets the logs that no longer grow.
+// choose returns the logs with a segment to write. It forgets the logs that no longer grow.
 func (s *Store) choose(all bool) (list []*tail) {
 	now := time.Now()
 	s.mu.Lock()
@@ -109,8 +109,8 @@ func (s *Store) choose(all bool) (list []*tail) {
 	return list
 }
 
-// write writes segments up to the present end of a log. At any time, only one goroutine writes the segments
-// of a given log.
+// write writes segments up to the present end of a log. The caller ensures that only one goroutine writes the
+// segments of a log.
 func (s *Store) write(ctx context.Context, t *tail) error {
 	prefix, err := folder(&t.ref)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Store) write(ctx context.Context, t *tail) error {
 		}
 		_ = content.Close()
 		switch {
-		case errors.Is(err, blob.ErrExists): // another node has written it, or an earlier request
+		case errors.Is(err, blob.ErrExists): // another node or an earlier request has written the segment
 			last, err := s.last(ctx, prefix)
 			if err != nil {
 				return err
@@ -156,13 +156,13 @@ func (s *Store) write(ctx context.Context, t *tail) error {
 	}
 }
 
-// putIndex stores the index of a log that has ended. If its writer made none, a reader makes it.
+// putIndex stores the index of an ended log. If the writer of the log made no index, a reader makes it.
 func (s *Store) putIndex(ctx context.Context, t *tail, prefix string) error {
 	file, err := s.files.Open(ctx, t.ref)
 	if err == nil {
 		var records []byte
 		records, err = file.(logs.Indexed).Index()
-		_ = file.Close() // it was only read
+		_ = file.Close() // the file was only read
 		if err == nil {
 			if err := s.blobs.Put(ctx, prefix+indexName, bytes.NewReader(records), int64(len(records)), blob.PutOptions{}); err != nil {
 				return err
@@ -175,7 +175,7 @@ func (s *Store) putIndex(ctx context.Context, t *tail, prefix string) error {
 	return nil
 }
 
-// sealedTo notes how far the segments of a log reach.
+// sealedTo records the end of a log's segments.
 func (s *Store) sealedTo(t *tail, to int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *Store) sealedTo(t *tail, to int64) {
 	}
 }
 
-// last returns where the segments of a log end.
+// last returns the end of a log's segments.
 func (s *Store) last(ctx context.Context, prefix string) (end int64, err error) {
 	err = blob.Walk(ctx, s.blobs, prefix, func(page []blob.Info) error {
 		for i := range page {
@@ -202,7 +202,7 @@ func (s *Store) last(ctx context.Context, prefix string) (end int64, err error) 
 	return end, err
 }
 
-// offsetOf returns the offset that a key names.
+// offsetOf returns the offset in a key.
 func offsetOf(key string) (int64, bool) {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	if len(name) != digits {
@@ -233,8 +233,8 @@ type partOf struct {
 	io.Closer
 }
 
-// content finds the bytes of a log from an offset on, at most n: in its file, in memory, or in the live end.
-// If the first ones are nowhere, the part begins later.
+// content returns at most n bytes of a log from an offset on, from the log's file, from memory, or from the
+// live end. If no copy has the first of these bytes, the returned part begins later.
 func (s *Store) content(ctx context.Context, t *tail, from, n int64) (content, int64, int64, error) {
 	if file, err := s.files.Open(ctx, t.ref); err == nil {
 		size, err := file.Size()

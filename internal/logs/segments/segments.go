@@ -1,14 +1,14 @@
-// Package segments keeps whole logs in objects of package blob, in addition to the store with their live
-// ends.
+// Package segments stores complete logs in objects of package blob, in addition to the store with the live
+// ends of logs.
 //
 //	logs/<namespace>/<workflow>/<run>/<task>.<attempt>/<offset of the first byte, 20 digits>
 //
-// A segment is written when 4 MiB have come, or 30 s after its first byte, or at the end of the attempt. One
-// that exists is never written again. So the output of a machine that is lost is complete, but for its last
-// 30 s, of which the live end has the last part.
+// A segment is written when 4 MiB have come, or 30 s after its first byte, or at the end of the attempt. An
+// existing segment is never overwritten. So if a machine is lost, its output is complete except for the last
+// 30 s. The live end has the last part of these.
 //
-// The bytes come from the file of the log, if it is on this machine. Those of workers come through the node
-// that is their home: it holds them in memory, within bounds, until their segment is written.
+// The bytes come from the log's file if it is on this machine. The bytes of a worker come through its home
+// node, which holds them in memory, within limits, until their segment is written.
 //
 // Reading order: segments.go, seal.go, left.go, reader.go, sweep.go.
 package segments
@@ -32,19 +32,19 @@ import (
 
 const (
 	root = "logs/"
-	// sizeMax bounds a segment, in bytes. ageMax bounds the age of a byte without a segment.
+	// sizeMax bounds the bytes of a segment. ageMax bounds the time for which a byte waits for its segment.
 	sizeMax = 4 << 20
 	ageMax  = 30 * time.Second
 	// every is the interval between two searches for due logs.
 	every = time.Second
 	// restMax is the time for which a log without new bytes is remembered.
 	restMax = time.Minute
-	// heldMax bounds the bytes of workers' logs in memory. Beyond heldMax, the largest logs are due. Beyond
-	// twice heldMax, the bytes of one log are dropped, and only the live end of this log has them.
+	// heldMax is the number of bytes of workers' logs in memory at which segments of the largest logs become
+	// due. At twice heldMax, the bytes of one log are dropped, and only the live end of this log has them.
 	heldMax = 32 << 20
-	// tailsMax bounds the logs that wait.
+	// tailsMax bounds the number of logs that wait.
 	tailsMax = 20_000
-	// atOnce bounds the segments that are written at a time.
+	// atOnce bounds the number of segments that are written at the same time.
 	atOnce = 4
 	// digits is the length of an offset in a key.
 	digits = 20
@@ -56,7 +56,7 @@ type Store struct {
 	live  logs.Store  // the live ends
 	files logs.Folder // the log files of this node
 	log   *slog.Logger
-	wake  chan struct{} // cap 1: there is a log to look after, or one that is due
+	wake  chan struct{} // cap 1: there is a new log, or a log is due
 
 	round sync.Mutex // held while segments are written; protects failing
 	// failing reports whether the last round failed.
@@ -69,25 +69,26 @@ type Store struct {
 
 var _ logs.Store = (*Store)(nil)
 
-// tail is the end of a log that has no segment yet.
+// tail is the end of a log without a segment.
 type tail struct {
 	ref    logs.Ref
-	here   bool  // the log's file is on this machine
-	end    int64 // the end of the log, as far as this node knows
-	sealed int64 // up to here there are segments; -1: it is not known
+	here   bool  // true: the log's file is on this machine
+	end    int64 // the last known end of the log
+	sealed int64 // the end of the log's segments; -1: unknown
 	since  time.Time
 	over   bool   // the attempt has ended
-	listed bool   // there is an index, or none will be made from here
+	listed bool   // true: the index is stored, or this node will not store one
 	data   []byte // bytes of a log without a file here
 	at     int64  // of data
 }
 
-// New returns the segments in blobs, in addition to live. data is the data folder of this node.
+// New returns a Store that writes segments to blobs, in addition to live. data is the data folder of this
+// node.
 func New(blobs blob.Store, live logs.Store, data string, log *slog.Logger) *Store {
 	return &Store{blobs: blobs, live: live, files: logs.Folder{Path: data}, log: log, wake: make(chan struct{}, 1), tails: map[store.LogID]*tail{}}
 }
 
-// Keep implements logs.Store: the live ends are bounded.
+// Keep implements logs.Store. It returns the limit of the live ends.
 func (s *Store) Keep() int64 { return s.live.Keep() }
 
 // folder returns the prefix of the segments of a log.
@@ -103,8 +104,8 @@ func runFolder(namespace, workflow, run string) string {
 	return root + namespace + "/" + workflow + "/" + run + "/"
 }
 
-// Append implements logs.Store. The answer is that of the live ends: a store of objects that is away delays
-// no log.
+// Append implements logs.Store. It returns the result of the live ends, so an outage of the store of objects
+// delays no log.
 func (s *Store) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) {
 	ends, err := s.live.Append(ctx, chunks)
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Store) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error
 	return ends, nil
 }
 
-// note remembers that a log reaches to end, and the bytes of a chunk that no file here has.
+// note records the end of a log, and stores the bytes of a chunk if no file on this machine has them.
 func (s *Store) note(c *logs.Chunk, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *Store) isHere(r *logs.Ref) bool {
 	return f.Close() == nil
 }
 
-// keep adds bytes to those of a tail. If the tail lacks bytes before them, it keeps the new ones only. The
+// keep adds bytes to a tail. If bytes before them are missing in the tail, it keeps only the new bytes. The
 // caller holds the lock.
 func (s *Store) keep(t *tail, at int64, data []byte) {
 	have := t.at + int64(len(t.data))
@@ -173,21 +174,21 @@ func (s *Store) keep(t *tail, at int64, data []byte) {
 	}
 }
 
-// drop gives up the bytes of a tail. The caller holds the lock.
+// drop removes the bytes of a tail. The caller holds the lock.
 func (s *Store) drop(t *tail) {
 	s.held -= int64(len(t.data))
 	t.data, t.at = nil, 0
 }
 
-// due reports whether a segment of the log is to be written.
+// due reports whether a segment of the log must be written now.
 func (t *tail) due(now time.Time) bool {
 	return t.end > t.sealed && (t.over || t.end-max(t.sealed, 0) >= sizeMax || now.Sub(t.since) >= ageMax)
 }
 
-// unlisted reports whether the index of a log is to be stored: the file next to it is complete.
+// unlisted reports whether the index of an ended log still has to be stored.
 func (t *tail) unlisted() bool { return t.over && t.here && !t.listed && t.end >= logindex.From }
 
-// Ended notes that a log does not grow any more.
+// Ended records that a log does not grow any more.
 func (s *Store) Ended(ref logs.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +205,7 @@ func (s *Store) rouse() {
 	}
 }
 
-// Delete implements logs.Store. It deletes segments only: the live ends are deleted with their runs, or by
+// Delete implements logs.Store. It deletes only segments. The live ends are deleted with their runs, or by
 // their own store.
 func (s *Store) Delete(ctx context.Context, runs []logs.Run) error {
 	var errs []error

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// strayMax is the least age of segments without a run that are deleted.
+	// strayMax is the age from which segments of a deleted run are deleted.
 	strayMax = 7 * 24 * time.Hour
-	// pagesMax bounds the pages that one Sweep looks at.
+	// pagesMax bounds the number of pages that one Sweep reads.
 	pagesMax = 2
 )
 
-// Sweeper deletes segments of runs that are gone.
+// Sweeper deletes segments of deleted runs.
 type Sweeper struct {
 	s *Store
 
@@ -28,7 +28,7 @@ type Sweeper struct {
 // NewSweeper returns a Sweeper that begins at the first run.
 func NewSweeper(s *Store) *Sweeper { return &Sweeper{s: s} }
 
-// Sweep deletes segments of runs that are gone. Each call looks at a part of the objects, and the next call
+// Sweep deletes segments of deleted runs. Each call examines a part of the objects, and the next call
 // continues there.
 func (w *Sweeper) Sweep(ctx context.Context, gone func(ctx context.Context, run string) (bool, error)) error {
 	return w.sweep(ctx, time.Now(), gone)
