@@ -79,7 +79,14 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("%+v, %v", is, err)
 	}
 	first := cookie
-	wants(403, "POST", "/api/v1/session:code", "", n.URL()) // it would outlive its end
+	var code api.SignInCode
+	if err := json.Unmarshal([]byte(wants(200, "POST", "/api/v1/session:code", "", n.URL())), &code); err != nil {
+		t.Error(err)
+	}
+	cookie = nil
+	wants(200, "POST", "/api/v1/session", `{"code":"`+code.Code+`"}`, "")
+	wants(403, "POST", "/api/v1/session:code", "", n.URL()) // only the first session makes codes
+	child := cookie
 	cookie = nil
 	wants(200, "POST", "/api/v1/session", signIn(), "")
 	if err := json.Unmarshal([]byte(wants(200, "GET", "/api/v1/session", "", "")), &other); err != nil {
@@ -87,6 +94,10 @@ func TestSignIn(t *testing.T) {
 	}
 	wants(204, "DELETE", "/api/v1/sessions/"+is.ID, "", "")
 	wants(404, "DELETE", "/api/v1/sessions/"+is.ID, "", "")
+	own := cookie
+	cookie = child
+	wants(401, "GET", "/api/v1/me", "", "") // it ended with the session that made its code
+	cookie = own
 	var list api.List[api.Session]
 	if err := json.Unmarshal([]byte(wants(200, "GET", "/api/v1/sessions", "", "")), &list); err != nil || len(list.Items) != 1 || list.Items[0].ID != other.ID {
 		t.Errorf("%+v, want %+v alone, %v", list.Items, other, err)

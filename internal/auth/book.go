@@ -217,7 +217,12 @@ func (b *book) putSessions(all []store.Session, r *rights) {
 			kind = kindCode
 		}
 		b.sessions[s.ID] = *s
-		b.tokens[kind+string(s.Hash)] = store.Token{ID: s.ID, Kind: kind, Hash: s.Hash, Created: s.Created, Expires: s.Ends(), Principal: s.Principal}
+		ends := s.Ends()
+		if s.Parent != 0 { // numbers rise, so the parent is in the map, unless it was deleted
+			parent := b.sessions[s.Parent]
+			ends = min(ends, max(parent.Ends(), s.Created)) // 0 would mean no end
+		}
+		b.tokens[kind+string(s.Hash)] = store.Token{ID: s.ID, Kind: kind, Hash: s.Hash, Created: s.Created, Expires: ends, Principal: s.Principal}
 		if p := r.users[s.Principal]; s.Token == 0 && p != nil {
 			b.tokens[userKeyOf(s.Principal)] = *userToken(s.Principal, p.Name)
 		}

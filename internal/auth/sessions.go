@@ -60,6 +60,10 @@ var bounds = store.SessionBounds{OfOne: 50, All: 5000}
 // ErrSignIn is returned for a credential that opens no session. Its text says why.
 var ErrSignIn = errors.New("this credential cannot open a session")
 
+// ErrChild is returned to a caller that has a session by a code of another session. Such a session makes no
+// further code.
+var ErrChild = errors.New("a session that was opened with a code of another session makes no further code; make it where you signed in")
+
 // Sessions makes and ends the sessions of people. Sessions with the token of a start are in memory only,
 // because they end with the node that made the token.
 type Sessions struct {
@@ -68,14 +72,20 @@ type Sessions struct {
 
 	mu      sync.Mutex // protects following fields
 	local   map[string]*store.Session
-	codes   map[string]time.Time // when each code ends; zero: when the node ends
+	codes   map[string]localCode
 	numbers int64
 	noted   map[int64]dag.Micros // the last written use of each session of the store
 }
 
+// localCode is a code that is valid at this node only.
+type localCode struct {
+	ends   time.Time // zero: when the node ends
+	parent int64     // the local session that made it; 0: none did
+}
+
 // NewSessions returns the sessions of a node. A gate that gets them in its Config accepts them.
 func NewSessions(st SessionStore) *Sessions {
-	return &Sessions{store: st, local: map[string]*store.Session{}, codes: map[string]time.Time{}, noted: map[int64]dag.Micros{}}
+	return &Sessions{store: st, local: map[string]*store.Session{}, codes: map[string]localCode{}, noted: map[int64]dag.Micros{}}
 }
 
 // Place describes where a sign-in came from.
@@ -98,23 +108,24 @@ func (s *Sessions) ByToken(ctx context.Context, token string, p Place) (secret s
 		s.refused(from, err)
 		return "", is, signInError(err)
 	}
-	return s.open(ctx, &t, p)
+	return s.open(ctx, &t, 0, p)
 }
 
-// ByCode opens a session with a code. The code then no longer counts.
+// ByCode opens a session with a code. The code then no longer counts. If a session made the code, the new
+// session ends with that one.
 func (s *Sessions) ByCode(ctx context.Context, code string, p Place) (secret string, is Session, err error) {
 	from := addressOf(p.Remote)
-	t, err := s.takeCode(ctx, code, func() bool { return s.gate.refusals.over(from) })
+	t, parent, err := s.takeCode(ctx, code, func() bool { return s.gate.refusals.over(from) })
 	if err != nil {
 		s.refused(from, err)
 		return "", is, signInError(err)
 	}
-	return s.open(ctx, &t, p)
+	return s.open(ctx, &t, parent, p)
 }
 
 // ByUser opens a session for a person whose password was checked.
 func (s *Sessions) ByUser(ctx context.Context, who *store.Principal, p Place) (secret string, is Session, err error) {
-	return s.open(ctx, userToken(who.ID, who.Name), p)
+	return s.open(ctx, userToken(who.ID, who.Name), 0, p)
 }
 
 // userToken returns the token that represents a person whose call shows a session.
@@ -149,8 +160,8 @@ func IsBusy(err error) bool { return errors.Is(err, errOften) || errors.Is(err, 
 // SignInText returns the reason why a credential opens no session.
 func SignInText(err error) string { return textOf(err, ErrSignIn) }
 
-// open makes a session for the holder of a token.
-func (s *Sessions) open(ctx context.Context, t *store.Token, p Place) (secret string, is Session, err error) {
+// open makes a session for the holder of a token. parent is the session that made its code; 0: none did.
+func (s *Sessions) open(ctx context.Context, t *store.Token, parent int64, p Place) (secret string, is Session, err error) {
 	secret = NewSecret(kindSession)
 	hash, err := HashSecret(secret)
 	if err != nil {
@@ -159,7 +170,7 @@ func (s *Sessions) open(ctx context.Context, t *store.Token, p Place) (secret st
 	if len(p.Agent) > agentMax {
 		p.Agent = p.Agent[:agentMax]
 	}
-	one := store.Session{Hash: hash, Address: addressText(p.Remote), Agent: printable(p.Agent)}
+	one := store.Session{Hash: hash, Parent: parent, Address: addressText(p.Remote), Agent: printable(p.Agent)}
 	if t.Kind == kindLocal {
 		return secret, s.openLocal(one), nil
 	}
@@ -182,6 +193,10 @@ func (s *Sessions) add(ctx context.Context, t *store.Token, one store.Session, l
 			one.Expires = min(one.Expires, t.Expires)
 		}
 	}
+	if one.Parent != 0 {
+		parent := s.gate.book.session(one.Parent)
+		one.Expires = min(one.Expires, parent.Expires)
+	}
 	if row := store.AuditIn(ctx); row != nil { // the call of a sign-in has no caller yet, so the audit row gets the caller here
 		row.Principal, row.Kind, row.Token = t.Name, store.PrincipalUser, one.Token
 		if t.Kind == store.TokenAPI {
@@ -196,6 +211,9 @@ func (s *Sessions) openLocal(one store.Session) Session {
 	defer s.mu.Unlock()
 	one.Created = dag.Micro(time.Now())
 	one.Used, one.Expires = one.Created, one.Created+store.SessionMax
+	if parent := s.localOf(one.Parent); parent != nil {
+		one.Expires = min(one.Expires, parent.Expires)
+	}
 	s.numbers++
 	one.ID = s.numbers
 	oldest := ""
@@ -214,8 +232,32 @@ func (s *Sessions) openLocal(one store.Session) Session {
 	return Session{Session: one, Local: true, Name: LocalName}
 }
 
-// Code makes a code that the caller of a request can exchange for one session, within CodeLife.
+// localOf returns the local session of a number, or nil. The caller holds the mutex.
+func (s *Sessions) localOf(id int64) *store.Session {
+	for _, is := range s.local {
+		if is.ID == id {
+			return is
+		}
+	}
+	return nil
+}
+
+// lives reports whether a local session and its parent have not ended. The caller holds the mutex.
+func (s *Sessions) lives(is *store.Session, now dag.Micros) bool {
+	if is.Ends() <= now {
+		return false
+	}
+	parent := s.localOf(is.Parent)
+	return is.Parent == 0 || parent != nil && parent.Ends() > now
+}
+
+// Code makes a code that the caller of a request can exchange for one session, within CodeLife. If the caller
+// has a session, the new session ends with it.
 func (s *Sessions) Code(ctx context.Context) (code string, err error) {
+	maker, _ := SessionOf(ctx)
+	if maker.Parent != 0 {
+		return "", ErrChild
+	}
 	code = NewSecret(kindCode)
 	hash, err := HashSecret(code)
 	if err != nil {
@@ -223,10 +265,10 @@ func (s *Sessions) Code(ctx context.Context) (code string, err error) {
 	}
 	t, held := Holder(ctx)
 	if !held { // the caller is a program on the node's machine
-		s.keepCode(hash, time.Now().Add(CodeLife))
+		s.keepCode(hash, localCode{time.Now().Add(CodeLife), maker.Session.ID})
 		return code, nil
 	}
-	_, err = s.add(ctx, &t, store.Session{Hash: hash, Code: true}, CodeLife)
+	_, err = s.add(ctx, &t, store.Session{Hash: hash, Code: true, Parent: maker.Session.ID}, CodeLife)
 	return code, err
 }
 
@@ -234,69 +276,71 @@ func (s *Sessions) Code(ctx context.Context) (code string, err error) {
 func (s *Sessions) FirstCode() string {
 	code := NewSecret(kindCode)
 	if hash, err := HashSecret(code); err == nil {
-		s.keepCode(hash, time.Time{})
+		s.keepCode(hash, localCode{})
 	}
 	return code
 }
 
-func (s *Sessions) keepCode(hash []byte, ends time.Time) {
+func (s *Sessions) keepCode(hash []byte, code localCode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, oldest := time.Now(), ""
-	for is, end := range s.codes {
+	for is, c := range s.codes {
 		switch {
-		case end.IsZero():
-		case end.Before(now):
+		case c.ends.IsZero():
+		case c.ends.Before(now):
 			delete(s.codes, is)
-		case oldest == "" || end.Before(s.codes[oldest]):
+		case oldest == "" || c.ends.Before(s.codes[oldest].ends):
 			oldest = is
 		}
 	}
 	if len(s.codes) >= localMax {
 		delete(s.codes, oldest)
 	}
-	s.codes[string(hash)] = ends
+	s.codes[string(hash)] = code
 }
 
-// takeCode uses up a code, and returns the token that the code represents. If several callers show the code
-// at the same time, only one of them gets the token.
-func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) (t store.Token, err error) {
+// takeCode uses up a code and returns the token behind it, and the session that made the code (0: none did).
+// If several callers show the code at the same time, one of them gets the token.
+func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) (t store.Token, parent int64, err error) {
 	hash, err := HashSecret(code)
 	if err != nil {
-		return t, fmt.Errorf("%w: the code is incomplete; copy all of it", errRefused)
+		return t, 0, fmt.Errorf("%w: the code is incomplete; copy all of it", errRefused)
 	}
 	used := fmt.Errorf("%w: the code was used or has expired; skein open makes a new one", errRefused)
 	s.mu.Lock()
-	end, ours := s.codes[string(hash)]
+	local, ours := s.codes[string(hash)]
 	delete(s.codes, string(hash))
+	maker := s.localOf(local.parent)
+	ended := local.parent != 0 && (maker == nil || !s.lives(maker, dag.Micro(time.Now())))
 	s.mu.Unlock()
 	if ours {
-		if !end.IsZero() && end.Before(time.Now()) {
-			return t, used
+		if ended || !local.ends.IsZero() && local.ends.Before(time.Now()) {
+			return t, 0, used
 		}
-		return localToken, nil
+		return localToken, local.parent, nil
 	}
 	key := kindCode + string(hash)
 	if !s.gate.book.knows([]byte(key)) && over() {
-		return t, errOften
+		return t, 0, errOften
 	}
 	row, ok, err := s.gate.book.find(ctx, []byte(key))
 	if err == nil && !ok {
 		err = used
 	}
 	if err != nil {
-		return t, err
+		return t, 0, err
 	}
-	t, ended := s.gate.book.holderOf(&row) // this call must come before the code is removed, because the next read drops the code
-	// the end of the code is part of the sign-in, so it gets no audit row
-	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID)
+	parent = s.gate.book.session(row.ID).Parent
+	t, refusal := s.gate.book.holderOf(&row)                    // this call must come before the code is removed, because the next read drops the code
+	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // the end of the code is part of the sign-in, so it gets no audit row
 	if errors.Is(err, store.ErrNotFound) {
 		err = used
 	}
-	if err = cmp.Or(err, ended); err != nil {
-		return store.Token{}, err
+	if err = cmp.Or(err, refusal); err != nil {
+		return store.Token{}, 0, err
 	}
-	return t, nil
+	return t, parent, nil
 }
 
 // find returns the session with a given secret, and the token that represents the session.
@@ -309,12 +353,13 @@ func (s *Sessions) find(ctx context.Context, secret string, over func() bool) (i
 	now := dag.Micro(time.Now())
 	s.mu.Lock()
 	local := s.local[string(hash)]
+	lives := local != nil && s.lives(local, now)
 	if local != nil {
 		is = Session{Session: *local, Local: true, Name: LocalName}
 	}
 	s.mu.Unlock()
 	if local != nil {
-		if is.Ends() <= now {
+		if !lives {
 			return is, t, gone
 		}
 		return is, localToken, nil
@@ -381,16 +426,17 @@ func (s *Sessions) List(ctx context.Context, all bool) ([]Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []Session{}
+	list, lives := []Session{}, map[int64]bool{0: true}
 	for _, row := range rows {
-		if !row.Code && row.Ends() > now && (all || held && owns(&t, &row)) {
+		lives[row.ID] = row.Ends() > now && lives[row.Parent] // a child comes after its parent
+		if !row.Code && lives[row.ID] && (all || held && owns(&t, &row)) {
 			list = append(list, Session{Session: row, Name: s.gate.book.nameOf(&row)})
 		}
 	}
 	if !held || all {
 		s.mu.Lock()
 		for _, row := range s.local {
-			if row.Ends() > dag.Micro(time.Now()) {
+			if s.lives(row, dag.Micro(time.Now())) {
 				list = append(list, Session{Session: *row, Local: true, Name: LocalName})
 			}
 		}
@@ -422,7 +468,7 @@ func (s *Sessions) End(ctx context.Context, is *Session) error {
 	if s.local[string(is.Hash)] == nil {
 		return store.ErrNotFound
 	}
-	delete(s.local, string(is.Hash))
+	delete(s.local, string(is.Hash)) // its children have no parent any more, so find refuses them
 	return nil
 }
 

@@ -46,7 +46,9 @@ func newSignedIn(t *testing.T) *signedIn {
 		switch is, _ := auth.Holder(r.Context()); {
 		case r.URL.Path == "/code":
 			code, err := s.Code(r.Context())
-			if err != nil {
+			if errors.Is(err, auth.ErrChild) {
+				w.WriteHeader(http.StatusForbidden)
+			} else if err != nil {
 				t.Error(err)
 			}
 			_, _ = w.Write([]byte(code))
@@ -211,6 +213,66 @@ func TestCodes(t *testing.T) {
 			if _, _, err := s.ByCode(t.Context(), other, auth.Place{}); !errors.Is(err, auth.ErrSignIn) {
 				t.Errorf("%.12q: %v", other, err)
 			}
+		}
+	})
+}
+
+// TestCodesOfSessions: a session that a code of another session has opened ends with that one, by whatever that
+// one ends, and makes no further code.
+func TestCodesOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSignedIn(t)
+		token, _ := add(t, s.st, store.TokenAPI, "ann", 0)
+		for _, credential := range []string{token, s.own} {
+			family := func() (parent, child string, is, opened auth.Session) {
+				t.Helper()
+				parent, is, err := s.ByToken(t.Context(), credential, auth.Place{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				_, code := s.call("GET", "/code", parent)
+				child, opened, err = s.ByCode(t.Context(), code, auth.Place{})
+				if err != nil || opened.Name != is.Name || opened.Local != is.Local || opened.Expires != is.Expires {
+					t.Fatalf("%+v of %+v, %v", opened, is, err)
+				}
+				s.wants(200, "GET", "/runs", child)
+				return parent, child, is, opened
+			}
+			parent, child, is, opened := family()
+			s.wants(403, "GET", "/code", child)
+			if err := s.End(t.Context(), &opened); err != nil {
+				t.Error(err)
+			}
+			s.wants(401, "GET", "/runs", child)
+			s.wants(200, "GET", "/runs", parent)
+
+			_, code := s.call("GET", "/code", parent)
+			if err := s.End(t.Context(), &is); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := s.ByCode(t.Context(), code, auth.Place{}); !errors.Is(err, auth.ErrSignIn) {
+				t.Errorf("a code of a session that has ended: %v", err)
+			}
+			_, child, is, _ = family()
+			if err := s.End(t.Context(), &is); err != nil {
+				t.Error(err)
+			}
+			s.wants(401, "GET", "/runs", child)
+
+			_, child, _, _ = family()
+			time.Sleep(6 * time.Hour)
+			s.wants(200, "GET", "/runs", child)
+			time.Sleep(2 * time.Hour) // the child was used, but its parent was not
+			s.wants(401, "GET", "/runs", child)
+			parent, child, _, _ = family()
+			for range 22 {
+				time.Sleep(time.Hour)
+				s.wants(200, "GET", "/runs", parent)
+				s.wants(200, "GET", "/runs", child)
+			}
+			time.Sleep(time.Hour + time.Second)
+			s.wants(401, "GET", "/runs", child)
 		}
 	})
 }

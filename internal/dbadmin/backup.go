@@ -281,7 +281,7 @@ func endSessions(ctx context.Context, st store.Sessions) error {
 		return err
 	}
 	for i := range all {
-		if err := st.EndSession(ctx, all[i].ID); err != nil {
+		if err := st.EndSession(ctx, all[i].ID); err != nil && !errors.Is(err, store.ErrNotFound) { // a child ends with its parent
 			return err
 		}
 	}

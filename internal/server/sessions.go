@@ -25,7 +25,7 @@ func sessionRoutes(s *Server, sessions tag) {
 	out := sessions.delete("/session", "sign-out", "Sign out: end the session by which you call")
 	out.DefaultStatus = http.StatusNoContent
 	route(s, out, in.signOut)
-	route(s, sessions.verb("/session:code", "create-sign-in-code", "Make a code that opens one session with your rights, within a minute"), in.code)
+	route(s, sessions.verb("/session:code", "create-sign-in-code", "Make a code that opens one session with your rights, within a minute; a session that a session's code opens ends with that session"), in.code)
 	route(s, sessions.get("/sessions", "list-sessions", "List your sessions; with the verb user.write, those of everybody"), in.list)
 	end := sessions.delete("/sessions/{id}", "end-session", "End a session; every node refuses it within seconds")
 	end.DefaultStatus = http.StatusNoContent
@@ -201,14 +201,14 @@ func (v sessionVerbs) ended(ctx context.Context, is *auth.Session) error {
 }
 
 func (v sessionVerbs) code(ctx context.Context, _ *struct{}) (*jsonOut[api.SignInCode], error) {
-	if _, ok := auth.SessionOf(ctx); ok { // otherwise a session could make codes and so outlive its own end
-		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "a session cannot make a code for sign-in; skein open makes one with a token")
-	}
 	all, err := v.sessions()
 	if err != nil {
 		return nil, err
 	}
 	code, err := all.Code(ctx)
+	if errors.Is(err, auth.ErrChild) {
+		return nil, fail(http.StatusForbidden, api.ProblemForbidden, "%s", err)
+	}
 	if err != nil {
 		return nil, signInFailed(err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -17,10 +18,13 @@ type Session struct {
 	// Principal is the owner of the session. Token is the token with which the person signed in. The session
 	// has the rights of that token, and ends with it. Token 0: the session has the rights of the principal.
 	Principal, Token int64
-	Created          dag.Micros
-	Used             dag.Micros // the time of the last use, accurate to some minutes
-	Expires          dag.Micros // the time at which the session ends, whether it is used or not
-	Address, Agent   string     // the address and the program of the sign-in
+	// Parent is the session that made the code of this session, or of this code. This session ends with its
+	// parent, whatever the reason. Parent 0: no session made a code for it.
+	Parent         int64
+	Created        dag.Micros
+	Used           dag.Micros // the time of the last use, accurate to some minutes
+	Expires        dag.Micros // the time at which the session ends, whether it is used or not
+	Address, Agent string     // the address and the program of the sign-in
 }
 
 // The bounds of sessions. A node reads all of them as one list.
@@ -37,6 +41,11 @@ type SessionBounds struct {
 	All   int // with codes
 }
 
+// SessionRefused returns the error of AddSession if a session was not added.
+func SessionRefused(b SessionBounds) error {
+	return fmt.Errorf("there are already %d sessions, the limit, or the session that made the code has ended: %w", b.All, ErrRefused)
+}
+
 // Ends returns the time at which a session ends if it is not used before. For a code it is the end of the
 // code.
 func (s *Session) Ends() dag.Micros {
@@ -51,13 +60,14 @@ func (s *Session) Ends() dag.Micros {
 type Sessions interface {
 	// AddSession adds a session or a code. It sets the number and the times of creation and last use. It
 	// deletes sessions that have ended. If the same principal and token have more sessions than their bound,
-	// it deletes the oldest of them. It returns ErrRefused if the bound of all sessions is reached.
+	// it deletes the oldest of them. It returns ErrRefused if the bound of all sessions is reached, or if there
+	// is no session Parent.
 	AddSession(ctx context.Context, s Session, b SessionBounds) (Session, error)
 	// SessionList lists all sessions by number, including ended ones that are not deleted yet.
 	SessionList(ctx context.Context) ([]Session, error)
 	// UseSession records that a session is used now. It does nothing if the session does not exist.
 	UseSession(ctx context.Context, id int64) error
-	// EndSession deletes a session or a code. It returns ErrNotFound if there is no such session or code. If
-	// several callers end the same one, exactly one of them succeeds.
+	// EndSession deletes a session with its children, or a code. It returns ErrNotFound if there is no such
+	// session or code. If several callers end the same one, exactly one of them succeeds.
 	EndSession(ctx context.Context, id int64) error
 }

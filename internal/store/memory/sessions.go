@@ -36,9 +36,10 @@ func (e *sessions) AddSession(ctx context.Context, one store.Session, b store.Se
 			left = append(left, is)
 		}
 		slices.Reverse(left)
+		left = withParents(left)
 		taken := func(o store.Session) bool { return bytes.Equal(o.Hash, one.Hash) }
-		if len(left) >= b.All || slices.ContainsFunc(left, taken) {
-			return fmt.Errorf("the session exists, or there are already %d sessions, the limit: %w", b.All, store.ErrRefused)
+		if len(left) >= b.All || slices.ContainsFunc(left, taken) || !hasParent(left, &one) {
+			return store.SessionRefused(b)
 		}
 		e.numbers++
 		one.ID, one.Created, one.Used, one.Hash = e.numbers, now, now, bytes.Clone(one.Hash)
@@ -74,14 +75,29 @@ func (e *sessions) EndSession(ctx context.Context, id int64) error {
 		if i < 0 {
 			return fmt.Errorf("session %d: %w", id, store.ErrNotFound)
 		}
-		e.all = slices.Delete(e.all, i, i+1)
+		e.all = withParents(slices.Delete(slices.Clone(e.all), i, i+1))
 		return nil
 	}))
 }
 
+// hasParent reports whether the parent of a session, if any, is among some sessions.
+func hasParent(all []store.Session, one *store.Session) bool {
+	return one.Parent == 0 || slices.ContainsFunc(all, func(o store.Session) bool { return o.ID == one.Parent })
+}
+
+// withParents deletes the sessions whose parent was deleted. A child comes after its parent.
+func withParents(all []store.Session) (left []store.Session) {
+	for i := range all {
+		if hasParent(left, &all[i]) {
+			left = append(left, all[i])
+		}
+	}
+	return left
+}
+
 // drop deletes sessions and codes.
 func (e *sessions) drop(which func(*store.Session) bool) {
-	e.all = slices.DeleteFunc(slices.Clone(e.all), func(o store.Session) bool { return which(&o) })
+	e.all = withParents(slices.DeleteFunc(slices.Clone(e.all), func(o store.Session) bool { return which(&o) }))
 }
 
 func (e *sessions) at(id int64) int {

@@ -25,6 +25,7 @@ func sessions() []check {
 		{"a session is what was added", sessioned(sessionAdded)},
 		{"a session that is used is used later", sessioned(sessionUsed)},
 		{"one of those who end a session ends it", sessioned(sessionEnded)},
+		{"a session ends with the one that made its code", sessioned(sessionParents)},
 		{"sessions that are over are deleted", sessioned(sessionsOver)},
 		{"one principal and one token have only so many sessions", sessioned(sessionsOfOne)},
 		{"there are only so many sessions", sessioned(sessionsBounded)},
@@ -98,6 +99,35 @@ func sessionEnded(b *bed, s store.Sessions) {
 	b.same(ended.Load(), int32(1), "those who ended it")
 	if next := signIn(b, s, store.Session{Hash: sessionHash(2)}); next.ID <= one.ID {
 		b.Errorf("the number %d comes after %d", next.ID, one.ID)
+	}
+}
+
+func sessionParents(b *bed, s store.Sessions) {
+	parent := signIn(b, s, store.Session{Hash: sessionHash(1), Principal: 3})
+	child := func(n int) store.Session {
+		return store.Session{Hash: sessionHash(n), Principal: 3, Parent: parent.ID, Expires: 4e15}
+	}
+	code := child(2)
+	code.Code = true
+	code = signIn(b, s, code)
+	opened := signIn(b, s, child(3))
+	b.same(signedIn(b, s), []store.Session{parent, code, opened}, "all")
+	b.ok(s.EndSession(b.ctx, opened.ID))
+	b.same(signedIn(b, s), []store.Session{parent, code}, "after the end of the child")
+	b.ok(s.EndSession(b.ctx, parent.ID))
+	b.same(len(signedIn(b, s)), 0, "sessions after the end of the parent")
+	_, err := s.AddSession(b.ctx, child(4), sessionBounds)
+	b.is(err, store.ErrRefused)
+
+	parent = signIn(b, s, store.Session{Hash: sessionHash(5), Principal: 3})
+	signIn(b, s, child(6))
+	for n := range sessionBounds.OfOne { // the oldest of one principal are deleted
+		signIn(b, s, store.Session{Hash: sessionHash(7 + n), Principal: 3})
+	}
+	for _, is := range signedIn(b, s) {
+		if is.Parent != 0 {
+			b.Errorf("the child %d is left without its parent", is.ID)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import { Button } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { t } from '../../text/t'
 import { inOrder, passwordMin, providerOf, useSessions, useUser, whereOf } from './data'
+import { LoginCode } from './logincode'
 import { AdminTop } from './parts'
 import { NewPasswordField } from './passwordfields'
 import { SessionTable } from './sessions'
@@ -39,9 +40,12 @@ export function MePage() {
         here="/admin/me"
         title={me ? me.name : t('You')}
         actions={
-          me?.kind === 'user' && !user.isLoading && !provider ? (
-            <Button onPress={() => asked.open('password')}>{t('Change my password')}</Button>
-          ) : null
+          <>
+            <Button onPress={() => asked.open('login-code')}>{t('Sign in at a terminal')}</Button>
+            {me?.kind === 'user' && !user.isLoading && !provider ? (
+              <Button onPress={() => asked.open('password')}>{t('Change my password')}</Button>
+            ) : null}
+          </>
         }
       >
         {me ? kinds[me.kind] : ''}
@@ -59,6 +63,7 @@ export function MePage() {
           <SessionTable sessions={inOrder(own)} />
         </Panel>
       ) : null}
+      <LoginCode isOpen={asked.name === 'login-code'} onClose={asked.close} />
       <Dialog title={t('Change my password')} isOpen={changes} onClose={asked.close}>
         {changes && me ? (
           <OwnPassword name={me.name} isLocal={user.data !== undefined} onClose={asked.close} />
