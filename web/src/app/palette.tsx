@@ -136,6 +136,7 @@ function useEntries(): Entry[] {
       page(t('Users'), '/admin/users', 'key'),
       page(t('Roles'), '/admin/roles', 'key'),
       page(t('Tokens'), '/admin/tokens', 'key'),
+      page(t('Namespaces'), '/admin/namespaces', 'key'),
       page(t('Secrets'), '/admin/secrets', 'key'),
       page(t('Connections'), '/admin/connections', 'key'),
       page(t('Channels of alerts'), '/admin/channels', 'bell'),

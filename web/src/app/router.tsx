@@ -232,6 +232,11 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/admin/namespaces',
+    component: lazyRouteComponent(() => import('../pages/admin/namespaces'), 'Namespaces'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/admin/secrets',
     validateSearch: only('q'),
     component: lazyRouteComponent(() => import('../pages/admin/secrets'), 'Secrets'),

@@ -267,6 +267,47 @@ test('a secret is set, set again and deleted, and its value is shown nowhere', a
   await context.close()
 })
 
+test('quotas of a namespace are set, shown with their use, and refused to those who may not set them', async () => {
+  await user('nina', { role: 'cluster' })
+  const source = 'name: w\nnamespace: billing\ntasks: {a: {approval: {}}}\n'
+  expect((await rest('PUT', '/workflows/billing/w', { source })).status).toBe(201)
+  const [context, page, wrong] = await as('nina', '/admin/namespaces')
+  const row = page.getByRole('row').filter({ hasText: 'billing' })
+  const shown = (name: string) => row.locator(`[data-quota=${name}]`)
+  await row.getByRole('button', { name: 'Set quotas' }).click()
+  await dialog(page).getByLabel('Runs that have not ended').fill('2')
+  await dialog(page).getByLabel('Stored bytes').fill('1 Zi')
+  expect(await dialog(page).getByRole('button', { name: 'Set the quotas' }).isDisabled()).toBe(true)
+  await dialog(page).getByLabel('Stored bytes').fill('64Mi')
+  await dialog(page).getByRole('button', { name: 'Set the quotas' }).click()
+  await shown('runs').getByText('0 of 2').waitFor()
+  expect(await shown('runs').locator('.bar').count()).toBe(1)
+  expect(await shown('triggers').locator('.bar').count()).toBe(0)
+  for (const status of [202, 202, 429]) {
+    expect((await rest('POST', '/runs', { workflow: 'billing/w' })).status).toBe(status)
+  }
+  await page.reload()
+  await shown('runs').getByText('2 of 2').waitFor()
+  const { quotas } = (await rest('GET', '/namespaces?namespace=billing')).body.items[0]
+  expect(quotas).toMatchObject({ runs: 2, stored_bytes: 64 * 1024 ** 2 })
+  await row.getByRole('button', { name: 'Set quotas' }).click()
+  await dialog(page).getByLabel('Runs that have not ended').fill('')
+  await dialog(page).getByRole('button', { name: 'Set the quotas' }).click()
+  await shown('runs').waitFor({ state: 'detached' })
+  expect((await rest('POST', '/runs', { workflow: 'billing/w' })).status).toBe(202)
+  expect(wrong).toEqual([])
+  await context.close()
+  await user('otto', { role: 'viewer', namespace: 'billing' })
+  const [less, page2] = await as('otto', '/admin/namespaces')
+  await page2.getByText('You may not change quotas.').waitFor()
+  const button = page2
+    .getByRole('row')
+    .filter({ hasText: 'billing' })
+    .getByRole('button', { name: 'Set quotas' })
+  expect(await button.isDisabled()).toBe(true)
+  await less.close()
+})
+
 test('the audit log: changes are found by user and verb, and the next page by its address', async () => {
   await user('joe', { role: 'cluster' })
   // The first secret of a node makes the key, too, which is a change of its own.

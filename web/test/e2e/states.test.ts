@@ -48,6 +48,7 @@ const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string
   },
   { path: '/admin/users', reads: /\/users\?/, empty: 'There is no user yet', full: 'service' },
   { path: '/admin/tokens', reads: /\/tokens/, empty: 'There is no token yet', full: /no token yet|Valid/ },
+  { path: '/admin/namespaces', reads: /\/namespaces/, empty: 'There is no namespace', full: 'Stored bytes' },
   { path: '/admin/secrets', reads: /\/secrets/, empty: 'There is no secret yet', full: 'no secret yet' },
   { path: '/admin/sessions', reads: /\/sessions/, empty: 'Nobody is signed in', full: /Nobody|this browser/ },
   { path: '/admin/audit', reads: /\/audit\?/, empty: 'No call is recorded yet', full: 'start-run' },

@@ -18,6 +18,7 @@ import {
   roleText,
   tokenStates,
 } from '../../src/pages/admin/data'
+import { quotas, readBound } from '../../src/pages/admin/namespaces'
 import { faultOf } from '../../src/pages/admin/secrets'
 import { TokenTable } from '../../src/pages/admin/tokens'
 import { grouped, verbGroups } from '../../src/pages/admin/verbs'
@@ -194,4 +195,10 @@ test('a row of the audit log leads to its run, and says what the tree has of it'
   expect(placeOf({ id: 7, index: 0 })).toBe('leaf 0')
   expect(placeOf({ id: 7, index: null })).toBe('no place yet')
   expect(placeOf({ id: 0, index: null })).toBe('the run is the record')
+})
+
+test('a bound is a number with or without a unit', () => {
+  const typed = ['', ' 7 ', '64Ki', '2 Gi', '0', '-1', '1.5', '1 Zi', 'x', '999999999999999Gi']
+  expect(typed.map(readBound)).toEqual([undefined, 7, 65536, 2 ** 31, NaN, NaN, NaN, NaN, NaN, NaN])
+  expect(new Set(quotas.map((q) => q.name)).size).toBe(9)
 })

@@ -13,6 +13,7 @@ const tabs = [
   ['/admin/users', t('Users')],
   ['/admin/roles', t('Roles')],
   ['/admin/tokens', t('Tokens')],
+  ['/admin/namespaces', t('Namespaces')],
   ['/admin/secrets', t('Secrets')],
   ['/admin/connections', t('Connections')],
   ['/admin/channels', t('Channels')],

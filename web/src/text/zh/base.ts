@@ -62,6 +62,7 @@ export const base = {
   Users: '用户',
   Roles: '角色',
   Tokens: '令牌',
+  Namespaces: '命名空间',
   Secrets: '密钥',
   Connections: '连接',
   'Channels of alerts': '告警渠道',

@@ -1,0 +1,260 @@
+// Namespaces: what each may use, and what it uses of that.
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { path, send } from '../../api/client'
+import { hasSomewhere, useMe } from '../../api/me'
+import { all, slow } from '../../api/queries'
+import type { Namespace, Quotas } from '../../api/types'
+import { useVerb } from '../../api/verbs'
+import { useAsked } from '../../app/ask'
+import { useNamespace } from '../../app/namespace'
+import { Dialog, toast } from '../../kit/dialog'
+import { bytes } from '../../kit/format'
+import { Loaded, Panel } from '../../kit/panel'
+import { Ago, Button, Command } from '../../kit/parts'
+import { ProblemBox } from '../../kit/problem'
+import { VerbButton } from '../../kit/verbs'
+import { AdminTop, Lacks, NamespaceField, Refused, Some } from './parts'
+
+type Quota = {
+  name: keyof Quotas
+  label: string
+  /** What the namespace uses now; a quota without it bounds one workflow or one run. */
+  used?: (n: Namespace) => number | undefined
+  isBytes?: boolean
+}
+
+/** All quotas, in the order of the command line. */
+export const quotas: Quota[] = [
+  { name: 'runs', label: 'Runs that have not ended', used: (n) => n.runs },
+  { name: 'runs_per_hour', label: 'Runs that begin in an hour', used: (n) => n.runs_in_hour },
+  { name: 'tasks', label: 'Tasks of a workflow' },
+  { name: 'params_bytes', label: 'Bytes of the parameters of a run', isBytes: true },
+  { name: 'stored_bytes', label: 'Stored bytes', used: (n) => n.stored_bytes, isBytes: true },
+  { name: 'versions', label: 'Versions of workflows', used: (n) => n.versions },
+  { name: 'triggers', label: 'Triggers', used: (n) => n.triggers },
+  { name: 'tokens', label: 'Tokens', used: (n) => n.tokens },
+  { name: 'requests_per_minute', label: 'Calls in a minute' },
+]
+
+const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+/** Reads a bound as it was typed: a number of at least 1, with Ki, Mi or Gi for bytes. NaN: it is none. */
+export function readBound(text: string): number | undefined {
+  const typed = text.trim()
+  if (typed === '') return undefined
+  const [, digits = '', unit = ''] = /^(\d{1,15})\s*(Ki|Mi|Gi)?$/.exec(typed) ?? []
+  const n = digits === '' ? Number.NaN : Number(digits) * 1024 ** ['', 'Ki', 'Mi', 'Gi'].indexOf(unit)
+  return n >= 1 && n <= Number.MAX_SAFE_INTEGER ? n : Number.NaN
+}
+
+export function Namespaces() {
+  const me = useMe()
+  const [ns] = useNamespace()
+  const reads = hasSomewhere(me, 'namespace.read')
+  const query = useQuery({
+    queryKey: ['namespaces', ns],
+    queryFn: ({ signal }) => all<Namespace>('/namespaces', ns ? { namespace: ns } : {}, signal),
+    refetchInterval: slow,
+    enabled: me !== undefined && reads,
+  })
+  const asked = useAsked()
+  const target =
+    asked.name === 'namespace'
+      ? { name: '', quotas: {} }
+      : asked.name === 'quotas'
+        ? query.data?.find((n) => n.name === asked.of)
+        : undefined
+  return (
+    <>
+      <AdminTop
+        here="/admin/namespaces"
+        title="Namespaces"
+        actions={
+          <VerbButton verb="namespace.write" namespace="*" onPress={() => asked.open('namespace')}>
+            Set quotas of a namespace
+          </VerbButton>
+        }
+      >
+        A quota bounds what a namespace may use. Without a quota, it may use any amount.
+      </AdminTop>
+      {reads ? (
+        <>
+          <Lacks verb="namespace.write" what="change quotas" />
+          <Panel title="Namespaces" count={query.data?.length}>
+            <Loaded
+              query={query}
+              isEmpty={(list) => list.length === 0}
+              empty={
+                <>
+                  <p>There is no namespace with a workflow or a quota yet.</p>
+                  <Command text="skein namespace set shop --quota runs=500" />
+                </>
+              }
+            >
+              {(list) => (
+                <Some of={list}>
+                  {(some) => <Table namespaces={some} onSet={(n) => asked.open('quotas', n)} />}
+                </Some>
+              )}
+            </Loaded>
+          </Panel>
+        </>
+      ) : (
+        <Panel>
+          <Refused what="the namespaces" verb="namespace.read" somewhere />
+        </Panel>
+      )}
+      <Dialog
+        title={target?.name ? `Quotas of ${target.name}` : 'Quotas of a namespace'}
+        isOpen={target !== undefined}
+        onClose={asked.close}
+      >
+        {target ? <Form target={target} onClose={asked.close} /> : null}
+      </Dialog>
+    </>
+  )
+}
+
+function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: string) => void }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th>Namespace</th>
+            <th>Uses</th>
+            <th>Last set</th>
+            <th>
+              <span className="hidden-text">Verbs</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {namespaces.map((n) => (
+            <tr key={n.name}>
+              <td className="mono">{n.name}</td>
+              <td>
+                <Uses namespace={n} />
+              </td>
+              <td className="nowrap sub">
+                {n.modified_at ? (
+                  <>
+                    <Ago time={n.modified_at} /> by {n.user}
+                  </>
+                ) : (
+                  'never'
+                )}
+              </td>
+              <td className="num nowrap">
+                <VerbButton
+                  verb="namespace.write"
+                  namespace={n.name}
+                  kind="quiet"
+                  onPress={() => onSet(n.name)}
+                >
+                  Set quotas
+                </VerbButton>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** The use of a namespace, with a bar for each quota that counts. */
+function Uses({ namespace }: { namespace: Namespace }) {
+  const shown = quotas.flatMap((q) => {
+    const used = q.used?.(namespace)
+    const bound = namespace.quotas[q.name] ?? undefined
+    return used === undefined && bound === undefined ? [] : [{ ...q, used, bound }]
+  })
+  return (
+    <dl className="quotas">
+      {shown.map(({ name, label, used, bound, isBytes }) => {
+        const text = (n: number) => (isBytes ? bytes(n) : String(n))
+        const share = used === undefined || bound === undefined ? undefined : Math.min(used / bound, 1)
+        return (
+          <div key={name} data-quota={name}>
+            <dt>{label}</dt>
+            <dd>
+              {used === undefined ? '' : text(used)}
+              {bound === undefined
+                ? ''
+                : used === undefined
+                  ? `at most ${text(bound)}`
+                  : ` of ${text(bound)}`}
+            </dd>
+            {share === undefined ? null : (
+              <span className="bar" data-tone={share === 1 ? 'warn' : 'busy'} aria-hidden="true">
+                <i style={{ width: `${share * 100}%` }} />
+              </span>
+            )}
+          </div>
+        )
+      })}
+    </dl>
+  )
+}
+
+function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>; onClose: () => void }) {
+  const [name, setName] = useState(target.name)
+  const [typed, setTyped] = useState<Record<string, string>>(() =>
+    Object.fromEntries(quotas.map((q) => [q.name, String(target.quotas[q.name] ?? '')])),
+  )
+  const [error, setError] = useState<Error>()
+  const { run, isPending } = useVerb(setError)
+  const bounds = quotas.map((q) => [q.name, readBound(typed[q.name] ?? '')] as const)
+  const ready = placed.test(name) && bounds.every(([, n]) => !Number.isNaN(n))
+  return (
+    <form
+      className="contents"
+      onSubmit={(e) => {
+        e.preventDefault()
+        if (isPending || !ready) return
+        run(
+          () =>
+            send(path('namespaces', name), { method: 'PUT', body: { quotas: Object.fromEntries(bounds) } }),
+          () => {
+            onClose()
+            toast(`The quotas of ${name} are set. They count at once for what begins later.`)
+          },
+        )
+      }}
+    >
+      {target.name ? (
+        <p>An empty field is no bound. A smaller quota ends no run.</p>
+      ) : (
+        <>
+          <p>An empty field is no bound. These quotas replace those that the namespace has.</p>
+          <NamespaceField value={name} onChange={setName} placeholder="default" />
+        </>
+      )}
+      <div className="quotas">
+        {quotas.map((q) => (
+          <label key={q.name} className="field">
+            <span>{q.label}</span>
+            <input
+              className="input"
+              inputMode="numeric"
+              autoComplete="off"
+              placeholder={q.isBytes ? 'no bound, or such as 64Mi' : 'no bound'}
+              value={typed[q.name]}
+              aria-invalid={Number.isNaN(readBound(typed[q.name] ?? '')) || undefined}
+              onChange={(e) => setTyped({ ...typed, [q.name]: e.target.value })}
+            />
+          </label>
+        ))}
+      </div>
+      {error ? <ProblemBox error={error} /> : null}
+      <footer>
+        <Button onPress={onClose}>Cancel</Button>
+        <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
+          Set the quotas
+        </Button>
+      </footer>
+    </form>
+  )
+}
