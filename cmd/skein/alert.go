@@ -33,6 +33,8 @@ func alertID(a api.Alert) string { return a.ID }
 // alertOf returns the text that names the subject of an alert, such as its workflow.
 func alertOf(a api.Alert) string {
 	switch {
+	case a.Workflow != "" && a.Subject != nil:
+		return a.Namespace + "/" + a.Workflow + " (" + *a.Subject + ")"
 	case a.Workflow != "":
 		return a.Namespace + "/" + a.Workflow
 	case a.Subject != nil:

@@ -48,15 +48,15 @@ func (c *Change) Silence(all []store.Silence, now dag.Micros) {
 // silencing returns the silence about an incident that lasts longest, or nil.
 func silencing(all []store.Silence, n *Incident, now dag.Micros) (longest *store.Silence) {
 	for i := range all {
-		if s := &all[i]; s.Until > now && s.Matches(n.Namespace, n.Detail.Name, n.ruleName()) && (longest == nil || s.Until > longest.Until) {
+		if s := &all[i]; s.Until > now && s.Matches(n.Namespace, n.Detail.Name, n.RuleName()) && (longest == nil || s.Until > longest.Until) {
 			longest = s
 		}
 	}
 	return longest
 }
 
-// ruleName returns the name of the rule, as people write it.
-func (n *Incident) ruleName() string {
+// RuleName returns the name of the rule, as people write it.
+func (n *Incident) RuleName() string {
 	if n.Detail.Of != "" {
 		return n.Detail.Of
 	}

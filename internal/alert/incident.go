@@ -28,7 +28,7 @@ type Happening struct {
 	Over     bool       `json:"-"`                 // the run has ended
 	Course   Course     `json:"-"`                 // the progress of the run; or the instant, if there is no run
 	ID       uuid.UUID  `json:"-"`                 // the id of the incident, if the event opens one
-	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster: a node, a worker, a queue
+	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster, such as a node; or the group of the event
 	Of       Subject    `json:"-"`
 }
 
@@ -51,9 +51,10 @@ type Incident struct {
 // Detail is the content of an incident.
 type Detail struct {
 	Name string `json:"name"` // the name of the workflow; "": the incident is about the cluster
-	// Of is the name of the rule of an incident about the cluster. The rule in the row also contains the
-	// event and the subject.
+	// Of is the name of the rule of an incident about the cluster or about a group. The rule in the row also
+	// contains the event and the subject, or the group.
 	Of           string     `json:"of,omitempty"`
+	GroupBy      []string   `json:"group_by,omitempty"` // keys of the group, which Last.Subject names
 	Severity     string     `json:"severity"`
 	To           []string   `json:"to"` // the channels that were notified, or will be notified
 	Message      string     `json:"message,omitempty"`

@@ -34,6 +34,9 @@ type Rule struct {
 	Origin   []string `json:"origin,omitempty"` // origins of the runs; empty: all except backfills
 	Tags     []Tag    `json:"tags,omitempty"`   // only runs that have all of these tags
 	Message  string   `json:"message,omitempty"`
+	// GroupBy are the keys by which events are grouped: cause, trigger or tag:KEY. Each group has an incident.
+	GroupBy []string `json:"group_by,omitempty"`
+	of      string   // in a copy for one group: the name of the rule
 	// A rule with one of these watches the times of runs, and its On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`
 	Than     *Than     `json:"than,omitempty"`

@@ -52,7 +52,7 @@ func Step(r *Rule, is *Incident, h *Happening) Change {
 func begin(r *Rule, h *Happening) *Incident {
 	return &Incident{
 		Incident: store.Incident{ID: h.ID, Shard: h.Of.Shard, Workflow: h.Of.Workflow, Namespace: h.Of.Namespace, Rule: r.Name, Created: h.At},
-		Detail:   Detail{Name: h.Of.Name, Severity: r.Severity, To: r.To, Message: r.Message, Count: max(h.Instants, 1), First: *h, Last: *h},
+		Detail:   Detail{Name: h.Of.Name, Of: r.of, GroupBy: r.GroupBy, Severity: r.Severity, To: r.To, Message: r.Message, Count: max(h.Instants, 1), First: *h, Last: *h},
 	}
 }
 
@@ -80,7 +80,7 @@ func (n *Incident) told(kind, state string, at dag.Micros) Change {
 		d.EscalateAt = 0
 	}
 	n.put(state, at)
-	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.ruleName(), Severity: d.Severity,
+	body := Notice{Kind: kind, Incident: n.ID.String(), Seq: d.Seq, Namespace: n.Namespace, Workflow: d.Name, Rule: n.RuleName(), Severity: d.Severity,
 		Message: d.Message, Event: d.Last, Count: d.Count, At: at, OpenedAt: d.OpenedAt, ResolvedBy: d.Resolved}
 	body.Text = body.line()
 	data, _ := json.Marshal(&body) // the fields are texts and numbers, so there is no error
@@ -104,6 +104,8 @@ func (b *Notice) line() string {
 		if b.Kind == KindResolved {
 			name += ": " + b.Event.condition()
 		}
+	} else if b.Event.Subject != "" {
+		name += " (" + b.Event.Subject + ")"
 	}
 	if b.Kind == KindResolved {
 		switch w := b.ResolvedBy; {

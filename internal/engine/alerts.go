@@ -234,12 +234,11 @@ func (a *alerts) happen(wf *store.Workflow, h *alert.Happening, about func(*aler
 			continue
 		}
 		h.ID = a.newID()
-		var c alert.Change
-		if rules[i].Timed() {
-			c, err = a.timed(&rules[i], open[rules[i].Name], h)
-		} else {
-			c = alert.Step(&rules[i], open[rules[i].Name], h)
+		if !rules[i].Timed() {
+			all = append(all, alert.Steps(&rules[i], open, h)...)
+			continue
 		}
+		c, err := a.timed(&rules[i], open[rules[i].Name], h)
 		if err != nil {
 			return nil, err
 		}
@@ -375,8 +374,9 @@ func (a *alerts) declare(wf *store.Workflow, def []byte, other bool) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.open[wf.ID])) {
-		if !slices.ContainsFunc(rules, func(r alert.Rule) bool { return r.Name == name }) {
-			a.write(alert.Close(a.open[wf.ID][name], alert.Word{Reason: why, At: a.txn().now.Wall}))
+		is := a.open[wf.ID][name]
+		if !slices.ContainsFunc(rules, func(r alert.Rule) bool { return r.Has(is) }) {
+			a.write(alert.Close(is, alert.Word{Reason: why, At: a.txn().now.Wall}))
 		}
 	}
 	return nil

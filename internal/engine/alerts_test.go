@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,50 @@ func TestIncidents(t *testing.T) {
 			n.ends(n.submit(wf), dag.RunSucceeded)
 			n.quiet()
 			wantIncidents(t, st, "resolved 3"+toldOpened+toldResolved)
+		})
+	}
+}
+
+// TestGroupedIncidents: many failures of a rule with groups are one message for each group and channel, with
+// exact counts, also over a restart. An incident has at most one row in a transaction.
+func TestGroupedIncidents(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			st := open(t)
+			want := func(state string) { // the incidents of one transaction are in any order
+				t.Helper()
+				got := strings.Split(incidents(t, st), ", ")
+				slices.Sort(got)
+				if is := strings.Join(got, ", "); is != state {
+					t.Errorf("incidents are %q, want %q", is, state)
+				}
+			}
+			var failing atomic.Bool
+			failing.Store(true)
+			n := alerted(t, st, &failing)
+			wf := n.applyWatched("w", []byte(`{"alerts":[{"name":"r","on":["failed"],"to":["ops"],"group_by":["tag:team"],"severity":"error"}]}`))
+			submit := func(team string) dag.RunID {
+				return n.submit(wf, func(s *engine.Submission) { s.Tags = dag.Tags("team=" + team) })
+			}
+			var runs []dag.RunID
+			for i := range 40 {
+				runs = append(runs, submit([]string{"a", "b", "c", "d"}[i%4]))
+			}
+			for _, id := range runs {
+				n.ends(id, dag.RunFailed)
+			}
+			n.quiet()
+			want("open 10 opened:ops" + strings.Repeat(", open 10 opened:ops", 3))
+			n.close()
+			n = alerted(t, st, &failing)
+			n.ends(submit("a"), dag.RunFailed)
+			failing.Store(false)
+			n.ends(submit("a"), dag.RunSucceeded)
+			n.quiet()
+			want(strings.Repeat("open 10 opened:ops, ", 3) + "resolved 11 opened:ops resolved:ops")
+			n.applyWatched("w", watched(`"failed"`)) // a rule of the same name without groups
+			n.quiet()
+			want(strings.Repeat("resolved 10 opened:ops resolved:ops, ", 3) + "resolved 11 opened:ops resolved:ops")
 		})
 	}
 }

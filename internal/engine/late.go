@@ -212,7 +212,7 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 	}
 	rule, now := &alert.Rule{Name: is.Rule}, a.now()
 	for i := range rules {
-		if rules[i].Name == is.Rule {
+		if rules[i].Name == is.RuleName() {
 			rule = &rules[i]
 		}
 	}

@@ -31,7 +31,7 @@ type MessageData struct {
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // message of the rule
 	Event      string     `json:"event"`   // the newest event: failed, stopped, skipped, missed, succeeded, late, slow
-	Subject    string     `json:"subject"` // object of an alert about the cluster: a node, a worker, a queue
+	Subject    string     `json:"subject"` // object of an alert about the cluster, such as a node; or the group of a rule with group_by
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`
@@ -118,6 +118,7 @@ func (m *Message) lines() []string {
 	}
 	if d.Workflow != "" {
 		add("Workflow", d.Namespace+"/"+d.Workflow)
+		add("Group", d.Subject)
 	}
 	add("Run", d.Run)
 	add("Trigger", d.Trigger)

@@ -17,6 +17,7 @@ type Alert struct {
 	Each     bool     `json:"each,omitempty"`
 	Origin   []string `json:"origin,omitempty"`
 	Tags     []KV     `json:"tags,omitempty"` // of the runs
+	GroupBy  []string `json:"group_by,omitempty"`
 	Message  string   `json:"message,omitempty"`
 	// Rules about the time of runs.
 	Deadline *AlertDeadline `json:"deadline,omitempty"`
@@ -31,6 +32,7 @@ const (
 	// runs, and each of them may notify all these channels.
 	alertTold       = 40
 	alertMessageMax = 1000 // bytes
+	alertGroupMax   = 3    // keys of group_by
 )
 
 // These are the events that rules can watch, and the events that are known but cannot be watched yet.
@@ -50,6 +52,7 @@ func alertShape() *shape {
 	}
 	channel := keyOrDash("the name of a channel")
 	origin := oneOf(alertOrigins...)
+	group := pattern("cause, trigger or tag:KEY", `^(cause|trigger|tag:[A-Za-z0-9][A-Za-z0-9._/-]{0,62})$`)
 	anything := &shape{kind: anyShape}
 	return object("a mapping such as {on: [failed], to: ops}",
 		key{name: "name", doc: "Its identity across edits; default: its events.", shape: keyOrDash("a name of letters, digits, _, . and -")},
@@ -61,6 +64,7 @@ func alertShape() *shape {
 		key{name: "each", doc: "true: one message for each event, and no incident that stays open.", shape: boolean()},
 		key{name: "origin", doc: "The runs that it is about; default: all but backfills.", shape: forms("an origin or a list of origins", origin, listOf("a list of origins", origin))},
 		key{name: "tags", doc: "Only runs that have all of these tags.", shape: tagsShape()},
+		key{name: "group_by", doc: "An incident for each group of events, instead of one for all: cause, trigger, tag:KEY or a list of them.", shape: forms("a key or a list of keys", group, listOf("a list of keys", group))},
 		key{name: "message", doc: "A text for the people who are notified.", shape: text("a text")},
 		key{name: "tasks", doc: "Only if one of these tasks failed.", later: "alert_filters", shape: anything},
 		key{name: "if", doc: "Only if a condition holds.", later: "alert_filters", shape: anything},
@@ -113,7 +117,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 // alert reads one rule. If the rule is wrong, it reports the fault, and ok is false.
 func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	a = Alert{Name: n.get("name").str(), On: texts(n.get("on")), To: texts(n.get("to")), Severity: firstText(n.get("severity").str(), "error"),
-		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), Message: n.get("message").str()}
+		After: intOf(n.get("after"), 0), Origin: texts(n.get("origin")), GroupBy: texts(n.get("group_by")), Message: n.get("message").str()}
 	if v := n.get("each"); v != nil {
 		a.Each, _ = v.bool()
 	}
@@ -137,8 +141,13 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 			fail("on", "alerts on "+e+" are not supported yet", "events that are: "+strings.Join(alertEvents, ", "))
 		}
 	}
+	r.unique(n.get("group_by"), join(at, "group_by"))
 	quiet := len(a.On) == 1 && a.On[0] == "succeeded"
 	switch {
+	case len(a.GroupBy) > 0 && (a.Each || isTimed(n) || slices.Contains(a.On, "succeeded")):
+		fail("group_by", "the key group_by makes groups of failures that stay open: it does not go with each, deadline, than or succeeded", "remove it, or make two alerts")
+	case len(a.GroupBy) > alertGroupMax:
+		fail("group_by", fmt.Sprintf("the alert groups by %d keys, the limit is %d", len(a.GroupBy), alertGroupMax), "keep those that tell the groups apart")
 	case a.After > 1 && a.Each:
 		fail("after", "the key after has no effect together with the key each, which notifies of every event", "remove one of them")
 	case a.After > 1 && quiet:

@@ -8,10 +8,12 @@ import { t } from '../text/t'
 export const workflowOf = (a: Pick<Alert, 'namespace' | 'workflow'>): string =>
   a.namespace === 'default' ? a.workflow : `${a.namespace}/${a.workflow}`
 
-/** Names what an alert is about: a workflow, or the cluster and a part of it. */
+/** Names what an alert is about: a workflow and the group of its events, or the cluster and a part of it. */
 export const aboutAlert = (a: Pick<Alert, 'namespace' | 'workflow' | 'subject'>): string =>
   a.workflow
-    ? workflowOf(a)
+    ? a.subject
+      ? `${workflowOf(a)} (${a.subject})`
+      : workflowOf(a)
     : a.subject
       ? t('the cluster: {subject}', { subject: a.subject })
       : t('the cluster')

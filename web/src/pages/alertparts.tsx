@@ -119,5 +119,11 @@ export function AlertsOf({ workflow }: { workflow: string }) {
 
 /** What an alert is about, as a link if it is a workflow. */
 export function About({ a }: { a: Alert }) {
-  return a.workflow ? <WorkflowLink name={workflowOf(a)} /> : <span>{aboutAlert(a)}</span>
+  if (!a.workflow) return <span>{aboutAlert(a)}</span>
+  return (
+    <>
+      <WorkflowLink name={workflowOf(a)} />
+      {a.subject ? <span className="sub"> {a.subject}</span> : null}
+    </>
+  )
 }

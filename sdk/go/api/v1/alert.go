@@ -7,7 +7,7 @@ type Alert struct {
 	ID           string        `json:"id"`
 	Namespace    string        `json:"namespace"`
 	Workflow     string        `json:"workflow" doc:"Empty: it is about the cluster, and its namespace is system."`
-	Subject      *string       `json:"subject" doc:"Of an alert about the cluster: the node, worker, queue or channel that it is about."`
+	Subject      *string       `json:"subject" doc:"Of an alert about the cluster: the node, worker, queue or channel that it is about. Of a rule with group_by: the group."`
 	Rule         string        `json:"rule" doc:"The name of the rule in the workflow file."`
 	State        string        `json:"state" enum:"counting,open,acknowledged,resolved,passed" doc:"counting: fewer failures in a row than the rule asks for. passed: a success came before there were enough."`
 	Severity     string        `json:"severity"`
@@ -37,6 +37,7 @@ type AlertRule struct {
 	Severity   string           `json:"severity"`
 	After      int64            `json:"after" doc:"It opens an alert at this event in a row."`
 	Each       bool             `json:"each" doc:"One message for each event, and no alert that stays open."`
+	GroupBy    []string         `json:"group_by,omitempty" doc:"An alert for each group of events with equal cause, trigger or tag; absent: one for all."`
 	Origins    []string         `json:"origins" nullable:"false" doc:"Of the runs that count; none: all but backfills."`
 	Tags       Tags             `json:"tags,omitempty" doc:"Only runs with all of these tags count; absent: all do."`
 	Message    *string          `json:"message"`
