@@ -91,7 +91,7 @@ function Linked({ text }: { text: string }) {
   return (
     <>
       {text.slice(0, m.index)}
-      {m[1] ?? ''}
+      {m[1] ? `${t('run')} ` : ''}
       <RunLink id={m[2]} />
       {after ? <Linked text={after} /> : null}
     </>

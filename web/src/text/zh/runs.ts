@@ -200,7 +200,7 @@ export const runs = {
   'created {time}': '{time}创建',
   'took {time}': '耗时 {time}',
   'runs for {time}': '已运行 {time}',
-  'by {user}': '（{user}）',
+  'by {user}': '由 {user}',
   'The run has not begun: no task is there yet.': '运行尚未开始：还没有任务。',
   Parameters: '参数',
   'The run has no parameters.': '该运行没有参数。',
