@@ -15,6 +15,7 @@ import { Confirm, needs, useToastVerb } from '../kit/verbs'
 import { rich, t } from '../text/t'
 import { Head } from './head'
 import { attachedTo, isWorker, otherVersions, rangesOf } from './nodedata'
+import { LoadOf } from './nodeload'
 import { drainOf, Left, NodeLink, NodeVerb, Refusal, Taken } from './nodeparts'
 
 export function NodePage() {
@@ -100,6 +101,7 @@ function One({ n, all }: { n: Node; all: Node[] }) {
         </Panel>
         <About n={n} all={all} />
       </div>
+      {worker ? null : <LoadOf node={n.name} />}
       {worker ? null : <Shards n={n} />}
       {worker ? null : (
         <Panel title={t('Workers')} count={workers.length}>

@@ -1,5 +1,7 @@
 // Small rules about nodes and workers.
-import type { Kind, Node } from '../api/types'
+import type { Kind, Node, NodeLoadPoint } from '../api/types'
+import { count, duration } from '../kit/format'
+import { t } from '../text/t'
 
 /** Reports whether a member only executes tasks: it owns no shards and serves no calls. */
 export const isWorker = (n: Pick<Node, 'roles'>): boolean => n.roles?.length === 1 && n.roles[0] === 'worker'
@@ -26,4 +28,33 @@ export const otherVersions = (nodes: Node[], of: Node): string[] =>
 export function differing(all: Pick<Kind, 'kind'>[]): Set<string> {
   const seen = new Set<string>()
   return new Set(all.filter((k) => seen.size === seen.add(k.kind).size).map((k) => k.kind))
+}
+
+/** One line of the chart of a node's load: its values as parts of the greatest one, between 0 and 1. */
+export type LoadLine = { label: string; values: number[]; now: string; most: string }
+
+/** The lines of a node's load. Busy slots are drawn against the slots that the node has. */
+export function loadLines(points: NodeLoadPoint[]): LoadLine[] {
+  const line = (
+    label: string,
+    of: (p: NodeLoadPoint) => number,
+    say: (v: number) => string,
+    whole = 0,
+  ): LoadLine => {
+    const values = points.map(of)
+    const most = Math.max(0, ...values)
+    const top = Math.max(most, whole) || 1
+    return { label, values: values.map((v) => v / top), now: say(values.at(-1) ?? 0), most: say(most) }
+  }
+  const rate = (v: number) => (v < 10 ? v.toFixed(1) : count(Math.round(v)))
+  const cores = (v: number) => v.toFixed(2)
+  const seconds = (v: number) => duration(v * 1000)
+  return [
+    line(t('Busy slots'), (p) => p.busy, count, Math.max(0, ...points.map((p) => p.slots))),
+    line(t('Attempts begun per second'), (p) => p.started, rate),
+    line(t('Transactions per second'), (p) => p.commits, rate),
+    line(t('Time of a transaction'), (p) => p.commit_s, seconds),
+    line(t('Cores that the node uses, without its tasks'), (p) => p.cpu, cores),
+    line(t('Age of its last heartbeat'), (p) => p.lag_s, seconds),
+  ]
 }

@@ -8,7 +8,7 @@ import type { Workflow as Definition, StatsRow, WorkflowStats } from '../api/typ
 import { count, duration, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { exactly } from '../kit/parts'
-import { lookOf } from '../kit/states'
+import { labelIn, lookOf } from '../kit/states'
 import { lineOf, outcomes, type Period, periodsOf, scaleOf, stackOf, trendOf } from './statsdata'
 
 const width = 600
@@ -150,7 +150,7 @@ function Runs({ stats }: { stats: WorkflowStats }) {
             {plural(total.n, 'end')}
             {outcomes
               .filter((state) => total[state] > 0)
-              .map((state) => `, ${count(total[state])} ${state}`)
+              .map((state) => `, ${count(total[state])} ${labelIn(state)}`)
               .join('')}
           </span>
           <span>

@@ -298,6 +298,13 @@ test('a line in the middle of a long log is found by the server, shown in its pl
   expect(wrong.splice(0)).toEqual([expect.stringContaining('404')])
 })
 
+test('the page of a node draws the load of its last hour', async () => {
+  const page = await open(await context(), '/n/n1')
+  await page.getByText('Transactions per second').waitFor()
+  expect(await page.locator('.node-load path[d^="M"]').count()).toBe(6)
+  expect(wrong.splice(0)).toEqual([])
+})
+
 test('a queue that tasks fill is on Home; its page says who holds it, and a higher limit lets the next one run', async () => {
   const gate = join(server.data, 'gate')
   const asked = { method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: '{"limit":1}' }
