@@ -20,6 +20,7 @@ import { AlertMark } from './alertparts'
 import { Away, useAway } from './awaysources'
 import { Head } from './head'
 import { failing, hours, telling, type Waiting, waiting } from './homedata'
+import { Past } from './homepast'
 import { NodeLink } from './nodeparts'
 import { crowded, waitersOf } from './queuedata'
 import { Reasons } from './reasons'
@@ -31,7 +32,8 @@ const shownMax = 8
 export function Home() {
   useWatch()
   const [ns] = useNamespace()
-  const ended = useRuns({ limit: 500, since: useSince() })
+  const since = useSince()
+  const ended = useRuns({ limit: 500, since })
   const failed = failing((ended.data?.items ?? []).filter((r) => within(ns, r.namespace)))
   const runs = useRuns({ state: 'waiting', limit: 50 })
   const stuck = (runs.data?.items ?? []).filter((r) => within(ns, r.namespace))
@@ -111,7 +113,10 @@ export function Home() {
       </Panel>
       <div className="columns">
         <Ahead ns={ns} />
-        <Nodes />
+        <div className="stack">
+          <Past ns={ns} since={since} />
+          <Nodes />
+        </div>
       </div>
     </>
   )

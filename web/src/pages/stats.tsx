@@ -8,8 +8,9 @@ import type { Workflow as Definition, StatsRow, WorkflowStats } from '../api/typ
 import { count, duration, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
 import { exactly } from '../kit/parts'
-import { labelIn, lookOf } from '../kit/states'
-import { lineOf, outcomes, type Period, periodsOf, scaleOf, stackOf, trendOf } from './statsdata'
+import { labelIn } from '../kit/states'
+import { EndBars } from './endbars'
+import { lineOf, outcomes, periodsOf, scaleOf, trendOf } from './statsdata'
 
 const width = 600
 const height = 96
@@ -96,7 +97,6 @@ function Nothing({ stats }: { stats: WorkflowStats | undefined }) {
 
 function Runs({ stats }: { stats: WorkflowStats }) {
   const periods = periodsOf(stats)
-  const most = Math.max(...periods.map((p) => p.row?.n ?? 0))
   const scale = scaleOf(
     periods.flatMap((p) => [p.row?.p50, p.row?.p95]),
     height,
@@ -143,7 +143,7 @@ function Runs({ stats }: { stats: WorkflowStats }) {
           aria-hidden="true"
           className="stats-ends"
         >
-          <Bars periods={periods} most={most} />
+          <EndBars rows={periods.map((p) => p.row)} width={width} height={height} />
         </svg>
         <figcaption>
           <span>
@@ -168,24 +168,8 @@ function Runs({ stats }: { stats: WorkflowStats }) {
           {t('{periods} left out: the counts are damaged.', { periods: plural(stats.damaged, 'period') })}
         </p>
       ) : null}
-      <Table head="From (UTC)" rows={[...stats.items].reverse()} name={(r) => periodName(r, stats.by)} />
+      <Table head={t('From (UTC)')} rows={[...stats.items].reverse()} name={(r) => periodName(r, stats.by)} />
     </>
-  )
-}
-
-function Bars({ periods, most }: { periods: Period[]; most: number }) {
-  const step = width / Math.max(1, periods.length)
-  return periods.map((p, i) =>
-    stackOf(p.row, most, height).map((part) => (
-      <rect
-        key={`${p.at} ${part.state}`}
-        data-tone={lookOf(part.state).tone}
-        x={i * step + step * 0.1}
-        width={step * 0.8}
-        y={part.y}
-        height={part.h}
-      />
-    )),
   )
 }
 

@@ -1,16 +1,23 @@
 // What the chart of durations shows, without the page.
-import type { StatsRow, WorkflowStats } from '../api/types'
+import type { StatsRow } from '../api/types'
 import { t } from '../text/t'
 
-export type Period = { at: number; row?: StatsRow }
+/** How many runs ended in a period, and how. */
+export type Ends = { at?: string | null; n: number } & Record<(typeof outcomes)[number], number>
+export type Period<R extends Ends = StatsRow> = { at: number; row?: R }
 
 export const lengthOf = (by: string) => (by === 'hour' ? 3_600_000 : 86_400_000)
 
 /** The periods from the first to the last, also those in which nothing ended. */
-export function periodsOf(stats: WorkflowStats): Period[] {
+export function periodsOf<R extends Ends>(stats: {
+  by: string
+  from: string
+  to: string
+  items: R[]
+}): Period<R>[] {
   const step = lengthOf(stats.by)
   const rows = new Map(stats.items.map((row) => [row.at ? Date.parse(row.at) : 0, row]))
-  const all: Period[] = []
+  const all: Period<R>[] = []
   for (let at = Date.parse(stats.from); at < Date.parse(stats.to); at += step) {
     const row = rows.get(at)
     all.push(row ? { at, row } : { at })
@@ -20,8 +27,21 @@ export function periodsOf(stats: WorkflowStats): Period[] {
 
 export const outcomes = ['succeeded', 'failed', 'stopped', 'skipped'] as const
 
+/** The sum of several periods. */
+export const sumOf = (rows: Ends[]): Omit<Ends, 'at'> =>
+  rows.reduce(
+    (sum, row) => ({
+      n: sum.n + row.n,
+      succeeded: sum.succeeded + row.succeeded,
+      failed: sum.failed + row.failed,
+      stopped: sum.stopped + row.stopped,
+      skipped: sum.skipped + row.skipped,
+    }),
+    { n: 0, succeeded: 0, failed: 0, stopped: 0, skipped: 0 },
+  )
+
 /** The parts of a bar from below, as heights between 0 and height. */
-export function stackOf(row: StatsRow | undefined, most: number, height: number) {
+export function stackOf(row: Ends | undefined, most: number, height: number) {
   let y = height
   return outcomes.flatMap((state) => {
     const n = row?.[state] ?? 0

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { StatsRow, WorkflowStats } from '../../src/api/types'
-import { lineOf, periodsOf, scaleOf, stackOf, trendOf } from '../../src/pages/statsdata'
+import { lineOf, periodsOf, scaleOf, stackOf, sumOf, trendOf } from '../../src/pages/statsdata'
 
 const row = (at: string, succeeded: number, failed: number) =>
   ({ at, n: succeeded + failed, succeeded, failed, stopped: 0, skipped: 0 }) as unknown as StatsRow
@@ -41,4 +41,16 @@ test('a trend tells slower from faster and from chance', () => {
   expect(trendOf(0.5)).toEqual({ text: '50 % faster', isSlower: false })
   expect(trendOf(1.02).text).toBe('as before')
   expect(trendOf(null).text).toBe('–')
+})
+
+test('periods are added up by how their runs ended', () => {
+  const row = { n: 3, succeeded: 2, failed: 1, stopped: 0, skipped: 0 }
+  expect(sumOf([])).toEqual({ n: 0, succeeded: 0, failed: 0, stopped: 0, skipped: 0 })
+  expect(sumOf([row, { ...row, n: 4, skipped: 1 }])).toEqual({
+    n: 7,
+    succeeded: 4,
+    failed: 2,
+    stopped: 0,
+    skipped: 1,
+  })
 })

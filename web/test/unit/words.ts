@@ -29,7 +29,17 @@ function literals(n: unknown): string[] | undefined {
   return undefined
 }
 
-const shownBy = new Set(['aria-label', 'title', 'label', 'placeholder', 'hint', 'alt', 'empty', 'answer'])
+const shownBy = new Set([
+  'aria-label',
+  'title',
+  'label',
+  'placeholder',
+  'hint',
+  'alt',
+  'empty',
+  'answer',
+  'head',
+])
 const asTyped = new Set(['code', 'kbd', 'svg'])
 /** Names, such as CPU and Skein, are the same in every language. */
 const hasWords = (text: string) => /[a-z]{2}/i.test(text) && !/^([A-Z]+|Skein|Go)$/.test(text.trim())

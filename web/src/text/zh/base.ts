@@ -299,6 +299,10 @@ export const base = {
   'All next fires': '全部即将触发',
   'No schedule fires in the next {ahead} hours.': '未来 {ahead} 小时内没有调度触发。',
   '{fires} from {time} on': '{time} 起 {fires}',
+  'Past 24 hours': '过去 24 小时',
+  'All runs': '全部运行',
+  'No run has ended in the past 24 hours, or it is not counted yet.':
+    '过去 24 小时内没有运行结束，或尚未计入。',
   Nodes: '节点',
   '{busy} of {slots}': '已用 {busy}，共 {slots}',
   '{n} slot|{n} slots': '{n} 个槽位',

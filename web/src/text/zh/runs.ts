@@ -304,6 +304,7 @@ export const runs = {
   'The value must be one of {values}.': '取值必须是：{values}。',
   'Durations of runs': '运行耗时',
   Period: '时段',
+  'From (UTC)': '起始（UTC）',
   '30 days': '30 天',
   '3 days by hour': '3 天（按小时）',
   'Tasks, the slowest first': '任务（最慢的在前）',
