@@ -298,6 +298,30 @@ test('a line in the middle of a long log is found by the server, shown in its pl
   expect(wrong.splice(0)).toEqual([expect.stringContaining('404')])
 })
 
+test('runs and workflows are filtered by their tags, and the filter is in the address', async () => {
+  await apply('tagged', 'name: tagged\ntags: {team: data}\ntasks: {a: {run: "true"}}\n')
+  const { id } = await call('/runs', { workflow: 'tagged', tags: { order: '17' } })
+  const other = await call('/runs', { workflow: 'tagged', tags: { order: '18' } })
+  expect([await ended(base, id), await ended(base, other.id)]).toEqual(['succeeded', 'succeeded'])
+  const page = await open(await context(), '/workflows?tag=team=data')
+  const rows = page.locator('tbody tr')
+  await rows.getByRole('link', { name: 'tagged' }).first().waitFor()
+  expect(await page.getByRole('link', { name: 'heartbeat' }).count()).toBe(0)
+  await page.goto(`${base}/runs?workflow=tagged`)
+  await expect.poll(() => rows.count()).toBe(2)
+  // The tag of a row leads to the runs that have it.
+  await page.getByRole('link', { name: 'order=17' }).click()
+  await page.waitForURL(/tag=order/)
+  await expect.poll(() => rows.count()).toBe(1)
+  expect(await rows.getByRole('link', { name: id.replaceAll('-', '').slice(-8) }).count()).toBe(1)
+  await page.reload()
+  await expect.poll(() => rows.count()).toBe(1)
+  await page.getByRole('searchbox', { name: 'Tag, as team=data' }).fill('order=18')
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: other.id.replaceAll('-', '').slice(-8) }).waitFor()
+  expect(wrong.splice(0)).toEqual([])
+})
+
 test('the page of a node draws the load of its last hour', async () => {
   const page = await open(await context(), '/n/n1')
   await page.getByText('Transactions per second').waitFor()
