@@ -1,4 +1,4 @@
-import { language, t } from './text/t'
+import { language, locale, t } from './text/t'
 import './kit/tokens.css'
 import './kit/base.css'
 import './kit/kit.css'
@@ -7,6 +7,7 @@ import './pages/pages.css'
 import './canvas/canvas.css'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
+import { I18nProvider } from 'react-aria-components'
 import { createRoot } from 'react-dom/client'
 import { Failure } from './api/client'
 import { signInByAddress, watchPerson } from './api/session'
@@ -63,10 +64,12 @@ if (root) {
   if (arrival.kept) toast(t('You are signed in already. The code of the address was not used.'))
   live.start(openWorker)
   createRoot(root).render(
-    <QueryClientProvider client={queries}>
-      <SignedIn arrival={arrival}>
-        <RouterProvider router={makeRouter()} />
-      </SignedIn>
-    </QueryClientProvider>,
+    <I18nProvider locale={locale}>
+      <QueryClientProvider client={queries}>
+        <SignedIn arrival={arrival}>
+          <RouterProvider router={makeRouter()} />
+        </SignedIn>
+      </QueryClientProvider>
+    </I18nProvider>,
   )
 }
