@@ -43,6 +43,7 @@ export const pages = [
   '/admin/users/api',
   '/admin/roles?role=operator',
   '/admin/tokens',
+  '/admin/namespaces?ask=namespace',
   '/admin/secrets',
   '/admin/connections?ask=connection',
   '/admin/channels',

@@ -6,6 +6,7 @@ import { useVerb } from '../../api/verbs'
 import { Dialog } from '../../kit/dialog'
 import { Button, Clock, Copy } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
+import { rich, t } from '../../text/t'
 
 export function LoginCode({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
   const [made, setMade] = useState<SignInCode>()
@@ -14,7 +15,7 @@ export function LoginCode({ isOpen, onClose }: { isOpen: boolean; onClose: () =>
     onClose()
   }
   return (
-    <Dialog title="Sign in at a terminal" isOpen={isOpen} onClose={close}>
+    <Dialog title={t('Sign in at a terminal')} isOpen={isOpen} onClose={close}>
       {isOpen ? (
         made ? (
           <Shown code={made} onClose={close} />
@@ -32,19 +33,20 @@ function Ask({ onMade, onClose }: { onMade: (code: SignInCode) => void; onClose:
   return (
     <>
       <p>
-        A code opens one session with your rights, on any machine. It is valid once, within a minute. The new
-        session ends when this one ends. Start the command first, then paste the code when it asks for it:
+        {t(
+          'A code opens one session with your rights, on any machine. It is valid once, within a minute. The new session ends when this one ends. Start the command first, then paste the code when it asks for it:',
+        )}
       </p>
-      <Command text={`skein login ${location.origin}${basePath} --code`} label="Copy the command" />
+      <Command text={`skein login ${location.origin}${basePath} --code`} label={t('Copy the command')} />
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button
           kind="primary"
           isDisabled={isPending}
           onPress={() => void run(async () => onMade(await post<SignInCode>('/session:code', {})))}
         >
-          Make a code
+          {t('Make a code')}
         </Button>
       </footer>
     </>
@@ -55,13 +57,14 @@ function Shown({ code, onClose }: { code: SignInCode; onClose: () => void }) {
   return (
     <>
       <p>
-        Paste this code into the terminal. It ends at <Clock time={code.expires_at} />, and its holder signs
-        in as you.
+        {rich('Paste this code into the terminal. It ends at {time}, and its holder signs in as you.', {
+          time: <Clock time={code.expires_at} />,
+        })}
       </p>
-      <Command text={code.code} label="Copy the code" isSecret />
+      <Command text={code.code} label={t('Copy the code')} isSecret />
       <footer>
         <Button kind="primary" onPress={onClose} autoFocus>
-          Close
+          {t('Close')}
         </Button>
       </footer>
     </>

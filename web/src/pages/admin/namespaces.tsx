@@ -14,6 +14,7 @@ import { Loaded, Panel } from '../../kit/panel'
 import { Ago, Button, Command } from '../../kit/parts'
 import { ProblemBox } from '../../kit/problem'
 import { VerbButton } from '../../kit/verbs'
+import { count, rich, t } from '../../text/t'
 import { AdminTop, Lacks, NamespaceField, Refused, Some } from './parts'
 
 type Quota = {
@@ -26,15 +27,15 @@ type Quota = {
 
 /** All quotas, in the order of the command line. */
 export const quotas: Quota[] = [
-  { name: 'runs', label: 'Runs that have not ended', used: (n) => n.runs },
-  { name: 'runs_per_hour', label: 'Runs that begin in an hour', used: (n) => n.runs_in_hour },
-  { name: 'tasks', label: 'Tasks of a workflow' },
-  { name: 'params_bytes', label: 'Bytes of the parameters of a run', isBytes: true },
-  { name: 'stored_bytes', label: 'Stored bytes', used: (n) => n.stored_bytes, isBytes: true },
-  { name: 'versions', label: 'Versions of workflows', used: (n) => n.versions },
-  { name: 'triggers', label: 'Triggers', used: (n) => n.triggers },
-  { name: 'tokens', label: 'Tokens', used: (n) => n.tokens },
-  { name: 'requests_per_minute', label: 'Calls in a minute' },
+  { name: 'runs', label: t('Runs that have not ended'), used: (n) => n.runs },
+  { name: 'runs_per_hour', label: t('Runs that begin in an hour'), used: (n) => n.runs_in_hour },
+  { name: 'tasks', label: t('Tasks of a workflow') },
+  { name: 'params_bytes', label: t('Bytes of the parameters of a run'), isBytes: true },
+  { name: 'stored_bytes', label: t('Stored bytes'), used: (n) => n.stored_bytes, isBytes: true },
+  { name: 'versions', label: t('Versions of workflows'), used: (n) => n.versions },
+  { name: 'triggers', label: t('Triggers'), used: (n) => n.triggers },
+  { name: 'tokens', label: t('Tokens'), used: (n) => n.tokens },
+  { name: 'requests_per_minute', label: t('Calls in a minute') },
 ]
 
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
@@ -69,25 +70,25 @@ export function Namespaces() {
     <>
       <AdminTop
         here="/admin/namespaces"
-        title="Namespaces"
+        title={t('Namespaces')}
         actions={
           <VerbButton verb="namespace.write" namespace="*" onPress={() => asked.open('namespace')}>
-            Set quotas of a namespace
+            {t('Set quotas of a namespace')}
           </VerbButton>
         }
       >
-        A quota bounds what a namespace may use. Without a quota, it may use any amount.
+        {t('A quota bounds what a namespace may use. Without a quota, it may use any amount.')}
       </AdminTop>
       {reads ? (
         <>
-          <Lacks verb="namespace.write" what="change quotas" />
-          <Panel title="Namespaces" count={query.data?.length}>
+          <Lacks verb="namespace.write" what={t('change quotas')} />
+          <Panel title={t('Namespaces')} count={query.data?.length}>
             <Loaded
               query={query}
               isEmpty={(list) => list.length === 0}
               empty={
                 <>
-                  <p>There is no namespace with a workflow or a quota yet.</p>
+                  <p>{t('There is no namespace with a workflow or a quota yet.')}</p>
                   <Command text="skein namespace set shop --quota runs=500" />
                 </>
               }
@@ -102,11 +103,11 @@ export function Namespaces() {
         </>
       ) : (
         <Panel>
-          <Refused what="the namespaces" verb="namespace.read" somewhere />
+          <Refused what={t('the namespaces')} verb="namespace.read" somewhere />
         </Panel>
       )}
       <Dialog
-        title={target?.name ? `Quotas of ${target.name}` : 'Quotas of a namespace'}
+        title={target?.name ? t('Quotas of {name}', { name: target.name }) : t('Quotas of a namespace')}
         isOpen={target !== undefined}
         onClose={asked.close}
       >
@@ -122,11 +123,11 @@ function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: s
       <table>
         <thead>
           <tr>
-            <th>Namespace</th>
-            <th>Uses</th>
-            <th>Last set</th>
+            <th>{t('Namespace')}</th>
+            <th>{t('Uses')}</th>
+            <th>{t('Last set')}</th>
             <th>
-              <span className="hidden-text">Verbs</span>
+              <span className="hidden-text">{t('Verbs')}</span>
             </th>
           </tr>
         </thead>
@@ -138,13 +139,9 @@ function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: s
                 <Uses namespace={n} />
               </td>
               <td className="nowrap sub">
-                {n.modified_at ? (
-                  <>
-                    <Ago time={n.modified_at} /> by {n.user}
-                  </>
-                ) : (
-                  'never'
-                )}
+                {n.modified_at
+                  ? rich('{time} by {user}', { time: <Ago time={n.modified_at} />, user: n.user ?? '' })
+                  : t('never')}
               </td>
               <td className="num nowrap">
                 <VerbButton
@@ -153,7 +150,7 @@ function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: s
                   kind="quiet"
                   onPress={() => onSet(n.name)}
                 >
-                  Set quotas
+                  {t('Set quotas')}
                 </VerbButton>
               </td>
             </tr>
@@ -174,7 +171,7 @@ function Uses({ namespace }: { namespace: Namespace }) {
   return (
     <dl className="quotas">
       {shown.map(({ name, label, used, bound, isBytes }) => {
-        const text = (n: number) => (isBytes ? bytes(n) : String(n))
+        const text = (n: number) => (isBytes ? bytes(n) : count(n))
         const share = used === undefined || bound === undefined ? undefined : Math.min(used / bound, 1)
         return (
           <div key={name} data-quota={name}>
@@ -184,8 +181,8 @@ function Uses({ namespace }: { namespace: Namespace }) {
               {bound === undefined
                 ? ''
                 : used === undefined
-                  ? `at most ${text(bound)}`
-                  : ` of ${text(bound)}`}
+                  ? t('at most {bound}', { bound: text(bound) })
+                  : ` ${t('of {bound}', { bound: text(bound) })}`}
             </dd>
             {share === undefined ? null : (
               <span className="bar" data-tone={share === 1 ? 'warn' : 'busy'} aria-hidden="true">
@@ -219,16 +216,16 @@ function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>;
             send(path('namespaces', name), { method: 'PUT', body: { quotas: Object.fromEntries(bounds) } }),
           () => {
             onClose()
-            toast(`The quotas of ${name} are set. They count at once for what begins later.`)
+            toast(t('The quotas of {name} are set. They count at once for what begins later.', { name }))
           },
         )
       }}
     >
       {target.name ? (
-        <p>An empty field is no bound. A smaller quota ends no run.</p>
+        <p>{t('An empty field is no bound. A smaller quota ends no run.')}</p>
       ) : (
         <>
-          <p>An empty field is no bound. These quotas replace those that the namespace has.</p>
+          <p>{t('An empty field is no bound. These quotas replace those that the namespace has.')}</p>
           <NamespaceField value={name} onChange={setName} placeholder="default" />
         </>
       )}
@@ -240,7 +237,7 @@ function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>;
               className="input"
               inputMode="numeric"
               autoComplete="off"
-              placeholder={q.isBytes ? 'no bound, or such as 64Mi' : 'no bound'}
+              placeholder={q.isBytes ? t('no bound, or such as 64Mi') : t('no bound')}
               value={typed[q.name]}
               aria-invalid={Number.isNaN(readBound(typed[q.name] ?? '')) || undefined}
               onChange={(e) => setTyped({ ...typed, [q.name]: e.target.value })}
@@ -250,9 +247,9 @@ function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>;
       </div>
       {error ? <ProblemBox error={error} /> : null}
       <footer>
-        <Button onPress={onClose}>Cancel</Button>
+        <Button onPress={onClose}>{t('Cancel')}</Button>
         <Button kind="primary" type="submit" isDisabled={isPending || !ready}>
-          Set the quotas
+          {t('Set the quotas')}
         </Button>
       </footer>
     </form>
