@@ -3,6 +3,9 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,7 +74,9 @@ func TestClusterJobs(t *testing.T) {
 	w.eventually("the applications of the last run have handles", func() bool { return states("RUNNING") == 3 && handles(run, 1) })
 	for _, name := range []string{"spark", "hadoop"} {
 		for _, pid := range processesWith("skein\x00kind\x00" + name) {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // the attempts can end nothing
+			if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && bytes.Contains(env, []byte(w.data)) {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // the attempts can end nothing
+			}
 		}
 	}
 	p.wantState(run, "failed")
