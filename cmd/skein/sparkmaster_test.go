@@ -54,6 +54,7 @@ public class Job {
 
 // sparkMaster starts a real master of Spark with one worker. It returns the master and its REST interface.
 func (w *world) sparkMaster(t *testing.T, libraries string) (master, rest string) {
+	t.Helper()
 	home := w.folder("spark")
 	if err := os.Symlink(libraries, filepath.Join(home, "jars")); err != nil { // SPARK_HOME of the worker
 		t.Fatal(err)
@@ -80,6 +81,26 @@ func (w *world) sparkMaster(t *testing.T, libraries string) (master, rest string
 	return master, rest
 }
 
+// sparkSubmit makes a program spark-submit. It returns a PATH with it, and a jar with a compiler, whose main
+// method executes a class of a file.
+func (w *world) sparkSubmit(t *testing.T, libraries string) (path, jar string) {
+	t.Helper()
+	w.folder("bin")
+	opens := ""
+	for _, name := range []string{"java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch"} {
+		opens += " --add-opens=java.base/" + name + "=ALL-UNNAMED"
+	}
+	program := w.write("bin/spark-submit", "#!/bin/sh\nexec java -Xmx512m"+opens+" -cp \"$SPARK_CONF_DIR:$HADOOP_CONF_DIR:"+libraries+"/*\" org.apache.spark.deploy.SparkSubmit \"$@\"\n")
+	jars, err := filepath.Glob(libraries + "/janino-*.jar")
+	if err == nil {
+		err = os.Chmod(program, 0o755)
+	}
+	if err != nil || len(jars) != 1 {
+		t.Fatal(jars, err)
+	}
+	return "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), jars[0]
+}
+
 // TestSparkMaster: a real application of Spark goes on when node and keeper die, and the next attempt waits
 // for it. A stop ends the application of the next run. With a local master, the application is a process of
 // the attempt.
@@ -87,24 +108,15 @@ func TestSparkMaster(t *testing.T) {
 	libraries := cached(t, "spark")
 	w := newWorld(t)
 	master, rest := w.sparkMaster(t, libraries)
-	w.folder("bin")
-	program := w.write("bin/spark-submit", "#!/bin/sh\nexec java -Xmx512m -XX:+IgnoreUnrecognizedVMOptions --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED "+
-		"--add-opens=java.base/sun.nio.ch=ALL-UNNAMED --add-opens=java.base/java.util=ALL-UNNAMED --add-opens=java.base/java.lang.invoke=ALL-UNNAMED -cp \"$SPARK_CONF_DIR:"+libraries+"/*\" org.apache.spark.deploy.SparkSubmit \"$@\"\n")
-	jar, err := filepath.Glob(libraries + "/janino-*.jar")
-	if err == nil {
-		err = os.Chmod(program, 0o755)
-	}
-	if err != nil || len(jar) != 1 {
-		t.Fatal(jar, err)
-	}
+	path, jar := w.sparkSubmit(t, libraries)
 	source := w.write("Job.java", sparkJob)
-	w.env = append(w.env, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "SPARK_LOCAL_IP=127.0.0.1", "SKEIN_PASS_ENV=SPARK_LOCAL_IP")
+	w.env = append(w.env, path, "SPARK_LOCAL_IP=127.0.0.1", "SKEIN_PASS_ENV=SPARK_LOCAL_IP")
 	p := w.server("--lease", "3s", "--isolation", "none")
 	conf := "conf: {spark.driver.memory: 512m, spark.executor.memory: 512m, spark.cores.max: 1, spark.driver.host: 127.0.0.1, spark.ui.enabled: false}"
 	task := func(master, jar, at string) string {
 		return `{spark: {master: "` + master + `", ` + at + `main: "` + jar + `", class: org.codehaus.janino.SimpleCompiler, args: [` + source + `, Job, "${{ params.dir }}"], ` + conf + `}}`
 	}
-	p.apply("spark", "\n  far: "+task(master, "file:"+jar[0], `rest: "`+rest+`", `)+"\n  near: "+task("local[1]", jar[0], "")+"\nparams: {dir: string}\n")
+	p.apply("spark", "\n  far: "+task(master, "file:"+jar, `rest: "`+rest+`", `)+"\n  near: "+task("local[1]", jar, "")+"\nparams: {dir: string}\n")
 	begun := func(run string) int {
 		text, _ := os.ReadFile(filepath.Join(w.dir, run, "begun"))
 		return strings.Count(string(text), "x\n")

@@ -95,8 +95,8 @@ func (w *world) apps(url string) []yarnApp {
 	return all.Apps.App
 }
 
-// miniYARN starts a real ResourceManager with one NodeManager in one process, and returns its URL and a folder
-// with the settings for its clients.
+// miniYARN starts a real ResourceManager with one NodeManager in one process, and returns its URL and a
+// folder with the settings for its clients.
 func (w *world) miniYARN(t *testing.T, libraries string) (url, conf string) {
 	t.Helper()
 	dir, conf := w.folder("yarn"), w.folder("conf")
@@ -177,5 +177,37 @@ func TestYARN(t *testing.T) {
 	}
 	if killed != 1 {
 		t.Errorf("%+v", w.apps(url))
+	}
+}
+
+// TestSparkOnYARN: a real application of Spark in a real cluster of YARN goes on when node and keeper die.
+// There is one application, which began once.
+func TestSparkOnYARN(t *testing.T) {
+	libraries := cached(t, "spark")
+	w := newWorld(t)
+	url, conf := w.miniYARN(t, cached(t, "hadoop"))
+	path, jar := w.sparkSubmit(t, libraries)
+	source, dir := w.write("Job.java", sparkJob), w.folder("one")
+	w.env = append(w.env, path, "HADOOP_CONF_DIR="+conf, "SKEIN_PASS_ENV=HADOOP_CONF_DIR")
+	p := w.server("--lease", "3s", "--isolation", "none")
+	p.apply("agg", "\n  a:\n    spark: {master: yarn, main: \""+jar+"\", class: org.codehaus.janino.SimpleCompiler, args: ["+source+", Job, "+dir+"], resource_manager: \""+url+"\", "+
+		"conf: {spark.driver.memory: 512m, spark.executor.memory: 512m, spark.executor.instances: 1, spark.ui.enabled: false, "+
+		"spark.yarn.jars: \"local:"+libraries+"/*\", spark.yarn.stagingDir: \"file://"+w.folder("staging")+"\"}}\n")
+	begun := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "begun"))
+		return strings.Count(string(text), "x\n")
+	}
+	run := p.begin("agg", nil)
+	w.eventually("the application runs", func() bool { return begun() == 1 && hasHandle(t, p.Client, run, 1) })
+	p.crash()
+	p = w.server("--lease", "3s", "--isolation", "none")
+	w.eventually("the next attempt goes on with it", func() bool { return hasHandle(t, p.Client, run, 2) })
+	w.gate("one/gate")
+	p.wantState(run, "succeeded")
+	if text, err := os.ReadFile(dir + "/ended"); err != nil || string(text) != "3\n" || begun() != 1 {
+		t.Errorf("%q, %v, %d were begun", text, err, begun())
+	}
+	if all := w.apps(url); len(all) != 1 || all[0].State != "FINISHED" || !strings.Contains(all[0].ApplicationTags, "skein-") {
+		t.Errorf("%+v", all)
 	}
 }
