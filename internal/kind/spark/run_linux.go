@@ -61,6 +61,8 @@ func (Kind) Release(ctx context.Context, env *kind.Env) int {
 	if yarn.IsTag(env.Input.Handle) {
 		return yarn.Release(ctx, env, w.ResourceManager)
 	}
+	ctx, stop := context.WithTimeout(ctx, yarn.ReleaseMax)
+	defer stop()
 	m, err := newMaster(env.Input.Egress, w.REST)
 	if err == nil {
 		err = m.end(ctx, env.Input.Handle)

@@ -147,8 +147,13 @@ func (a *Attempt) Stop() int {
 	return kind.Failed
 }
 
+// ReleaseMax bounds one try of an errand, which is repeated.
+const ReleaseMax = 5 * time.Minute
+
 // Release ends the applications that a handle names, and returns the exit code of the errand.
 func Release(ctx context.Context, env *kind.Env, urls []string) int {
+	ctx, stop := context.WithTimeout(ctx, ReleaseMax)
+	defer stop()
 	c, err := New(env.Input.Egress, urls)
 	if err == nil {
 		err = c.EndAll(ctx, env.Input.Handle)
