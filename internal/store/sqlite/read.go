@@ -193,13 +193,13 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.Ru
 	for i := range keys {
 		k := &keys[i]
 		looks := make([]keyLook, 0, 4)
-		if n, late := d.keys.find(*k); late {
-			looks = append(looks, keyLook{"lateRunByKey", n})
-		}
-		looks = append(looks, keyLook{"runByHash", hashOf(k)}, keyLook{"runByKey", 0}) // a late key may have moved
 		if d.readOnly {
 			looks = append(looks, keyLook{"runByLateKey", 0})
 		}
+		if n, late := d.keys.find(*k); late {
+			looks = append(looks, keyLook{"lateRunByKey", n})
+		}
+		looks = append(looks, keyLook{"runByHash", hashOf(k)}, keyLook{"runByKey", 0}) // last, because late keys move there
 		for found := len(rows); len(looks) > 0 && len(rows) == found; looks = looks[1:] {
 			if rows, err = looks[0].add(d, conn, k, rows); err != nil {
 				return nil, err
