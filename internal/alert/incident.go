@@ -28,7 +28,7 @@ type Happening struct {
 	Over     bool       `json:"-"`                 // the run has ended
 	Course   Course     `json:"-"`                 // the progress of the run; or the instant, if there is no run
 	ID       uuid.UUID  `json:"-"`                 // the id of the incident, if the event opens one
-	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster, such as a node; or the group of the event
+	Subject  string     `json:"subject,omitempty"` // the object of an event of the cluster, or the group of the event
 	Of       Subject    `json:"-"`
 }
 

@@ -31,7 +31,7 @@ type MessageData struct {
 	Text       string     `json:"text"`
 	Message    string     `json:"message"` // message of the rule
 	Event      string     `json:"event"`   // the newest event: failed, stopped, skipped, missed, succeeded, late, slow
-	Subject    string     `json:"subject"` // object of an alert about the cluster, such as a node; or the group of a rule with group_by
+	Subject    string     `json:"subject"` // object of an alert about the cluster, or the group of a rule with group_by
 	Run        string     `json:"run"`
 	Trigger    string     `json:"trigger"`
 	Instant    *time.Time `json:"instant"`

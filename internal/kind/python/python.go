@@ -9,9 +9,9 @@
 // # Rights
 //
 // The build may run code of packages, so it is a process of its own: it may write the environments of the
-// namespace and nothing of the task, and gets no variable of the task. pip reaches its index through the rules
-// of egress, which do not bind the code of packages. The program of the task may read its environment, and
-// cannot change it.
+// namespace and nothing of the task, and gets no variable of the task. pip reaches its index through the
+// rules of egress, which do not bind the code of packages. The program of the task may read its
+// environment, and cannot change it.
 package python
 
 import (
