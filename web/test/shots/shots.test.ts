@@ -302,6 +302,7 @@ type Shot = {
 
 const shots: Shot[] = [
   { name: 'home', path: () => '/', look: { height: 660 } },
+  { name: 'home-chinese', path: () => '/', look: { width: 1100, height: 600, locale: 'zh-CN' } },
   { name: 'home-phone', path: () => '/', look: { width: 390, height: 844 } },
   { name: 'workflows', path: () => '/workflows' },
   {
@@ -309,6 +310,11 @@ const shots: Shot[] = [
     path: () => `/w/default/nightly-orders?tab=grid&show=times&task=load_orders&run=${failed}`,
   },
   { name: 'run', path: () => `/r/${failed}?task=load_orders`, look: { width: 1200, height: 600 } },
+  {
+    name: 'run-chinese',
+    path: () => `/r/${failed}?task=load_orders`,
+    look: { width: 1200, height: 560, locale: 'zh-CN' },
+  },
   {
     name: 'graph-dark',
     path: () => `/r/${failed}?view=graph&task=load_orders`,
