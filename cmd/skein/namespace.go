@@ -46,6 +46,7 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 		{head: "RUNS THIS HOUR", get: func(n api.Namespace) string { return bound(n.RunsInHour, n.Quotas.RunsPerHour) }},
 		{head: "TASKS", get: func(n api.Namespace) string { return bound(nil, n.Quotas.Tasks) }},
 		{head: "PARAMS BYTES", get: func(n api.Namespace) string { return bound(nil, n.Quotas.ParamsBytes) }},
+		{head: "LOGS TODAY", get: func(n api.Namespace) string { return bound(n.LogsInDay, n.Quotas.LogsPerDay) }},
 		{head: "STORED BYTES", get: func(n api.Namespace) string { return bound(n.StoredBytes, n.Quotas.StoredBytes) }},
 		{head: "VERSIONS", get: func(n api.Namespace) string { return bound(n.Versions, n.Quotas.Versions) }},
 		{head: "TRIGGERS", get: func(n api.Namespace) string { return bound(n.Triggers, n.Quotas.Triggers) }},
@@ -92,6 +93,7 @@ func quotaRows(n *api.Namespace) []quotaRow {
 		{"runs_per_hour", n.RunsInHour, n.Quotas.RunsPerHour},
 		{"tasks", nil, n.Quotas.Tasks},
 		{"params_bytes", nil, n.Quotas.ParamsBytes},
+		{"logs_per_day", n.LogsInDay, n.Quotas.LogsPerDay},
 		{"stored_bytes", n.StoredBytes, n.Quotas.StoredBytes},
 		{"versions", n.Versions, n.Quotas.Versions},
 		{"triggers", n.Triggers, n.Quotas.Triggers},
@@ -142,6 +144,7 @@ func namespaceSetCmd(c *cli) *cobra.Command {
   runs_per_hour  runs that begin within a full hour (UTC)
   tasks          tasks of one workflow
   params_bytes   bytes of the parameters of one run, such as 65536 or 64Ki
+  logs_per_day   bytes of the logs of attempts that end within a day (UTC), such as 10Gi
   stored_bytes   bytes of the files of kept versions, and of parameters of kept runs
                  if they have 1 KiB or more; such as 2Gi
   versions       kept versions of all workflows
@@ -188,7 +191,7 @@ Runs that have begun continue.`,
 func setQuota(to *api.Quotas, given string) error {
 	name, value, _ := strings.Cut(given, "=")
 	of := map[string]**int64{"runs": &to.Runs, "runs_per_hour": &to.RunsPerHour, "tasks": &to.Tasks, "params_bytes": &to.ParamsBytes,
-		"stored_bytes": &to.StoredBytes, "versions": &to.Versions, "triggers": &to.Triggers, "tokens": &to.Tokens,
+		"logs_per_day": &to.LogsPerDay, "stored_bytes": &to.StoredBytes, "versions": &to.Versions, "triggers": &to.Triggers, "tokens": &to.Tokens,
 		"requests_per_minute": &to.RequestsPerMinute}
 	quota := of[name]
 	if quota == nil {
@@ -199,7 +202,7 @@ func setQuota(to *api.Quotas, given string) error {
 		return nil
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil && strings.HasSuffix(name, "_bytes") {
+	if err != nil && (strings.HasSuffix(name, "_bytes") || quota == &to.LogsPerDay) {
 		n, err = workflow.ParseSize(value)
 	}
 	if err != nil || n < 1 {

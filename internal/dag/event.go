@@ -78,6 +78,7 @@ type Result struct {
 	Outputs  []byte // a JSON object, or nil
 	Handle   string // the name of the work that the attempt started outside of its process; "": none
 	Adopts   bool   // with Handle: the next attempt may continue that work, as with Policy.Adopts
+	Logged   int64  // the number of bytes in its log
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0: never started
 	Finished Micros

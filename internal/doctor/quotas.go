@@ -57,6 +57,7 @@ func fullQuotas(ctx context.Context, db store.Store, rows []store.Namespace) (fu
 		}
 		used := map[string]int64{store.QuotaTokens: store.TokensOf(tokens, n.Name, now)}
 		used[store.QuotaRuns], used[store.QuotaRunsPerHour] = store.Sum(uses, store.QuotaHour(now))
+		used[store.QuotaLogsPerDay] = store.Logged(uses, store.QuotaDay(now))
 		for k := range stocks {
 			used[store.QuotaStoredBytes], used[store.QuotaVersions], used[store.QuotaTriggers] = stocks[k].Bytes, stocks[k].Versions, stocks[k].Triggers
 		}

@@ -255,6 +255,9 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 			w.tx.tally.faults[i]++
 		}
 	}
+	if it.ev.Kind == dag.EvReport && v == dag.Accepted {
+		w.quotas.logged(r, it.ev.Result.Logged)
+	}
 	w.score(ev.Kind, v)
 	if r.Pending() > 0 || v == dag.Accepted {
 		w.touch(r)

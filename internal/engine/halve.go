@@ -99,7 +99,7 @@ func strip(it *item) {
 	res := &it.ev.Result
 	it.stripped = true
 	it.ev.Result = dag.Result{State: res.State, Exited: res.Exited, ExitCode: res.ExitCode, TimedOut: res.TimedOut,
-		Started: res.Started, Finished: res.Finished, Message: "the store refused what the attempt reported"}
+		Logged: res.Logged, Started: res.Started, Finished: res.Finished, Message: "the store refused what the attempt reported"}
 	if res.State == dag.AttemptSucceeded { // a success whose outputs are lost counts as a failure
 		it.ev.Result.State = dag.AttemptFailed
 	}

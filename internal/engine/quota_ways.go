@@ -66,6 +66,28 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	if over := bounds.Exceeded(wf.Namespace, runs+1, started, hour); over != nil {
 		return over
 	}
+	return q.roomForLogs(wf, n, &bounds)
+}
+
+// roomForLogs returns a QuotaError if the namespace has used up its quota of logs, and n is a new run. It adds up
+// the owned shards, and those of other nodes as they were last read.
+func (q *quotas) roomForLogs(wf *store.Workflow, n newcomer, bounds *store.Quotas) error {
+	if bounds.LogsPerDay == 0 || n != begins {
+		return nil
+	}
+	day := store.QuotaDay(q.txn().now.Wall)
+	var all []store.NamespaceUse
+	for _, u := range q.uses[wf.Namespace] {
+		all = append(all, u.NamespaceUse)
+	}
+	for _, u := range q.set.uses[wf.Namespace] {
+		if q.held(u.Shard) == nil {
+			all = append(all, u)
+		}
+	}
+	if over := bounds.Overlogged(wf.Namespace, store.Logged(all, day), day); over != nil {
+		return over
+	}
 	return nil
 }
 

@@ -362,6 +362,31 @@ func (q *quotas) ended(r *dag.Run) {
 	}
 }
 
+// loggedMax bounds the length of one log, because a worker states it.
+const loggedMax = 1 << 40
+
+// logged counts the log of an attempt that has ended, if its namespace has a quota of logs.
+func (q *quotas) logged(r *dag.Run, size int64) {
+	namespace, known := q.names[r.Workflow]
+	if bounds := q.boundsOf(namespace); !known || bounds.LogsPerDay == 0 || size <= 0 {
+		return
+	}
+	if u := q.of(&r.Header, false); u != nil {
+		if day := store.QuotaDay(q.txn().now.Wall); u.Day != day {
+			u.Day, u.Logged = day, 0
+		}
+		u.Logged += min(size, loggedMax)
+	}
+}
+
+// boundsOf returns the quotas of a namespace that the counts belong to.
+func (q *quotas) boundsOf(namespace string) store.Quotas {
+	if q.set == nil {
+		return store.Quotas{}
+	}
+	return q.set.of[namespace]
+}
+
 // flush adds the changed counts to the transaction.
 func (q *quotas) flush(b *store.Batch) {
 	b.Stocks = append(b.Stocks, q.txn().recount.stocks...)
@@ -436,6 +461,10 @@ func admitQuotas(ctx context.Context, e *Engine, s *Submission) error {
 	hour := store.QuotaHour(now)
 	runs, started := store.Sum(uses, hour)
 	if over := bounds.Exceeded(ns, runs+1, started+1, hour); over != nil {
+		return over
+	}
+	day := store.QuotaDay(now)
+	if over := bounds.Overlogged(ns, store.Logged(uses, day), day); over != nil {
 		return over
 	}
 	return nil
@@ -524,10 +553,10 @@ func (n Namespaces) Uses(ctx context.Context) (map[string]store.NamespaceUse, er
 	if err != nil {
 		return nil, errkind.FromStore("read the clock", err)
 	}
-	hour, out := store.QuotaHour(now), map[string]store.NamespaceUse{}
+	hour, day, out := store.QuotaHour(now), store.QuotaDay(now), map[string]store.NamespaceUse{}
 	for ns, all := range byNamespace(uses) {
 		runs, started := store.Sum(all, hour)
-		out[ns] = store.NamespaceUse{Namespace: ns, Runs: runs, Started: started, Since: hour}
+		out[ns] = store.NamespaceUse{Namespace: ns, Runs: runs, Started: started, Since: hour, Logged: store.Logged(all, day), Day: day}
 	}
 	return out, nil
 }
@@ -547,7 +576,10 @@ func (n Namespaces) Room(ctx context.Context, namespace string) (*store.QuotaErr
 	}
 	all, err := n.Uses(ctx)
 	use := all[namespace]
-	return rows[i].Exceeded(namespace, use.Runs+1, use.Started+1, use.Since), err
+	if over := rows[i].Exceeded(namespace, use.Runs+1, use.Started+1, use.Since); over != nil || err != nil {
+		return over, err
+	}
+	return rows[i].Overlogged(namespace, use.Logged, use.Day), nil
 }
 
 // checkTasks returns a QuotaError if a namespace may not have a workflow with this number of tasks.

@@ -121,6 +121,9 @@ func (u *namespaceUse) shown(name string, rows []store.Namespace) api.Namespace 
 	if row.Counted() {
 		use := u.runs[name]
 		out.Runs, out.RunsInHour = &use.Runs, &use.Started
+		if row.LogsPerDay > 0 {
+			out.LogsInDay = &use.Logged
+		}
 	}
 	if row.Tokens > 0 {
 		tokens := store.TokensOf(u.tokens, name, u.now)
@@ -138,7 +141,7 @@ type quotaPair struct {
 // pairs are all quotas.
 func pairs(shown *api.Quotas, kept *store.Quotas) []quotaPair {
 	return []quotaPair{{&shown.Runs, &kept.Runs}, {&shown.RunsPerHour, &kept.RunsPerHour}, {&shown.Tasks, &kept.Tasks},
-		{&shown.ParamsBytes, &kept.ParamsBytes}, {&shown.StoredBytes, &kept.StoredBytes}, {&shown.Versions, &kept.Versions},
+		{&shown.ParamsBytes, &kept.ParamsBytes}, {&shown.LogsPerDay, &kept.LogsPerDay}, {&shown.StoredBytes, &kept.StoredBytes}, {&shown.Versions, &kept.Versions},
 		{&shown.Triggers, &kept.Triggers}, {&shown.Tokens, &kept.Tokens}, {&shown.RequestsPerMinute, &kept.RequestsPerMinute}}
 }
 

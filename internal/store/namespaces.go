@@ -16,6 +16,7 @@ type Quotas struct {
 	RunsPerHour int64 // runs that begin within a full hour
 	Tasks       int64 // tasks of one workflow
 	ParamsBytes int64 // bytes of the parameters of one run
+	LogsPerDay  int64 // bytes of the logs of attempts that end within a day (UTC)
 
 	StoredBytes       int64 // bytes of workflow files and parameters in the database, see NamespaceStock.Bytes
 	Versions          int64 // kept versions of all workflows
@@ -30,6 +31,7 @@ const (
 	QuotaRunsPerHour = "runs_per_hour"
 	QuotaTasks       = "tasks"
 	QuotaParamsBytes = "params_bytes"
+	QuotaLogsPerDay  = "logs_per_day"
 	QuotaStoredBytes = "stored_bytes"
 	QuotaVersions    = "versions"
 	QuotaTriggers    = "triggers"
@@ -40,12 +42,13 @@ const (
 // Each yields the quotas by name, in a fixed order.
 func (q *Quotas) Each(yield func(name string, bound *int64) bool) {
 	_ = yield(QuotaRuns, &q.Runs) && yield(QuotaRunsPerHour, &q.RunsPerHour) && yield(QuotaTasks, &q.Tasks) && yield(QuotaParamsBytes, &q.ParamsBytes) &&
+		yield(QuotaLogsPerDay, &q.LogsPerDay) &&
 		yield(QuotaStoredBytes, &q.StoredBytes) && yield(QuotaVersions, &q.Versions) && yield(QuotaTriggers, &q.Triggers) &&
 		yield(QuotaTokens, &q.Tokens) && yield(QuotaRequests, &q.RequestsPerMinute)
 }
 
 // Counted reports whether runs of the namespace must be counted.
-func (q *Quotas) Counted() bool { return q.Runs > 0 || q.RunsPerHour > 0 }
+func (q *Quotas) Counted() bool { return q.Runs > 0 || q.RunsPerHour > 0 || q.LogsPerDay > 0 }
 
 // Namespace holds the settings of a namespace. A namespace without a row has no quotas.
 type Namespace struct {
@@ -67,10 +70,19 @@ type NamespaceUse struct {
 	// Started is the number of runs that have begun in the hour that began at Since.
 	Started int64
 	Since   dag.Micros
+	// Logged is the number of bytes in the logs of attempts that ended in the day that began at Day. It is
+	// counted only while the namespace has the quota logs_per_day.
+	Logged int64
+	Day    dag.Micros
 }
 
 // QuotaHour returns the beginning of the hour of an instant.
 func QuotaHour(at dag.Micros) dag.Micros { return at - at%dag.Micros(time.Hour/time.Microsecond) }
+
+// QuotaDay returns the beginning of the day of an instant, in UTC.
+func QuotaDay(at dag.Micros) dag.Micros { return at - at%dayMicros }
+
+const dayMicros = dag.Micros(24 * time.Hour / time.Microsecond)
 
 // UseUpdate is the use of a namespace after a transaction. Check says that the transaction starts runs that
 // may be refused. Such a transaction returns a QuotaError if the use by all shards exceeds a quota.
@@ -162,6 +174,7 @@ var quotaSentences = map[string]string{
 	QuotaRunsPerHour: "%d runs have begun in this hour, and at most %d may",
 	QuotaTasks:       "the workflow has %d tasks, and at most %d are allowed",
 	QuotaParamsBytes: "the parameters have %d bytes, and at most %d are allowed",
+	QuotaLogsPerDay:  "attempts that ended today have logged %d bytes, and no run begins from %d bytes on",
 	QuotaStoredBytes: "%d bytes of workflow files and parameters are stored, and at most %d may be",
 	QuotaVersions:    "%d versions of workflows are kept, and at most %d may be",
 	QuotaTriggers:    "the workflows have %d triggers, and at most %d are allowed",
@@ -186,6 +199,25 @@ func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros
 		return &QuotaError{Namespace: namespace, Quota: QuotaRunsPerHour, Bound: q.RunsPerHour, Used: max(started-1, q.RunsPerHour), Until: hour + dag.Micros(time.Hour/time.Microsecond)}
 	}
 	return nil
+}
+
+// Overlogged returns an error if the logs of a day have used up the quota of their namespace, or nil. A run that
+// has begun is never refused its log.
+func (q *Quotas) Overlogged(namespace string, logged int64, day dag.Micros) *QuotaError {
+	if q.LogsPerDay == 0 || logged < q.LogsPerDay {
+		return nil
+	}
+	return &QuotaError{Namespace: namespace, Quota: QuotaLogsPerDay, Bound: q.LogsPerDay, Used: logged, Until: day + dayMicros}
+}
+
+// Logged adds up the bytes of the logs of a day, of all shards.
+func Logged(uses []NamespaceUse, day dag.Micros) (n int64) {
+	for i := range uses {
+		if uses[i].Day == day {
+			n += uses[i].Logged
+		}
+	}
+	return n
 }
 
 // Sum adds up what all shards use of a namespace's quotas: unfinished runs, and runs that began in an hour.

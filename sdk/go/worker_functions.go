@@ -78,7 +78,10 @@ func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
 
 // finish passes the result of an attempt to the session; nil: there is no result.
 func (s *attached) finish(a *session.Attempt[*attempt], result *workerv1.Result) {
-	a.Of.log.end()
+	size := a.Of.log.end()
+	if result != nil {
+		result.LogBytes = size
+	}
 	a.Of.cancel(nil)
 	s.s.Finish(s.life, a, result)
 }

@@ -70,18 +70,19 @@ func (l *attemptLog) due(now time.Time, last bool) bool {
 	return true
 }
 
-// end marks the log as complete.
-func (l *attemptLog) end() {
+// end marks the log as complete, and returns its length.
+func (l *attemptLog) end() int64 {
 	l.mu.Lock()
 	if l.mask != nil && !l.over {
 		l.buf = append(l.buf, l.mask.End()...)
 	}
 	l.over = true
-	listed := l.listed
+	listed, size := l.listed, l.offset+int64(len(l.buf))
 	l.mu.Unlock()
 	if listed {
 		l.to.nudge()
 	}
+	return size
 }
 
 // chunk returns the next chunk to send, or nil if there is none. The buffer does not change in the meantime:

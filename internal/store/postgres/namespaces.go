@@ -28,7 +28,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	}
 	var found []store.Namespace
 	a := args{}.text(n.Name).int8(n.Revision).int8(n.Runs).int8(n.RunsPerHour).int8(n.Tasks).int8(n.ParamsBytes).text(n.By).int8(store.NamespacesMax).
-		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute)
+		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute).int8(n.LogsPerDay)
 	err := e.d.change(ctx, nil, notedQuery(ctx, query{"putNamespace", a, into(&found, scanNamespace)}))
 	if err == nil && len(found) == 0 {
 		err = store.ErrFenced
@@ -50,7 +50,7 @@ func (e namespaces) NamespaceList(ctx context.Context) ([]store.Namespace, error
 func scanNamespace(r *row, n *store.Namespace) error {
 	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
 	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
-	n.Modified, n.By = r.micros(), r.text()
+	n.Modified, n.By, n.LogsPerDay = r.micros(), r.text(), r.int()
 	return r.damaged("namespace %s", n.Name)
 }
 
@@ -58,6 +58,7 @@ func scanNamespace(r *row, n *store.Namespace) error {
 func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]store.NamespaceUse, error) {
 	return list(ctx, e.d, query{name: "namespaceUses", args: args{}.text(namespace)}, func(r *row, u *store.NamespaceUse) error {
 		u.Namespace, u.Shard, u.Runs, u.Started, u.Since = r.text(), dag.ShardID(r.int()), r.int(), r.int(), r.micros()
+		u.Logged, u.Day = r.int(), r.micros()
 		return r.damaged("the use of namespace %s", u.Namespace)
 	})
 }
@@ -92,7 +93,7 @@ func (x *tx) uses(b *store.Batch) {
 		if !x.counts(u.Namespace, u.Shard) {
 			return
 		}
-		x.send("putUse", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Runs).int8(u.Started).int8(int64(u.Since)))
+		x.send("putUse", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Runs).int8(u.Started).int8(int64(u.Since)).int8(u.Logged).int8(int64(u.Day)))
 		if u.Check {
 			checks[u.Namespace] = func() { x.send("withinQuotas", args{}.text(u.Namespace).int8(int64(u.Since))) }
 		}

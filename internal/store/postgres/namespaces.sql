@@ -1,21 +1,21 @@
 -- The statements of namespaces and their quotas.
 
 -- name: putNamespace
-INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, actor, modified)
-SELECT $1, $2, $3, $4, $5, $6, $9, $10, $11, $12, $13, $7, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, actor, logs_per_day, modified)
+SELECT $1, $2, $3, $4, $5, $6, $9, $10, $11, $12, $13, $7, $14, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 WHERE $2::bigint = 1 + coalesce((SELECT o.revision FROM namespace o WHERE o.name = $1), 0)
   AND ($2::bigint > 1 OR (SELECT count(*) FROM namespace) < $8::bigint)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
   tasks = excluded.tasks, params_bytes = excluded.params_bytes, stored_bytes = excluded.stored_bytes, versions = excluded.versions,
-  triggers = excluded.triggers, tokens = excluded.tokens, requests_per_minute = excluded.requests_per_minute, actor = excluded.actor, modified = excluded.modified
+  triggers = excluded.triggers, tokens = excluded.tokens, requests_per_minute = excluded.requests_per_minute, logs_per_day = excluded.logs_per_day, actor = excluded.actor, modified = excluded.modified
 WHERE n.revision = excluded.revision - 1
-RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor;
+RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day;
 
 -- name: namespaces
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day FROM namespace ORDER BY name;
 
 -- name: namespaceUses
-SELECT namespace, shard, runs, started, since FROM namespace_use WHERE $1::text = '' OR namespace = $1 ORDER BY namespace, shard;
+SELECT namespace, shard, runs, started, since, logged, day FROM namespace_use WHERE $1::text = '' OR namespace = $1 ORDER BY namespace, shard;
 
 -- name: unfinishedOf
 SELECT x.workflow, x.shard, x.runs, s.seq FROM (
@@ -25,8 +25,9 @@ SELECT x.workflow, x.shard, x.runs, s.seq FROM (
 ) x JOIN shard s ON s.id = x.shard ORDER BY x.shard, x.workflow;
 
 -- name: putUse
-INSERT INTO namespace_use (namespace, shard, runs, started, since) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = excluded.started, since = excluded.since;
+INSERT INTO namespace_use (namespace, shard, runs, started, since, logged, day) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (namespace, shard) DO UPDATE SET runs = excluded.runs, started = excluded.started, since = excluded.since,
+  logged = excluded.logged, day = excluded.day;
 
 -- name: withinQuotas
 SELECT within_quotas($1, $2);

@@ -22,7 +22,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	n.Modified = wall()
 	err := changeNoted(ctx, e.d, "change of namespaces", func() error {
 		changed, err := e.d.stmts.putNamespace.row().text(n.Name).int(n.Revision).int(n.Runs).int(n.RunsPerHour).int(n.Tasks).int(n.ParamsBytes).
-			int(n.StoredBytes).int(n.Versions).int(n.Triggers).int(n.Tokens).int(n.RequestsPerMinute).int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).exec(e.d.conn)
+			int(n.StoredBytes).int(n.Versions).int(n.Triggers).int(n.Tokens).int(n.RequestsPerMinute).int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).int(n.LogsPerDay).exec(e.d.conn)
 		if err == nil && changed == 0 {
 			err = store.ErrFenced
 		}
@@ -51,7 +51,7 @@ func scanNamespace(s *sqlite.Stmt, n *store.Namespace) error {
 	r := row{s: s}
 	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
 	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
-	n.Modified, n.By = r.micros(), r.text()
+	n.Modified, n.By, n.LogsPerDay = r.micros(), r.text(), r.int()
 	return nil
 }
 
@@ -60,6 +60,7 @@ func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]stor
 	return list(e.d, ctx, "namespaceUses", []any{namespace}, func(s *sqlite.Stmt, u *store.NamespaceUse) error {
 		r := row{s: s}
 		u.Namespace, u.Shard, u.Runs, u.Started, u.Since = r.text(), dag.ShardID(r.int()), r.int(), r.int(), r.micros()
+		u.Logged, u.Day = r.int(), r.micros()
 		return nil
 	})
 }
@@ -115,7 +116,7 @@ func writeUses(d *DB, b *store.Batch) error {
 		if err := checkShard(u.Shard); err != nil {
 			return fmt.Errorf("the use of namespace %s: %w", u.Namespace, err)
 		}
-		if _, err := d.stmts.putUse.row().text(u.Namespace).int(int64(u.Shard)).int(u.Runs).int(u.Started).int(int64(u.Since)).exec(d.conn); err != nil {
+		if _, err := d.stmts.putUse.row().text(u.Namespace).int(int64(u.Shard)).int(u.Runs).int(u.Started).int(int64(u.Since)).int(u.Logged).int(int64(u.Day)).exec(d.conn); err != nil {
 			return err
 		}
 		if !u.Check {

@@ -26,7 +26,7 @@ func namespaces() []check {
 
 func namespaceRevisions(b *bed) {
 	n := store.Namespace{Name: "shop", Revision: 2, Quotas: store.Quotas{Runs: 5, RunsPerHour: 6, Tasks: 7, ParamsBytes: 8,
-		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13}, By: "ann·"}
+		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13, LogsPerDay: 14}, By: "ann·"}
 	_, err := b.s.PutNamespace(b.ctx, n)
 	b.is(err, store.ErrFenced)
 	n.Revision = 1
@@ -51,7 +51,7 @@ func namespaceRevisions(b *bed) {
 }
 
 func useOf(b *bed, runs, started int64, check bool) store.UseUpdate {
-	return store.UseUpdate{NamespaceUse: store.NamespaceUse{Namespace: "shop", Shard: b.fences[0].Shard, Runs: runs, Started: started, Since: 3600e6}, Check: check}
+	return store.UseUpdate{NamespaceUse: store.NamespaceUse{Namespace: "shop", Shard: b.fences[0].Shard, Runs: runs, Started: started, Since: 3600e6, Logged: 10 * runs, Day: 86400e6}, Check: check}
 }
 
 func usesOf(b *bed, namespace string) []store.NamespaceUse {

@@ -200,5 +200,5 @@ test('a row of the audit log leads to its run, and says what the tree has of it'
 test('a bound is a number with or without a unit', () => {
   const typed = ['', ' 7 ', '64Ki', '2 Gi', '0', '-1', '1.5', '1 Zi', 'x', '999999999999999Gi']
   expect(typed.map(readBound)).toEqual([undefined, 7, 65536, 2 ** 31, NaN, NaN, NaN, NaN, NaN, NaN])
-  expect(new Set(quotas.map((q) => q.name)).size).toBe(9)
+  expect(new Set(quotas.map((q) => q.name)).size).toBe(10)
 })

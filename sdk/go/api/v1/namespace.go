@@ -6,6 +6,7 @@ type Namespace struct {
 	Quotas     Quotas `json:"quotas"`
 	Runs       *int64 `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
 	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
+	LogsInDay  *int64 `json:"logs_in_day,omitempty" doc:"Bytes of the logs of attempts that have ended today (UTC). It is missing if they are not counted, because there is no quota of logs."`
 	// The following fields give what the namespace stores in the whole cluster.
 	StoredBytes *int64 `json:"stored_bytes,omitempty" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
 	Versions    *int64 `json:"versions,omitempty" doc:"Kept versions of workflows."`
@@ -22,6 +23,7 @@ type Quotas struct {
 	RunsPerHour *int64 `json:"runs_per_hour,omitempty" minimum:"1" doc:"Runs that begin in an hour of the clock (UTC)."`
 	Tasks       *int64 `json:"tasks,omitempty" minimum:"1" doc:"Tasks of a workflow."`
 	ParamsBytes *int64 `json:"params_bytes,omitempty" minimum:"1" doc:"Bytes of the parameters of one run."`
+	LogsPerDay  *int64 `json:"logs_per_day,omitempty" minimum:"1" doc:"Bytes of the logs of attempts that end within a day (UTC). Runs that have begun go on when it is used up."`
 
 	StoredBytes       *int64 `json:"stored_bytes,omitempty" minimum:"1" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
 	Versions          *int64 `json:"versions,omitempty" minimum:"1" doc:"Kept versions of workflows."`

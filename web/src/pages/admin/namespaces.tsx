@@ -31,6 +31,7 @@ export const quotas: Quota[] = [
   { name: 'runs_per_hour', label: t('Runs that begin in an hour'), used: (n) => n.runs_in_hour },
   { name: 'tasks', label: t('Tasks of a workflow') },
   { name: 'params_bytes', label: t('Bytes of the parameters of a run'), isBytes: true },
+  { name: 'logs_per_day', label: t('Logs of a day'), used: (n) => n.logs_in_day, isBytes: true },
   { name: 'stored_bytes', label: t('Stored bytes'), used: (n) => n.stored_bytes, isBytes: true },
   { name: 'versions', label: t('Versions of workflows'), used: (n) => n.versions },
   { name: 'triggers', label: t('Triggers'), used: (n) => n.triggers },

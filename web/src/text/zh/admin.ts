@@ -498,6 +498,7 @@ export const admin = {
     '请将此代码粘贴到终端。它于 {time} 失效，持有者将以您的身份登录。',
   'Copy the code': '复制代码',
   'Runs that have not ended': '未结束的运行',
+  'Logs of a day': '一天的日志',
   'Runs that begin in an hour': '每小时开始的运行',
   'Tasks of a workflow': '单个工作流的任务数',
   'Bytes of the parameters of a run': '单次运行参数的字节数',

@@ -1709,7 +1709,8 @@ type Result struct {
 	// The work outside of its process that the attempt has named: one line, at most 4 KiB. With running, the
 	// report is sent as soon as the worker knows it.
 	Handle        string `protobuf:"bytes,13,opt,name=handle,proto3" json:"handle,omitempty"`
-	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"` // of the Job, with the handle
+	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"`                     // of the Job, with the handle
+	LogBytes      int64  `protobuf:"varint,15,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"` // the length of the attempt's log; 0: the worker does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1840,6 +1841,13 @@ func (x *Result) GetAdopts() bool {
 		return x.Adopts
 	}
 	return false
+}
+
+func (x *Result) GetLogBytes() int64 {
+	if x != nil {
+		return x.LogBytes
+	}
+	return 0
 }
 
 type ReportResponse struct {
@@ -3217,7 +3225,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
 	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
-	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xa0\x03\n" +
+	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xbd\x03\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -3233,7 +3241,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0estarted_micros\x18\v \x01(\x03R\rstartedMicros\x12'\n" +
 	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\x12\x16\n" +
 	"\x06handle\x18\r \x01(\tR\x06handle\x12\x16\n" +
-	"\x06adopts\x18\x0e \x01(\bR\x06adopts\"r\n" +
+	"\x06adopts\x18\x0e \x01(\bR\x06adopts\x12\x1b\n" +
+	"\tlog_bytes\x18\x0f \x01(\x03R\blogBytes\"r\n" +
 	"\x0eReportResponse\x124\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\"\x86\x01\n" +

@@ -1,0 +1,5 @@
+-- Format 35: a quota of the bytes of logs of a day (0: no bound), and the bytes of the day that each namespace uses.
+
+ALTER TABLE namespace ADD COLUMN logs_per_day INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE namespace_use ADD COLUMN logged INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE namespace_use ADD COLUMN day INTEGER NOT NULL DEFAULT 0;
