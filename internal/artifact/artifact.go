@@ -52,24 +52,24 @@ func plain(names ...string) error {
 	return nil
 }
 
-// Info is one file that is kept.
+// Info describes one stored file.
 type Info struct {
 	Name   string `json:"name"` // relative, with slashes
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"` // SHA-256 of the content, in hexadecimal
 }
 
-// Store keeps artifacts. Its methods may be called from any goroutine.
+// Store stores artifacts. Any goroutine may call its methods.
 type Store interface {
-	// Begin begins the artifacts of an attempt. None of them is visible before Commit.
+	// Begin begins to store the artifacts of an attempt. None of them is visible before Commit.
 	Begin(ctx context.Context, ref Ref) (Deposit, error)
 	// List returns the artifacts of an attempt, by name. It returns fs.ErrNotExist if there are none.
 	List(ctx context.Context, ref Ref) ([]Info, error)
-	// Open opens a file. It returns fs.ErrNotExist if there is none of this name.
+	// Open opens a file. It returns fs.ErrNotExist if there is no file with this name.
 	Open(ctx context.Context, ref Ref, name string) (Reader, Info, error)
-	// Used is the size of the artifacts that are kept of a run.
+	// Used returns the size of the stored artifacts of a run.
 	Used(ctx context.Context, run Run) (Usage, error)
-	// Delete deletes all artifacts of these runs. It is no error if they are gone already.
+	// Delete deletes all artifacts of these runs. Artifacts that do not exist are no error.
 	Delete(ctx context.Context, runs []Run) error
 }
 
@@ -79,26 +79,25 @@ type Usage struct {
 	Bytes int64
 }
 
-// ErrFinal says that the attempt has committed other files before. ErrKept says that it has committed the
-// same files before: the caller missed the first answer and may treat this one as success.
+// ErrFinal means that the attempt has already committed other files. ErrKept means that it has already
+// committed the same files: the caller missed the first answer, and may treat ErrKept as success.
 var (
 	ErrFinal = errors.New("other files of this attempt are kept already, and kept files are final")
 	ErrKept  = errors.New("these files of this attempt are kept already")
 )
 
-// Deposit takes the files of one attempt. One of Commit and Discard ends it.
+// Deposit receives the files of one attempt. A call of Commit or Discard ends it.
 type Deposit interface {
-	// Add keeps a file. Each name is added at most once.
+	// Add stores a file. Each name is added at most once.
 	Add(name string, content io.Reader) (Info, error)
-	// Commit makes all added files visible, durably, at once. A committed attempt is final: to commit other
-	// files returns ErrFinal, and to commit the same ones returns ErrKept. Both leave the committed files as
-	// they are.
+	// Commit makes all added files visible at once, durably. A second Commit for an attempt returns ErrFinal
+	// for other files, and ErrKept for the same files. Both leave the committed files unchanged.
 	Commit() error
-	// Discard leaves nothing behind. After Commit it does nothing.
+	// Discard removes all added files. After Commit it does nothing.
 	Discard()
 }
 
-// Reader reads a file that is kept.
+// Reader reads a stored file.
 type Reader interface {
 	io.ReaderAt
 	io.Closer

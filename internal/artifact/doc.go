@@ -1,8 +1,8 @@
-// Package artifact keeps files that tasks produce, by run, task and attempt.
+// Package artifact stores the files that tasks produce, by run, task and attempt.
 //
-// A Store holds them, each as one file. A Keeper copies files from the working directory of an attempt into a
-// Store, within bounds. Either all files of an attempt are kept or none: a Store shows them only after their
-// list is written, which is the last step.
+// A Store has the files. A Keeper copies files from the working directory of an attempt into a Store, within
+// limits. Either all files of an attempt are stored or none: a Store shows them only after their list is
+// written, which is the last step.
 //
 // Reading order: artifact.go (the contract), keep.go, pick.go, folder.go; inputs.go: the files that attempts
 // get from others.

@@ -24,7 +24,7 @@ import (
 //	<path>/artifacts/<namespace>/<workflow>/<run>/<task>.<attempt>/index.json
 //	<path>/artifacts/<namespace>/<workflow>/<run>/<task>.<attempt>/files/<name>
 //
-// It is a node's own, or one that all nodes share.
+// The folder belongs to one node, or all nodes share it.
 type Folder struct{ Path string }
 
 var _ Store = Folder{}
@@ -32,7 +32,7 @@ var _ Store = Folder{}
 const (
 	indexName = "index.json"
 	filesName = "files"
-	tempMark  = ".new-" // a name that begins with it belongs to a file that is being written, or to one whose writer has died
+	tempMark  = ".new-" // the prefix of a file that is being written, or whose writer has died
 	// indexMax bounds the list of one attempt, in bytes.
 	indexMax = 16 << 20
 )
@@ -66,7 +66,8 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 	}
 	temp := filepath.Join(filepath.Dir(at), tempMark+filepath.Base(at)+"-"+rand.Text()[:8])
 	err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
-	for try := 0; errors.Is(err, fs.ErrNotExist) && try < forgets; try++ { // Forget for another attempt removed the run's folder
+	// a concurrent Forget for another attempt has removed the run's folder
+	for try := 0; errors.Is(err, fs.ErrNotExist) && try < forgets; try++ {
 		err = os.MkdirAll(filepath.Join(temp, filesName), 0o700)
 	}
 	if err != nil {
@@ -79,11 +80,11 @@ func (f Folder) Begin(_ context.Context, ref Ref) (Deposit, error) {
 	return &folderDeposit{at: at, temp: temp, root: root}, nil
 }
 
-// forgets bounds how often Begin makes the run's folder.
+// forgets bounds how often Begin makes the run's folder again.
 const forgets = 10
 
-// Forget deletes the artifacts of one attempt, and the folder of its run if that is empty then. It returns
-// no error if they are deleted already.
+// Forget deletes the artifacts of one attempt. If the folder of the run is empty then, it deletes the folder,
+// too. Artifacts that do not exist are no error.
 func (f Folder) Forget(ref Ref) error {
 	at, err := f.attempt(ref)
 	if err == nil {
@@ -163,9 +164,9 @@ func (d *folderDeposit) Commit() error {
 	return errors.Join(d.root.Close(), syncDir(filepath.Dir(d.at)))
 }
 
-// again returns the outcome for an attempt whose final folder exists. Committed files are never replaced: the
-// index is written before the rename, so a final folder without an index holds nothing that a reader could
-// have seen.
+// again returns the result of Commit for an attempt whose final folder exists. Committed files are never
+// replaced. The index is written before the rename, so a final folder without an index was never visible to a
+// reader.
 func (d *folderDeposit) again() error {
 	kept, err := readIndex(d.at)
 	switch {

@@ -12,22 +12,23 @@ import (
 	"skein.dev/skein/internal/glob"
 )
 
-// Source describes the artifacts that an attempt gets from another attempt, which has succeeded.
+// Source names the artifacts that an attempt gets from another, successful attempt.
 type Source struct {
 	Ref  Ref
 	Name string // name of the file, or a pattern
 	At   func(name string) string
-	None string // why there is no file, for a person; "": there is one
+	None string // the reason why there is no file, for people; "": there is a file
 }
 
-// Input is one file that an attempt gets: Info as it is kept, and its name in the working folder.
+// Input is one file that an attempt gets: Info describes the stored file, and Name is its name in the working
+// folder.
 type Input struct {
 	Ref Ref
 	Info
 	At string
 }
 
-// As returns the description of the file under its new name.
+// As returns the description of the file with its new name.
 func (in *Input) As() Info { return Info{Name: in.At, Size: in.Size, SHA256: in.SHA256} }
 
 // Bounds of the inputs of one attempt.
@@ -36,27 +37,26 @@ const (
 	inputBytesMax = 4 << 30
 )
 
-// Reasons for which a file is not available now.
+// Reasons why a file is not available now.
 var (
-	// ErrAway says that no node that answered has the file. A node that is down may have it, and may come
-	// back.
+	// ErrAway means that no node that answered has the file. A node that is down may have the file.
 	ErrAway = errors.New("no listed node has it")
-	// ErrLater says that the node that would know does not answer. The file itself may be fine.
+	// ErrLater means that the node that could answer does not answer. The file itself may exist.
 	ErrLater = errors.New("nobody answers now")
 )
 
-// NoInputError says that an attempt cannot get one of its inputs. Its text is for people.
+// NoInputError means that an attempt cannot get one of its inputs. Its text is for people.
 type NoInputError struct{ text string }
 
 // Error implements error.
 func (e *NoInputError) Error() string { return e.text }
 
-// NoInput is a NoInputError.
+// NoInput returns a NoInputError.
 func NoInput(format string, args ...any) error { return &NoInputError{fmt.Sprintf(format, args...)} }
 
-// Choose finds the files that an attempt gets, in the order of their names. list returns the artifacts of
-// an attempt. A name must exist; a pattern may match nothing. Two files cannot have one name, and no file
-// can have the name of another's folder.
+// Choose finds the files that an attempt gets, in the order of their names. list returns the artifacts of an
+// attempt. A name without wildcards must exist. A pattern may match nothing. Two files cannot have the same
+// name, and no file can have the name of another file's folder.
 func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
 	var all []Input
 	known := map[Ref][]Info{}
@@ -118,14 +118,15 @@ func within(all []Input) error {
 const (
 	// awayMax bounds the wait for a file that no node has.
 	awayMax = 2 * time.Minute
-	// Pauses between two tries.
+	// The pauses between two attempts.
 	againMin = 50 * time.Millisecond
 	againMax = 2 * time.Second
 )
 
-// Insist calls try until it succeeds. It retries ErrLater until ctx ends, and ErrAway for awayMax.
+// Insist calls try until it succeeds. It repeats the call after ErrLater until ctx ends, and after ErrAway
+// for awayMax.
 func Insist(ctx context.Context, try func() error) error {
-	var since time.Time // the time since which the store is away
+	var since time.Time // the time since which the files are away
 	for pause := againMin; ; pause = min(2*pause, againMax) {
 		err := try()
 		switch {
@@ -144,8 +145,8 @@ func Insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// Fetch copies files into a store as the files of one attempt: all of them or none. read returns a piece of a
-// file; Fetch retries it with Insist.
+// Fetch stores the files of another attempt as the files of one attempt, all of them or none. read returns a
+// piece of a file. Fetch repeats read with Insist.
 func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx context.Context, index int, offset int64) ([]byte, error)) error {
 	in, err := k.Begin(ctx, ref)
 	if err != nil {
@@ -176,7 +177,7 @@ func (k *Keeper) Fetch(ctx context.Context, ref Ref, list []Info, read func(ctx 
 	}
 }
 
-// Files returns the folder with the files of an attempt that List names.
+// Files returns the folder with the files that List returns for an attempt.
 func (f Folder) Files(ref Ref) (string, error) {
 	at, err := f.attempt(ref)
 	return path.Join(at, filesName), err

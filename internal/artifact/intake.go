@@ -12,7 +12,7 @@ import (
 // nameMax bounds the name of a file, in bytes.
 const nameMax = 4096
 
-// BoundError says that something exceeds the bounds; its text is for a person.
+// BoundError means that something exceeds the limits. Its text is for people.
 type BoundError struct{ text string }
 
 // Error implements error.
@@ -20,18 +20,19 @@ func (e *BoundError) Error() string { return e.text }
 
 func tooMuch(format string, args ...any) error { return &BoundError{fmt.Sprintf(format, args...)} }
 
-// ErrCorrupt says that the received bytes do not match their announced size or digest.
+// ErrCorrupt means that the received bytes do not match their announced size or digest.
 var ErrCorrupt = errors.New("the content does not match its size and digest")
 
-// Intake takes the files of one attempt from another machine, in pieces, one file after the other. After an
-// error other than that of Commit only Discard may be called. Only one goroutine at a time may call it.
+// Intake receives the files of one attempt from another machine, in pieces, one file after the other. After
+// an error of a method other than Commit, only Discard may be called. Only one goroutine at a time may use an
+// Intake.
 type Intake struct {
 	k     *Keeper
 	ref   Ref
 	to    Deposit
 	taken Usage // the part of the run's bounds that is used
 	whole []Info
-	now   *coming // nil: the next file is to begin
+	now   *coming // nil: no file has begun
 }
 
 // coming is a file of which a part has arrived.
@@ -47,7 +48,7 @@ type added struct {
 	err  error
 }
 
-// Begin begins to take the files of an attempt.
+// Begin begins to receive the files of an attempt.
 func (k *Keeper) Begin(ctx context.Context, ref Ref) (*Intake, error) {
 	d, err := k.Store.Begin(ctx, ref)
 	if err != nil {
@@ -56,7 +57,7 @@ func (k *Keeper) Begin(ctx context.Context, ref Ref) (*Intake, error) {
 	return &Intake{k: k, ref: ref, to: d}, nil
 }
 
-// Next returns the piece that is needed next: the bytes from offset of the file at index.
+// Next returns the next needed piece: the bytes from offset on of the file at index.
 func (in *Intake) Next() (index int, offset int64) {
 	if in.now != nil {
 		offset = in.now.got
@@ -64,7 +65,7 @@ func (in *Intake) Next() (index int, offset int64) {
 	return len(in.whole), offset
 }
 
-// Put takes the next piece of a file; said describes the file.
+// Put adds the next piece of a file. said is the description of the file.
 func (in *Intake) Put(ctx context.Context, said Info, data []byte) error {
 	if in.now == nil {
 		if err := in.begin(ctx, said); err != nil {
@@ -121,10 +122,10 @@ func (in *Intake) begin(ctx context.Context, said Info) error {
 	return nil
 }
 
-// ErrIncomplete says that the files that arrived are not the files of the list.
+// ErrIncomplete means that the received files are not the files of the list.
 var ErrIncomplete = errors.New("the files that arrived are not the listed files")
 
-// Commit keeps the files that have arrived, if they equal the files of the list.
+// Commit stores the received files if they equal the files of the list.
 func (in *Intake) Commit(list []Info) error {
 	if in.now != nil || !slices.Equal(list, in.whole) {
 		return ErrIncomplete
@@ -140,8 +141,8 @@ func (in *Intake) Commit(list []Info) error {
 	return err
 }
 
-// Discard deletes all files of the deposit and frees the room that they took of the run's limit. After
-// Commit, Discard does nothing.
+// Discard deletes all files of the deposit, and gives their bytes back to the run's limit. After Commit, it
+// does nothing.
 func (in *Intake) Discard() {
 	if in.now != nil {
 		_ = in.now.into.CloseWithError(ErrStopped)

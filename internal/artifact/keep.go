@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Limits bounds the artifacts that are kept. All are positive.
+// Limits limit the stored artifacts. All limits are positive.
 type Limits struct {
 	FileBytes    int64 // bound of one file
 	RunBytes     int64 // bound of one run
@@ -22,11 +22,11 @@ type Limits struct {
 // LimitsDefault are the bounds of a node.
 var LimitsDefault = Limits{FileBytes: 1 << 30, RunBytes: 4 << 30, AttemptFiles: 1000, RunFiles: 10_000}
 
-// runsMax bounds the runs whose usage is remembered.
+// runsMax bounds the number of runs whose usage is remembered.
 const runsMax = 1000
 
-// Keeper takes the artifacts of attempts into a store. Each node counts the bytes and files of a run for
-// itself: those that were there when the node first kept a file of the run, and those that it has kept
+// Keeper copies the artifacts of attempts into a store. Each node counts the bytes and files of a run for
+// itself: those that existed when the node first stored a file of the run, and those that it has stored
 // since.
 type Keeper struct {
 	Store  Store
@@ -38,22 +38,21 @@ type Keeper struct {
 
 // WorkDir is the folder in which an attempt leaves its files.
 type WorkDir struct {
-	// Root was opened before the attempt began. A link that the attempt puts in the place of the folder changes
-	// nothing.
+	// Root is opened before the attempt begins. So a link that later replaces the folder has no effect.
 	Root *os.Root
-	// Path is the path of Root at the start, as PathOf returns it. If the folder is no longer there, its files
-	// may not be those that the task means. "" means that this is not checked.
+	// Path is the path of Root at the start, as PathOf returns it. If the folder is no longer at this path,
+	// its files may not be the ones that the task means. "" means that this is not checked.
 	Path string
-	// Shut are files and folders that may not become artifacts, as absolute paths without links.
+	// Shut are absolute paths, without links, of files and folders that may not become artifacts.
 	Shut []string
-	// Owner is the user of the attempt. Files of other users cannot become artifacts, because the reader of the
-	// files has more rights than the attempt. nil: files of any user can.
+	// Owner is the user of the attempt. Files of other users cannot become artifacts, because the process
+	// that reads the files has more rights than the attempt. nil permits files of all users.
 	Owner *uint32
 }
 
-// Keep keeps the files of a folder that the globs name. If they name no file, this is recorded, too: an
-// absent record means that the files are gone. If stop reports true, Keep returns ErrStopped. Its errors are
-// sentences for a person.
+// Keep stores the files of a folder that the globs name. If they name no file, it stores an empty list,
+// because a missing list would mean that the files are lost. If stop returns true, Keep returns ErrStopped.
+// Its errors are sentences for people.
 func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (err error) {
 	root := from.Root
 	if err := from.moved(); err != nil {
@@ -93,10 +92,10 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 	return nil
 }
 
-// ErrStopped says that artifacts were not kept because the attempt was stopped.
+// ErrStopped means that artifacts were not stored because the attempt was stopped.
 var ErrStopped = errors.New("stopped while its artifacts were kept")
 
-// taking keeps the files of one attempt.
+// taking stores the files of one attempt.
 type taking struct {
 	k     *Keeper
 	run   Run
@@ -106,9 +105,10 @@ type taking struct {
 	taken Usage // the part of the run's bounds that is used
 }
 
-// file keeps one file.
+// file stores one file.
 func (t *taking) file(ctx context.Context, name string) error {
-	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if the file has become a FIFO, the open must not block
+	// the file may be a FIFO by now, whose open must not block
+	file, err := t.from.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("artifact %s: %w", name, err)
 	}
@@ -143,7 +143,7 @@ func (t *taking) file(ctx context.Context, name string) error {
 	return nil
 }
 
-// PathOf returns the path of an open folder without links, as the kernel knows it now.
+// PathOf returns the present path of an open folder, without links, as the kernel has it.
 func PathOf(root *os.Root) (string, error) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -154,7 +154,7 @@ func PathOf(root *os.Root) (string, error) {
 }
 
 // moved returns an error if the folder is no longer at its path. In this case the task has replaced or
-// removed the folder, and files that it wrote there would be lost silently.
+// removed the folder, and the files that it wrote at the path would be lost without a message.
 func (s WorkDir) moved() error {
 	if s.Path == "" {
 		return nil
@@ -169,8 +169,8 @@ func (s WorkDir) moved() error {
 	return nil
 }
 
-// allows checks that an open file belongs to the user of the attempt, and is in none of the shut folders. It
-// asks the kernel for the file's path, so links on the way to it do not matter.
+// allows checks that an open file belongs to the user of the attempt and is not in a shut folder. It gets the
+// path of the file from the kernel, so links in the given path have no effect.
 func (s WorkDir) allows(file *os.File) error {
 	if s.Owner != nil {
 		info, err := file.Stat()
@@ -196,7 +196,7 @@ func (s WorkDir) allows(file *os.File) error {
 	return nil
 }
 
-// stoppable reads until stop.
+// stoppable is a reader that ends when stop returns true.
 type stoppable struct {
 	r    io.Reader
 	stop func() bool
@@ -210,7 +210,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// take counts one file against the bounds of the run, if they allow it.
+// take counts one file against the limits of the run, if it is within them.
 func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	k.mu.Lock()
 	u := k.used[run]
@@ -242,7 +242,7 @@ func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	return nil
 }
 
-// give frees room that was reserved and not used.
+// give returns an unused part of the limits.
 func (k *Keeper) give(run Run, taken Usage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"skein.dev/skein/internal/glob"
 )
 
-// walkedMax bounds the files and folders that are looked at for one attempt.
+// walkedMax bounds the number of files and folders that are examined for one attempt.
 const walkedMax = 100_000
 
-// pick lists the regular files below dir that the globs name, in the order of their names. In a glob, ** is
-// any number of folders. A name without wildcards must exist; a pattern may match nothing. Names that begin
-// with a dot are skipped unless the glob names them. Links are never followed.
+// pick lists the regular files below dir that the globs name, in the order of their names. In a glob, **
+// matches any number of folders. A name without wildcards must exist. A pattern may match nothing. Names that
+// begin with a dot match only if the glob names the dot. Links are never followed.
 func pick(dir fs.FS, globs []string) ([]string, error) {
 	found := map[string]bool{}
 	walked := 0
@@ -68,7 +68,7 @@ func must(dir fs.FS, name string) error {
 	return nil
 }
 
-// linkIn returns the first link on the way to a folder. It returns "" if there is none.
+// linkIn returns the first link in the path of a folder. It returns "" if there is none.
 func linkIn(dir fs.FS, folder string) string {
 	for i := range len(folder) + 1 {
 		if i < len(folder) && folder[i] != '/' {
@@ -81,13 +81,14 @@ func linkIn(dir fs.FS, folder string) string {
 	return ""
 }
 
-// pattern must match the file that the name means, if it exists
+// pattern returns a glob for an error text. It matches the named file if the file exists.
 func pattern(name string) string {
 	folder, base := path.Split(name)
 	return folder + "*" + path.Ext(base)
 }
 
-// walk adds the files that a glob with wildcards matches, below the part of it that has none.
+// walk adds the files that a glob with wildcards matches. It begins at the part of the glob without
+// wildcards.
 func walk(dir fs.FS, parts []string, fixed int, found map[string]bool, walked *int) error {
 	start := path.Join(append([]string{"."}, parts[:fixed]...)...)
 	if linkIn(dir, start) != "" {

@@ -1,12 +1,11 @@
-// Package blob keeps objects in a store that speaks the S3 protocol.
+// Package blob stores objects in a store with the S3 protocol.
 //
 // [Open] opens the store that a setting names. An object is written as a whole or not at all, and a reader
-// sees an object as soon as its Put has returned. Nothing is known of what the objects mean: package
-// artifact/objects and package logs decide that.
+// sees an object as soon as its Put has returned. The package does not interpret the objects: packages
+// artifact/objects and logs/segments do.
 //
 // Reading order: blob.go (the contract), location.go (the setting), s3.go, call.go, sign.go, retry.go,
-// credentials.go, cloud.go.
-// Package blobtest holds every implementation to the contract.
+// credentials.go, cloud.go. Package blobtest tests the contract for every implementation.
 package blob
 
 import (
@@ -21,63 +20,63 @@ type Info struct {
 	Key      string
 	Size     int64
 	Modified time.Time
-	ETag     string // of the version of the object, without quotation marks; "": the store has none
+	ETag     string // identifies the version of the object, without quotation marks; "": the store has none
 }
 
-// PutOptions belong to one Put.
+// PutOptions are the options of one Put.
 type PutOptions struct {
-	// IfAbsent writes the object only if there is none of its key. The content has at most PartSize bytes.
+	// IfAbsent writes the object only if no object has its key. The content has at most PartSize bytes.
 	IfAbsent bool
-	// SHA256 is the digest of the content in hexadecimal; "": it is not known. If the content has another one,
-	// nothing is written.
+	// SHA256 is the hexadecimal digest of the content. It is "" if it is not known. If the content has
+	// another digest, nothing is written.
 	SHA256 string
 }
 
-// PartSize is the size up to which an object is written in one request. Larger ones are written in parts of
-// this size.
+// PartSize is the size up to which an object is written in one request. A larger object is written in parts
+// of this size.
 const PartSize = 16 << 20
 
-// KeyMax bounds a key with the prefix of its store, in bytes.
+// KeyMax bounds the bytes of a key including the prefix of its store.
 const KeyMax = 1024
 
-// Store keeps objects. Its methods may be called from any goroutine.
+// Store stores objects. Any goroutine may call its methods.
 type Store interface {
-	// Put writes an object of size bytes. It returns ErrExists if options ask for a new object and there is
-	// one of this key. If an answer was lost, that object may be the one of this very call. After another
-	// error the object may be there or not, but never a part of it.
+	// Put writes an object of size bytes. If the options require a new object and one with this key exists,
+	// it returns ErrExists. If an answer was lost, that object may have been written by the same call. After
+	// another error, the whole object or nothing may be written.
 	Put(ctx context.Context, key string, content io.ReaderAt, size int64, options PutOptions) error
-	// Open reads n bytes of an object from an offset; n < 0: all that follow. It returns fs.ErrNotExist if
-	// there is no such object. An object that is shorter ends the reading early.
+	// Open reads n bytes of an object from an offset on. If n < 0, it reads the rest. It returns
+	// fs.ErrNotExist if there is no such object. If the object is shorter, the content ends early.
 	Open(ctx context.Context, key string, offset, n int64) (io.ReadCloser, error)
 	// List returns the objects whose keys begin with prefix and are greater than after, at most limit of them,
 	// in the order of their keys.
 	List(ctx context.Context, prefix, after string, limit int) ([]Info, error)
-	// Delete deletes objects. It is no error if they are gone already.
+	// Delete deletes objects. Objects that do not exist are no error.
 	Delete(ctx context.Context, keys ...string) error
-	// Abort ends the unfinished Puts of keys with this prefix that began before an instant. A process that
-	// died has left them.
+	// Abort ends the unfinished Puts of keys with this prefix that began before an instant. Processes that
+	// died have left them.
 	Abort(ctx context.Context, prefix string, before time.Time) error
-	// Name names the store for people.
+	// Name returns the name of the store for people.
 	Name() string
 }
 
-// Errors of a Store. Other errors than these and fs.ErrNotExist may pass by themselves.
+// Errors of a Store. Except for these and fs.ErrNotExist, an error may disappear by itself.
 var (
-	// ErrExists says that an object of this key exists.
+	// ErrExists means that an object with this key exists.
 	ErrExists = errors.New("there is an object of this key already")
-	// ErrRefused says that the store refuses the call: the credentials, their rights, the bucket or the region
-	// are wrong. It does not pass without a change of the settings.
+	// ErrRefused means that the store refuses the call, because the credentials, their rights, the bucket or
+	// the region are wrong. The calls fail until the settings are changed.
 	ErrRefused = errors.New("the object store refuses the call")
-	// ErrCorrupt says that the content does not have the announced size or checksum.
+	// ErrCorrupt means that the content does not have the announced size or checksum.
 	ErrCorrupt = errors.New("the content does not match its size and digest")
-	// ErrKey says that a key cannot be used.
+	// ErrKey means that a key cannot be used.
 	ErrKey = errors.New("the name cannot be a part of the key of an object")
 )
 
-// PageMax bounds the objects of one List or Delete.
+// PageMax bounds the number of objects in one List or Delete.
 const PageMax = 1000
 
-// Walk lists all objects with a prefix, page by page, until see returns an error.
+// Walk passes all objects with a prefix to see, page by page, until see returns an error.
 func Walk(ctx context.Context, s Store, prefix string, see func([]Info) error) error {
 	for after := ""; ; {
 		page, err := s.List(ctx, prefix, after, PageMax)

@@ -30,7 +30,7 @@ type call struct {
 	header map[string]string
 	body   io.ReaderAt // nil: none
 	size   int64
-	sum    string // digest of the body; "": it has none
+	sum    string // digest of the body; "": no body
 }
 
 // text sets the body of a call.
@@ -39,15 +39,15 @@ func (c *call) text(body string) {
 	c.body, c.size, c.sum = strings.NewReader(body), int64(len(body)), hex.EncodeToString(sum[:])
 }
 
-// apiError is an error that the server has answered.
+// apiError is an error in the answer of the server.
 type apiError struct {
 	Status  int    `xml:"-"`
 	Code    string // such as NoSuchKey
 	Message string
-	Region  string // where the bucket is, if the request was for another region, and the next one is for this one
+	Region  string // the region of the bucket, if the request was for another region and must be repeated
 }
 
-// errorMax bounds what an error repeats of the server's code and of its message, in bytes. Errors get into
+// errorMax bounds the bytes of the server's code and of its message in an error, because errors are stored in
 // rows and logs.
 const errorMax = 300
 
@@ -56,7 +56,7 @@ func (e *apiError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s", e.Status, part(e.Code), part(e.Message)))
 }
 
-// is reports whether an error is an answer with a code.
+// is reports whether an error is an answer with a given code.
 func is(err error, code string) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.Code == code
@@ -65,7 +65,8 @@ func is(err error, code string) bool {
 // emptySum is the digest of no bytes.
 const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// send makes a call. The caller closes the body of the answer. An answer that is no success is an *apiError.
+// send makes a call. The caller closes the body of the answer. If the answer is no success, send returns an
+// *apiError.
 func (s *S3) send(ctx context.Context, c *call) (*http.Response, error) {
 	k, err := s.chain.keys(ctx)
 	if err != nil {
@@ -108,12 +109,12 @@ func (s *S3) send(ctx context.Context, c *call) (*http.Response, error) {
 	return nil, s.failure(answer, region)
 }
 
-// failure reads an answer that is no success, to a request that was signed for a region. It learns in which
-// region the bucket is.
+// failure converts an answer that is no success to an error. region is the region for which the request was
+// signed. failure records the region of the bucket.
 func (s *S3) failure(answer *http.Response, region string) error {
 	defer answer.Body.Close()
 	e := new(apiError)
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMax)) // without the text, the status says enough
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, answerMax)) // without the text, the status is enough
 	_ = xml.Unmarshal(text, e)
 	e.Status, e.Region = answer.StatusCode, cmp.Or(e.Region, answer.Header.Get("X-Amz-Bucket-Region"))
 	if s.named || e.Region == region {
@@ -123,7 +124,7 @@ func (s *S3) failure(answer *http.Response, region string) error {
 	return e
 }
 
-// do makes a call whose answer is XML, and reads it into out; nil: the answer does not matter.
+// do makes a call with an XML answer, and decodes the answer into out unless out is nil.
 func (s *S3) do(ctx context.Context, c *call, out any) (http.Header, error) {
 	answer, err := s.send(ctx, c)
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *S3) do(ctx context.Context, c *call, out any) (http.Header, error) {
 	if err := xml.Unmarshal(text, &root); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
-	if root.XMLName.Local == "Error" { // some calls fail after the server has said 200
+	if root.XMLName.Local == "Error" { // some calls fail after the server has sent the status 200
 		e := new(apiError)
 		if err := xml.Unmarshal(text, e); err != nil {
 			return nil, fmt.Errorf("read the answer: %w", err)
@@ -154,14 +155,14 @@ func (s *S3) do(ctx context.Context, c *call, out any) (http.Header, error) {
 	return answer.Header, nil
 }
 
-// inRegion returns the region that requests are signed for.
+// inRegion returns the region for which requests are signed.
 func (s *S3) inRegion() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.region, regionDefault)
 }
 
-// learn notes the region of the bucket; "": it is known.
+// learn records the region of the bucket. "" means that it was correct.
 func (s *S3) learn(region string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

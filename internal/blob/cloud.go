@@ -17,23 +17,25 @@ import (
 	"time"
 )
 
-// cloud asks the services of a cloud that give credentials to its machines, containers and service accounts.
+// cloud gets credentials from the services that a cloud has for its machines, containers and service
+// accounts.
 type cloud struct {
 	http   *http.Client
 	region string
 }
 
 const (
-	// dialMax bounds the connection to a service of the machine: elsewhere its address leads nowhere.
+	// dialMax bounds the time for a connection to such a service. On other machines, nothing answers at its
+	// address.
 	dialMax = time.Second
-	// cloudMax bounds an answer of a service, in bytes.
+	// cloudMax bounds the bytes of an answer of a service.
 	cloudMax = 64 << 10
-	// tokenMax bounds a file with a token, in bytes.
+	// tokenMax bounds the bytes of a file with a token.
 	tokenMax = 64 << 10
 )
 
-// newCloud returns the services. The check of package egress refuses their addresses, because tasks must not
-// reach them. So they have a client of their own, which follows no redirect.
+// newCloud returns the services. Package egress refuses their addresses, because tasks must not reach them.
+// So the services have their own client, which follows no redirect.
 func newCloud(region string) *cloud {
 	return &cloud{region: cmp.Or(region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), regionDefault), http: &http.Client{
 		Timeout:       sourceMax,
@@ -42,7 +44,7 @@ func newCloud(region string) *cloud {
 	}}
 }
 
-// get makes a request of which the answer is text.
+// get makes a request with a text as answer.
 func (c *cloud) get(ctx context.Context, method, address string, header map[string]string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
@@ -63,7 +65,7 @@ func (c *cloud) get(ctx context.Context, method, address string, header map[stri
 	return text, err
 }
 
-// given reads the form in which containers and machines get credentials.
+// given reads credentials in the form in which containers and machines get them.
 func given(text []byte) (keys, error) {
 	var a struct {
 		AccessKeyID     string `json:"AccessKeyId"`
@@ -139,10 +141,10 @@ func (c *cloud) ofIdentity(ctx context.Context) (k keys, err error) {
 	return k, nil
 }
 
-// containers are the addresses at which containers get credentials without TLS, other than loopback.
+// containers are the addresses, other than loopback, at which containers get credentials without TLS.
 var containers = []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
 
-// ofContainer asks the service of the container.
+// ofContainer gets credentials from the service of the container.
 func (c *cloud) ofContainer(ctx context.Context) (k keys, err error) {
 	at := os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
 	if path := os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); path != "" {
@@ -180,7 +182,7 @@ func (c *cloud) ofContainer(ctx context.Context) (k keys, err error) {
 	return given(text)
 }
 
-// ofMachine asks the metadata service of the machine, version 2.
+// ofMachine gets credentials from the metadata service of the machine, version 2.
 func (c *cloud) ofMachine(ctx context.Context) (k keys, err error) {
 	if os.Getenv("AWS_EC2_METADATA_DISABLED") == "true" {
 		return k, errNone

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// errNoCredentials says that no source of credentials has any.
+// errNoCredentials means that no source has credentials.
 var errNoCredentials = errors.New("there are no credentials")
 
 const (
-	// rereadEvery is the time after which credentials are read again, so that changed ones are noticed.
+	// rereadEvery is the time after which credentials are read again, so that a change is noticed.
 	rereadEvery = 5 * time.Minute
-	// endsSoon is how long before their end credentials are replaced.
+	// endsSoon is the remaining validity at which credentials are replaced.
 	endsSoon = 5 * time.Minute
-	// sourceMax bounds the question to one source.
+	// sourceMax bounds the time for one source.
 	sourceMax = 10 * time.Second
-	// profileMax bounds the file of profiles, in bytes.
+	// profileMax bounds the bytes of the file of profiles.
 	profileMax = 1 << 20
 )
 
@@ -33,16 +33,16 @@ type keys struct {
 
 func (k *keys) complete() bool { return k.id != "" && k.secret != "" }
 
-// chain asks the sources of credentials, one after the other. The first that has some decides.
+// chain reads the sources of credentials in their order. The first source with credentials is used.
 type chain struct {
 	sources []source
-	asking  chan struct{} // cap 1: held while the sources are asked
+	asking  chan struct{} // cap 1: held while the sources are read
 
 	mu    sync.Mutex // protects following fields
-	from  string     // the source of is; "": none yet
+	from  string     // the source of the credentials in is; "": none yet
 	is    keys
-	until time.Time // the time at which is must be read again
-	tried string    // why each source had none, for people
+	until time.Time // the time at which the credentials must be read again
+	tried string    // the reasons why the sources had none, for people
 }
 
 // source is one source of credentials.
@@ -51,7 +51,7 @@ type source struct {
 	get  func(ctx context.Context) (keys, error)
 }
 
-// errNone says that a source has no credentials, because it is not used here.
+// errNone means that a source is not used here, so it has no credentials.
 var errNone = errors.New("there are none")
 
 // newChain returns the sources of credentials for a location: the secret that the location names, and
@@ -157,8 +157,8 @@ func ofProfile(context.Context) (k keys, err error) {
 	return k, nil
 }
 
-// keys returns the credentials in use. If no source answers any more, credentials that have not ended stay in
-// use.
+// keys returns the present credentials. If no source answers any more, the last credentials are used until
+// they expire.
 func (c *chain) keys(ctx context.Context) (*keys, error) {
 	if k := c.fresh(); k != nil {
 		return k, nil
@@ -195,7 +195,7 @@ func (c *chain) keys(ctx context.Context) (*keys, error) {
 	return nil, fmt.Errorf("%w; tried: %s", errNoCredentials, c.tried)
 }
 
-// fresh returns the credentials in use; nil: they have to be read.
+// fresh returns the present credentials. It returns nil if they must be read again.
 func (c *chain) fresh() *keys {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (c *chain) take(from string, k keys) *keys {
 	return &k
 }
 
-// origin names the source of the credentials in use.
+// origin returns the name of the source of the present credentials.
 func (c *chain) origin() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// Scheme begins the text of a Location.
+// Scheme is the prefix of the text of a Location.
 const Scheme = "s3://"
 
-// Location says where objects are kept. ParseLocation makes it.
+// Location is the place of a store of objects. ParseLocation makes it.
 type Location struct {
 	Bucket string
-	Prefix string // the prefix of all keys; "", or a text that ends in a slash
-	// Endpoint is HOST or HOST:PORT of the server; "": that of Amazon S3. Plain: without TLS.
+	Prefix string // the prefix of all keys, which is "" or ends in a slash
+	// Endpoint is HOST or HOST:PORT of the server. "" means Amazon S3. Plain means that calls do not use TLS.
 	Endpoint string
 	Plain    bool
 	Region   string // the region; "": AWS_REGION, else the region that the server reports
-	// PathStyle says whether the bucket is a part of the path ("true") or of the host name ("false"). "": both
-	// are usual, and the endpoint decides.
+	// PathStyle is "true" if the bucket is a part of the path, and "false" if it is a part of the host name.
+	// If it is "", the endpoint decides, because both are usual.
 	PathStyle string
-	// Secret is NAMESPACE/NAME of the secret with the credentials. "": they come from the surroundings of the
-	// process.
+	// Secret is NAMESPACE/NAME of the secret with the credentials. If it is "", the credentials come from the
+	// environment of the process.
 	Secret string
-	// Encryption is "", AES256, or kms:KEY: how the server encrypts objects.
+	// Encryption is the way in which the server encrypts objects: "", AES256, or kms:KEY.
 	Encryption string
 }
 
@@ -104,7 +104,7 @@ func (l *Location) check() error {
 	return nil
 }
 
-// String returns the location in the form that people write.
+// String returns the text of the location that ParseLocation reads.
 func (l *Location) String() string {
 	s := Scheme + l.Bucket + "/" + l.Prefix
 	if l.Endpoint != "" {

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// probeKey is the object that Probe writes. It stays, so that nodes may probe at the same time.
+// probeKey is the object that Probe writes. It is not deleted, so that several nodes may probe at the same
+// time.
 const probeKey = "skein-probe"
 
-// Probe checks that a store can be used: that the credentials may write, read and list, and that the store
-// keeps an object that exists if a second one is to be new.
+// Probe checks that a store can be used. The credentials must permit writing, reading and listing. The store
+// must not overwrite an existing object if a call requires a new one.
 func Probe(ctx context.Context, s Store) error {
 	content := strings.NewReader("This object belongs to Skein. It shows that the store can be written.\n")
 	for range 2 {

@@ -19,12 +19,12 @@ const (
 	// second.
 	callMax = time.Minute
 	rateMin = 64 << 10
-	// stallMax bounds the wait for the next bytes of an object.
+	// stallMax bounds the time without further bytes of an object.
 	stallMax = 30 * time.Second
 )
 
-// try makes a request, and repeats it until it succeeds or a repetition would be useless. Each request has a
-// context of its own. size is the size of the content that the request carries.
+// try makes a request, and repeats it until it succeeds or a repetition would be useless. Each request has
+// its own context. size is the number of content bytes in the request.
 func (s *S3) try(ctx context.Context, what, key string, size int64, request func(context.Context) error) error {
 	for i, pause := 1, pauseMin; ; i, pause = i+1, min(2*pause, pauseMax) {
 		within, cancel := context.WithTimeout(ctx, callMax+time.Duration(size/rateMin)*time.Second)
@@ -41,14 +41,14 @@ func (s *S3) try(ctx context.Context, what, key string, size int64, request func
 	}
 }
 
-// refusals are codes of S3 for calls that fail until the settings change.
+// refusals are the codes of S3 for calls that fail until the settings are changed.
 var refusals = map[string]bool{
 	"AccessDenied": true, "AllAccessDisabled": true, "AuthorizationHeaderMalformed": true, "IllegalLocationConstraintException": true, "InvalidAccessKeyId": true,
 	"InvalidBucketName": true, "InvalidRegion": true, "InvalidToken": true, "NoSuchBucket": true, "NotImplemented": true, "PermanentRedirect": true,
 	"RequestTimeTooSkewed": true, "SignatureDoesNotMatch": true,
 }
 
-// wrong converts an error of a call. The result names the location.
+// wrong converts the error of a call. The result names the location.
 func (s *S3) wrong(what, key string, err error) error {
 	var e *apiError
 	switch {
@@ -58,7 +58,7 @@ func (s *S3) wrong(what, key string, err error) error {
 		return fmt.Errorf("%s %s: %w: %w", what, s.Name(), ErrRefused, err)
 	case !errors.As(err, &e):
 		return fmt.Errorf("%s %s: %w", what, s.Name(), err)
-	case e.Region != "": // the next try is made there
+	case e.Region != "": // the next request goes to that region
 		return fmt.Errorf("%s %s: %w; the bucket is in the region %s", what, s.Name(), err, e.Region)
 	case e.Code == "NoSuchKey", e.Status == http.StatusNotFound && e.Code == "":
 		return fmt.Errorf("object %s of %s: %w", key, s.Name(), fs.ErrNotExist)
@@ -70,7 +70,7 @@ func (s *S3) wrong(what, key string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, s.Name(), err)
 }
 
-// steady reads the content of an object. It ends a reading for which no byte arrives for stallMax.
+// steady reads the content of an object. It ends the read if no byte arrives for stallMax.
 type steady struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -24,28 +24,29 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// S3 keeps objects in a bucket. It implements only the part of the protocol that it needs.
+// S3 stores objects in a bucket. It implements only the necessary part of the protocol.
 type S3 struct {
 	at     Location
 	http   *http.Client
-	inPath bool // the bucket is a part of the path, not of the host name
-	named  bool // the settings name the region
+	inPath bool // true: the bucket is a part of the path, and not of the host name
+	named  bool // true: the settings name the region
 	chain  *chain
 
 	mu     sync.Mutex // protects region
-	region string     // "": regionDefault, until the server names another one
+	region string     // "": regionDefault, until an answer has another region
 }
 
 var _ Store = (*S3)(nil)
 
-// Options are the surroundings of a store.
+// Options are the parts of the node that a store uses.
 type Options struct {
 	Roots *x509.CertPool // the trusted roots; nil: those of the machine
-	// Proxy is the proxy of calls; "": they go directly.
+	// Proxy is the proxy for calls. If it is "", calls are direct.
 	Proxy string
-	// Egress are the rules for a place that a user chooses. nil: an operator has chosen the place.
+	// Egress are the rules for a location that a user chooses. It is nil if an operator has chosen the
+	// location.
 	Egress *egress.Rules
-	// Secret returns the value of a secret. nil: there are none.
+	// Secret returns the value of a secret. It is nil if there are no secrets.
 	Secret func(ctx context.Context, namespace, name string) ([]byte, error)
 }
 
@@ -59,7 +60,7 @@ func Open(at *Location, o Options) (*S3, error) {
 	if s.chain, err = newChain(&s.at, o.Secret); err != nil {
 		return nil, err
 	}
-	// For an operator's choice, only the addresses at which clouds give credentials are refused.
+	// For a location of an operator, only the addresses at which clouds give credentials are refused.
 	rules := egress.Rules{Policies: []string{egress.Any}, Proxy: o.Proxy}
 	if o.Egress != nil {
 		rules = *o.Egress
@@ -71,10 +72,11 @@ func Open(at *Location, o Options) (*S3, error) {
 	transport.TLSClientConfig = &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12}
 	transport.ResponseHeaderTimeout, transport.IdleConnTimeout = callMax/2, callMax
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = idleMax, idleMax
-	transport.DisableCompression = true // objects come as they are
+	transport.DisableCompression = true // objects are stored without compression by the transport
 	transport.ForceAttemptHTTP2 = false // one stalled connection must not block the other requests
 	s.http = &http.Client{Transport: transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // another host needs another signature
+		// a request to another host needs another signature
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if s.region == "" {
 		s.region = os.Getenv("AWS_REGION")
 	}
@@ -82,12 +84,12 @@ func Open(at *Location, o Options) (*S3, error) {
 		s.region = os.Getenv("AWS_DEFAULT_REGION")
 	}
 	s.named = s.region != ""
-	// A dot in the name of a bucket does not match the certificate of its host name.
+	// If the name of a bucket has a dot, the certificate does not match the host name with the bucket.
 	s.inPath = at.PathStyle == "true" || at.PathStyle == "" && (at.Endpoint != "" || strings.Contains(at.Bucket, "."))
 	return s, nil
 }
 
-// encryption returns the header that says how the server encrypts an object.
+// encryption returns the header for the encryption of an object.
 func (s *S3) encryption() map[string]string {
 	h := map[string]string{}
 	key, kms := strings.CutPrefix(s.at.Encryption, "kms:")
@@ -106,7 +108,7 @@ func (s *S3) Name() string { return s.at.String() }
 // key returns the key in the bucket.
 func (s *S3) key(key string) (string, error) {
 	whole := s.at.Prefix + key
-	// XML, in which servers list keys, has no word for the last two.
+	// Servers list keys in XML, which cannot represent the last two characters.
 	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffe' || r == '\uffff' }
 	if len(whole) > KeyMax || !utf8.ValidString(whole) || strings.ContainsFunc(whole, control) {
 		return "", fmt.Errorf("%.200q: %w: want at most %d bytes of UTF-8 without control characters", whole, ErrKey, KeyMax)
@@ -143,7 +145,7 @@ func (s *S3) Put(ctx context.Context, key string, content io.ReaderAt, size int6
 	})
 }
 
-// sumOf is the digest of a part of a content, in hexadecimal. Every writer of also gets the part.
+// sumOf returns the hexadecimal digest of a part of a content. Every writer of also gets the part, too.
 func sumOf(content io.ReaderAt, offset, size int64, also ...io.Writer) (string, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(append(also, sum)...), io.NewSectionReader(content, offset, size))
@@ -160,7 +162,7 @@ type part struct {
 	ETag    string
 }
 
-// abortMax bounds the end of an upload that failed.
+// abortMax bounds the time for ending a failed upload.
 const abortMax = 10 * time.Second
 
 // putParts writes a large object.
@@ -177,7 +179,7 @@ func (s *S3) putParts(ctx context.Context, at string, content io.ReaderAt, size 
 		if err != nil {
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortMax)
 			defer cancel()
-			_ = s.abort(within, at, upload.ID) // Abort does it later
+			_ = s.abort(within, at, upload.ID) // Abort ends the upload later
 		}
 	}()
 	whole, parts := sha256.New(), []part(nil)
@@ -202,7 +204,7 @@ func (s *S3) putParts(ctx context.Context, at string, content io.ReaderAt, size 
 	return s.finish(ctx, at, upload.ID, parts, size)
 }
 
-// finish makes an object of its parts.
+// finish makes an object from its parts.
 func (s *S3) finish(ctx context.Context, at, id string, parts []part, size int64) error {
 	text, err := xml.Marshal(struct {
 		XMLName xml.Name `xml:"CompleteMultipartUpload"`
@@ -216,13 +218,13 @@ func (s *S3) finish(ctx context.Context, at, id string, parts []part, size int64
 	return s.try(ctx, "write to", at, 0, func(ctx context.Context) error {
 		_, err := s.do(ctx, &c, new(struct{}))
 		if is(err, "NoSuchUpload") && s.has(ctx, at, size) {
-			return nil // an earlier request did it, and its answer was lost
+			return nil // an earlier request has made the object, and its answer was lost
 		}
 		return err
 	})
 }
 
-// has reports whether an object of this size exists.
+// has reports whether an object with this size exists.
 func (s *S3) has(ctx context.Context, at string, size int64) bool {
 	var answer *http.Response
 	err := s.try(ctx, "look at", at, 0, func(ctx context.Context) (err error) {
@@ -259,7 +261,7 @@ func (s *S3) Open(ctx context.Context, key string, offset, n int64) (io.ReadClos
 		c.header = map[string]string{"Range": fmt.Sprintf("bytes=%d-", offset)}
 	}
 	var body io.ReadCloser
-	// The context must live as long as the body, so each try has one that Close ends.
+	// The context must last as long as the body, so each request has its own, which Close ends.
 	err = s.try(ctx, "read from", key, 0, func(within context.Context) error {
 		life, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(within, cancel)
@@ -286,7 +288,7 @@ func (s *S3) Open(ctx context.Context, key string, offset, n int64) (io.ReadClos
 	return body, err
 }
 
-// listMax bounds the keys of one answer.
+// listMax bounds the number of keys in one answer.
 const listMax = 1000
 
 // List implements Store.
@@ -336,7 +338,7 @@ func (s *S3) Delete(ctx context.Context, keys ...string) error {
 			return err
 		}
 		if err != nil {
-			break // not every server can delete several objects in one request
+			break // this server cannot delete several objects in one request
 		}
 		keys = keys[n:]
 	}
@@ -364,7 +366,7 @@ func (s *S3) deleteTogether(ctx context.Context, keys []string) error {
 	if err != nil {
 		return err
 	}
-	sum := md5.Sum(text) // the protocol wants it
+	sum := md5.Sum(text) // the protocol requires it
 	c := call{method: http.MethodPost, query: map[string]string{"delete": ""}, header: map[string]string{"Content-Md5": base64.StdEncoding.EncodeToString(sum[:])}}
 	c.text(string(text))
 	var out struct {

@@ -1,7 +1,6 @@
-// Package host provides what a service needs from its machine: a clock, goroutines, waiting and random
-// numbers. The engine and the cluster take all of it from here, so that the simulator (internal/sim) can take
-// the place of the machine. Then the code of production runs on one thread, and a seed decides the order and
-// the time.
+// Package host provides what a service needs from its machine: a clock, goroutines, waits and random numbers.
+// The engine and the cluster use only this package for them, so that the simulator (internal/sim) can replace
+// the machine. In the simulator, the same code runs on one thread, and a seed determines order and time.
 package host
 
 import (
@@ -13,23 +12,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Forever, as a duration for Await, means no bound.
+// Forever is the duration for Await that means no limit.
 const Forever time.Duration = -1
 
-// Host is a machine, or the simulator. Its methods may be called from any goroutine.
+// Host is a machine or the simulator. Any goroutine may call its methods.
 type Host interface {
-	// Now is the clock of the machine. Differences of its readings are monotonic.
+	// Now returns the time of the machine's clock. Differences between its results are monotonic.
 	Now() time.Time
-	// Await waits until wake has a value, which it takes, or until d has passed, or until ctx ends. It reports
-	// whether it was woken. After the end of ctx the result may be either.
+	// Await waits until wake has a value, d has passed or ctx ends. It receives the value of wake. It reports
+	// whether it received a value. After the end of ctx, the result may be true or false.
 	Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool
-	// Go runs f on a goroutine of its own, which wg counts.
+	// Go runs f in a new goroutine, which wg counts.
 	Go(wg *sync.WaitGroup, f func())
 	// Wait waits for all goroutines that wg counts.
 	Wait(wg *sync.WaitGroup)
-	// ID returns a new name. Names sort by time (UUID version 7).
+	// ID returns a new UUID of version 7. Such IDs sort by time.
 	ID() uuid.UUID
-	// Jitter is a random duration in [0, d).
+	// Jitter returns a random duration in [0, d).
 	Jitter(d time.Duration) time.Duration
 }
 
@@ -46,7 +45,7 @@ func Or(h Host) Host {
 	return h
 }
 
-// Now is the machine's clock.
+// Now implements Host.
 func (Machine) Now() time.Time { return time.Now() }
 
 // Await waits.
@@ -72,13 +71,13 @@ func (Machine) Go(wg *sync.WaitGroup, f func()) { wg.Go(f) }
 // Wait waits.
 func (Machine) Wait(wg *sync.WaitGroup) { wg.Wait() }
 
-// ID is a new UUID.
+// ID implements Host.
 func (Machine) ID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 // Jitter is random.
 func (Machine) Jitter(d time.Duration) time.Duration { return rand.N(d) }
 
-// Sleep waits for d on the real machine. If ctx ends before, Sleep returns the error of ctx.
+// Sleep waits for d on the real machine. If ctx ends earlier, it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	Machine{}.Await(ctx, nil, max(d, 0))
 	return ctx.Err()

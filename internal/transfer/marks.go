@@ -8,12 +8,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// marks are the positions up to which the ends of runs are counted, while workflows get other shards.
-// The mark of a shard applies to each of its workflows without a mark of its own (store.TallyMark). Its
-// workflows may go to several shards, so each of them gets a mark of its own. A new shard gets its mark
-// when its owner counts.
+// marks holds the marks of the tally while workflows get other shards. A mark is the position up to which the
+// ends of runs are counted. The mark of a shard applies to each of its workflows without an own mark
+// (store.TallyMark). The workflows of one shard may go to several shards, so each of them gets its own mark.
+// A new shard gets its mark when its owner counts.
 type marks struct {
-	shard map[dag.WorkflowID]int64 // shards of workflows in the source, without those that have a mark
+	shard map[dag.WorkflowID]int64 // shards in the source of the workflows without an own mark
 	of    map[int64][]store.Value  // marks of shards in the source
 }
 
@@ -21,7 +21,7 @@ func newMarks() marks {
 	return marks{shard: map[dag.WorkflowID]int64{}, of: map[int64][]store.Value{}}
 }
 
-// mark passes the mark of a workflow on, and keeps that of a shard.
+// mark copies the mark of a workflow, and stores the mark of a shard.
 func (m *mover) mark(values []store.Value) error {
 	w := dag.WorkflowID(values[m.workflow].Int)
 	if w == 0 {
@@ -33,7 +33,7 @@ func (m *mover) mark(values []store.Value) error {
 	return m.write(values)
 }
 
-// keepMarks gives the workflows their marks at the end of the table.
+// keepMarks writes the marks of the workflows at the end of the table.
 func (m *mover) keepMarks() error {
 	if m.table == nil || m.table.Name != "tally_mark" || len(m.marks.of) == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package transfer copies everything from one store into another one, of any engine. Ids, runs, attempts,
-// history, definitions, triggers and their ledger do not change. Shards are assigned again only if the stores
-// have different numbers of them.
+// Package transfer copies all data from one store to another one. The stores may use different engines. Ids,
+// runs, attempts, history, definitions, triggers and their ledger do not change. Shards are assigned again
+// only if the stores have different numbers of them.
 //
 // The source is read in one snapshot, and the target is written in one transaction. So the copy is complete,
 // or there is none.
@@ -17,23 +17,23 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ErrIncomplete says that there are rows that the target cannot hold. Nothing was copied.
+// ErrIncomplete means that the target cannot store some rows. Nothing was copied.
 var ErrIncomplete = errors.New("there are rows that the target cannot hold")
 
-// badMax bounds the rows that are named.
+// badMax bounds the number of rows that are named.
 const badMax = 100
 
 // Options of a copy.
 type Options struct {
-	// Shards that the target has.
+	// Shards is the number of shards in the target.
 	Shards int
-	// LeaveOut copies the rest if there are rows that the target cannot hold.
+	// LeaveOut copies the other rows if the target cannot store some rows.
 	LeaveOut bool
-	// Forward divides a message between shards by the new shards of workflows. Only the receiver of a message
-	// knows its content. If Forward is nil, messages are copied only if shards stay the same.
+	// Forward divides a message by the new shards of its workflows. Only the receiver of a message can read
+	// its content. If Forward is nil, messages are copied only if the shards do not change.
 	Forward func(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error)
-	// Progress, if not nil, is called from time to time with the number of copied rows of a table, and at the
-	// end of the table.
+	// Progress, if not nil, is called at intervals and at the end of a table, with the number of copied rows
+	// of the table.
 	Progress func(table string, rows int64, done bool)
 }
 
@@ -42,7 +42,7 @@ type Report struct {
 	Rows map[string]int64 // by table
 	From int              // shards of the source
 	To   int              // shards of the target
-	// Bad names the rows that were left out, each with its reason, up to badMax of them.
+	// Bad names the rows that were left out, with the reasons, at most badMax of them.
 	Bad []string
 	// LeftOut counts the rows that were left out, by table.
 	LeftOut map[string]int64
@@ -84,7 +84,7 @@ func Copy(ctx context.Context, from, to store.Portable, o Options) (Report, erro
 // progressRows is the number of rows between two reports of progress.
 const progressRows = 50_000
 
-// mover passes rows on, with the shards that the target assigns.
+// mover copies rows, with the shards that the target assigns.
 type mover struct {
 	ctx    context.Context
 	o      Options
@@ -92,8 +92,8 @@ type mover struct {
 	report Report
 
 	homes    map[dag.WorkflowID]int64 // shards of workflows
-	next     int64                    // the number of workflows that have got a shard
-	messages int64                    // the messages that were written; they get new numbers
+	next     int64                    // the number of workflows with an assigned shard
+	messages int64                    // the number of written messages, which get new numbers
 	marks    marks
 
 	table           *store.Table
@@ -104,9 +104,9 @@ type mover struct {
 func (m *mover) Head(h store.Head) error {
 	m.report.From = len(h.Shards)
 	if m.moving() {
-		// The entries of a run's history are numbered by the transactions of its shard, and work that is due
-		// before the watermark of a shard is never found. So every shard continues from the greatest numbers
-		// of all shards.
+		// The entries of a run's history have the numbers of its shard's transactions, and due work before
+		// the watermark of a shard is never found. So every shard continues from the greatest numbers of all
+		// shards.
 		var most store.ShardHead
 		for _, s := range h.Shards {
 			most.Epoch, most.Seq, most.Watermark = max(most.Epoch, s.Epoch), max(most.Seq, s.Seq), max(most.Watermark, s.Watermark)
@@ -141,7 +141,7 @@ func (m *mover) Row(t *store.Table, values []store.Value) error {
 	return m.write(values)
 }
 
-// write passes a row on.
+// write copies a row.
 func (m *mover) write(values []store.Value) error {
 	t := m.table
 	err := m.into.Row(t, values)
@@ -174,7 +174,7 @@ func (m *mover) bad(what string) error {
 	return m.ctx.Err()
 }
 
-// enter notes the table of the following rows.
+// enter records the table of the following rows.
 func (m *mover) enter(t *store.Table) error {
 	if m.table == nil || m.table.Name != t.Name {
 		if err := m.keepMarks(); err != nil {
@@ -192,8 +192,8 @@ func (m *mover) progress(done bool) {
 	}
 }
 
-// rehome gives a row the shard of its workflow. Workflows are assigned to the shards in turn. A row without a
-// workflow goes to the first shard.
+// rehome assigns a row to the shard of its workflow. Workflows are assigned to the shards in turn. A row
+// without a workflow goes to the first shard.
 func (m *mover) rehome(values []store.Value) {
 	switch {
 	case m.table.Name == "workflow":
@@ -206,7 +206,7 @@ func (m *mover) rehome(values []store.Value) {
 	}
 }
 
-// forward sends a message after the workflows that the message concerns.
+// forward copies a message after the workflows that the message concerns.
 func (m *mover) forward(values []store.Value) error {
 	if m.o.Forward == nil {
 		return fmt.Errorf("messages between shards are waiting, and the target has other shards: %w", store.ErrFormat)

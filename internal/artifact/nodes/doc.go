@@ -1,7 +1,7 @@
-// Package nodes finds the artifacts of attempts on the nodes of a cluster. [Source] looks on this machine,
-// [Finder] also asks the other nodes, and [Handle] answers them.
+// Package nodes finds the artifacts of attempts on the nodes of a cluster. [Source] searches this machine.
+// [Finder] also calls the other nodes, and [Handle] answers such calls.
 //
-// Artifacts in a store that the nodes share can be read on every machine, so that no node is asked.
+// If the nodes share a store of artifacts, every machine can read it, so no node is called.
 package nodes
 
 import (
@@ -15,7 +15,7 @@ import (
 // Others are the other nodes of a cluster.
 type Others interface {
 	Directory
-	// Call posts in to path of a node, and reads the answer into out.
+	// Call sends in to a path of a node, and decodes the answer into out.
 	Call(ctx context.Context, to store.Member, path string, in, out any) error
 }
 
@@ -26,7 +26,7 @@ type Directory interface {
 	View() ([]store.Member, []store.ShardRow)
 }
 
-// Paths at which the other nodes are asked.
+// Paths of the calls to other nodes.
 const (
 	hasPath  = peer.Prefix + "artifacts"
 	listPath = peer.Prefix + "artifacts/list"

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Finder finds the artifacts of attempts, on this node or another one. It is a dispatch.Kept.
+// Finder finds the artifacts of attempts on this node or another one. It implements dispatch.Kept.
 type Finder struct {
 	own    Source
 	others Others // nil: this node is alone
@@ -28,14 +28,14 @@ func NewFinder(own Source, others Others) *Finder {
 }
 
 const (
-	// placesMax bounds the attempts for which the node with their artifacts is remembered.
+	// placesMax bounds the number of attempts for which the node with their artifacts is remembered.
 	placesMax = 1000
-	// searchMax bounds a question to the other nodes.
+	// searchMax bounds the time of a search on the other nodes.
 	searchMax = 5 * time.Second
 )
 
-// List returns the artifacts of an attempt. If no node that answers has them, the error says that they are
-// away.
+// List returns the artifacts of an attempt. If no node that answers has them, its error wraps
+// artifact.ErrAway.
 func (f *Finder) List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error) {
 	list, err := f.own.List(ctx, ref)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func later(err error) error {
 	return err
 }
 
-// search asks the other nodes which of them has the artifacts of an attempt.
+// search finds the other node that has the artifacts of an attempt.
 func (f *Finder) search(ctx context.Context, ref artifact.Ref) (store.Member, answer, error) {
 	if f.others == nil {
 		return store.Member{}, answer{}, artifact.NoInput("what attempt %d of task %s kept is not there any more", ref.Attempt, ref.Task)
@@ -91,7 +91,7 @@ func (f *Finder) Holder(ctx context.Context, ref artifact.Ref) (dag.HandlerID, b
 	return who.Handler, found
 }
 
-// ask puts a question to all other nodes at once, and returns the first that answers it with yes.
+// ask sends a question to all other nodes at once, and returns the first positive answer.
 func ask[A any](ctx context.Context, others Others, path string, q any, yes func(*A) bool) (store.Member, A, bool) {
 	type hit struct {
 		who store.Member
@@ -161,5 +161,5 @@ func (f *Finder) remembered(ref artifact.Ref) (store.Member, bool) {
 	return f.others.Member(at)
 }
 
-// Place returns the folder of this machine that holds the artifacts of an attempt, if there is one.
+// Place returns the folder of this machine with the artifacts of an attempt. ok is false if there is none.
 func (f *Finder) Place(ref artifact.Ref) (folder string, ok bool) { return f.own.place(ref) }

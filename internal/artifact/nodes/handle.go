@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/peer"
 )
 
-// question is the request to a node for artifacts.
+// question is a request to another node for artifacts.
 type question struct {
 	Ref    artifact.Ref
 	From   int    // first index of the list to return
@@ -28,23 +28,23 @@ type answer struct {
 }
 
 const (
-	// listPart bounds the files of one answer. An answer of 150 names with 4096 bytes each stays below the size
-	// that a node reads.
+	// listPart bounds the number of files in one answer. An answer of 150 names with 4096 bytes each is
+	// within the size that a node reads.
 	listPart = 150
-	// filePart bounds the bytes of one answer, for the same reason.
+	// filePart bounds the bytes of a file in one answer, for the same reason.
 	filePart = 512 << 10
-	// questionBytesMax bounds a question.
+	// questionBytesMax bounds the bytes of a question.
 	questionBytesMax = 64 << 10
 )
 
-// Handle registers the answers to the other nodes.
+// Handle registers the handlers of the calls from other nodes.
 func Handle(mux peer.Mux, s Source) {
 	mux.HandleFunc("POST "+hasPath, answering(func(ctx context.Context, ref *artifact.Ref) (bool, error) { return s.has(ctx, *ref), nil }))
 	mux.HandleFunc("POST "+listPath, answering(s.listed))
 	mux.HandleFunc("POST "+readPath, answering(s.read))
 }
 
-// answering handles a call: the question and the answer are JSON.
+// answering returns the handler of a call. Question and answer are JSON.
 func answering[Q, A any](answer func(context.Context, *Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q

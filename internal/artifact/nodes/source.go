@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Source has the artifacts that this machine can read without another node: in the store that all nodes
-// share, and in its data folder, where it kept them before it had a shared one.
+// Source reads the artifacts on this machine: in the store that all nodes share, and in the data folder,
+// which has those from the time before the shared store.
 type Source []Store
 
 // Store is the part of an artifact.Store that reads and deletes.
@@ -23,7 +23,7 @@ type Store interface {
 	Delete(ctx context.Context, runs []artifact.Run) error
 }
 
-// NewSource returns the source of a node. shared is the store that all nodes use; nil: there is none.
+// NewSource returns the source of a node. shared is the store that all nodes share, or nil.
 func NewSource(data string, shared Store) Source {
 	if shared == nil {
 		return Source{artifact.Folder{Path: data}}
@@ -31,7 +31,7 @@ func NewSource(data string, shared Store) Source {
 	return Source{shared, artifact.Folder{Path: data}}
 }
 
-// List returns the artifacts of an attempt. It returns fs.ErrNotExist if this machine has none of it.
+// List returns the artifacts of an attempt. It returns fs.ErrNotExist if this machine has none of them.
 func (s Source) List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error) {
 	for _, f := range s {
 		if list, err := f.List(ctx, ref); !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ type files interface {
 	Files(ref artifact.Ref) (string, error)
 }
 
-// place returns the folder of this machine that holds the files of an attempt.
+// place returns the folder of this machine with the files of an attempt.
 func (s Source) place(ref artifact.Ref) (string, bool) {
 	for _, f := range s {
 		here, ok := f.(files)
@@ -91,7 +91,7 @@ func (s Source) place(ref artifact.Ref) (string, bool) {
 	return "", false
 }
 
-// piecer is a store that reads pieces by a request each.
+// piecer is a store that reads each piece with one request.
 type piecer interface {
 	Piece(ctx context.Context, ref artifact.Ref, name string, p []byte, offset int64) (int, error)
 }

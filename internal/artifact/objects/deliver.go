@@ -11,11 +11,11 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// deliveriesMax bounds the attempts whose artifacts are written at a time.
+// deliveriesMax bounds the number of attempts whose artifacts are written at the same time.
 const deliveriesMax = 4
 
-// Delivery brings the artifacts of attempts of this machine to a store, from the folder in which the keeper
-// of the attempts has left them.
+// Delivery moves the artifacts of this machine's attempts to a store, from the folder in which the keeper of
+// the attempts has stored them.
 type Delivery struct {
 	to    *Store
 	from  artifact.Folder
@@ -34,8 +34,8 @@ func (d *Delivery) Waiting(ref artifact.Ref) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Deliver brings the artifacts of an attempt to the store. If it returns an error other than the cause of
-// ctx, the store has none of them. It removes them from the folder, unless ctx has ended.
+// Deliver moves the artifacts of an attempt to the store. If it returns an error other than the cause of ctx,
+// the store has none of them. It removes them from the folder, unless ctx has ended.
 func (d *Delivery) Deliver(ctx context.Context, ref artifact.Ref) error {
 	select {
 	case d.turns <- struct{}{}:
@@ -57,8 +57,8 @@ func (d *Delivery) Forget(ref artifact.Ref) {
 	}
 }
 
-// Clean removes the local artifacts of runs without an attempt on this node. No delivery needs them any
-// more. It is called before attempts begin.
+// Clean removes the local artifacts of runs without an attempt on this node, because no delivery needs them
+// any more. It is called before attempts begin.
 func (d *Delivery) Clean(here map[string]bool) {
 	runs, _ := filepath.Glob(filepath.Join(d.from.Path, "artifacts", "*", "*", "*")) // the only possible error is a wrong pattern
 	for _, at := range runs {

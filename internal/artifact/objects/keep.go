@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// AwayMax is how long a store that does not answer is waited for.
+	// AwayMax is the time for which calls to a store that does not answer are repeated.
 	AwayMax = 10 * time.Minute
-	// depositMax bounds the age of a deposit at its commit. Sweep deletes the files of those that are much
+	// depositMax bounds the age of a deposit at its commit. Sweep deletes the files of deposits that are much
 	// older.
 	depositMax = 12 * time.Hour
-	// filesAtOnce bounds the files of one deposit that are written at a time.
+	// filesAtOnce bounds the number of files of one deposit that are written at the same time.
 	filesAtOnce = 4
-	// discardMax bounds the deletion of a deposit that failed.
+	// discardMax bounds the time for the deletion of a failed deposit.
 	discardMax = 10 * time.Second
-	// Pauses between two tries.
+	// The pauses between two attempts.
 	pauseMin = 200 * time.Millisecond
 	pauseMax = 15 * time.Second
 )
 
-// ErrAway says that the store has not answered for AwayMax, or has refused the calls for as long.
+// ErrAway means that the store has not answered for AwayMax, or has refused the calls for as long.
 var ErrAway = errors.New("the store of artifacts did not take them")
 
 // deposit writes the files of one attempt.
@@ -41,13 +41,13 @@ type deposit struct {
 	is      manifest
 	awayMax time.Duration
 	began   time.Time
-	// stands is the manifest of the attempt, if it was read.
+	// stands is the manifest of the attempt, or nil if it was not read.
 	stands *manifest
 }
 
-// Keep copies the artifacts of an attempt from a folder: all of them or none. It returns nil as well if the
-// same files are kept already, and artifact.ErrFinal if others are. It waits for a store that is away for
-// AwayMax since the last success.
+// Keep copies the artifacts of an attempt from a folder, all of them or none. If the same files are already
+// stored, it returns nil. If other files are stored, it returns artifact.ErrFinal. While the store does not
+// answer, Keep repeats its calls for AwayMax since the last success.
 func (s *Store) Keep(ctx context.Context, ref artifact.Ref, from artifact.Folder) error {
 	return s.keep(ctx, ref, from, AwayMax)
 }
@@ -63,7 +63,7 @@ func (s *Store) keep(ctx context.Context, ref artifact.Ref, from artifact.Folder
 	}
 	err = d.insist(ctx, d.known)
 	switch {
-	case err == nil: // an earlier process has committed them
+	case err == nil: // an earlier process has committed the files
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -73,7 +73,7 @@ func (s *Store) keep(ctx context.Context, ref artifact.Ref, from artifact.Folder
 		return err
 	}
 	err = d.commit(ctx)
-	// After another error the manifest may be written, and its files must stay.
+	// After another error, the manifest may exist, so its files must stay.
 	if errors.Is(err, errOther) || errors.Is(err, artifact.ErrFinal) {
 		d.discard(ctx)
 	}
@@ -83,7 +83,7 @@ func (s *Store) keep(ctx context.Context, ref artifact.Ref, from artifact.Folder
 	return err
 }
 
-// errOther says that another deposit of the attempt with the same files was committed.
+// errOther means that another deposit of the attempt, with the same files, was committed.
 var errOther = errors.New("the same files are kept already")
 
 // known compares the committed files of the attempt with those of the deposit. It returns fs.ErrNotExist if
@@ -96,7 +96,7 @@ func (d *deposit) known(ctx context.Context) error {
 	return err
 }
 
-// insist repeats a call until it succeeds, or fails for good, or the store was away for too long.
+// insist repeats a call until it succeeds, fails permanently, or the store was away for too long.
 func (d *deposit) insist(ctx context.Context, call func(context.Context) error) error {
 	for pause, since := pauseMin, time.Now(); ; pause = min(2*pause, pauseMax) {
 		err := call(ctx)
@@ -116,7 +116,7 @@ func (d *deposit) insist(ctx context.Context, call func(context.Context) error) 
 	}
 }
 
-// errLocal says that a file cannot be read on this machine.
+// errLocal means that a file cannot be read on this machine.
 var errLocal = errors.New("an artifact cannot be read")
 
 // files writes all files.
@@ -156,8 +156,8 @@ func (d *deposit) file(ctx context.Context, in *artifact.Info) error {
 	})
 }
 
-// commit writes the manifest. If there is one already, it may be that of this deposit, whose answer was
-// lost.
+// commit writes the manifest. If a manifest exists, it may be that of this deposit, after a call whose answer
+// was lost.
 func (d *deposit) commit(ctx context.Context) error {
 	text, err := d.is.encode()
 	if err != nil {
@@ -181,7 +181,7 @@ func (d *deposit) commit(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes the files of the deposit. Sweep deletes those that discard could not delete.
+// discard deletes the files of the deposit. Sweep later deletes those that discard could not delete.
 func (d *deposit) discard(ctx context.Context) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardMax)
 	defer cancel()

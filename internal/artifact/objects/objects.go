@@ -3,15 +3,14 @@
 //	artifacts/<namespace>/<workflow>/<run>/<task>.<attempt>/files/<deposit>/<name>
 //	artifacts/<namespace>/<workflow>/<run>/<task>.<attempt>/manifest.json
 //
-// The manifest is written last, and only if there is none: it is the commit. It names the deposit whose
-// files are the artifacts. Files of other deposits of the attempt are not seen: each deposit has a name of
-// its own, so no writer overwrites the files of another. Sweep deletes them.
+// The manifest is written last, and only if there is none, so its write is the commit. It names the deposit
+// whose files are the artifacts. Each deposit has its own name, so no writer overwrites the files of another.
+// Files of other deposits are not visible, and Sweep deletes them.
 //
 // Files are deleted after their manifest. So a reader never sees a manifest without its files, except while
 // their run is being deleted.
 //
-// Reading order: objects.go, keep.go, spool.go, sweep.go; deliver.go: the artifacts of a node's own
-// attempts.
+// Reading order: objects.go, keep.go, spool.go, sweep.go; deliver.go: the artifacts of a node's own attempts.
 package objects
 
 import (
@@ -34,7 +33,7 @@ const (
 	root         = "artifacts/"
 	manifestName = "manifest.json"
 	filesName    = "files/"
-	// manifestMax bounds a manifest, in bytes: one request writes it.
+	// manifestMax bounds the bytes of a manifest, so that one request writes it.
 	manifestMax = blob.PartSize
 	// manifestsMax and manifestsBytes bound the manifests in memory.
 	manifestsMax   = 256
@@ -47,7 +46,7 @@ type manifest struct {
 	Items   []artifact.Info `json:"items"` // by name
 }
 
-// find returns the file of a name.
+// find returns the file with a name.
 func (m *manifest) find(name string) (artifact.Info, bool) {
 	i, ok := slices.BinarySearchFunc(m.Items, name, func(in artifact.Info, name string) int { return strings.Compare(in.Name, name) })
 	if !ok {
@@ -56,7 +55,7 @@ func (m *manifest) find(name string) (artifact.Info, bool) {
 	return m.Items[i], true
 }
 
-// Store keeps artifacts in objects. With a folder it is an artifact.Store: see Spool.
+// Store stores artifacts in objects. Together with a folder it implements artifact.Store: see Spool.
 type Store struct {
 	blobs blob.Store
 	known *lru.Cache[string, *manifest] // by the name of the attempt; manifests never change
@@ -64,15 +63,15 @@ type Store struct {
 	sweeping sweeping
 }
 
-// New returns the artifacts in a store of objects.
+// New returns a Store of artifacts in a store of objects.
 func New(blobs blob.Store) *Store {
 	return &Store{blobs: blobs, known: lru.New[string, *manifest](manifestsMax, manifestsBytes)}
 }
 
-// Name names the store for people.
+// Name returns the name of the store for people.
 func (s *Store) Name() string { return s.blobs.Name() }
 
-// manifest reads the list of an attempt.
+// manifest returns the manifest of an attempt, from memory if possible.
 func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (*manifest, error) {
 	place, err := ref.Path()
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (*manifest, erro
 	return s.read(ctx, place)
 }
 
-// read reads the list of an attempt, which it knows afterwards.
+// read reads the manifest of an attempt, and caches it.
 func (s *Store) read(ctx context.Context, place string) (*manifest, error) {
 	r, err := s.blobs.Open(ctx, root+place+"/"+manifestName, 0, -1)
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Store) read(ctx context.Context, place string) (*manifest, error) {
 	return m, nil
 }
 
-// List is that of an artifact.Store.
+// List implements the method of artifact.Store.
 func (s *Store) List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, error) {
 	m, err := s.manifest(ctx, ref)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *Store) List(ctx context.Context, ref artifact.Ref) ([]artifact.Info, er
 	return slices.Clone(m.Items), nil
 }
 
-// Open is that of an artifact.Store. The reader is for one goroutine.
+// Open implements the method of artifact.Store. Only one goroutine may use the reader.
 func (s *Store) Open(ctx context.Context, ref artifact.Ref, name string) (artifact.Reader, artifact.Info, error) {
 	m, err := s.manifest(ctx, ref)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *Store) Open(ctx context.Context, ref artifact.Ref, name string) (artifa
 		return nil, in, err
 	}
 	r := &reader{ctx: ctx, blobs: s.blobs, key: fileKey(place, m.Deposit, name), size: in.Size}
-	if in.Size > 0 { // so that a store that is away is noticed before the caller answers
+	if in.Size > 0 { // so that an outage of the store is noticed before the caller answers
 		err = r.open(0)
 	}
 	return r, in, err
@@ -136,7 +135,7 @@ func fileKey(place, deposit, name string) string {
 	return root + place + "/" + filesName + deposit + "/" + name
 }
 
-// Used is that of an artifact.Store.
+// Used implements the method of artifact.Store.
 func (s *Store) Used(ctx context.Context, run artifact.Run) (u artifact.Usage, err error) {
 	place, err := run.Path()
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *Store) Used(ctx context.Context, run artifact.Run) (u artifact.Usage, e
 // placeSlashes is the number of slashes in the path of an attempt.
 const placeSlashes = 3
 
-// Delete is that of an artifact.Store.
+// Delete implements the method of artifact.Store.
 func (s *Store) Delete(ctx context.Context, runs []artifact.Run) error {
 	var errs []error
 	for _, r := range runs {
@@ -221,7 +220,7 @@ func manifestOf(key string) (string, bool) {
 	return place, is && strings.Count(place, "/") == placeSlashes
 }
 
-// encode writes a manifest.
+// encode returns a manifest as JSON.
 func (m *manifest) encode() (*bytes.Reader, error) {
 	text, err := json.Marshal(m)
 	if err == nil && len(text) > manifestMax {

@@ -11,16 +11,16 @@ import (
 	"skein.dev/skein/internal/blob"
 )
 
-// rereadMax bounds how often one ReadAt begins again where the content has broken off.
+// rereadMax bounds how often one ReadAt repeats a request whose content has broken off.
 const rereadMax = 3
 
-// reader reads one object. A read that continues the last one continues its request, too.
+// reader reads one object. A read that continues the previous one uses the same request.
 type reader struct {
 	ctx   context.Context // the context of the request that reads
 	blobs blob.Store
 	key   string
 	size  int64
-	ahead int64 // bytes of one request; 0: all that follow
+	ahead int64 // bytes of one request; 0: the rest of the object
 
 	body io.ReadCloser // nil: there is no request
 	at   int64         // the offset of the next byte of body
@@ -91,8 +91,7 @@ func (r *reader) Close() error {
 	return err
 }
 
-// Piece reads a part of a file with one request, which reads no more. It returns io.EOF at the end of the
-// file.
+// Piece reads a part of a file with one request. It returns io.EOF at the end of the file.
 func (s *Store) Piece(ctx context.Context, ref artifact.Ref, name string, p []byte, offset int64) (int, error) {
 	m, err := s.manifest(ctx, ref)
 	if err != nil {

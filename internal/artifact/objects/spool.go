@@ -6,9 +6,9 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// Spool is an artifact.Store that takes files into a folder of this machine. Its commit writes them to
-// objects, and then removes them from the folder. A home receives artifacts of workers in this way: the
-// objects get each file as a whole, however slowly its pieces arrive.
+// Spool is an artifact.Store that receives files in a folder of this machine. Its commit writes them to
+// objects, and then removes them from the folder. A home receives the artifacts of workers in this way: the
+// store of objects gets each file as a whole, even if its pieces arrive slowly.
 type Spool struct {
 	*Store
 	Folder artifact.Folder
@@ -30,8 +30,8 @@ type spooled struct {
 
 // Commit implements artifact.Deposit.
 func (d *spooled) Commit() error {
-	// Two workers may bring the files of one attempt, if the first is wrongly taken for dead. The folder keeps
-	// those of the first, and the objects decide.
+	// Two workers may send the files of one attempt, if the first was wrongly declared dead. The folder keeps
+	// the files of the first worker, and the store of objects decides.
 	err := d.Deposit.Commit()
 	if err == nil || err == artifact.ErrKept { //nolint:errorlint // Commit returns it as it is
 		err = d.s.Keep(context.Background(), d.ref, d.s.Folder)

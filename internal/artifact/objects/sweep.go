@@ -15,22 +15,22 @@ import (
 const (
 	// UnfinishedMax is the age at which files without a manifest are deleted. It is longer than depositMax.
 	UnfinishedMax = 24 * time.Hour
-	// StrayMax is the least age of artifacts without a run that are deleted.
+	// StrayMax is the age from which artifacts of a deleted run are deleted.
 	StrayMax = 7 * 24 * time.Hour
-	// pagesMax bounds the pages that one Sweep looks at.
+	// pagesMax bounds the number of pages that one Sweep reads.
 	pagesMax = 2
 )
 
-// sweeping is where the next Sweep continues.
+// sweeping is the position at which the next Sweep continues.
 type sweeping struct {
 	mu    sync.Mutex // held during a Sweep
 	after string
 }
 
-// Sweep deletes what no reader sees: uploads that were not finished, files of attempts without a manifest
-// or of other deposits than the committed one, and artifacts of runs that are gone. gone reports whether a
-// run is gone. Each call looks at a part of the objects, and the next call continues there. One node at a
-// time sweeps, by agreement only: two that do it at once do no harm.
+// Sweep deletes objects that no reader can see: unfinished uploads, files of attempts without a manifest,
+// files of deposits that were not committed, and artifacts of deleted runs. gone reports whether a run is
+// deleted. Each call examines a part of the objects, and the next call continues there. Usually only one node
+// sweeps at a time, but concurrent sweeps do no harm.
 func (s *Store) Sweep(ctx context.Context, gone func(ctx context.Context, run string) (bool, error)) error {
 	return s.sweep(ctx, time.Now(), gone)
 }
@@ -110,7 +110,7 @@ func (g *group) add(is *blob.Info) {
 	}
 }
 
-// clean deletes the objects of an attempt that no reader sees.
+// clean deletes the objects of an attempt that no reader can see.
 func (s *Store) clean(ctx context.Context, g *group, now time.Time, gone func(context.Context, string) (bool, error)) error {
 	age := now.Sub(g.newest)
 	if g.place == "" || age < UnfinishedMax {
