@@ -180,7 +180,7 @@ func readChannels(path string) (f channelFile, err error) {
 		return bad("channels must be a mapping such as channels: {ops: {log: {}}}: %v", err)
 	}
 	if _, f.cluster = keys["cluster"]; f.cluster && f.Namespace != "" && f.Namespace != "system" {
-		return bad("cluster is of the namespace system; write namespace: system, or give it a file of its own")
+		return bad("cluster belongs to the namespace system; write namespace: system, or put cluster into a separate file")
 	}
 	if f.Namespace == "" && f.cluster {
 		f.Namespace = "system"

@@ -43,7 +43,7 @@ func (r *clusterRule) read() (out api.ClusterAlert, err error) {
 		}
 		after, err := time.ParseDuration(fmt.Sprint(step["after"]))
 		if err != nil {
-			return out, fmt.Errorf("escalate: after is a duration such as 30m: %w", err)
+			return out, fmt.Errorf("escalate: the value of after must be a duration such as 30m: %w", err)
 		}
 		to, err := oneOrMore("escalate: to", step["to"])
 		if err != nil {

@@ -40,7 +40,7 @@ const (
 // Reasons why a file is not available now.
 var (
 	// ErrAway means that no node that answered has the file. A node that is down may have the file.
-	ErrAway = errors.New("no listed node has it")
+	ErrAway = errors.New("no listed node has the file")
 	// ErrLater means that the node that could answer does not answer. The file itself may exist.
 	ErrLater = errors.New("nobody answers now")
 )

@@ -36,7 +36,7 @@ func TestChoose(t *testing.T) {
 		{[]Source{{Ref: a, Name: "r", At: as}, {Ref: a, Name: "out/1", At: at("x")}}, "x and x/out/1 need the same name"},
 		{[]Source{{Ref: a, Name: "r", At: at(""), None: "it was skipped"}}, "there is no artifact r of task a: it was skipped"},
 		{[]Source{{Ref: a, Name: "r*", At: at(""), None: "it was skipped"}}, ""},
-		{[]Source{{Ref: Ref{Task: "c"}, Name: "r*", At: at("")}}, "no listed node has it"},
+		{[]Source{{Ref: Ref{Task: "c"}, Name: "r*", At: at("")}}, "no listed node has the file"},
 	} {
 		got, err := Choose(c.of, func(ref Ref) ([]Info, error) {
 			if kept[ref] == nil {

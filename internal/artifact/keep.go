@@ -93,7 +93,7 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 }
 
 // ErrStopped means that artifacts were not stored because the attempt was stopped.
-var ErrStopped = errors.New("stopped while its artifacts were kept")
+var ErrStopped = errors.New("stopped while its artifacts were being stored")
 
 // taking stores the files of one attempt.
 type taking struct {
@@ -138,7 +138,7 @@ func (t *taking) file(ctx context.Context, name string) error {
 	case err != nil:
 		return fmt.Errorf("artifact %s cannot be kept: %w", name, err)
 	case kept.Size != size:
-		return fmt.Errorf("artifact %s changed while it was kept: a process that outlived the task still writes it", name)
+		return fmt.Errorf("artifact %s changed while it was copied: a process that outlived the task still writes to it", name)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func Probe(ctx context.Context, s Store) error {
 			return probeReads(ctx, s)
 		}
 	}
-	return fmt.Errorf("%s: %w: it ignores If-None-Match, by which artifacts become final; use a server that honours conditional writes", s.Name(), ErrRefused)
+	return fmt.Errorf("%s: %w: the server ignores If-None-Match, so it would overwrite final artifacts; use a server that supports conditional writes", s.Name(), ErrRefused)
 }
 
 func probeReads(ctx context.Context, s Store) error {

@@ -35,7 +35,7 @@ func (k *Kafka) Check() error {
 	case len(k.Brokers) == 0:
 		return errors.New("brokers is missing: write a list such as [kafka-1:9092]")
 	case len(k.Brokers) > brokersMax:
-		return fmt.Errorf("it has %d brokers; it takes up to %d, and one that answers tells the others", len(k.Brokers), brokersMax)
+		return fmt.Errorf("it has %d brokers, and may have at most %d; any broker names the others", len(k.Brokers), brokersMax)
 	}
 	for _, b := range k.Brokers {
 		if !isAddress(b) {

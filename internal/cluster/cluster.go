@@ -328,7 +328,7 @@ func (n *Node) renew(ctx context.Context) error {
 	case idle:
 		return nil
 	case stuck:
-		return fmt.Errorf("the node has been stuck for %v, so it lets other nodes take its shards", stallMax)
+		return fmt.Errorf("the node has made no progress for %v, so it leaves its shards to other nodes", stallMax)
 	}
 	if n.cfg.Busy != nil {
 		m.Busy = int32(n.cfg.Busy())

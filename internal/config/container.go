@@ -59,7 +59,7 @@ func (c *Config) checkContainerMounts() error {
 		// a container could make a link there, and the next container would mount the target of the link
 		for _, o := range c.Containers.Mounts {
 			if o.Write && o.Name != m.Name && o.Path != m.Path && inside(m.Path, o.Path) {
-				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is in the folder of %s, in which containers write, so they could replace it: mount a folder elsewhere", m.Name, m.Path, o.Name))
+				return c.Wrong("container_mounts", fmt.Errorf("%s=%s is inside the folder of %s, to which containers write, so a container could replace it: mount a folder elsewhere", m.Name, m.Path, o.Name))
 			}
 		}
 	}

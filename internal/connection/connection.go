@@ -122,7 +122,7 @@ func Parse(data []byte) (Config, error) {
 		return c, fmt.Errorf("the connection cannot be read: %s; the types are %s", strings.TrimPrefix(err.Error(), "json: "), typesText())
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return c, errors.New("the connection has text after its end")
+		return c, errors.New("there is text after the end of the connection")
 	}
 	switch all := c.set(); len(all) {
 	case 0:

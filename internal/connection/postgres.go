@@ -79,7 +79,7 @@ func (f *framed) Read(p []byte) (int, error) {
 }
 
 // ErrSilent is in the error of a session that a server has not opened in time.
-var ErrSilent = errors.New("it has opened no session")
+var ErrSilent = errors.New("no session is open")
 
 func silent(host string) error {
 	return fmt.Errorf("the server at %s has said nothing: %w within %v", host, ErrSilent, openMax)

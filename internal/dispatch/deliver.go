@@ -19,7 +19,7 @@ type Delivery interface {
 // Reasons for which a delivery ends early.
 var (
 	errLeaves  = errors.New("this process ends")
-	errStopped = errors.New("stopped while its artifacts were brought to their store")
+	errStopped = errors.New("stopped while its artifacts were being sent to their store")
 )
 
 // delivers begins the delivery of the artifacts of a successful attempt. It returns false if there is nothing

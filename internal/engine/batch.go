@@ -29,7 +29,7 @@ var (
 	ErrStale = errors.New("the batch does not follow the stored cursor")
 	// ErrGateFull says that the trigger has overlap: wait and already has its maximum of unfinished runs. The
 	// source keeps the batch and offers it again later.
-	ErrGateFull = fmt.Errorf("%w: the trigger has as many unfinished runs as it may have", errkind.ErrUnavailable)
+	ErrGateFull = fmt.Errorf("%w: the trigger has reached its limit of unfinished runs", errkind.ErrUnavailable)
 )
 
 // Batch is what a source has read after a position. A source holds one batch at a time, and continues to read
@@ -116,7 +116,7 @@ func (b *Batch) check() error {
 	case len(b.Cursor) > CursorBytesMax || len(b.Cursor) == 0:
 		return fmt.Errorf("%w: a cursor of %d bytes, it must have 1 to %d", errkind.ErrInvalid, len(b.Cursor), CursorBytesMax)
 	case b.Lost < 0 || b.Lost > 0 && len(b.Events) > 0:
-		return fmt.Errorf("%w: a batch with %d lost events has %d events; give them after it", errkind.ErrInvalid, b.Lost, len(b.Events))
+		return fmt.Errorf("%w: a batch that reports %d lost events also has %d events; send these in the next batch", errkind.ErrInvalid, b.Lost, len(b.Events))
 	}
 	return nil
 }

@@ -259,12 +259,12 @@ func (w *writer) wait() time.Duration {
 
 // abandon answers the items that this process will not write.
 func (w *writer) abandon() {
-	not := fmt.Errorf("%w: the node stopped before it was written", errkind.ErrUnavailable)
+	not := fmt.Errorf("%w: the node stopped before the change was written", errkind.ErrUnavailable)
 	w.inbox.close(not)
 	for i := range w.kept {
 		err := not
 		if w.kept[i].again {
-			err = fmt.Errorf("%w: the node stopped before it learned whether it was written", errkind.ErrUnavailable)
+			err = fmt.Errorf("%w: the node stopped before it knew whether the change was written", errkind.ErrUnavailable)
 		}
 		w.kept[i].reply(answer{run: w.kept[i].run, err: err})
 	}

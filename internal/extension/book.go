@@ -210,7 +210,7 @@ func Scan(folders []string, house []House) []Found {
 				continue
 			}
 			if len(all) >= extensionsMax {
-				return append(all, Found{Folder: at, Err: fmt.Errorf("there are more than %d extensions: it and all after it are not read", extensionsMax)})
+				return append(all, Found{Folder: at, Err: fmt.Errorf("there are more than %d extensions: this one and all after it are not read", extensionsMax)})
 			}
 			f := Found{Folder: at}
 			if f.Manifest, f.Err = Read(at); f.Err == nil {
@@ -228,17 +228,17 @@ func (f *Found) first(seen map[string]string, house []House) error {
 	n := len(seen) + len(house)
 	for name := range f.Sources {
 		if at, ok := seen[sourceMark+name+"@"+f.Version]; ok {
-			return fmt.Errorf("source %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
+			return fmt.Errorf("source %s %s is also in %s: remove one of the two, or give one another version", name, f.Version, at)
 		}
 		n++
 	}
 	for name := range f.Kinds {
 		if at, ok := seen[name+"@"+f.Version]; ok {
-			return fmt.Errorf("kind %s %s is in %s, too: remove one of both, or give it another version", name, f.Version, at)
+			return fmt.Errorf("kind %s %s is also in %s: remove one of the two, or give one another version", name, f.Version, at)
 		}
 		n++
 		if slices.ContainsFunc(house, func(h House) bool { return h.Kind == name }) {
-			return fmt.Errorf("kind %s is one of this program: rename it", name)
+			return fmt.Errorf("kind %s is built into this program: rename it", name)
 		}
 	}
 	if n > extensionsMax { // also if it has sources only

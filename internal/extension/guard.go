@@ -131,7 +131,7 @@ func owned(path string, info fs.FileInfo, passed bool) error {
 	case mode&fs.ModeSymlink != 0: // by its mode everyone may write a link, but a link cannot be changed
 		return nil
 	case mode.Perm()&0o022 != 0 && !(passed && mode&fs.ModeSticky != 0):
-		return fmt.Errorf("%s can be written by others: take that away: chmod go-w %s", path, path)
+		return fmt.Errorf("other users can write to %s: remove that right: chmod go-w %s", path, path)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ var later = []string{"channels", "secrets"}
 // Parse reads a manifest. Its errors name the key, the reason and the remedy.
 func Parse(src []byte) (*Manifest, error) {
 	if len(src) > manifestMax {
-		return nil, fmt.Errorf("the file has %d bytes, the limit is %d: move what is no declaration out of it", len(src), manifestMax)
+		return nil, fmt.Errorf("the file has %d bytes, the limit is %d: move everything but declarations to other files", len(src), manifestMax)
 	}
 	docs, errs := workflow.ReadYAML(src, FileName)
 	if len(errs) == 0 && len(docs) == 1 {
@@ -189,7 +189,7 @@ func (k *Kind) check() error {
 			return fmt.Errorf("release: %w", err)
 		}
 	} else if k.Adopts {
-		return errors.New("adopts: it needs release, which ends work that no attempt goes on with: add it, or remove adopts")
+		return errors.New("adopts: it needs the key release, which ends work that no attempt continues: add release, or remove adopts")
 	}
 	for name, is := range k.Outputs {
 		if !slices.Contains(outputTypes, is) {

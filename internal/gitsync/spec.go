@@ -82,7 +82,7 @@ func Parse(data []byte) (Spec, error) {
 		return s, fmt.Errorf("the git source cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return s, errors.New("the git source has text after its end")
+		return s, errors.New("there is text after the end of the git source")
 	}
 	return s, s.check()
 }

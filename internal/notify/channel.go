@@ -72,7 +72,7 @@ func Parse(data []byte) (Config, error) {
 		return c, fmt.Errorf("the configuration of a channel cannot be read: %s; the kinds are %s", strings.TrimPrefix(err.Error(), "json: "), kinds)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return c, errors.New("the configuration of a channel has something behind its end")
+		return c, errors.New("there is text after the end of the channel's configuration")
 	}
 	return c, c.check()
 }

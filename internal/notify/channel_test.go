@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 		`{}`: "has a kind",
 		`{"log":{},"slack":{"url":{"secret":"a"}}}`: "has one kind",
 		`{"pager":{}}`:                                      "unknown field",
-		`{"log":{}} x`:                                      "behind its end",
+		`{"log":{}} x`:                                      "after the end",
 		`{"webhook":{"url":"ftp://x"}}`:                     "not an http or https address",
 		`{"webhook":{"url":{"secret":""}}}`:                 "want a text, or {secret: NAME}",
 		`{"webhook":{"url":"https://x","secret":"plain"}}`:  "not kept in a configuration",

@@ -209,7 +209,7 @@ func (p *Source) checkFile() error {
 		return err
 	}
 	if dir := fixed(p.File); strings.Count(dir, "/") < 2 || filepath.Clean(p.File) != p.File {
-		return fmt.Errorf("file: %.200q is not in a folder of its own, from which tasks can be kept away: use one such as /etc/skein/secrets/{namespace}/{name}", p.File)
+		return fmt.Errorf("file: %.200q is not in a separate folder, which can be protected from tasks: use a folder such as /etc/skein/secrets/{namespace}/{name}", p.File)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const pollsPerLease = 3
 // Attached implements session.Keeper.
 func (r keeping) Attached(out *workerv1.RegisterResponse, url string) error {
 	if least := pollsPerLease * time.Duration(out.PollMillis) * time.Millisecond; r.work.Lease() < least {
-		return fmt.Errorf("%w: it is %v, and %s answers every %v: give it --lease %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
+		return fmt.Errorf("%w: the lease is %v, and %s answers every %v: set --lease to %dms or more", errLease, r.work.Lease(), url, least/pollsPerLease, least.Milliseconds())
 	}
 	r.mu.Lock()
 	r.logsKeep = out.LogsKeep

@@ -370,7 +370,7 @@ func TestRegistrations(t *testing.T) {
 		"no cluster":      {register(no(connect.CodeUnimplemented, "ALONE: this node has no cluster")), "no cluster"},
 		"malformed":       {register(no(connect.CodeInvalidArgument, "MALFORMED: slots")), "slots"},
 		"a lease that cannot be renewed in time": {func(h *scripted) { h.polling = 21 * time.Second },
-			"the lease of this worker is too short: it is 1m0s, and http://127.0.0.1"},
+			"the lease of this worker is too short: the lease is 1m0s, and http://127.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

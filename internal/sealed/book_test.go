@@ -261,7 +261,7 @@ func TestRotateByPeople(t *testing.T) {
 	if err := b.replace(first + "\n" + second + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Rotate(t.Context(), false); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "no change has begun") {
+	if _, err := b.Rotate(t.Context(), false); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "no change of keys has begun") {
 		t.Errorf("nothing to continue: %v", err)
 	}
 	if r, err := b.Rotate(t.Context(), true); err != nil || r.Left || r.Sealed != 1 {

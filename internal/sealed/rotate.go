@@ -41,7 +41,7 @@ func (b *Book) Rotate(ctx context.Context, begin bool) (Rotation, error) {
 	}
 	pending := keys[len(keys)-1].ID() != is.ID
 	if pending && !begin && !b.Own {
-		return Rotation{}, refuse("no change has begun: the last key of %s is not the present one: run it without --continue", b.File)
+		return Rotation{}, refuse("no change of keys has begun, because the last key of %s is not the present key: run the command without --continue", b.File)
 	}
 	if begin || pending {
 		if keys, err = b.next(ctx, keys, is.ID); err != nil {

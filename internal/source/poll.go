@@ -82,7 +82,7 @@ func (s *Shared) giveBack(n int64) {
 
 // errBusy means that there is no memory for an answer now. The read does not wait for memory, so a slow
 // server does not delay other polls.
-var errBusy = errors.New("this node reads too many answers at the same time; it is tried again")
+var errBusy = errors.New("this node reads too many answers at the same time; the request will be repeated")
 
 // read reads an answer. done returns its bytes to the budget.
 func (s *Shared) read(from io.Reader) (text []byte, done func(), err error) {
@@ -101,7 +101,7 @@ func (s *Shared) read(from io.Reader) (text []byte, done func(), err error) {
 		case err != nil:
 			return nil, done, err
 		case n == chunkMax && buf.Len() > answerMax:
-			return nil, done, fmt.Errorf("%w: the limit is %d MiB; ask the server for less of it", errLarge, answerMax>>20)
+			return nil, done, fmt.Errorf("%w: the limit is %d MiB; request a smaller answer", errLarge, answerMax>>20)
 		}
 	}
 }
@@ -376,7 +376,7 @@ func (t *pollTurn) items(ctx context.Context, text []byte) ([]polled, error) {
 	case err != nil:
 		return nil, err
 	case len(list) > itemsMax:
-		return nil, fmt.Errorf("%w: %d, and the limit is %d; ask the server for less of them", errMany, len(list), itemsMax)
+		return nil, fmt.Errorf("%w: %d, and the limit is %d; request fewer items", errMany, len(list), itemsMax)
 	case len(list) > seenMax && t.Config.Newer == "":
 		return nil, fmt.Errorf("%w: %d; above %d, the source needs newer, which gives the position of an item", errMany, len(list), seenMax)
 	}

@@ -211,7 +211,7 @@ func (q *Query) give(ctx context.Context, cursor []byte, table Table, page *conn
 			n--
 		}
 		if n == 0 {
-			return cursor, fmt.Errorf("%w: more of them have %.100q than one batch takes; the column %s must be unique", errTies, next, q.Config.Cursor)
+			return cursor, fmt.Errorf("%w: more rows have the position %.100q than fit into one batch; the column %s must be unique", errTies, next, q.Config.Cursor)
 		}
 	}
 	last := page.Rows[n-1].Position

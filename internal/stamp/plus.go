@@ -28,7 +28,7 @@ func Plus() (string, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), plusName)
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%w: put it into %s; it is part of each release, and make build builds it", ErrNoPlus, filepath.Dir(self))
+		return "", fmt.Errorf("%w: put the program into %s; each release contains it, and make build builds it", ErrNoPlus, filepath.Dir(self))
 	}
 	return path, nil
 }
@@ -47,7 +47,7 @@ func PlusVersion(ctx context.Context) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "version").Output()
 	if err != nil {
-		return "", fmt.Errorf("%s does not tell its version: %w", path, err)
+		return "", fmt.Errorf("%s does not print its version: %w", path, err)
 	}
 	is := strings.TrimSpace(string(out))
 	return is, Suits(is)

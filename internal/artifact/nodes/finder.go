@@ -139,7 +139,7 @@ func (f *Finder) Read(ctx context.Context, ref artifact.Ref, name string, offset
 	var out answer
 	err = f.others.Call(ctx, who, readPath, &question{Ref: ref, Name: name, Offset: offset}, &out)
 	if err == nil && !out.Found {
-		err = fmt.Errorf("node %s does not have it any more", who.Name)
+		err = fmt.Errorf("node %s no longer has the file", who.Name)
 	}
 	if err != nil {
 		f.mu.Lock()

@@ -30,7 +30,7 @@ const (
 )
 
 // ErrAway means that the store has not answered for AwayMax, or has refused the calls for as long.
-var ErrAway = errors.New("the store of artifacts did not take them")
+var ErrAway = errors.New("the store of artifacts has not accepted the files")
 
 // deposit writes the files of one attempt.
 type deposit struct {

@@ -123,13 +123,13 @@ func (d *draft) same(source string) error {
 	}
 	switch {
 	case w.Name != d.name || t.Name != d.name:
-		return errors.New("its name is read back as another one")
+		return errors.New("its name is read back as another name")
 	case t.Run.Shell != d.run.text || !slices.Equal(t.Run.Argv, d.run.argv):
-		return errors.New("its command is read back as another one")
+		return errors.New("its command is read back as another command")
 	case t.Dir != importer.Literal(d.dir) || !slices.Equal(w.Env, env):
-		return errors.New("its variables are read back as others")
+		return errors.New("its variables are read back as other variables")
 	case len(w.Triggers) != 1 || !d.when.is(&w.Triggers[0]):
-		return errors.New("its trigger is read back as another one")
+		return errors.New("its trigger is read back as another trigger")
 	}
 	return nil
 }

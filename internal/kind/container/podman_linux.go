@@ -33,7 +33,7 @@ func Engine(of Settings) (string, error) {
 	defer cancel()
 	text, err := exec.CommandContext(ctx, "podman", "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("podman does not tell its version: %w", err)
+		return "", fmt.Errorf("podman does not print its version: %w", err)
 	}
 	version := strings.TrimSpace(strings.TrimPrefix(string(text), "podman version "))
 	major, _, _ := strings.Cut(version, ".")

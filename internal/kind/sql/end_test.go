@@ -66,7 +66,7 @@ func stop(t *testing.T, s server) {
 	}()
 	await(t, "the second statement runs", func() bool { return s.ask(active) == "1" })
 	cancel()
-	if got := <-ended; got.code != kind.Failed || strings.Contains(got.log, "nothing was committed") || !strings.Contains(got.log, "1 statements before it have") {
+	if got := <-ended; got.code != kind.Failed || strings.Contains(got.log, "nothing was committed") || !strings.Contains(got.log, "the 1 earlier statements took effect") {
 		t.Errorf("%+v", got)
 	}
 	s.ask("DELETE FROM stopped")

@@ -143,7 +143,7 @@ func (t *task) each(ctx context.Context, db database) error {
 		})
 		if err != nil {
 			if i > 0 {
-				err = &failure{codeOf(err), fmt.Errorf("%w; the %d statements before it have their effect", err, i)}
+				err = &failure{codeOf(err), fmt.Errorf("%w; the %d earlier statements took effect", err, i)}
 			}
 			return err
 		}

@@ -302,7 +302,7 @@ func whole(t *testing.T, s server) {
 		t.Errorf("%s rows of a transaction that failed", is)
 	}
 	not := false
-	if got := attempt(t, s, With{Query: two, Transaction: &not}); got.code == kind.Done || !strings.Contains(got.log, "the 2 statements before it") {
+	if got := attempt(t, s, With{Query: two, Transaction: &not}); got.code == kind.Done || !strings.Contains(got.log, "the 2 earlier statements") {
 		t.Errorf("%+v", got)
 	}
 	if is := s.ask("SELECT count(*) FROM sale"); is != "2" {

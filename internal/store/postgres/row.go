@@ -92,7 +92,7 @@ func (r *row) blobs() (all [][]byte) {
 		all, b = append(all, b[4:4+size:4+size]), b[4+size:]
 	}
 	if len(all) != n || len(b) > 0 {
-		r.fail("a list of %d values that holds %d", n, len(all))
+		r.fail("a list with the length %d has %d values", n, len(all))
 	}
 	return all
 }
@@ -100,7 +100,7 @@ func (r *row) blobs() (all [][]byte) {
 func (r *row) id() dag.RunID {
 	var id dag.RunID
 	if b := r.next(); copy(id[:], b) != len(id) || len(b) != len(id) {
-		r.fail("a run id of %d bytes", len(b))
+		r.fail("a run id has %d bytes, and not %d", len(b), len(id))
 	}
 	return id
 }
