@@ -225,7 +225,8 @@ func (c *cli) inProcess(ctx context.Context, hold bool) (*session, error) {
 	}
 	cfg.Drain = 0 // a person who ends this process should not have to wait
 	cfg.Hold, cfg.ByHand = hold, true
-	if cfg.Postgres != "" && cfg.Default("name") { // under the name of the host, this node would replace a server on this machine
+	// with the default name, which is the host's, this node would replace a server on this machine
+	if cfg.Postgres != "" && cfg.Default("name") {
 		cfg.Name = fmt.Sprintf("%s-%d", cfg.Name, os.Getpid())
 	}
 	node, err := app.Open(ctx, &cfg, c.quietLog(&cfg))

@@ -86,7 +86,7 @@ func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]
 	return nil, nil // the trigger changes all the time; a later verify checks its new lines
 }
 
-// lines reads the newest lines of a trigger, and from when on they are complete.
+// lines reads the newest lines of a trigger. It also returns the time from which on these lines are complete.
 func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []store.Fire, from dag.Micros, err error) {
 	q := store.FireQuery{Workflow: t.Workflow, Trigger: t.Name, Limit: verifyPage}
 	for len(all) < linesMax {

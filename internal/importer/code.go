@@ -28,8 +28,9 @@ type capture struct {
 	lists  map[string]string // outputs that a reader uses as lists → the outputs that hold these lists
 }
 
-// Capture makes a task produce outputs: stdout names the one with its standard output, files are read after
-// its end. The standard output still goes to the log, when the task ends.
+// Capture makes a task produce outputs. stdout is the name of the output that gets the task's standard
+// output. files are read after the end of the task. The standard output still goes to the log, when the task
+// ends.
 func (t *Task) Capture(stdout string, files []FileOutput) {
 	if stdout == "" && len(files) == 0 {
 		return

@@ -11,9 +11,9 @@ import (
 )
 
 // NodeTransport is the transport of calls to other nodes. It shows the certificate of this node to nodes that
-// ask for one. A node of an earlier version does not ask, and a node without TLS cannot: these go by the
-// token, or by the key in the database. A renewed certificate begins new connections, because a connection
-// keeps the certificate with which it began.
+// request one. A node of an earlier version does not request a certificate, and a node without TLS cannot.
+// Calls to these nodes are authenticated by the token, or by the key in the database. A renewed certificate
+// requires new connections, because a connection keeps the certificate with which it began.
 type NodeTransport struct {
 	base *http.Transport
 	a    *authority.Authority

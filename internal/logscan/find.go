@@ -15,8 +15,9 @@ const (
 	missesMin = 256
 )
 
-// finder looks for a text in buffers of the same log. It looks for the byte of the text that is rare in the
-// log, and compares the bytes around each place of it. A search for the first byte would stop in each word.
+// finder searches buffers of the same log for a text. It searches for the byte of the text that is rarest in
+// the log, and compares the bytes around each occurrence of this byte. A search for the first byte of the
+// text would stop in almost every word.
 type finder struct {
 	text   []byte // in lower case if fold is set
 	fold   bool   // A to Z are equal to a to z

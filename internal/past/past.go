@@ -335,8 +335,9 @@ func (p *Past) lineage(ctx context.Context) (back bool, err error) {
 	if s == nil {
 		return false, nil
 	}
-	// A commit that is confirmed before the reading was confirmed on the timeline of reach or on an earlier
-	// one. After a promotion, another server confirms the next commit, and that proves nothing about reach.
+	// If a commit is confirmed before Lineage reads the server, the commit belongs to the timeline of reach
+	// or to an earlier one. After a promotion, another server confirms the next commit, which proves nothing
+	// about reach.
 	var sure time.Time
 	if p.cfg.Sure != nil {
 		sure = p.cfg.Sure()

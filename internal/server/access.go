@@ -91,8 +91,8 @@ func may(ctx context.Context, v access.Verb, namespace string) error {
 	return mayOf(ctx, v, namespace, nil)
 }
 
-// mayOf is like may, for an object in a namespace that the caller may not see. To a caller that may not see
-// it, mayOf returns the error for an object that does not exist, which missing makes.
+// mayOf does the same as may for an object in a namespace. If the caller may not know that the object exists,
+// mayOf returns the error that missing makes. It is the error for an object that does not exist.
 func mayOf(ctx context.Context, v access.Verb, namespace string, missing func() error) error {
 	p, now := auth.Rights(ctx)
 	need := access.Need{Verb: v, Namespace: namespace}

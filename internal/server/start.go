@@ -363,7 +363,7 @@ func (s *Server) findWorkflow(ctx context.Context, name string) (store.Workflow,
 	return w, noWorkflow(namespace, name, err)
 }
 
-// startable is like findWorkflow, for a start. kept reports whether the engine returned a cached row.
+// startable finds the workflow of a start. kept reports whether the engine returned a cached row.
 func (s *Server) startable(ctx context.Context, name string) (store.Workflow, bool, error) {
 	namespace, name := cutName(name)
 	w, kept, err := s.engine.Startable(ctx, namespace, name)

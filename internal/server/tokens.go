@@ -248,9 +248,10 @@ func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *s
 	return nil
 }
 
-// within gives the token t, which by makes for another principal, no verb that by lacks. If the request names
-// no verbs, t gets the verbs of by. by is never limited to some namespaces, because making t needs the verb
-// token.all, which is a verb of the cluster. If a person with a session makes t, the session limits nothing.
+// within limits the verbs of token t, which token by makes for another principal, to the verbs of by. If the
+// request names no verbs, t gets the verbs of by. A restriction of by to namespaces is impossible here,
+// because making t needs the verb token.all, which is a verb of the cluster. If a person with a session makes
+// t, within limits nothing.
 func within(t, by *store.Token, asked access.Verbs) error {
 	own := strings.Fields(by.Verbs)
 	if by.Kind != store.TokenAPI || slices.Contains(own, store.All) {

@@ -134,8 +134,8 @@ func (b *tree) above(ctx context.Context, s *span) error {
 	return nil
 }
 
-// under makes the attempt that called the run the parent of the run's span. In the mode linked, the attempt
-// is in another trace.
+// under sets the parent of the run's span to the attempt that called the run. In the mode linked, this
+// attempt is in another trace.
 func (b *tree) under(s *span, attempt spanID, trace traceID) {
 	if b.x.cfg.Mode == ModeLinked {
 		s.Links = append(s.Links, link{trace.String(), attempt.String()})

@@ -20,19 +20,19 @@ import (
 // memory is the data that a sensor stores in its row. The declaration limits its size: one run for each named
 // workflow, a few arrivals for each, and at most max_per_hour starts.
 type memory struct {
-	// Runs is used by run_of with all: the newest matching run of each workflow.
+	// Runs is for run_of with all: the newest matching run of each workflow.
 	Runs map[string]heardRun `json:"runs,omitempty"`
-	// Starts is used by again: the packed times of the starts in the last hour.
+	// Starts is for the kind again: the packed times of the starts in the last hour.
 	Starts []byte `json:"starts,omitempty"`
-	// Waiting is used by again: the ended run after which the trigger starts the next run when max_per_hour
-	// allows it.
+	// Waiting is for the kind again: the ended run after which the trigger starts the next run when
+	// max_per_hour allows it.
 	Waiting string `json:"waiting,omitempty"`
-	// Came is used by absent: the times of the expected arrivals by source, one for each undecided interval.
+	// Came is for the kind absent: the times of the expected arrivals by source, one for each undecided interval.
 	Came map[string][]dag.Micros `json:"came,omitempty"`
 	// Folder is the folder of a file sensor. An edit that changes the folder begins a new watch. Other edits
 	// do not affect the watch.
 	Folder string `json:"folder,omitempty"`
-	// Intake is used by the kinds with a source of events.
+	// Intake is for the kinds with a source of events.
 	Intake *intake `json:"intake,omitempty"`
 }
 

@@ -276,8 +276,8 @@ func (c *readCheck) needs(t, need dag.TaskID) bool {
 	return false
 }
 
-// stepsMax bounds the search over all tasks. If it is reached, reading a task counts as a fault, as in
-// package dag.
+// stepsMax bounds the steps of the search over all tasks. If the search reaches the bound, an expression that
+// reads a task counts as a fault, as in package dag.
 const stepsMax = 20_000_000
 
 func (c *readCheck) ancestor(t, of dag.TaskID) bool {

@@ -28,7 +28,7 @@ const lineMax = 8 << 20
 type clickhouse struct {
 	t      *task
 	client *http.Client
-	prefix string // begins the names of the statements of this attempt
+	prefix string // the prefix of the names of this attempt's statements
 	n      int    // number of the statement
 	major  int    // version of the server
 }

@@ -242,8 +242,8 @@ func (d *DB) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store.Ve
 	return n, nil
 }
 
-// leastVersion returns the oldest version of the runs of a workflow. Without runs, it returns a number
-// greater than any version. 0: there are too many runs to decide.
+// leastVersion returns the oldest version among the runs of a workflow. If there are no runs, it returns a
+// number greater than any version. If there are too many runs for an answer, it returns 0.
 func leastVersion(ctx context.Context, d *DB, w dag.WorkflowID) (_ int64, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {
