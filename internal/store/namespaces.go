@@ -201,8 +201,8 @@ func (q *Quotas) Exceeded(namespace string, runs, started int64, hour dag.Micros
 	return nil
 }
 
-// Overlogged returns an error if the logs of a day have used up the quota of their namespace, or nil. A run that
-// has begun is never refused its log.
+// Overlogged returns an error if the logs of a day have used up the quota of their namespace, or nil. A run
+// that has begun is never refused its log.
 func (q *Quotas) Overlogged(namespace string, logged int64, day dag.Micros) *QuotaError {
 	if q.LogsPerDay == 0 || logged < q.LogsPerDay {
 		return nil
