@@ -45,7 +45,8 @@ func (i *inputs) Read(ctx context.Context, in *worker.Input, offset int64) (data
 	return data, err
 }
 
-// ask sends a request to the home. If a retry may help, the error wraps artifact.ErrLater or artifact.ErrAway.
+// ask sends a request to the home. If a retry may help, the error wraps artifact.ErrLater or
+// artifact.ErrAway.
 func (i *inputs) ask(ctx context.Context, call func(context.Context, session.Caller) error) error {
 	c, err := i.r.s.Caller()
 	if err != nil {

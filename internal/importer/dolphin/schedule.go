@@ -97,7 +97,7 @@ func (f *flow) span(m *importer.Map, in *importer.Fields, at *workflow.Value) {
 
 var dayNumber = regexp.MustCompile(`^([1-7])(L|#[1-5]|-[1-7](?:/[0-9]+)?|/[0-9]+)?$`)
 
-// quartz converts an expression of Quartz. Its days of the week are numbered from Sunday, 1; here Sunday is 0.
+// quartz converts an expression of Quartz. It numbers the days of the week from Sunday, 1; here Sunday is 0.
 func quartz(text string) (expr, why string) {
 	fields := strings.Fields(text)
 	if len(fields) != 6 && len(fields) != 7 {
