@@ -98,6 +98,7 @@ const (
 	KindResolved = "resolved"
 	KindEvent    = "event" // an incident that ended at once: of a rule with each, or about a success
 	KindEscalate = "escalated"
+	KindMessage  = "message" // a message that a task sends
 	KindTest     = "test"
 )
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -119,6 +120,9 @@ func (b *Notice) line() string {
 	}
 	text := ""
 	switch h := &b.Event; {
+	case b.Kind == KindMessage:
+		first, _, _ := strings.Cut(b.Message, "\n")
+		return name + ": " + first
 	case b.Workflow == "":
 		text = name + ": " + h.condition()
 	case h.Event == Late && h.Run == "":

@@ -256,7 +256,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
 	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
-		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg), Extensions: n.extensions})
+		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg), Extensions: n.extensions, Quiet: n.cfg.ByHand})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },
 		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Delivery: n.depot, Log: n.log})

@@ -41,6 +41,7 @@ var reasonTexts = [][3]string{
 	{"wait_instant", "The instant that the task waits for is being computed.", "Wait: this takes milliseconds."},
 	{"wait_condition", "The task waits until its condition holds. The condition is evaluated at intervals.", "Make the condition true, or `skein task skip RUN/TASK`."},
 	{"wait_event", "The task waits for an event that is sent to its namespace.", "Send such an event: `skein event send`, or `skein task skip RUN/TASK`."},
+	{"wait_notice", "The task has sent a message, and waits until its channels have taken it.", "`skein alert get` with the id that `unblocks` names shows the calls."},
 	{"wait_dependent", "The task waits for a run of another workflow, or a task of it.", "Look at the run that `holder` names, or start one."},
 	{"wait_outside", "The task waits for something outside of its run, and this process cannot say for what.", "Ask a running server: `skein explain RUN/TASK`."},
 	{"wait_met", "The condition of the task holds, and its owner has not evaluated it again yet.", "Wait for the next evaluation."},

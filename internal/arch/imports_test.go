@@ -123,7 +123,7 @@ var allowed = map[string][]string{
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},
 	"internal/oversee":               {"internal/alert", "internal/dag", "internal/monitor", "internal/store"},
 	"internal/monitor":               {"internal/dag", "internal/metric", "internal/store"},
-	"internal/dispatch":              {"internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "sdk/go/shared/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1", "internal/extension", "internal/kind"},
+	"internal/dispatch":              {"internal/alert", "internal/artifact", "internal/connection", "internal/dag", "internal/egress", "internal/engine", "internal/errkind", "internal/home", "internal/inspect", "internal/logs", "internal/lru", "sdk/go/shared/mask", "sdk/go/shared/output", "internal/provider", "internal/remote", "internal/store", "internal/worker", "internal/workflow", "sdk/go/api/worker/v1", "internal/extension", "internal/kind"},
 	"internal/trace":                 {"internal/dag", "internal/host", "internal/lru", "internal/metric", "internal/store", "internal/tally", "sdk/go/shared/secretfile"},
 	"internal/tally":                 {"internal/dag", "internal/errkind", "internal/store"},
 	"internal/retention":             {"internal/dag", "internal/errkind", "internal/logs", "internal/store", "internal/workflow"},

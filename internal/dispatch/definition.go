@@ -109,6 +109,8 @@ func kindOf(t *workflow.Task, instance bool) string {
 		return "made"
 	case t.Dependent != nil:
 		return "dependent"
+	case t.Notify != nil:
+		return "notify"
 	case t.Run.Shell != "":
 		return "shell"
 	case t.Run.Code != "":

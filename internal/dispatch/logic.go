@@ -47,6 +47,9 @@ func (l logic) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 		items, err := v.Items(t, in)
 		return engine.Prepared{Items: items}, err
 	}
+	if v.Tasks[t].Notify != nil {
+		return l.notify(ctx, v, t, &q, in)
+	}
 	if d := v.Tasks[t].Dependent; d != nil {
 		return l.dependent(ctx, v, d, &q)
 	}

@@ -53,14 +53,14 @@ func causeOf(err error) dag.Cause {
 // Config holds the dependencies of a Resolver.
 type Config struct {
 	Store   store.Store
+	Quiet   bool    // this process sends no notices: a task does not wait until its message is sent
 	Secrets Secrets // nil: the node has no secrets
 	Params  Params  // nil: parameters of type secret cannot be opened
 	Kept    Kept
 	// Artifacts is the folder in which the keeper stores artifacts: one that the nodes share, or one of this
 	// node, from which it delivers them. If it is "", the keeper uses the data folder.
 	Artifacts string
-	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
-	Engine func() *engine.Engine
+	Engine    func() *engine.Engine // of this process; must be set before worker.Link.Begin
 	// Extensions holds the kinds that this node runs as processes; nil: none.
 	Extensions *extension.Book
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.

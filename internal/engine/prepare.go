@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
@@ -39,6 +40,8 @@ type Prepared struct {
 	Message string     // the question of an approval
 	Form    []byte     // the fields of an approval's form, a JSON array; nil: none
 	Items   *dag.Items // of a foreach
+	// Tell is the message of a task that sends one, if the message is not recorded yet.
+	Tell *alert.Told
 	// For a call: the current version of the workflow, and the parameters of the run. If Workflow is 0, there
 	// is nothing to call, and the call succeeds.
 	Workflow dag.WorkflowID
@@ -181,6 +184,9 @@ func (c *calls) prepared(ctx context.Context, p *dag.Prepare) (item, error) {
 	if errors.Is(err, errkind.ErrUnavailable) {
 		return item{}, err
 	}
+	if err == nil && is.Tell != nil && a.Started != 0 {
+		err = errors.New("the record of its message was deleted before its end was read; see what the channels have got")
+	}
 	if err == nil && p.Kind == dag.Dependent {
 		return c.lookedAt(p, &is), nil
 	}
@@ -222,12 +228,29 @@ func (c *calls) lookedAt(p *dag.Prepare, is *Prepared) item {
 	}
 	if is.Later > 0 {
 		return item{op: func(*writer) answer {
+			if is.Tell != nil {
+				if a := c.tell(p, is.Tell); a.err != nil || a.verdict != dag.Accepted && a.verdict != dag.Duplicate {
+					return a
+				}
+			}
 			c.txn().fx.Timers = append(c.txn().fx.Timers, dag.Timer{Due: c.txn().now.Mono + is.Later, Run: p.Run, Kind: dag.TimerLook, Task: p.Task, Token: p.Token})
 			return answer{run: p.Run}
 		}}
 	}
 	ev := dag.Event{Kind: dag.EvSettle, Task: p.Task, Token: p.Token, Of: p.Kind, Result: dag.Result{State: dag.AttemptSucceeded, Outputs: is.Leaves}}
 	return item{op: func(*writer) answer { return c.stepOther(p.Run, &ev) }}
+}
+
+// tell records the message of a task in the transaction that arms the task, so it is recorded once. The
+// sender of notices sends it.
+func (c *calls) tell(p *dag.Prepare, m *alert.Told) answer {
+	ev := dag.Event{Kind: dag.EvArm, Task: p.Task, Token: p.Token, Of: p.Kind, Reason: "message " + m.ID.String()}
+	a := c.stepOther(p.Run, &ev)
+	if a.err == nil && a.verdict == dag.Accepted {
+		told, to := alert.Tell(m, c.txn().now.Wall), &c.txn().batch.AlertChanges
+		to.Incidents, to.Notices = append(to.Incidents, told.Incident.Incident), append(to.Notices, told.Notices...)
+	}
+	return a
 }
 
 // deferred reads the attempt of a deferred task. It returns nil if the attempt has ended.

@@ -7,6 +7,7 @@ import (
 
 // Definition is the definition of a task with its expressions evaluated. It contains no value of a secret.
 type Definition struct {
+	// Kind is one of the following words, or notify.
 	Kind        string // shell, argv, code, file, builtin, http, sql, foreach, call, made, wait, approval, switch, dependent, kind
 	Description string
 	Needs       []string

@@ -13,7 +13,8 @@ import (
 
 // Message is the content of a notice that a receiver gets.
 type Message struct {
-	Type      string      `json:"type"` // incident.opened, incident.escalated, incident.resolved, incident.event, test
+	// Type is incident.opened, .escalated, .resolved, .event or .message, or test.
+	Type      string      `json:"type"`
 	Timestamp time.Time   `json:"timestamp"`
 	Data      MessageData `json:"data"`
 	bundle    []string    // the lines of a bundle; only channels for people get bundles
@@ -107,13 +108,14 @@ func (m *Message) lines() []string {
 	if m.Type == typeBundle {
 		return m.bundle
 	}
+	message := m.Type == "incident."+alert.KindMessage
 	var all []string
 	add := func(name, value string) {
 		if value != "" {
 			all = append(all, name+": "+value)
 		}
 	}
-	if d.Message != "" {
+	if d.Message != "" && (!message || strings.Contains(d.Message, "\n")) { // else the subject has it
 		all = append(all, d.Message)
 	}
 	if d.Workflow != "" {
@@ -129,6 +131,9 @@ func (m *Message) lines() []string {
 		add("Deadline", d.DueAt.Format(time.RFC3339))
 	}
 	add("Reason", d.Reason)
+	if message {
+		return all
+	}
 	if d.OpenedAt != nil {
 		add("Since", d.OpenedAt.Format(time.RFC3339))
 	}

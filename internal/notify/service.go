@@ -180,7 +180,7 @@ func (a *Alertmanager) request(msg *Message, _ func(Text) (string, error)) (requ
 	switch {
 	case msg.resolved():
 		ends = msg.Timestamp
-	case msg.Type == "incident."+alert.KindEvent || msg.Type == alert.KindTest:
+	case msg.Type == "incident."+alert.KindEvent || msg.Type == "incident."+alert.KindMessage || msg.Type == alert.KindTest:
 		ends = msg.Timestamp.Add(alertEvent)
 	}
 	return request{to: a.URL, append: "/api/v2/alerts", body: []map[string]any{{"labels": labels,

@@ -4,7 +4,7 @@ import "slices"
 
 // actions are the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
-	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "http", "kind"}
+	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "notify", "http", "kind"}
 	return slices.AppendSeq(all, HouseKinds())
 }
 
@@ -94,6 +94,7 @@ func taskActionsLater() []key {
 			key{name: "timeout", doc: "How long to wait; then it fails.", shape: duration(false)},
 			key{name: "message", doc: "What is asked.", shape: text("a text")},
 			key{name: "form", doc: "Typed fields that a person fills in to approve; each becomes an output of the task.", shape: formShape()})},
+		{name: "notify", doc: "Sends a message over channels of the namespace, and waits until they have taken it; holds no slot. Its output incident names the message.", shape: notifyShape()},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
 		{name: "kind", doc: "A kind of task that workers register or extensions bring; with is its input.",
 			shape: pattern("the name of a kind, such as vm.create: letters, digits, _, . and -; behind @ a version, as in slurm@1", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},

@@ -56,7 +56,7 @@ var (
 
 // Logical reports whether no worker runs the task.
 func (t *Task) Logical() bool {
-	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Made != nil || t.Dependent != nil
+	return t.Wait != nil || t.Approval != nil || len(t.Switch) > 0 || t.Call != nil || t.Made != nil || t.Dependent != nil || t.Notify != nil
 }
 
 // logicalPolicy returns the policy of a logical task. It ignores the defaults, because they are about
@@ -73,7 +73,7 @@ func (t *Task) logicalPolicy() dag.Policy {
 // logic returns the rule of a logical task in the graph, or nil if a worker runs the task.
 func (t *Task) logic(conditions *Compiler) (*dag.Logic, error) {
 	switch {
-	case t.Dependent != nil:
+	case t.Dependent != nil, t.Notify != nil:
 		return &dag.Logic{Kind: dag.Dependent}, nil
 	case t.Wait != nil && t.Wait.Event != nil:
 		return &dag.Logic{Kind: dag.Dependent, For: lookEvery}, nil
@@ -228,6 +228,9 @@ func (t *Task) templates(add func(text string)) {
 	}
 	if t.Made != nil {
 		add(foreachText(t.Made.From))
+	}
+	if t.Notify != nil {
+		add(t.Notify.Text)
 	}
 	for _, g := range t.With {
 		inputTexts(g.Value, add)

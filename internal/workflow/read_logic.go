@@ -18,6 +18,8 @@ func (r *reader) logic(t *Task, n *node, at string) {
 		r.wait(t, n.get("wait"), join(at, "wait"))
 	case n.get("dependent") != nil:
 		r.dependent(t, n, join(at, "dependent"))
+	case n.get("notify") != nil:
+		r.notify(t, n.get("notify"), join(at, "notify"))
 	case n.get("approval") != nil:
 		r.approval(t, n, join(at, "approval"))
 	case n.get("switch") != nil:
@@ -154,6 +156,7 @@ func (c *readCheck) checkLogic(i int, n *node, at string, in scope, read func(n 
 		c.checkWaitEvent(w.get("event"), join(join(at, "wait"), "event"), read)
 		text(w.get("until"), join(join(at, "wait"), "until"))
 	}
+	text(n.get("notify").get("text"), join(join(at, "notify"), "text"))
 	if with := n.get("with"); with != nil && with.kind == mapNode && n.get("kind") == nil {
 		for j, v := range with.vals {
 			text(v, join(join(at, "with"), with.keys[j].text))

@@ -92,6 +92,7 @@ type Task struct {
 	Made        *Made     `json:"made,omitempty"`
 	HTTP        *HTTP     `json:"http,omitempty"`
 	Dependent   *Needed   `json:"dependent,omitempty"`
+	Notify      *Notify   `json:"notify,omitempty"`
 	Kind        string    `json:"kind,omitempty"`  // the kind of the task; the task then has no Run
 	House       bool      `json:"house,omitempty"` // whether Kind is a kind of this program
 	With        []Given   `json:"with,omitempty"`  // input of Kind

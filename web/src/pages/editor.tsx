@@ -310,6 +310,7 @@ const kinds: Record<string, { label: string; base: string; body: Record<string, 
   wait: { label: t('Wait'), base: 'wait', body: { wait: '10s' } },
   event: { label: t('Event'), base: 'event', body: { wait: { event: { type: 'order.created' } } } },
   approval: { label: t('Approval'), base: 'approve', body: { approval: { message: t('Continue?') } } },
+  notify: { label: t('Message'), base: 'tell', body: { notify: { channel: 'ops', text: t('Done') } } },
 }
 
 /** The edits of the graph and of the form, as plans for the text. A plan that is refused says why. */

@@ -30,6 +30,7 @@ const kinds: Record<string, string> = {
   approval: t('an approval'),
   switch: t('a choice between branches'),
   dependent: t('a wait for another run'),
+  notify: t('a message over channels'),
 }
 
 /** Says in words what a task is. */

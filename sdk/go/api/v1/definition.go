@@ -6,7 +6,7 @@ import "encoding/json"
 // of a secret.
 type TaskDefinition struct {
 	Attempt     int64           `json:"attempt" doc:"The token; 0: the task was not started."`
-	Kind        string          `json:"kind" enum:"shell,argv,code,file,builtin,http,sql,container,ssh,kind,foreach,call,made,wait,approval,switch,dependent" doc:"kind: a function that workers register, or a kind of an extension."`
+	Kind        string          `json:"kind" enum:"shell,argv,code,file,builtin,http,sql,container,ssh,kind,foreach,call,made,wait,approval,switch,dependent,notify" doc:"kind: a function that workers register, or a kind of an extension."`
 	Description *string         `json:"description"`
 	Needs       []string        `json:"needs" nullable:"false"`
 	If          *string         `json:"if" doc:"The condition; null: all that it needs succeeded."`

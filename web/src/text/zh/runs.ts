@@ -107,6 +107,7 @@ export const runs = {
   'an approval': '审批',
   'a choice between branches': '条件分支',
   'a wait for another run': '依赖另一个运行',
+  'a message over channels': '通过渠道发送的消息',
   'the kind {function}, which a worker or an extension brings': '由 Worker 或扩展提供的类型 {function}',
   'Log of {task}': '{task} 的日志',
   'attempt {number}': '第 {number} 次尝试',
