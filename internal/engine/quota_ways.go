@@ -69,8 +69,8 @@ func (q *quotas) roomWith(wf *store.Workflow, n newcomer, about bool) error {
 	return q.roomForLogs(wf, n, &bounds)
 }
 
-// roomForLogs returns a QuotaError if the namespace has used up its quota of logs, and n is a new run. It adds
-// up the owned shards, and those of other nodes as they were last read.
+// roomForLogs returns a QuotaError if the namespace has used up its quota of logs, and n is a new run. It
+// adds up the owned shards, and those of other nodes as they were last read.
 func (q *quotas) roomForLogs(wf *store.Workflow, n newcomer, bounds *store.Quotas) error {
 	if bounds.LogsPerDay == 0 || n != begins {
 		return nil
