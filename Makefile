@@ -18,8 +18,8 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
-# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, YARN, Spark. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster)$$
+# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, YARN, Spark. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
@@ -111,7 +111,7 @@ cross: ## check the types for other systems: the command line, the SDK and their
 		bin/cross linux/arm64 $(ALL) || exit 1; for p in $$all; do wait $$p || exit 1; done
 
 .PHONY: tools
-tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, NATS, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
+tools: ## install what the tests need: Go modules, sh, python3, a C compiler for the race detector, PostgreSQL 14 or newer, pgbouncer, slapd, MariaDB, ClickHouse, NATS, Redis, Mosquitto, promtool, etcd, ZooKeeper, Patroni, podman, iproute2
 	@$(GO) mod download
 	@missing=; for t in $(NEEDED); do \
 		command -v $${t%%:*} >/dev/null || missing="$$missing $${t##*:}"; done; \
@@ -120,7 +120,8 @@ tools: ## install what the tests need: Go modules, sh, python3, a C compiler for
 	ls $(PGBIN) >/dev/null 2>&1 && command -v psql >/dev/null || missing="$$missing postgresql"; \
 	PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || missing="$$missing pgbouncer"; \
 	python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
-	PATH="$$PATH:/usr/sbin" command -v nats-server >/dev/null || missing="$$missing nats-server"; \
+	for t in nats-server redis-server mosquitto; do \
+		PATH="$$PATH:/usr/sbin" command -v $$t >/dev/null || missing="$$missing $$t"; done; \
 	[ -x /usr/sbin/sshd ] || missing="$$missing openssh-server"; \
 	PATH="$$PATH:/usr/sbin" command -v slapd >/dev/null || missing="$$missing slapd"; \
 	PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null || missing="$$missing mariadb-server-core"; \
@@ -169,6 +170,14 @@ $(LIBRARIES):
 	mkdir -p "$$(dirname "$$to")" && rm -rf "$$to.new" && mvn -q -B -f tools/$@/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$$to.new" && mv "$$to.new" "$$to" || \
 	echo "make $@: Maven could not get the libraries; their tests are skipped, or fail with CI=true" >&2
 
+# The broker of TestAMQP, from Debian.
+.PHONY: rabbitmq
+rabbitmq:
+	@[ -e /usr/lib/rabbitmq/bin/rabbitmq-server ] && exit 0; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends rabbitmq-server || \
+	echo "make rabbitmq: apt-get could not install RabbitMQ; its test is skipped, or fails with CI=true" >&2
+
 # The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
 
@@ -199,7 +208,7 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector $(LIBRARIES) ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills, and of jobs of YARN and Spark
+clusters: tools collector $(LIBRARIES) rabbitmq ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills, of RabbitMQ, and of jobs of YARN and Spark
 	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks

@@ -15,13 +15,20 @@ import (
 type daemon struct {
 	t       *testing.T
 	argv    []string
-	address string // where it accepts connections
+	address string   // where it accepts connections
+	env     []string // variables in addition to those of the test
 	cmd     *exec.Cmd
 	said    bytes.Buffer
 }
 
 // startDaemon starts a server that ends with the test. It skips the test if the program is not installed.
 func startDaemon(t *testing.T, address string, argv ...string) *daemon {
+	t.Helper()
+	return startDaemonWith(t, nil, address, argv...)
+}
+
+// startDaemonWith is startDaemon with variables.
+func startDaemonWith(t *testing.T, env []string, address string, argv ...string) *daemon {
 	t.Helper()
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -33,14 +40,14 @@ func startDaemon(t *testing.T, address string, argv ...string) *daemon {
 	case err != nil:
 		t.Skipf("there is no %s: run make tools", argv[0])
 	}
-	d := &daemon{t: t, argv: append([]string{path}, argv[1:]...), address: address}
-	d.start()
+	d := &daemon{t: t, argv: append([]string{path}, argv[1:]...), address: address, env: env}
 	t.Cleanup(func() {
 		d.kill()
 		if t.Failed() {
 			t.Logf("%s said:\n%.5000s", argv[0], &d.said)
 		}
 	})
+	d.start()
 	return d
 }
 
@@ -49,7 +56,8 @@ func (d *daemon) start() {
 	d.t.Helper()
 	d.cmd = exec.Command(d.argv[0], d.argv[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.said, &d.said
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.cmd.Env = append(os.Environ(), d.env...)
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
@@ -63,7 +71,7 @@ func (d *daemon) start() {
 }
 
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill()
+	_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
 	_ = d.cmd.Wait()
 }
 

@@ -115,15 +115,7 @@ func TestNATS(t *testing.T) {
 	s.send("poison", "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `"`+strings.Repeat("x", 2<<20)+`"`, `"`+strings.Repeat("y", 8<<20-300)+`"`, `{"n":2}`)
 	n.apply("poison", `nats: {connection: n1, stream: POISON, from: beginning}, overlap: allow`, wait)
 	until(t, "the messages that can be used have fired", func() bool { return n.schedule("poison").Fired == 2 })
-	reasons := map[string]int{}
-	for _, f := range n.fires("poison") {
-		for _, why := range []string{"is no JSON", "the limit is"} {
-			if f.Outcome == "missed" && strings.Contains(f.Reason, why) {
-				reasons[why]++
-			}
-		}
-	}
-	if reasons["is no JSON"] != 2 || reasons["the limit is"] != 2 {
+	if reasons := n.missed("poison", "is no JSON", "the limit is"); reasons != [3]int{2, 2} {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 
@@ -163,16 +155,7 @@ func TestNATS(t *testing.T) {
 	n.apply("many", `nats: {connection: n1, stream: MANY, batch: {max: 50, wait: 500ms}}, overlap: allow`, wait)
 	until(t, "the source has a cursor", func() bool { return n.schedule("many").Source.Cursor != "" })
 	s.send("many", numbered(0, 120)...)
-	items := func() (all int) {
-		for _, f := range n.fires("many") {
-			var k int
-			if _, err := fmt.Sscanf(f.Reason, "%d events", &k); err == nil {
-				all += k
-			}
-		}
-		return all
-	}
-	until(t, "the messages have fired", func() bool { return items() == 120 })
+	until(t, "the messages have fired", func() bool { return n.items("many") == 120 })
 
 	// Reasons in words.
 	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "WORK", Subjects: []string{"work"}, Retention: jetstream.WorkQueuePolicy}); err != nil {

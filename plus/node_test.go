@@ -178,6 +178,31 @@ func (n *node) fires(name string) (all []fire) {
 	return all
 }
 
+// missed counts the missed events of a trigger by texts of their reasons.
+func (n *node) missed(name string, texts ...string) (all [3]int) {
+	n.t.Helper()
+	for _, f := range n.fires(name) {
+		for i, text := range texts {
+			if f.Outcome == "missed" && strings.Contains(f.Reason, text) {
+				all[i]++
+			}
+		}
+	}
+	return all
+}
+
+// items counts the events of the batches of a trigger.
+func (n *node) items(name string) (all int) {
+	n.t.Helper()
+	for _, f := range n.fires(name) {
+		var items int
+		if _, err := fmt.Sscanf(f.Reason, "%d events", &items); err == nil {
+			all += items
+		}
+	}
+	return all
+}
+
 // once fails unless the ledger has each key once, with a run of its own.
 func (n *node) once(name string, events int) {
 	n.t.Helper()

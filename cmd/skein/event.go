@@ -92,14 +92,14 @@ func scheduleSeekCmd(c *cli) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use: "seek WORKFLOW/TRIGGER", Short: "Move the cursor of a trigger: where its source continues to read",
-		Long: `Moves the cursor of a trigger of kind event, poll, query, object, kafka, nats or source. The trigger then reads the events after that position.
+		Long: `Moves the cursor of a trigger of kind event, poll, query, object, kafka, nats, redis or source. The trigger then reads the events after that position.
 An event that has started a run does not start another one while skein schedule fires still lists it.
 ` + triggerRefHelp,
 		Example: "  skein schedule seek orders/event-order.created --to beginning\n  skein schedule seek orders/event-order.created --to 2027-01-01T06:00:00Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if to == "" {
-				return usage("--to is missing: beginning, now, a cursor, or for a trigger of kind event, kafka, nats or source an instant")
+				return usage("--to is missing: beginning, now, a cursor, or for a trigger of kind event, kafka, nats, redis or source an instant")
 			}
 			r, err := findTrigger(ctx, s, args[0])
 			if err != nil {
@@ -112,7 +112,7 @@ An event that has started a run does not start another one while skein schedule 
 			return c.scheduleTable([]api.Schedule{t})
 		})),
 	}
-	cmd.Flags().StringVar(&to, "to", "", "beginning | now | CURSOR; for a trigger of kind event, kafka, nats or source also an instant")
+	cmd.Flags().StringVar(&to, "to", "", "beginning | now | CURSOR; for a trigger of kind event, kafka, nats, redis or source also an instant")
 	notSettings(cmd.Flags(), "to")
 	return cmd
 }

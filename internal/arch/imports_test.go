@@ -73,8 +73,11 @@ var allowed = map[string][]string{
 	"plus":                           {},
 	"plus/stream":                    {"internal/broker", "internal/egress", "internal/feed", "internal/secret"}, // plus is a module of its own
 	"plus/kafka":                     {"internal/broker", "internal/feed", "plus/stream"},
+	"plus/redis":                     {"internal/broker", "internal/feed", "plus/stream"},
+	"plus/mqtt":                      {"internal/broker", "internal/feed", "plus/stream"},
+	"plus/amqp":                      {"internal/broker", "internal/feed", "plus/stream"},
 	"plus/nats":                      {"internal/broker", "internal/feed", "plus/stream"},
-	"plus/cmd/skein-plus":            {"internal/feed", "internal/stamp", "plus/kafka", "plus/nats"},
+	"plus/cmd/skein-plus":            {"internal/feed", "internal/stamp", "plus/amqp", "plus/kafka", "plus/mqtt", "plus/nats", "plus/redis"},
 	"internal/kind/boxtest":          {},
 	"internal/kind/container":        {"internal/kind", "internal/mounts"},
 	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/hadoop", "internal/kind/python", "internal/kind/spark", "internal/kind/sql", "internal/kind/ssh", "internal/dag", "internal/extension"},

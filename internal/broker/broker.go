@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"skein.dev/skein/internal/secret"
@@ -77,7 +78,7 @@ type SignIn struct {
 
 func (s *SignIn) check() error {
 	switch {
-	case (s.User == "") != (s.Password == nil):
+	case s.User != "" && s.Password == nil:
 		return errors.New("user and password belong together")
 	case strings.ContainsAny(s.User, "\x00\r\n"):
 		return errors.New("user must be one line")
@@ -105,3 +106,36 @@ const (
 	ValueText   = "text"
 	ValueBase64 = "base64"
 )
+
+// Server is one server with the usual ways to sign in.
+type Server struct {
+	Host string `json:"host"`
+	Port int    `json:"port,omitempty"` // 0: the usual one
+	Security
+	SignIn
+}
+
+// Address returns the address of the server. The usual ports are those without and with TLS.
+func (s *Server) Address(plain, secured int) string {
+	port := s.Port
+	switch {
+	case port == 0 && s.TLS == tlsDisable:
+		port = plain
+	case port == 0:
+		port = secured
+	}
+	return net.JoinHostPort(s.Host, strconv.Itoa(port))
+}
+
+func (s *Server) check() error {
+	switch {
+	case s.Host == "" || strings.ContainsAny(s.Host, "/@?#, \t\r\n\x00") || len(s.Host) > 255:
+		return fmt.Errorf("host: %.100q is neither the name nor the address of a machine", s.Host)
+	case s.Port < 0 || s.Port > 65535:
+		return fmt.Errorf("port: %d is not a port", s.Port)
+	}
+	return errors.Join(s.Security.check(), s.SignIn.check())
+}
+
+// Secrets are the plain texts of a connection that may be secrets.
+func (s *Server) Secrets() []*secret.Text { return []*secret.Text{s.Key, s.Password} }

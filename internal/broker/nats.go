@@ -33,6 +33,8 @@ func (n *NATS) Check() error {
 		return errors.New("servers is missing: write a list such as [nats-1:4222]")
 	case len(n.Servers) > brokersMax:
 		return fmt.Errorf("it has %d servers; it takes up to %d", len(n.Servers), brokersMax)
+	case n.User == "" && n.Password != nil:
+		return errors.New("user and password belong together")
 	case ways > 1:
 		return errors.New("it has more than one of user, token and credentials: choose one")
 	case n.Domain != "" && !isSubject(n.Domain):

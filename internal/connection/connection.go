@@ -33,6 +33,9 @@ type Config struct {
 	// Connections to brokers, which skein-plus uses.
 	Kafka *broker.Kafka `json:"kafka,omitempty"`
 	NATS  *broker.NATS  `json:"nats,omitempty"`
+	Redis *broker.Redis `json:"redis,omitempty"`
+	MQTT  *broker.MQTT  `json:"mqtt,omitempty"`
+	AMQP  *broker.AMQP  `json:"amqp,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -108,7 +111,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka", "nats"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka", "nats", "redis", "mqtt", "amqp"}
 
 // Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
@@ -167,6 +170,9 @@ func (c *Config) set() (all []named) {
 	add(c.SSH != nil, "ssh", c.SSH)
 	add(c.Kafka != nil, "kafka", &brokers{c, c.Kafka})
 	add(c.NATS != nil, "nats", &brokers{c, c.NATS})
+	add(c.Redis != nil, "redis", &brokers{c, c.Redis})
+	add(c.MQTT != nil, "mqtt", &brokers{c, c.MQTT})
+	add(c.AMQP != nil, "amqp", &brokers{c, c.AMQP})
 	return all
 }
 

@@ -144,6 +144,9 @@ func (e eventing) seek(ctx context.Context, in *seekIn) (*jsonOut[api.Schedule],
 // target reads the position to seek. In the log of events, a position is a number; an instant is converted to
 // one.
 func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engine.Seek, error) {
+	if workflow.IsQueue(t.Kind) {
+		return engine.Seek{}, invalid("trigger %s of kind %s reads a queue, which has no positions: send the messages again", t.Name, t.Kind)
+	}
 	if to == workflow.FromBeginning || to == workflow.FromNow && t.Kind != workflow.KindEvent {
 		return engine.Seek{From: to}, nil
 	}

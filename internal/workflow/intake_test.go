@@ -48,3 +48,41 @@ func TestIntakeFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokerTriggers: triggers of brokers name what they read, an edit of the form of the value keeps the
+// position, and those of queues have no positions.
+func TestBrokerTriggers(t *testing.T) {
+	parse := func(entry string) (*Trigger, Errors) {
+		is, errs := Parse([]byte("name: w\ntriggers:\n  - "+entry+"\ntasks: {a: {run: x}}\n"), Options{File: "f.yaml"})
+		if len(errs) > 0 {
+			return nil, errs
+		}
+		return &is[0].Triggers[0], nil
+	}
+	for entry, place := range map[string]string{
+		`{kafka: {connection: c, topic: orders, value: text}}`:                         "c orders",
+		`{nats: {connection: c, stream: ORDERS, subject: "orders.*", value: text}}`:    "c orders.*",
+		`{redis: {connection: c, stream: orders, value: text, field: f}}`:              "c orders",
+		`{mqtt: {connection: c, topic: a/+/b, value: text, id: event.properties.x-1}}`: "c a/+/b",
+		`{amqp: {connection: c, queue: jobs, value: text, prefetch: 7}}`:               "c jobs",
+	} {
+		is, errs := parse(entry)
+		if errs != nil {
+			t.Errorf("%s: %v", entry, errs)
+			continue
+		}
+		other, errs := parse(strings.Replace(entry, "value: text", "value: base64", 1))
+		if errs != nil || is.Outside.Place() != place || string(is.Outside.Read().With) != string(other.Outside.Read().With) || string(is.Outside.With) == string(other.Outside.With) {
+			t.Errorf("%s: %s, %s, %v", entry, is.Outside.Place(), is.Outside.With, errs)
+		}
+		if !IsBroker(is.Kind) || IsQueue(is.Kind) != (is.Kind == KindMQTT || is.Kind == KindAMQP) {
+			t.Errorf("%s is of kind %s", entry, is.Kind)
+		}
+	}
+	for _, entry := range []string{`{mqtt: {connection: c, topic: a, from: beginning}}`, `{amqp: {connection: c, queue: a, lost: skip}}`, `{amqp: {connection: c, queue: a, id: value.id}}`,
+		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`} {
+		if _, errs := parse(entry); errs == nil {
+			t.Errorf("%s is taken", entry)
+		}
+	}
+}

@@ -12,6 +12,9 @@ import (
 const (
 	KindKafka  = "kafka"
 	KindNATS   = "nats"
+	KindRedis  = "redis"
+	KindMQTT   = "mqtt"
+	KindAMQP   = "amqp"
 	KindSource = "source" // a source of an extension
 )
 
@@ -31,6 +34,8 @@ type brokerKind struct {
 	is   string // an example
 	over string // the fields of an event
 	keys []key
+	// queue says that a message is gone once it is acknowledged: there are no positions.
+	queue bool
 	// read makes the input of the source.
 	read func(v *node) brokerInput
 	// input returns where an input is read into.
@@ -74,6 +79,48 @@ var brokerKinds = []brokerKind{
 			return &broker.NATSInput{Stream: v.get("stream").str(), Subject: v.get("subject").str(), Value: valueOf(v)}
 		},
 		input: func() brokerInput { return &broker.NATSInput{} }},
+	{name: KindRedis, doc: "Entries of a stream of Redis.", is: "a mapping such as {connection: r1, stream: orders, field: data}",
+		over: "event.stream, event.id, event.timestamp, event.fields and event.value",
+		keys: []key{
+			{name: "stream", must: true, doc: "Key of the stream.", shape: pattern("the key of a stream", `^[^\x00-\x1f\x7f]{1,255}$`)},
+			{name: "field", doc: "Field of an entry that is event.value; default: none.", shape: pattern("the name of a field", `^[^\x00-\x1f\x7f]{1,255}$`)},
+			valueKey()},
+		read: func(v *node) brokerInput {
+			return &broker.RedisInput{Stream: v.get("stream").str(), Field: v.get("field").str(), Value: valueOf(v)}
+		},
+		input: func() brokerInput { return &broker.RedisInput{} }},
+	{name: KindMQTT, doc: "Messages of topics of MQTT.", is: "a mapping such as {connection: m1, topic: sensors/+/alarm, id: event.value.id}",
+		over: "event.topic, event.retained, event.content_type, event.properties and event.value", queue: true,
+		keys: []key{
+			{name: "topic", must: true, doc: "Topic, or a filter of topics with + and #.", shape: pattern("a topic such as sensors/+/alarm", `^[^\x00-\x1f\x7f]{1,1000}$`)},
+			valueKey(), idKey("none")},
+		read: func(v *node) brokerInput {
+			return &broker.MQTTInput{Topic: v.get("topic").str(), Value: valueOf(v), ID: v.get("id").str()}
+		},
+		input: func() brokerInput { return &broker.MQTTInput{} }},
+	{name: KindAMQP, doc: "Messages of a queue of AMQP 0.9.1, such as RabbitMQ's.", is: "a mapping such as {connection: a1, queue: orders}",
+		over: "event.queue, event.exchange, event.routing_key, event.message_id, event.correlation_id, event.type, event.content_type, event.timestamp, event.headers and event.value", queue: true,
+		keys: []key{
+			{name: "queue", must: true, doc: "Name of the queue.", shape: pattern("the name of a queue", `^[^\x00-\x1f\x7f]{1,255}$`)},
+			{name: "prefetch", doc: "Messages that the broker sends before one of them is acknowledged; default: 500, or batch.max, but at least 100.", shape: integer(1, 1000)},
+			valueKey(), idKey("event.message_id, if the message has one")},
+		read: func(v *node) brokerInput {
+			return &broker.AMQPInput{Queue: v.get("queue").str(), Prefetch: int(intOf(v.get("prefetch"), 1000)), Value: valueOf(v), ID: v.get("id").str()}
+		},
+		input: func() brokerInput { return &broker.AMQPInput{} }},
+}
+
+// idKey is the key id of the triggers of queues.
+func idKey(otherwise string) key {
+	return key{name: "id", doc: "What identifies a message that comes again; default: " + otherwise + ".",
+		shape: pattern("a field of the event such as event.value.id", `^event(\.[A-Za-z_][A-Za-z0-9_-]*){1,10}$`)}
+}
+
+// IsQueue reports whether the source of a kind of triggers takes messages from a queue, which has no
+// positions.
+func IsQueue(kind string) bool {
+	b := brokerKindOf(kind)
+	return b != nil && b.queue
 }
 
 func brokerKindOf(name string) *brokerKind {
@@ -102,7 +149,11 @@ func outsideKeys() (all []key) {
 	for i := range brokerKinds {
 		b := &brokerKinds[i]
 		keys := append([]key{{name: "connection", must: true, doc: "Name of a connection of type " + b.name + ".", shape: connectionName()}}, b.keys...)
-		all = append(all, key{name: b.name, doc: b.doc, shape: fedObject(b.is, b.over, keys...)})
+		is := fedObject(b.is, b.over, keys...)
+		if b.queue {
+			is = object(b.is, slices.DeleteFunc(append(keys, intakeKeys(b.over)...), func(k key) bool { return k.name == "from" || k.name == "lost" })...)
+		}
+		all = append(all, key{name: b.name, doc: b.doc, shape: is})
 	}
 	return append(all, key{name: KindSource, doc: "Events of a source of an extension.", shape: fedObject("a mapping such as {kind: mailbox, with: {folder: INBOX}}", "event",
 		key{name: "kind", must: true, doc: "Name of the source, or NAME@VERSION.", shape: pattern("the name of a source such as mailbox", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},

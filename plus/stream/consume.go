@@ -341,6 +341,21 @@ func (c *consumer[H]) settle(ctx context.Context, lines int64) error {
 	return nil
 }
 
+// Identified returns a message that the text at a path identifies, see Find; "": nothing identifies it. If
+// there is no such text, the event cannot be used.
+func Identified[H any](handle H, e feed.Event, path string) Message[H] {
+	m := Message[H]{Handle: handle, Event: e}
+	if path == "" || e.Value == nil {
+		return m
+	}
+	id, err := Find(e.Value, path)
+	if err != nil {
+		m.Event.Value, m.Event.Reason = nil, e.Reason+" cannot be used: "+err.Error()
+	}
+	m.ID = id
+	return m
+}
+
 // Find returns the text at a path such as event.value.id in the value of an event. It is what the key id of
 // a trigger names.
 func Find(event json.RawMessage, path string) (string, error) {

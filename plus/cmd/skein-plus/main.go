@@ -13,8 +13,11 @@ import (
 
 	"skein.dev/skein/internal/feed"
 	"skein.dev/skein/internal/stamp"
+	"skein.dev/skein/plus/amqp"
 	"skein.dev/skein/plus/kafka"
+	"skein.dev/skein/plus/mqtt"
 	"skein.dev/skein/plus/nats"
+	"skein.dev/skein/plus/redis"
 )
 
 // client is the client of a broker.
@@ -28,6 +31,9 @@ type client struct {
 var clients = map[string]client{
 	"kafka": {kafka.Main, kafka.Test},
 	"nats":  {nats.Main, nats.Test},
+	"redis": {redis.Main, redis.Test},
+	"mqtt":  {mqtt.Main, mqtt.Test},
+	"amqp":  {amqp.Main, amqp.Test},
 }
 
 func main() {

@@ -164,6 +164,9 @@ const timeless = new Set([
   'object',
   'kafka',
   'nats',
+  'redis',
+  'mqtt',
+  'amqp',
   'source',
 ])
 

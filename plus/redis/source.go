@@ -1,0 +1,299 @@
+// Package redis reads streams of Redis. It uses no consumer group: the row of the trigger keeps the id of
+// the last entry, which changes in the transaction of the runs.
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	client "github.com/redis/go-redis/v9"
+
+	"skein.dev/skein/internal/broker"
+	"skein.dev/skein/internal/feed"
+	"skein.dev/skein/plus/stream"
+)
+
+const (
+	// callMax bounds a request to the server.
+	callMax = 5 * time.Second
+	// readWait is how long the server may wait for entries before it answers a request for some.
+	readWait = 2 * time.Second
+	// answerMax is the size of an answer in bytes after which the next request asks for half as many
+	// entries.
+	answerMax = 4 << 20
+)
+
+// connect makes a client. It has not connected yet.
+func connect(start *feed.Start) (*client.Client, error) {
+	var c broker.Redis
+	if err := stream.Read(start, &c, nil); err != nil {
+		return nil, err
+	}
+	_, dial, _, err := stream.Dialers(start, &c.Security)
+	if err != nil {
+		return nil, err
+	}
+	database, _ := strconv.Atoi(c.Database) // Check has read it
+	return client.NewClient(&client.Options{Addr: c.Address(broker.RedisPort, broker.RedisPort), Dialer: dial, ClientName: "skein", Username: c.User, Password: stream.Plain(c.Password),
+		DB: database, DialTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, PoolSize: 2, MaxRetries: -1, Protocol: 2, DisableIdentity: true}), nil
+}
+
+// Test signs in, and asks for the version.
+func Test(ctx context.Context, start *feed.Start) (found string, err error) {
+	rdb, err := connect(start)
+	if err != nil {
+		return "", err
+	}
+	defer rdb.Close()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return "", err
+	}
+	text, err := rdb.Info(ctx, "server").Result()
+	if err != nil { // a user need not have the right
+		return "a server that answers PING", nil
+	}
+	_, version, _ := strings.Cut(text, "redis_version:")
+	version, _, _ = strings.Cut(version, "\r")
+	return "a server of Redis " + version, nil
+}
+
+// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot read on.
+func Main(ctx context.Context, f *feed.Feed) error {
+	var with broker.RedisInput
+	if err := stream.Read(&f.Start, &broker.Redis{}, &with); err != nil {
+		return err
+	}
+	rdb, err := connect(&f.Start)
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	return stream.Follow(ctx, f, &source{with: &with, client: rdb, count: 10})
+}
+
+// cursor is the stored position in a stream.
+type cursor struct {
+	Last entryID `json:"last"` // the id of the last entry that was read
+	// Read is the number of entries that were added to the stream up to Last; -1: it is not known yet.
+	Read int64 `json:"read"`
+}
+
+// source reads one stream.
+type source struct {
+	with   *broker.RedisInput
+	client *client.Client
+	at     cursor
+	added  int64 // entries that were added to the stream by the last look
+	count  int64 // entries of the next request
+}
+
+// Restore implements stream.Log.
+func (s *source) Restore(raw json.RawMessage) error {
+	var at struct {
+		Last *entryID `json:"last"`
+		Read int64    `json:"read"`
+	}
+	if err := json.Unmarshal(raw, &at); err != nil {
+		return err
+	}
+	if at.Last == nil || at.Read < -1 {
+		return errors.New("it is no position in a stream")
+	}
+	s.at = cursor{Last: *at.Last, Read: at.Read}
+	return nil
+}
+
+// Cursor implements stream.Log.
+func (s *source) Cursor() any { return &s.at }
+
+// Lag implements stream.Log.
+func (s *source) Lag() *int64 {
+	if s.at.Read < 0 {
+		return nil
+	}
+	n := max(0, s.added-s.at.Read)
+	return &n
+}
+
+// state is the state of a stream.
+type state struct {
+	last, deleted  entryID // the last id, and the highest id of a deleted entry
+	first          entryID // the id of the first entry; the zero id: there is no entry
+	added, removed int64
+}
+
+func (s *source) state(ctx context.Context) (is state, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	info, err := s.client.XInfoStream(ctx, s.with.Stream).Result()
+	switch {
+	case err != nil && strings.Contains(err.Error(), "no such key"):
+		return is, fmt.Errorf("there is no stream %s", s.with.Stream)
+	case err != nil:
+		return is, fmt.Errorf("stream %s: %w", s.with.Stream, err)
+	case info.MaxDeletedEntryID == "":
+		return is, stream.Permanent("the server does not count the entries of streams; a source needs Redis 7.0 or later")
+	}
+	is.added, is.removed = info.EntriesAdded, info.EntriesAdded-info.Length
+	for _, part := range []struct {
+		text string
+		into *entryID
+	}{{info.LastGeneratedID, &is.last}, {info.MaxDeletedEntryID, &is.deleted}, {info.FirstEntry.ID, &is.first}} {
+		if part.text == "" {
+			continue
+		}
+		if *part.into, err = parseID(part.text); err != nil {
+			return is, fmt.Errorf("stream %s: the server says: %w", s.with.Stream, err)
+		}
+	}
+	return is, nil
+}
+
+// Begin implements stream.Log.
+func (s *source) Begin(ctx context.Context, since time.Time) error {
+	is, err := s.state(ctx)
+	if err != nil {
+		return err
+	}
+	s.at = cursor{Read: max(0, is.removed)}
+	if !since.IsZero() {
+		s.at = cursor{Last: before(uint64(max(0, since.UnixMilli()))), Read: -1}
+	}
+	return nil
+}
+
+// Look implements stream.Log.
+func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
+	is, err := s.state(ctx)
+	if err != nil {
+		return err
+	}
+	s.added = is.added
+	switch {
+	case is.last.less(s.at.Last) && s.at.Read >= 0 || s.at.Read > is.added:
+		s.at = cursor{Read: max(0, is.removed)}
+		return lines.Lost(1, "stream "+s.with.Stream+" was deleted and created again, or the server has lost entries; how many entries of before were not read is not known")
+	case s.at.Read >= 0 && is.removed > s.at.Read:
+		lost := is.removed - s.at.Read
+		s.at.Read = is.removed
+		return lines.Lost(lost, fmt.Sprintf("stream %s: %d entries were deleted before they were read", s.with.Stream, lost))
+	case s.at.Read < 0 && s.at.Last.less(is.deleted) && (is.first == entryID{} || is.deleted.less(is.first)):
+		s.at.Last = is.deleted
+		return lines.Lost(1, "stream "+s.with.Stream+": entries were deleted before they were read; their number is not known")
+	case s.at.Last == is.last && s.at.Read != is.added, s.at.Read < 0 && is.last.less(s.at.Last): // its end
+		s.at.Read = is.added
+		lines.Moved()
+	}
+	return nil
+}
+
+// Read implements stream.Log.
+func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
+	call, cancel := context.WithTimeout(ctx, readWait+callMax)
+	defer cancel()
+	got, err := s.client.XRead(call, &client.XReadArgs{Streams: []string{s.with.Stream, s.at.Last.String()}, Count: s.count, Block: readWait}).Result()
+	switch {
+	case errors.Is(err, client.Nil) || ctx.Err() != nil:
+		return nil
+	case err != nil: // the look says why, and whether it ends
+		return stream.Pause(ctx)
+	}
+	size := 0
+	for _, one := range got {
+		for i := range one.Messages {
+			m := &one.Messages[i]
+			id, err := parseID(m.ID)
+			if err != nil || !s.at.Last.less(id) {
+				return fmt.Errorf("stream %s: the server gave entry %.40q after %s", s.with.Stream, m.ID, s.at.Last)
+			}
+			e := s.event(m, id)
+			size += e.Size()
+			if err := lines.Add(e); err != nil {
+				return err
+			}
+			if s.at.Last = id; s.at.Read >= 0 {
+				s.at.Read++
+			}
+			lines.Moved()
+		}
+	}
+	switch {
+	case size > answerMax:
+		s.count = max(1, s.count/2)
+	case size < answerMax/4:
+		s.count = min(feed.EventsMax, 2*s.count)
+	}
+	return nil
+}
+
+// event makes the event of an entry.
+func (s *source) event(m *client.XMessage, id entryID) feed.Event {
+	fields := map[string]string{}
+	for name, v := range m.Values {
+		text, _ := v.(string)
+		fields[stream.Name(name)] = stream.Text([]byte(text))
+	}
+	value := json.RawMessage("null")
+	var err error
+	if name := s.with.Field; name != "" {
+		if text, ok := m.Values[name].(string); ok {
+			value, err = stream.Content([]byte(text), s.with.Value)
+			delete(fields, name)
+		} else {
+			err = fmt.Errorf("it has no field %s", name)
+		}
+	}
+	at := stream.Time(time.UnixMilli(int64(min(id.Time, 1<<62))))
+	place := s.with.Stream + " " + m.ID
+	return stream.Event(place, "entry "+place, at, struct {
+		Stream    string            `json:"stream"`
+		ID        string            `json:"id"`
+		Timestamp time.Time         `json:"timestamp"`
+		Fields    map[string]string `json:"fields"`
+		Value     json.RawMessage   `json:"value"`
+	}{s.with.Stream, m.ID, at, fields, value}, err)
+}
+
+// entryID is the id of an entry: a time in milliseconds, and a number of the entries of this millisecond.
+type entryID struct{ Time, Seq uint64 }
+
+func parseID(text string) (id entryID, err error) {
+	ms, seq, ok := strings.Cut(text, "-")
+	if id.Time, err = strconv.ParseUint(ms, 10, 64); err == nil && ok {
+		id.Seq, err = strconv.ParseUint(seq, 10, 64)
+	}
+	if err != nil || !ok {
+		return entryID{}, fmt.Errorf("%.40q is no id of an entry", text)
+	}
+	return id, nil
+}
+
+// before returns the highest id before a time.
+func before(ms uint64) entryID {
+	if ms == 0 {
+		return entryID{}
+	}
+	return entryID{ms - 1, 1<<64 - 1}
+}
+
+func (id entryID) less(than entryID) bool {
+	return id.Time < than.Time || id.Time == than.Time && id.Seq < than.Seq
+}
+
+func (id entryID) String() string {
+	return strconv.FormatUint(id.Time, 10) + "-" + strconv.FormatUint(id.Seq, 10)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (id entryID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *entryID) UnmarshalText(text []byte) (err error) {
+	*id, err = parseID(string(text))
+	return err
+}
