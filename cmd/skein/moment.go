@@ -68,7 +68,7 @@ func (m moments) refuse(flag, text string) error {
 }
 
 // firstOf returns the first instant at which the clocks of a zone show a given day. The day is given as its
-// midnight in UTC. On some days, a zone has no midnight, or has it twice.
+// midnight in UTC. On some days, a zone has no midnight, or two.
 func firstOf(day time.Time, loc *time.Location) time.Time {
 	const widest = 26 * time.Hour // more than any offset from UTC
 	for t := day.Add(-widest).In(loc); ; {
