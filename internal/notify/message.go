@@ -115,7 +115,7 @@ func (m *Message) lines() []string {
 			all = append(all, name+": "+value)
 		}
 	}
-	if d.Message != "" && (!message || strings.Contains(d.Message, "\n")) { // for other events, the subject names it
+	if d.Message != "" && (!message || strings.Contains(d.Message, "\n")) { // otherwise, the subject contains it
 		all = append(all, d.Message)
 	}
 	if d.Workflow != "" {
