@@ -12,8 +12,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestLoginByCode: a session in a browser makes a code for skein login on a machine without one. The session of
-// the command line ends with that of the browser.
+// TestLoginByCode: a session in a browser makes a code for skein login on a machine without one. The session
+// of the command line ends with that of the browser.
 func TestLoginByCode(t *testing.T) {
 	w := newWorld(t)
 	p := w.server()

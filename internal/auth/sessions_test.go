@@ -217,8 +217,8 @@ func TestCodes(t *testing.T) {
 	})
 }
 
-// TestCodesOfSessions: a session that a code of another session has opened ends with that one, by whatever that
-// one ends, and makes no further code.
+// TestCodesOfSessions: a session that a code of another session has opened ends with that one, by whatever
+// that one ends, and makes no further code.
 func TestCodesOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSignedIn(t)

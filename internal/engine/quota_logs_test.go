@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestQuotaOfLogs: logs count when their attempts end, also after a restart. No run begins when the logs of the day
-// have used up the quota, and runs that have begun succeed.
+// TestQuotaOfLogs: logs count when their attempts end, also after a restart. No run begins when the logs of
+// the day have used up the quota, and runs that have begun succeed.
 func TestQuotaOfLogs(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {

@@ -59,8 +59,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestOffersAtEachEnd: a trigger of another namespace reacts to the end of a run only if the present version of
-// the ended run's workflow offers itself to that namespace.
+// TestOffersAtEachEnd: a trigger of another namespace reacts to the end of a run only if the present version
+// of the ended run's workflow offers itself to that namespace.
 func TestOffersAtEachEnd(t *testing.T) {
 	b := newBed(t, true)
 	put := func(ns, name, text string) {
