@@ -53,9 +53,12 @@ func TestInvitedWorker(t *testing.T) {
 		t.Fatalf("a run that names the worker: %v", o)
 	}
 	foreign := w.write("foreign.yaml", "name: foreign\nnamespace: shop\ntasks:\n  a: {run: \"true\", group: etl}\n")
-	if o := at("run", foreign); o.code == exitOK || !strings.Contains(o.err+o.out, "was invited for default only") {
+	if o := at("run", foreign, "--detach"); o.code != exitOK {
 		t.Errorf("a run of another namespace: %v", o)
 	}
+	w.eventually("the run of another namespace waits with the reason", func() bool {
+		return strings.Contains(at("explain", "shop/foreign@latest").out, "only w1 would do, and was not invited for namespace shop")
+	})
 	if o := at("ca", "rotate"); o.code != exitOK || strings.Count(o.out, "sha256:") != 2 {
 		t.Fatal(o)
 	}

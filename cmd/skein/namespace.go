@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/workflow"
 	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
@@ -16,8 +17,8 @@ import (
 
 func namespaceCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "namespace", Aliases: []string{"ns"}, Short: "Show and set the quotas of namespaces",
-		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000",
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Show and set the quotas and the isolation of namespaces",
+		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000 --isolation box",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(namespaceListCmd(c), namespaceShowCmd(c), namespaceSetCmd(c))
@@ -52,6 +53,7 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 		{head: "TRIGGERS", get: func(n api.Namespace) string { return bound(n.Triggers, n.Quotas.Triggers) }},
 		{head: "TOKENS", get: func(n api.Namespace) string { return bound(n.Tokens, n.Quotas.Tokens) }},
 		{head: "CALLS A MINUTE", get: func(n api.Namespace) string { return bound(nil, n.Quotas.RequestsPerMinute) }},
+		{head: "ISOLATION", get: func(n api.Namespace) string { return orDash(n.Isolation) }},
 		{head: "BY", get: func(n api.Namespace) string { return orDash(text(n.User)) }},
 		{head: "CHANGED", get: func(n api.Namespace) string { return c.when(n.ModifiedAt) }},
 	})
@@ -60,8 +62,8 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 func namespaceListCmd(c *cli) *cobra.Command {
 	var only string
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the namespaces that have a workflow or a quota", Args: cobra.NoArgs,
-		Long: `Lists the namespaces that have a workflow or a quota, with the use of their quotas. Runs are counted only in
+		Use: "list", Aliases: []string{"ls"}, Short: "List the namespaces that have a workflow, a quota or an isolation", Args: cobra.NoArgs,
+		Long: `Lists the namespaces that have a workflow, a quota or an isolation, with the use of their quotas. Runs are counted only in
 namespaces with a quota of runs. You need the verb namespace.read.`,
 		Example: "  skein namespace list\n  skein namespace list --namespace shop -o json",
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, _ []string) error {
@@ -136,9 +138,10 @@ namespace.read.`,
 
 func namespaceSetCmd(c *cli) *cobra.Command {
 	var given []string
+	var isolation string
 	cmd := &cobra.Command{
-		Use: "set NS", Short: "Change the quotas of a namespace",
-		Long: `Sets the given quotas, and leaves the others. QUOTA=none removes a quota. You need the verb namespace.write.
+		Use: "set NS", Short: "Change the quotas or the isolation of a namespace",
+		Long: `Sets what you give, and leaves the rest. QUOTA=none removes a quota. You need the verb namespace.write.
 
   runs           unfinished runs, waiting runs included
   runs_per_hour  runs that begin within a full hour (UTC)
@@ -154,28 +157,38 @@ func namespaceSetCmd(c *cli) *cobra.Command {
                  calls to each node by callers that have rights only in this namespace
 
 Beyond a quota, a start is refused (quota_exceeded), a call of another workflow fails, and a backfill waits.
-Runs that have begun continue.`,
-		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none",
+Runs that have begun continue.
+
+--isolation sets the least level of isolation of all tasks of the namespace: fence, user, box, or none to demand
+no level. Only workers that offer the level or a higher one run its tasks. Attempts that run already keep their
+level.`,
+		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none\n  skein namespace set shop --isolation box",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			if len(given) == 0 {
-				return usage("give what to change: --quota runs=500")
+			if len(given) == 0 && isolation == "" {
+				return usage("give what to change: --quota runs=500, or --isolation box")
+			}
+			if isolation != "" && !slices.Contains(dag.IsolationLevels, isolation) {
+				return usage("--isolation %s: want one of %s", isolation, strings.Join(dag.IsolationLevels, ", "))
 			}
 			of := skein.NewNamespaces(s.Client)
 			page, err := of.List(ctx, args[0], "", 1)
 			if err != nil {
 				return err
 			}
-			var quotas api.Quotas
+			var to api.NamespaceRequest
 			if len(page.Items) > 0 {
-				quotas = page.Items[0].Quotas
+				to.Quotas = page.Items[0].Quotas
 			}
 			for _, one := range given {
-				if err := setQuota(&quotas, one); err != nil {
+				if err := setQuota(&to.Quotas, one); err != nil {
 					return err
 				}
 			}
-			is, err := of.Set(ctx, args[0], quotas)
+			if isolation != "" {
+				to.Isolation = &isolation
+			}
+			is, err := of.Put(ctx, args[0], to)
 			if err != nil {
 				return err
 			}
@@ -183,7 +196,8 @@ Runs that have begun continue.`,
 		})),
 	}
 	cmd.Flags().StringArrayVar(&given, "quota", nil, "QUOTA=NUMBER or QUOTA=none; may be given several times")
-	notSettings(cmd.Flags(), "quota")
+	cmd.Flags().StringVar(&isolation, "isolation", "", "least level of isolation of all tasks: none | fence | user | box")
+	notSettings(cmd.Flags(), "quota", "isolation")
 	return cmd
 }
 

@@ -170,6 +170,7 @@ func (b *builder) policies() {
 			if p.Queue != "" { // the key of a queue is computed from parameters
 				g.queued, g.params = true, true
 			}
+			g.named = g.named || p.Place.Node() != "" || p.Place.Group() != ""
 			g.policies = append(g.policies, *p)
 		}
 		g.policy[i] = id

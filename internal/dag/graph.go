@@ -108,6 +108,7 @@ type Graph struct {
 	logic    map[TaskID]*Logic
 	switches map[TaskID][]TaskID // by task, the switches that have it as a branch
 	queued   bool                // a task names a queue
+	named    bool                // a task names a group or a worker
 	calling  bool                // a foreach task has calls as instances
 
 	// The tasks that a run adds (see fan.go). The graph of a version has none.
@@ -174,6 +175,9 @@ func (g *Graph) Policy(t TaskID) *Policy {
 
 // Queued reports whether any task names a queue.
 func (g *Graph) Queued() bool { return g.queued }
+
+// Named reports whether any task names a group or a worker.
+func (g *Graph) Named() bool { return g.named }
 
 // Condition is the task's condition; nil means success().
 func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }

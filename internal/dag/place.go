@@ -26,6 +26,7 @@ const (
 	placeLabel  = 'l'
 	placeCPU    = 'c'
 	placeMemory = 'm'
+	placeSpace  = 's' // the namespace of the task, see Space
 	placeEnd    = "\n"
 )
 
@@ -39,7 +40,7 @@ type Traits struct {
 	// Of several versions of one kind, the newest comes first.
 	Extensions []Extension `json:"extensions,omitempty"`
 	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces
-	// gets only tasks that name the worker or its group.
+	// gets only tasks that name the worker or its group. Their placement then names their namespace, see Space.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Levels are the levels of isolation that the worker offers, the weakest first; empty: only that of
 	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the label.
@@ -182,6 +183,8 @@ func (p Place) Fits(name string, t *Traits) bool {
 			k, v, _ := strings.Cut(text, "=")
 			has, ok := t.Labels[k]
 			fits = ok && has == v || k == LabelIsolation && t.Isolates(v)
+		case placeSpace:
+			fits = len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, text)
 		case placeCPU, placeMemory:
 		default: // a requirement of a later version, which this version does not know
 			fits = false
@@ -256,6 +259,8 @@ func (p Place) String() string {
 			all = append(all, "node "+text)
 		case placeGroup:
 			all = append(all, "group "+text)
+		case placeSpace:
+			all = append(all, "namespace "+text)
 		case placeLabel:
 			if level, is := strings.CutPrefix(text, LabelIsolation+"="); is {
 				all = append(all, LabelIsolation+" "+level)

@@ -40,16 +40,17 @@ func (r *Run) lineAt(p Place, make bool) *line {
 
 // listOf returns the list for tasks with a policy.
 func (r *Run) listOf(pol *Policy) *readyList {
+	place := r.space.Place(pol.Place)
 	if pol.Queue != "" {
-		if pol.Place != Anywhere {
-			r.lineAt(pol.Place, true) // the run is now in the list of this placement
+		if place != Anywhere {
+			r.lineAt(place, true) // the run is now in the list of this placement
 		}
-		return &r.shareOf(pol.Queue).at(pol.Place, true).list
+		return &r.shareOf(pol.Queue).at(place, true).list
 	}
-	if pol.Place == Anywhere {
+	if place == Anywhere {
 		return &r.ready
 	}
-	return &r.lineAt(pol.Place, true).list
+	return &r.lineAt(place, true).list
 }
 
 // list appends a ready task to its level.
@@ -71,7 +72,7 @@ func (r *Run) list(t TaskID) {
 // number records the order in which a task became ready, if the run has more than one list. A task without a
 // number became ready before all tasks with one.
 func (r *Run) number(t TaskID) {
-	if len(r.placed) == 0 && len(r.shares) == 0 {
+	if r.turn == 0 && len(r.placed) == 0 && len(r.shares) == 0 {
 		return
 	}
 	if n := len(r.tasks) - len(r.turns); n > 0 {

@@ -81,6 +81,7 @@ type Run struct {
 	ready  readyList // ready tasks without a placement
 	placed []*line   // ready tasks with a placement
 	shares []*share  // ready tasks that name queues, with any placement
+	space  *Space    // what the namespace of the run adds to placements
 	turns  []int32   // by task: the order in which it became ready, if there was more than one list
 	turn   int32     // the last value that turns received
 	slots  []attempt // live attempts, those changed since the last flush, and those with handles

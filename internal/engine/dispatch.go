@@ -112,7 +112,7 @@ func assignment(r *dag.Run, is *dag.AttemptRow) Assignment {
 		a.LockToken = r.Claim.Grant
 	}
 	if r.Graph != nil && t != dag.LeaderTask {
-		a.Name, a.Place = r.Graph.Name(t), r.Graph.Policy(t).Place
+		a.Name, a.Place = r.Graph.Name(t), r.Place(t)
 	} else if r.Graph != nil {
 		a.Name = r.Graph.Name(t)
 	}
@@ -135,6 +135,10 @@ func (w *writer) touch(r *dag.Run) {
 		w.limits.claimed(r)
 	}
 	w.limits.balance(r)
+	if err := w.spaces.house(r); err != nil {
+		w.broken(err)
+		return
+	}
 	w.queue.Update(r)
 	if !r.Unfinished() && r.Gate != gateNone {
 		w.quotas.ended(r)

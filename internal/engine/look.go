@@ -11,6 +11,7 @@ import (
 func (e *Engine) reading() inspect.Config {
 	c := inspect.Config{Store: e.store, Roster: e.cfg.Roster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
 		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing, Waits: e.cfg.Waits}
+	c.Space = spaceReader(&e.quotas, e.store)
 	if e.cluster != nil {
 		c.Roster, c.Shared = e.cluster, true
 	}

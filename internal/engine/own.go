@@ -302,6 +302,9 @@ func (w *writer) revived(rec *store.RunRecord, fx *dag.Effects) (r *dag.Run, err
 	if p := errkind.Guarded(func() { r, err = dag.Load(&rec.Run, g, rec.Attempts, w.clock.now(), fx) }); p != nil {
 		return nil, p
 	}
+	if err == nil {
+		err = w.spaces.house(r)
+	}
 	return r, err
 }
 

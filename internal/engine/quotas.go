@@ -55,12 +55,14 @@ type use struct {
 
 // quotaSet has the quotas of all namespaces from one reading. It does not change.
 type quotaSet struct {
-	of     map[string]store.Quotas
-	rows   []store.Namespace
-	uses   map[string][]store.NamespaceUse // by namespace, the use by each shard
-	stocks map[string]store.NamespaceStock // by namespace
-	counts bool                            // whether there is a namespace whose runs are counted
-	order  uint64                          // the number of the reading: readings are numbered in the order in which they began
+	of   map[string]store.Quotas
+	rows []store.Namespace
+	// isolation is the least level of the namespaces that demand one.
+	isolation map[string]string
+	uses      map[string][]store.NamespaceUse // by namespace, the use by each shard
+	stocks    map[string]store.NamespaceStock // by namespace
+	counts    bool                            // whether there is a namespace whose runs are counted
+	order     uint64                          // the number of the reading: readings are numbered in the order in which they began
 }
 
 // quotaBook holds the quotas as this process has last read them.
@@ -89,8 +91,11 @@ func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err
 	if err != nil {
 		return false, errkind.FromStore("read the quotas", err)
 	}
-	next := &quotaSet{of: map[string]store.Quotas{}, rows: rows, order: order}
+	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, rows: rows, order: order}
 	for i := range rows {
+		if rows[i].Isolation != "" {
+			next.isolation[rows[i].Name] = rows[i].Isolation
+		}
 		if rows[i].Quotas != (store.Quotas{}) {
 			next.of[rows[i].Name] = rows[i].Quotas
 			next.counts = next.counts || rows[i].Counted()
@@ -500,17 +505,26 @@ func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
 // quotaTries bounds how often a change is tried again because another change came first.
 const quotaTries = 10
 
-// Set sets the quotas of a namespace. When it returns, this node enforces them. Other nodes enforce them
-// within seconds.
-func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, by string) (is store.Namespace, err error) {
+// Set sets the quotas of a namespace, see Change.
+func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, by string) (store.Namespace, error) {
+	return n.Change(ctx, namespace, by, func(is *store.Namespace) { is.Quotas = q })
+}
+
+// Change changes the settings of a namespace. When it returns, this node enforces them. Other nodes enforce
+// them within seconds.
+func (n Namespaces) Change(ctx context.Context, namespace, by string, change func(*store.Namespace)) (is store.Namespace, err error) {
 	for range quotaTries {
 		rows, err := n.List(ctx)
 		if err != nil {
 			return is, err
 		}
-		next := store.Namespace{Name: namespace, Revision: 1, Quotas: q, By: by}
+		next := store.Namespace{Name: namespace}
 		if i := slices.IndexFunc(rows, func(r store.Namespace) bool { return r.Name == namespace }); i >= 0 {
-			next.Revision = rows[i].Revision + 1
+			next = rows[i]
+		}
+		next.Revision, next.By = next.Revision+1, by
+		if change(&next); next.Isolation != "" && !n.e.store.LevelsStand() {
+			return is, fmt.Errorf("%w: a node of an earlier version is a member, and would run tasks of namespace %s without the isolation: upgrade all nodes first", errkind.ErrConflict, namespace)
 		}
 		is, err = n.e.store.PutNamespace(ctx, next)
 		if errors.Is(err, store.ErrFenced) {

@@ -82,7 +82,7 @@ func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 	pol := r.Graph.Policy(e.Attempt.Task)
 	g, err := dag.NewGraph(dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: ReleaseTask, Policy: dag.Policy{
 		Retry:   dag.Retry{Max: errandTries, Delay: errandDelay, Backoff: 2, MaxDelay: errandDelayMax, Jitter: 0.2},
-		Timeout: errandTimeout, KillGrace: pol.KillGrace, Priority: dag.High, Place: pol.Place}}}})
+		Timeout: errandTimeout, KillGrace: pol.KillGrace, Priority: dag.High, Place: r.Place(e.Attempt.Task)}}}})
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func TestTooLarge(t *testing.T) {
 	huge := dag.Anywhere.With(dag.Need{CPU: 64000})
 	id := n.submit(n.apply("huge", graph(t, "a", taking(huge.Need()))))
 	why := "no worker has cpu 64"
-	if all, err := n.Unplaced(t.Context(), graph(t, "a", taking(huge.Need()))); err != nil || len(all) != 1 || all[0].Why != why {
+	if all, err := n.Unplaced(t.Context(), "test", graph(t, "a", taking(huge.Need()))); err != nil || len(all) != 1 || all[0].Why != why {
 		t.Errorf("%+v, %v", all, err)
 	}
 	x, err := n.Explain(t.Context(), id, "")

@@ -58,6 +58,7 @@ type writer struct {
 	schedule schedule
 	alerts   alerts
 	quotas   quotas
+	spaces   spaces
 	// messages that wait for a transaction, and messages that cannot be processed, with their shards
 	reading map[int64]dag.ShardID
 	abroad  abroad
@@ -187,6 +188,7 @@ func newWriter(e *Engine) *writer {
 	w.tx.fx.Evaluate, w.spare.fx.Evaluate = w.evaluating.evaluate, w.evaluating.evaluate
 	w.queue.Ageing = e.cfg.Ageing
 	w.defs.set(e, w)
+	w.spaces = spaces{known: &e.quotas, store: e.store, defs: &w.defs}
 	w.quotas = quotas{known: &e.quotas, store: e.store, defs: &w.defs, all: e.shards, poke: w.inbox.poke, core: w}
 	w.limits, w.schedule, w.calls, w.alerts = newLimits(e, w), newSchedule(e, w), newCalls(e, w), newAlerts(e, w)
 	w.evaluating.set(e, w)
@@ -332,6 +334,9 @@ func (w *writer) make(ctx context.Context, items []item) (n int, err error) {
 		if err := w.quotas.load(ctx); err != nil {
 			return 0, err
 		}
+	}
+	if err := rehouse(w); err != nil {
+		return 0, err
 	}
 	w.limits.admission.Begin()
 	w.lookForKeys(items[:min(len(items), w.itemsMax, takeMax)])

@@ -378,7 +378,7 @@ func (x *explaining) explainReady(ctx context.Context, t *TaskView) error {
 	if n, err := x.explainShares(ctx, t.Name); n > 0 || err != nil {
 		return err
 	}
-	q := wanting{task: t.ID, place: x.Graph.Policy(t.ID).Place, what: "it is ready and waits for a slot", since: t.Modified}
+	q := wanting{task: t.ID, place: x.place(t.ID), what: "it is ready and waits for a slot", since: t.Modified}
 	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].RetryAt != 0 { // the owner's memory shows it as ready
 		a := &t.Attempts[n-1]
 		q.what, q.since = fmt.Sprintf("its next try is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt

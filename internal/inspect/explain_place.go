@@ -37,7 +37,7 @@ func (x *explaining) explainSlots(ctx context.Context, groups [][]dag.TaskID, qu
 		if n > 1 {
 			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", n)
 		}
-		r, err := x.roomReason(ctx, wanting{task: tasks[0], place: x.Graph.Policy(tasks[0]).Place, all: true, what: what, since: x.run.Modified})
+		r, err := x.roomReason(ctx, wanting{task: tasks[0], place: x.place(tasks[0]), all: true, what: what, since: x.run.Modified})
 		if err != nil {
 			return err
 		}

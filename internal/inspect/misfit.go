@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -16,12 +17,17 @@ const noRoom = "has no room on its disk"
 // Misfit returns the reason why none of the given members can run tasks with a placement. It returns "" if
 // some member can.
 func Misfit(p dag.Place, there []store.Member) string {
-	var cordoned, full, bound []string
+	var cordoned, full, bound, foreign []string
 	for i := range there {
 		switch m := &there[i]; {
 		case m.Slots > 0 && len(m.Traits.Namespaces) > 0 && !fits(p, m):
 			free := *m
-			if free.Traits.Namespaces = nil; fits(p, &free) {
+			free.Traits.Namespaces = nil
+			switch {
+			case !fits(p, &free):
+			case p.Space() != "" && !slices.Contains(m.Traits.Namespaces, p.Space()):
+				foreign = append(foreign, m.Name)
+			default:
 				bound = append(bound, m.Name)
 			}
 		case m.Slots == 0 || !fits(p, m):
@@ -40,6 +46,8 @@ func Misfit(p dag.Place, there []store.Member) string {
 		return "only " + strings.Join(full, ", ") + " would do, and " + noRoom
 	case len(bound) > 0:
 		return "only " + strings.Join(bound, ", ") + " would do, and was invited for tasks that name its group or its name"
+	case len(foreign) > 0:
+		return "only " + strings.Join(foreign, ", ") + " would do, and was not invited for namespace " + p.Space()
 	case p == dag.Anywhere:
 		return "there is no worker, and no node runs tasks itself"
 	}
@@ -98,13 +106,27 @@ type Unplaced struct {
 	Why  string
 }
 
-// Unplaced finds the tasks of a graph that would wait because no present member may run them.
-func (rd *Reader) Unplaced(ctx context.Context, g *dag.Graph) ([]Unplaced, error) {
+// spaceOf returns what a namespace adds to the placements of its tasks.
+func spaceOf(rd *Reader, namespace string) *dag.Space {
+	if rd.cfg.Space == nil {
+		return nil
+	}
+	return rd.cfg.Space(namespace)
+}
+
+// place returns the placement of a task of the run.
+func (x *explaining) place(t dag.TaskID) dag.Place {
+	return spaceOf(x.rd, x.run.Workflow.Namespace).Place(x.Graph.Policy(t).Place)
+}
+
+// Unplaced finds the tasks of a graph of a namespace that would wait because no present member may run them.
+func (rd *Reader) Unplaced(ctx context.Context, namespace string, g *dag.Graph) ([]Unplaced, error) {
 	var all []Unplaced
+	space := spaceOf(rd, namespace)
 	at := map[dag.Place]int{}
 	var there []store.Member
 	for t := range dag.TaskID(g.Len()) {
-		p := g.Policy(t).Place
+		p := space.Place(g.Policy(t).Place)
 		if p == dag.Anywhere {
 			continue
 		}
@@ -139,9 +161,10 @@ func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others []
 		return nil, err
 	}
 	var places []dag.Place
+	space := spaceOf(x.rd, x.run.Workflow.Namespace)
 	of := map[dag.Place][]dag.TaskID{}
 	for _, t := range ts {
-		p := x.Graph.Policy(t).Place
+		p := space.Place(x.Graph.Policy(t).Place)
 		if of[p] == nil {
 			places = append(places, p)
 		}
@@ -190,8 +213,11 @@ func startedWith(p dag.Place) string {
 	var b strings.Builder
 	for _, part := range p.Parts() {
 		kind, text, _ := strings.Cut(part.String(), " ")
-		if kind == "node" {
+		switch kind {
+		case "node":
 			kind = "name"
+		case "namespace": // an invitation gives it
+			continue
 		}
 		b.WriteString(" --" + kind + " " + text)
 	}

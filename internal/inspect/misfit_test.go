@@ -39,6 +39,13 @@ func TestMisfit(t *testing.T) {
 			t.Errorf("%s on a worker of a namespace: %q, want %q", p, got, want)
 		}
 	}
+	in := &dag.Space{Name: "bank"}
+	if got := inspect.Misfit(in.Place(dag.NewPlace("", "shop", nil)), []store.Member{bound}); got != "only w4 would do, and was not invited for namespace bank" {
+		t.Errorf("a task of another namespace: %q", got)
+	}
+	if got := inspect.Misfit((&dag.Space{Isolation: "box"}).Place(dag.NewPlace("", "web", nil)), there); got != "no worker offers isolation box" {
+		t.Errorf("a level that no worker offers: %q", got)
+	}
 	if got := inspect.Misfit(dag.Anywhere, there[:1]); got == "" {
 		t.Errorf("a cluster without workers fits")
 	}

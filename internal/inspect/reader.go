@@ -35,6 +35,8 @@ type Config struct {
 	Node   string // the name of this process
 	Slots  int    // attempts that this process runs at once
 	Traits store.Traits
+	// Space returns what a namespace adds to the placements of its tasks. It is nil if that is not known.
+	Space func(namespace string) *dag.Space
 	// Ageing is the waiting time after which a run counts as one priority level higher.
 	Ageing time.Duration
 	// Onlooker is true if servers that this process does not know may work on the database. Reasons then come

@@ -224,7 +224,7 @@ func (s *Server) warnings(ctx context.Context, def *workflow.Workflow) []string 
 	if err != nil {
 		return all
 	}
-	tasks, err := s.engine.Unplaced(ctx, g)
+	tasks, err := s.engine.Unplaced(ctx, def.Namespace, g)
 	if err != nil {
 		return all
 	}

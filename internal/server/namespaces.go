@@ -22,7 +22,7 @@ type spaces struct{ s *Server }
 func namespaceRoutes(s *Server, tag tag) {
 	of := spaces{s}
 	route(s, tag.get("/namespaces", "list-namespaces", "List the namespaces by name, with their quotas and what they use of them"), of.list)
-	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace; they count at once for what begins later"), of.set)
+	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace, and the isolation of its tasks; they count at once for what begins later"), of.set)
 }
 
 type listNamespacesIn struct {
@@ -30,7 +30,7 @@ type listNamespacesIn struct {
 	Namespace string `query:"namespace" maxLength:"63" doc:"Only this namespace."`
 }
 
-// list lists namespaces that have a workflow or a quota.
+// list lists namespaces that have a workflow, a quota or an isolation.
 func (n spaces) list(ctx context.Context, in *listNamespacesIn) (*jsonOut[api.List[api.Namespace]], error) {
 	after, err := in.after()
 	if err != nil {
@@ -74,7 +74,7 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 	}
 	i, _ := slices.BinarySearchFunc(rows, after, func(r store.Namespace, name string) int { return cmp.Compare(r.Name, name) })
 	for ; i < len(rows); i++ {
-		if r := rows[i].Name; r > after && (only == "" || r == only) && rows[i].Quotas != (store.Quotas{}) {
+		if r := rows[i].Name; r > after && (only == "" || r == only) && (rows[i].Quotas != (store.Quotas{}) || rows[i].Isolation != "") {
 			if name == "" || r < name {
 				name = r
 			}
@@ -117,7 +117,7 @@ func (u *namespaceUse) shown(name string, rows []store.Namespace) api.Namespace 
 		return out
 	}
 	row := rows[i]
-	out.Quotas, out.User, out.ModifiedAt = quotasShown(&row.Quotas), &row.By, &api.Time{Time: row.Modified.Time()}
+	out.Quotas, out.Isolation, out.User, out.ModifiedAt = quotasShown(&row.Quotas), row.Isolation, &row.By, &api.Time{Time: row.Modified.Time()}
 	if row.Counted() {
 		use := u.runs[name]
 		out.Runs, out.RunsInHour = &use.Runs, &use.Started
@@ -179,8 +179,18 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 			detail += fmt.Sprintf("%s=%d ", name, *bound)
 		}
 	}
+	if in.Body.Isolation != nil {
+		detail += "isolation=" + *in.Body.Isolation
+	}
 	noteAudit(ctx, in.Namespace, strings.TrimSpace(detail))
-	is, err := engine.NamespacesOf(n.s.engine).Set(ctx, in.Namespace, quotas, userOf(ctx))
+	is, err := engine.NamespacesOf(n.s.engine).Change(ctx, in.Namespace, userOf(ctx), func(is *store.Namespace) {
+		is.Quotas = quotas
+		if level := in.Body.Isolation; level != nil {
+			if is.Isolation = *level; *level == dag.IsolationLevels[0] { // it demands nothing
+				is.Isolation = ""
+			}
+		}
+	})
 	if err != nil {
 		return nil, unread(err)
 	}

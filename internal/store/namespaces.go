@@ -50,13 +50,14 @@ func (q *Quotas) Each(yield func(name string, bound *int64) bool) {
 // Counted reports whether runs of the namespace must be counted.
 func (q *Quotas) Counted() bool { return q.Runs > 0 || q.RunsPerHour > 0 || q.LogsPerDay > 0 }
 
-// Namespace holds the settings of a namespace. A namespace without a row has no quotas.
+// Namespace holds the settings of a namespace. A namespace without a row has none.
 type Namespace struct {
 	Name     string
 	Revision int64 // from 1
 	Quotas
-	By       string // the user of the last change
-	Modified dag.Micros
+	Isolation string // least level of isolation of its tasks, see dag.Space; "": none
+	By        string // the user of the last change
+	Modified  dag.Micros
 }
 
 // NamespacesMax bounds the namespaces with settings, because they are read as one list.
@@ -150,6 +151,9 @@ type Namespaces interface {
 	PutNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// NamespaceList lists all namespaces with settings by name.
 	NamespaceList(ctx context.Context) ([]Namespace, error)
+	// LevelsStand reports whether all programs that use the database know Namespace.Isolation, and placements
+	// that name a namespace.
+	LevelsStand() bool
 	// NamespaceUses lists the use of a namespace, or of all namespaces (""), by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
 	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.

@@ -28,9 +28,14 @@ func (n Namespaces) List(ctx context.Context, namespace, cursor string, limit in
 }
 
 // Set sets all quotas of a namespace.
-func (n Namespaces) Set(ctx context.Context, namespace string, quotas api.Quotas) (is api.Namespace, err error) {
+func (n Namespaces) Set(ctx context.Context, namespace string, quotas api.Quotas) (api.Namespace, error) {
+	return n.Put(ctx, namespace, api.NamespaceRequest{Quotas: quotas})
+}
+
+// Put sets all quotas of a namespace, and its isolation unless the request leaves it out.
+func (n Namespaces) Put(ctx context.Context, namespace string, to api.NamespaceRequest) (is api.Namespace, err error) {
 	k := newCall(http.MethodPut, nil, "namespaces", namespace)
-	k.body = api.NamespaceRequest{Quotas: quotas}
+	k.body = to
 	_, err = n.c.do(ctx, k, &is)
 	return is, err
 }

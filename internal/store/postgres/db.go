@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 45
+	formatNewest = 46
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
@@ -71,6 +71,8 @@ const (
 	formatShift = 38
 	// formatTags is the first format under which all programs know the tags of runs.
 	formatTags = 43
+	// formatLevels is the first format under which all programs know the levels of namespaces.
+	formatLevels = 46
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

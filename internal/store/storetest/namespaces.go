@@ -26,7 +26,7 @@ func namespaces() []check {
 
 func namespaceRevisions(b *bed) {
 	n := store.Namespace{Name: "shop", Revision: 2, Quotas: store.Quotas{Runs: 5, RunsPerHour: 6, Tasks: 7, ParamsBytes: 8,
-		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13, LogsPerDay: 14}, By: "ann·"}
+		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13, LogsPerDay: 14}, Isolation: "box", By: "ann·"}
 	_, err := b.s.PutNamespace(b.ctx, n)
 	b.is(err, store.ErrFenced)
 	n.Revision = 1
@@ -40,7 +40,7 @@ func namespaceRevisions(b *bed) {
 	b.same(len(freshAudits(b)), 1, "audit rows")
 	_, err = b.s.PutNamespace(b.ctx, n)
 	b.is(err, store.ErrFenced)
-	n.Revision, n.Quotas = 2, store.Quotas{Tasks: 1}
+	n.Revision, n.Quotas, n.Isolation = 2, store.Quotas{Tasks: 1}, ""
 	two, err := b.s.PutNamespace(b.ctx, n)
 	b.ok(err)
 	other, err := b.s.PutNamespace(b.ctx, store.Namespace{Name: "a", Revision: 1})
@@ -48,6 +48,7 @@ func namespaceRevisions(b *bed) {
 	all, err := b.s.NamespaceList(b.ctx)
 	b.ok(err)
 	b.same(all, []store.Namespace{other, two}, "the list")
+	b.same(b.s.LevelsStand(), true, "whether all programs know the levels")
 }
 
 func useOf(b *bed, runs, started int64, check bool) store.UseUpdate {

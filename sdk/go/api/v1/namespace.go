@@ -4,6 +4,7 @@ package api
 type Namespace struct {
 	Name       string `json:"name"`
 	Quotas     Quotas `json:"quotas"`
+	Isolation  string `json:"isolation,omitempty" doc:"The least level of isolation of all tasks. It is missing if the namespace demands none."`
 	Runs       *int64 `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
 	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
 	LogsInDay  *int64 `json:"logs_in_day,omitempty" doc:"Bytes of the logs of attempts that have ended today (UTC). It is missing if they are not counted, because there is no quota of logs."`
@@ -13,7 +14,7 @@ type Namespace struct {
 	Triggers    *int64 `json:"triggers,omitempty" doc:"Triggers of workflows: schedules, sensors, webhooks."`
 	Tokens      *int64 `json:"tokens,omitempty" doc:"Valid tokens and invitations that are limited to namespaces, this one among them. It is missing if there is no quota of tokens."`
 
-	User       *string `json:"user,omitempty" doc:"Who changed the quotas last."`
+	User       *string `json:"user,omitempty" doc:"Who changed the quotas or the isolation last."`
 	ModifiedAt *Time   `json:"modified_at,omitempty" format:"date-time"`
 }
 
@@ -32,7 +33,8 @@ type Quotas struct {
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty" minimum:"1" doc:"Calls, on each node, of callers that have rights in this namespace only."`
 }
 
-// NamespaceRequest sets all quotas of a namespace.
+// NamespaceRequest sets all quotas of a namespace, and its isolation unless Isolation is nil.
 type NamespaceRequest struct {
-	Quotas Quotas `json:"quotas"`
+	Quotas    Quotas  `json:"quotas"`
+	Isolation *string `json:"isolation,omitempty" enum:"none,fence,user,box" doc:"The least level of isolation of all tasks that start later; none: the namespace demands none. If it is missing, it does not change."`
 }
