@@ -202,7 +202,8 @@ func TestBacklog(t *testing.T) {
 	n = start(t, st, h, naming, func(c *engine.Config) { c.Slots = 1 }) // the same from the rows
 	busy := h.holding(1)
 	same()
-	if err := n.Decide(t.Context(), engine.Decision{Run: id, Task: "ok", Actor: "ada", May: func(*dag.RunRow) error { return nil }}); err != nil {
+	if err := n.Decide(t.Context(), engine.Decision{Run: id, Task: "ok", Actor: "ada", May: func(*dag.RunRow) error { return nil },
+		Outputs: func(*dag.RunRow) ([]byte, error) { return nil, nil }}); err != nil {
 		t.Fatal(err)
 	}
 	h.end(busy[0], dag.Result{State: dag.AttemptSucceeded, Exited: true})

@@ -308,7 +308,8 @@ func (c *client) healTasks(w *World, id dag.RunID, sh *shadow) {
 		case a == nil:
 		case a.State == dag.AttemptDeferred && sh.graph.Kind(t) == dag.Approval:
 			w.spawn(l, "approve", func() {
-				_ = l.eng.Decide(l.root, engine.Decision{Run: id, Task: name, Actor: "eve", May: func(*dag.RunRow) error { return nil }})
+				_ = l.eng.Decide(l.root, engine.Decision{Run: id, Task: name, Actor: "eve", May: func(*dag.RunRow) error { return nil },
+					Outputs: func(*dag.RunRow) ([]byte, error) { return nil, nil }})
 			})
 		case a.State == dag.AttemptLost && a.Cause == dag.CauseAsk:
 			w.spawn(l, "answer", func() {
