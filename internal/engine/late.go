@@ -212,7 +212,8 @@ func (a *alerts) woken(rules []alert.Rule, is *alert.Incident, wf *store.Workflo
 	}
 	rule, now := &alert.Rule{Name: is.Rule}, a.now()
 	for i := range rules {
-		if rules[i].Name == is.RuleName() {
+		// The rule of an incident about the cluster has the name of the incident's row.
+		if name := rules[i].Name; name == is.Rule || name == is.RuleName() {
 			rule = &rules[i]
 		}
 	}
