@@ -95,6 +95,7 @@ func TestAlertsReadLittle(t *testing.T) {
 		t.Errorf("a takeover with %d workflows read %d of them, %d rows of rules in %d queries, and %d incidents; want at most %d, %d, 1, %d",
 			len(all), f, w, l, o, ruled, ruled, ruled)
 	}
+	eventually(t, "the graphs of the runs that continue are read", func() bool { return st.versions.Load() >= int64(len(all)) })
 	st.zero()
 	st.refuse.Store(true)
 	n.submit(all[ruled])
