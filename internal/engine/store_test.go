@@ -218,7 +218,7 @@ func TestStopWhileAway(t *testing.T) {
 		n.close()
 		if unknown {
 			for range 20 {
-				if err := <-answered; !errors.Is(err, errkind.ErrUnavailable) || !strings.Contains(err.Error(), "learned whether") {
+				if err := <-answered; !errors.Is(err, errkind.ErrUnavailable) || !strings.Contains(err.Error(), "knew whether") {
 					t.Errorf("an answer: %v", err)
 				}
 			}
