@@ -297,7 +297,7 @@ func TestOwned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(at); !says(err, path+" can be written by others") {
+		if _, err := Read(at); !says(err, "other users can write to "+path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestOwned(t *testing.T) {
 	if err := os.Chmod(above, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(at); !says(err, above+" can be written by others") {
+	if _, err := Read(at); !says(err, "other users can write to "+above) {
 		t.Errorf("a folder above it can be replaced: %v", err)
 	}
 	tool := filepath.Join(t.TempDir(), "tool")
@@ -314,7 +314,7 @@ func TestOwned(t *testing.T) {
 		t.Fatal(err)
 	}
 	at = folderOf(t, root, "tool", strings.Replace(slurm, "[./slurm.py]", "["+tool+"]", 1))
-	if _, err := Read(at); !says(err, tool+" can be written by others") {
+	if _, err := Read(at); !says(err, "other users can write to "+tool) {
 		t.Errorf("a program elsewhere: %v", err)
 	}
 	if os.Geteuid() == 0 {
