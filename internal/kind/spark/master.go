@@ -99,8 +99,10 @@ func (m *master) call(ctx context.Context, method, path string, body []byte) (d 
 	switch {
 	case err != nil && body != nil:
 		return d, fmt.Errorf("%w: %w", errUnsure, err)
-	case err != nil || resp.StatusCode == http.StatusServiceUnavailable:
+	case err != nil || resp.StatusCode == http.StatusServiceUnavailable || body == nil && resp.StatusCode >= http.StatusInternalServerError:
 		return d, fmt.Errorf("%w: status %d", errAway, resp.StatusCode)
+	case body == nil && resp.StatusCode != http.StatusOK: // such an answer has no state, which would mean that the application is gone
+		return d, fmt.Errorf("the master refuses a question about the application: status %d: %.1000s", resp.StatusCode, text)
 	case json.Unmarshal(text, &d) != nil:
 		return d, fmt.Errorf("status %d: the answer is not that of a master of Spark: is the URL that of its REST interface?", resp.StatusCode)
 	}

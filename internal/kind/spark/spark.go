@@ -75,6 +75,8 @@ func (w *With) place() (place, error) {
 	switch {
 	case w.Master == "" || w.Main == "":
 		return 0, errors.New("the input needs master and main")
+	case strings.HasPrefix(w.Main, "-"):
+		return 0, fmt.Errorf("main: %.100q would be an option of spark-submit: write ./ before it", w.Main)
 	case w.DeployMode == ModeCluster && local:
 		return 0, errors.New("a local master has no mode cluster: remove deploy_mode")
 	case local || w.DeployMode == ModeClient:

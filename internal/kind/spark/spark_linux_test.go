@@ -2,6 +2,9 @@ package spark
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,6 +144,7 @@ func TestSparkFaults(t *testing.T) {
 	s, w := world(t)
 	for _, change := range []func(w *With){
 		func(w *With) { w.Main = "" },
+		func(w *With) { w.Main = "--properties-file=/tmp/evil" },
 		func(w *With) { w.ResourceManager = nil },
 		func(w *With) { w.ResourceManager = []string{"rm:8088"} },
 		func(w *With) { w.Master = "mesos://a" },
@@ -161,6 +165,29 @@ func TestSparkFaults(t *testing.T) {
 		if code := a.Main(t, t.Context(), Kind{}); code != kind.Away || len(s.Jobs()) > 0 {
 			t.Errorf("%d: %s", code, a.Log.String())
 		}
+	}
+}
+
+// TestGateway: an answer of a gateway before the master does not mean that the application is gone.
+func TestGateway(t *testing.T) {
+	for status, want := range map[int]int{http.StatusBadGateway: kind.Away, http.StatusForbidden: kind.Failed} {
+		gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				t.Errorf("the call %s %s", r.Method, r.URL)
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"message":"not now"}`)
+		}))
+		w := With{Master: "spark://127.0.0.1:7077", REST: gate.URL, Main: "/srv/agg.jar", Class: "x.Agg"}
+		a := jobtest.NewAttempt(t, 2, w)
+		if code := a.Main(t, t.Context(), Kind{}, jobtest.Lost(1, "driver-1")); code != want {
+			t.Errorf("status %d: an attempt: %d: %s", status, code, a.Log.String())
+		}
+		a.Env.Input.Handle = "driver-1"
+		if code := (Kind{}).Release(t.Context(), &a.Env); code == kind.Done {
+			t.Errorf("status %d: released", status)
+		}
+		gate.Close()
 	}
 }
 
