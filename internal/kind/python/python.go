@@ -105,6 +105,9 @@ func count(texts ...string) (n int) {
 // requirement matches the begin of a line with a requirement: the name of a package.
 var requirement = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`)
 
+// local matches a line with a folder or file of the machine.
+var local = regexp.MustCompile(`(?i)(^|@ ?)([a-z]+\+)?file:|^[^@:; ]*(/|\.(whl|zip|tgz|tar\.[a-z0-9]+)($|[\[; ]))`)
+
 // hash matches the hash of a file of a package.
 var hash = regexp.MustCompile(`--hash=sha(256|384|512):[0-9a-f]{64,128}\b`)
 
@@ -115,7 +118,7 @@ func CheckRequirements(text string, unlocked bool) (all []string, err error) {
 	if len(text) > requirementsMax {
 		return nil, fmt.Errorf("the requirements have %d bytes, the limit is %d", len(text), requirementsMax)
 	}
-	lines := bufio.NewScanner(strings.NewReader(text))
+	lines := bufio.NewScanner(strings.NewReader(text + "\n\n")) // an empty line ends a last line that goes on
 	lines.Buffer(nil, requirementsMax+1)
 	for at, open := 1, ""; lines.Scan(); at++ {
 		line, _, _ := strings.Cut(" "+lines.Text(), " #") // a comment begins after a space
@@ -134,8 +137,8 @@ func CheckRequirements(text string, unlocked bool) (all []string, err error) {
 			return nil, fmt.Errorf("requirements, line %d: %.60q does not begin with the name of a package", at, line)
 		case strings.Contains(hash.ReplaceAllString(line, ""), "--"):
 			return nil, fmt.Errorf("requirements, line %d: of the options of a requirement only --hash=sha256:… is allowed", at)
-		case strings.Contains(line, "@ file:"):
-			return nil, fmt.Errorf("requirements, line %d: a folder of the machine is no package: use the key wheels", at)
+		case local.MatchString(line):
+			return nil, fmt.Errorf("requirements, line %d: a folder or file of the machine is no package: use the key wheels", at)
 		case !unlocked && !hash.MatchString(line):
 			return nil, fmt.Errorf("requirements, line %d: %.60q has no hash: lock the requirements, such as by pip-compile --generate-hashes or uv pip compile --generate-hashes, or write unlocked: true", at, line)
 		}

@@ -17,6 +17,19 @@ func TestRequirements(t *testing.T) {
 	if all, err := CheckRequirements("demo\nother @ https://example.org/a#b", true); err != nil || len(all) != 2 {
 		t.Errorf("%q, %v", all, err)
 	}
+	for _, line := range []string{"https://example.org/a-1.0.whl", "git+https://example.org/a", "zope.zipper==1"} {
+		if _, err := CheckRequirements(line, true); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, line := range []string{"demo@file:///srv/a", "demo @ FILE:///srv/a", "file:///srv/a", "git+file:///srv/a", "demo @ git+file:///srv/a", "lib/demo", "demo-1.0.whl", "demo.tar.gz[x]"} {
+		if _, err := CheckRequirements(line, true); err == nil {
+			t.Errorf("%q passes: the digest does not depend on its content", line)
+		}
+	}
+	if all, err := CheckRequirements("demo==1.0 "+h+" \\", false); err != nil || len(all) != 1 {
+		t.Errorf("a last line that goes on: %q, %v", all, err)
+	}
 	for _, text := range []string{
 		"demo==1.0",
 		"demo==1.0 --hash=md5:" + strings.Repeat("ab", 16),
