@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -336,6 +337,13 @@ func TestEvict(t *testing.T) {
 		if s.use(name) != is {
 			t.Errorf("%s: %v", name, !is)
 		}
+	}
+	err = s.ensure(t.Context(), "slow", func() {}, func(at string) error {
+		began := now.Add(-time.Hour)
+		return errors.Join(os.WriteFile(at, []byte("x"), 0o600), os.Chtimes(s.lock("slow"), began, began))
+	})
+	if gone, evicting := s.evict("keep", 0, time.Now()); err != nil || evicting != nil || len(gone) > 0 {
+		t.Errorf("an environment whose build took an hour goes before its first use: %q, %v, %v", gone, err, evicting)
 	}
 	failed := s.ensure(t.Context(), "bad", func() {}, func(at string) error {
 		if err := os.Mkdir(at, 0o700); err != nil {

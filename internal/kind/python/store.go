@@ -129,7 +129,10 @@ func (s store) make(name string, build func(at string) error) error {
 	if err := build(at); err != nil {
 		return errors.Join(err, os.RemoveAll(at))
 	}
-	m := mark{Bytes: size(at)}
+	m, now := mark{Bytes: size(at)}, time.Now()
+	if err := os.Chtimes(s.lock(name), now, now); err != nil { // a build may last longer than restAge
+		return err
+	}
 	text, err := json.Marshal(m)
 	if err == nil {
 		err = os.WriteFile(s.done(name)+".new", text, 0o600)
