@@ -125,7 +125,7 @@ func (l *lateKeys) load(conn *sqlite.Conn) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs, l.fresh = map[store.RunKey]int64{}, map[store.RunKey]struct{}{}
-	l.young, l.old, l.at, l.owed, l.upTo = nil, nil, 0, 0, 0
+	l.young, l.old, l.at, l.owed, l.upTo = nil, nil, 0, movedKeys, 0 // movedKeys: also processes that end soon move keys
 	l.runsMade, l.added, l.moved, l.gone, l.raise = 0, 0, 0, nil, false
 	if l.keyed, err = scalar(conn, "SELECT keyed FROM meta"); err != nil {
 		return err

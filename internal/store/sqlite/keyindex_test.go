@@ -47,6 +47,22 @@ func holdsKeys(o *owner, keys ...string) {
 	}
 }
 
+// copyOf copies the files of a running process, as a crash leaves them.
+func copyOf(t *testing.T, path string) string {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	for _, end := range []string{"", "-wal"} {
+		all, err := os.ReadFile(path + end)
+		if err == nil {
+			err = os.WriteFile(copied+end, all, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copied
+}
+
 // TestLateKeys: keys come into the index in generations. A copy of the files of a running process, as
 // after a crash, has all keys.
 func TestLateKeys(t *testing.T) {
@@ -64,16 +80,7 @@ func TestLateKeys(t *testing.T) {
 	if k := &d.keys; k.keyed < lateKeysMax || k.keyed == k.last || len(k.runs) == 0 || len(k.runs) > 3*lateKeysMax {
 		t.Errorf("the index has the keys up to run %d of %d, and %d keys are not in it", k.keyed, k.last, len(k.runs))
 	}
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	for _, end := range []string{"", "-wal"} {
-		all, err := os.ReadFile(path + end)
-		if err == nil {
-			err = os.WriteFile(copied+end, all, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	copied := copyOf(t, path)
 	holdsKeys(o, some...)
 
 	reader, err := OpenReadOnly(copied)
@@ -228,4 +235,41 @@ func TestKeysStop(t *testing.T) {
 		t.Errorf("the index has the keys up to run %d, and %d keys are not in it", k.keyed, len(k.runs))
 	}
 	holdsKeys(o, "a", "b", "c")
+}
+
+// TestKeysOfShortProcesses: keys come into the index also if each process ends after a few starts.
+func TestKeysOfShortProcesses(t *testing.T) {
+	d, path := openTemp(t)
+	o := newOwner(t, d)
+	n := 0
+	keys := func(most int) (all []string) {
+		for range most {
+			n++
+			all = append(all, fmt.Sprint("key ", n))
+		}
+		return all
+	}
+	for range lateKeysMax/2000 + 1 {
+		commitKeys(o, keys(2000)...)
+	}
+	commitKeys(o, keys(1)...)
+	before := len(d.keys.runs)
+	for range 3 {
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if d, err = Open(path); err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		made := o.made
+		o = newOwner(t, d)
+		o.made = made
+		commitKeys(o, keys(2)...)
+	}
+	if late := len(d.keys.runs); late >= before {
+		t.Errorf("%d keys are not in the index, after %d when the first of three short processes began", late, before)
+	}
+	holdsKeys(o, "key 1", fmt.Sprint("key ", n))
 }
