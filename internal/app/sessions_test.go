@@ -102,7 +102,13 @@ func TestSignIn(t *testing.T) {
 	if err := json.Unmarshal([]byte(wants(200, "GET", "/api/v1/sessions", "", "")), &list); err != nil || len(list.Items) != 1 || list.Items[0].ID != other.ID {
 		t.Errorf("%+v, want %+v alone, %v", list.Items, other, err)
 	}
+	if err := json.Unmarshal([]byte(wants(200, "POST", "/api/v1/session:code", "", n.URL())), &code); err != nil {
+		t.Error(err)
+	}
 	second := cookie
+	wants(200, "POST", "/api/v1/session", `{"code":"`+code.Code+`"}`, "")
+	wants(200, "GET", "/api/v1/me", "", "") // the code's session lasts also in the browser of the session that made it
+	cookie = second
 	wants(200, "POST", "/api/v1/session", signIn(), "") // a new session in place of that of the browser
 	for _, was := range []*http.Cookie{first, second} {
 		now := cookie

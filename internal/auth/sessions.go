@@ -38,6 +38,9 @@ func (s *Session) ID() string {
 	return strconv.FormatInt(s.Session.ID, 10)
 }
 
+// ChildOf reports whether a session was opened with a code of another one.
+func (s *Session) ChildOf(o *Session) bool { return s.Local == o.Local && s.Parent == o.Session.ID }
+
 const (
 	// CodeLife is how long a code of skein open is valid.
 	CodeLife = time.Minute

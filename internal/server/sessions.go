@@ -83,9 +83,9 @@ func (v sessionVerbs) signIn(ctx context.Context, in *signInIn) (*sessionOut, er
 		return nil, signInFailed(err)
 	}
 	tls := auth.Secure(in.tls, in.Forwarded)
-	if was, shown := all.CookieOf(ctx, http.Header{"Cookie": {in.Cookie}}, tls); shown {
-		// The sign-in also ends the earlier session. If that fails, the earlier session ends at its usual
-		// time.
+	if was, shown := all.CookieOf(ctx, http.Header{"Cookie": {in.Cookie}}, tls); shown && !is.ChildOf(&was) {
+		// The sign-in also ends the earlier session, unless the new one would end with it. If that fails, the
+		// earlier session ends at its usual time.
 		_ = all.End(store.WithAudit(ctx, nil), &was)
 	}
 	if is.Local {
