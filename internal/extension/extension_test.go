@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: x}}":                                                 "cannot be read",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], outputs: {n: number}}}":                         "none of string, int",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], connection: 'http, sql'}}":                      "with commas and without spaces",
-		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 "it needs release",
+		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], adopts: true}}":                                 "it needs the key release",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], release: []}}":                                  "release: it names no program",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {type: text}}}":                          "no type of JSON Schema",
 		"extension: 1\nname: a\nversion: 1.0.0\nkinds: {a: {run: [x], input: {properties: {b: {format: date}}}}}":     "is not supported",
