@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		`{"clickhouse":{"url":"https://ch:8443/x"}}`:                                                                   "has a path",
 		`{"clickhouse":{"url":"ch:8443"}}`:                                                                             "not an http",
 		`{"clickhouse":{"url":"http://ch","password":` + secretOf("P") + `}}`:                                          "belong together",
-		`{"http":{"url":"x"}} {}`:                                                                                      "after its end",
+		`{"http":{"url":"x"}} {}`:                                                                                      "after the end of the connection",
 		`{"http":{"url":"ftp://x"}}`:                                                                                   "not an http or https address",
 		`{"http":{"url":"https://a:b@x"}}`:                                                                             "user or a password",
 		`{"http":{"url":"https://x?a=1"}}`:                                                                             "query",

@@ -69,7 +69,7 @@ func TestSilentServer(t *testing.T) {
 	defer ln.Close()
 	p := &Postgres{Host: "127.0.0.1", Port: ln.Addr().(*net.TCPAddr).Port, User: "u", TLS: TLSDisable}
 	if _, err := p.Open(t.Context(), "", new(net.Dialer).DialContext, nil); err == nil ||
-		!strings.Contains(err.Error(), "no session within") {
+		!strings.Contains(err.Error(), "no session is open within") {
 		t.Error(err)
 	}
 }
