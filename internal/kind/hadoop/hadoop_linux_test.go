@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/jobtest"
@@ -28,30 +27,13 @@ func world(t *testing.T) (*jobtest.Server, With) {
 	return s, With{Jar: "wordcount.jar", Class: "WordCount", Args: []string{"in", "out"}, Conf: map[string]string{"mapreduce.job.queuename": "a<b"}, ResourceManager: []string{s.URL}}
 }
 
-// until waits for a condition.
-func until(t *testing.T, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain")
-		}
-	}
-}
-
-// begin executes an attempt in the background.
-func begin(t *testing.T, ctx context.Context, a *jobtest.Attempt, earlier ...kind.Earlier) <-chan int {
-	code := make(chan int, 1)
-	go func() { code <- a.Main(t, ctx, Kind{}, earlier...) }()
-	return code
-}
-
 // TestHadoop: the program runs with the settings of machine and task, and its job gives the outputs. A job
 // that fails fails the attempt, which names it by its handle.
 func TestHadoop(t *testing.T) {
 	s, w := world(t)
 	a := jobtest.NewAttempt(t, 1, w)
-	code := begin(t, t.Context(), a)
-	until(t, func() bool { return len(s.Jobs()) == 1 })
+	code := a.Begin(t, t.Context(), Kind{})
+	jobtest.Until(t, func() bool { return len(s.Jobs()) == 1 })
 	s.Finish("SUCCEEDED")
 	if got := <-code; got != kind.Done {
 		t.Fatalf("%d: %s", got, a.Log.String())
@@ -67,8 +49,8 @@ func TestHadoop(t *testing.T) {
 		t.Error(err)
 	}
 	a = jobtest.NewAttempt(t, 2, w)
-	code = begin(t, t.Context(), a)
-	until(t, func() bool { return len(s.Jobs()) == 2 })
+	code = a.Begin(t, t.Context(), Kind{})
+	jobtest.Until(t, func() bool { return len(s.Jobs()) == 2 })
 	s.Finish("FAILED")
 	if got := <-code; got != kind.Failed {
 		t.Errorf("%d: %s", got, a.Log.String())
@@ -83,16 +65,16 @@ func TestHadoopAdopts(t *testing.T) {
 	id := s.Submit(first)
 	for _, e := range []kind.Earlier{jobtest.Lost(1, first), jobtest.Lost(1, "")} {
 		a := jobtest.NewAttempt(t, 2, w)
-		code := begin(t, t.Context(), a, e)
-		until(t, func() bool { return a.Handle() == first })
+		code := a.Begin(t, t.Context(), Kind{}, e)
+		jobtest.Until(t, func() bool { return a.Handle() == first })
 		s.Finish("SUCCEEDED") // the second attempt finds it ended
 		if got := <-code; got != kind.Done || len(s.Jobs()) != 1 {
 			t.Fatalf("%d, %+v: %s", got, s.Jobs(), a.Log.String())
 		}
 	}
 	again := jobtest.NewAttempt(t, 3, w)
-	code := begin(t, t.Context(), again, jobtest.Lost(1, first), kind.Earlier{Token: 2, End: "failed"})
-	until(t, func() bool { return len(s.Jobs()) == 2 })
+	code := again.Begin(t, t.Context(), Kind{}, jobtest.Lost(1, first), kind.Earlier{Token: 2, End: "failed"})
+	jobtest.Until(t, func() bool { return len(s.Jobs()) == 2 })
 	s.Finish("SUCCEEDED")
 	if got := <-code; got != kind.Done || again.Handle() != yarn.Tag("r/t", 3) {
 		t.Errorf("%d, %q: the result of a job counts a second time", got, again.Handle())
@@ -100,8 +82,8 @@ func TestHadoopAdopts(t *testing.T) {
 	w.Several = true
 	s.Submit(first)
 	a := jobtest.NewAttempt(t, 4, w)
-	code = begin(t, t.Context(), a, jobtest.Lost(1, first))
-	until(t, func() bool { return len(s.Jobs()) == 4 })
+	code = a.Begin(t, t.Context(), Kind{}, jobtest.Lost(1, first))
+	jobtest.Until(t, func() bool { return len(s.Jobs()) == 4 })
 	s.Finish("SUCCEEDED")
 	if got, jobs := <-code, s.Jobs(); got != kind.Done || jobs[0].ID != id || jobs[2].State != "KILLED" || jobs[3].Tag != yarn.Tag("r/t", 4) {
 		t.Errorf("%d, %+v", got, jobs)
@@ -111,15 +93,15 @@ func TestHadoopAdopts(t *testing.T) {
 	other := yarn.Tag("r/t", 9)
 	s.Submit(other)
 	ctx, stop := context.WithCancel(t.Context())
-	code = begin(t, ctx, a, jobtest.Lost(9, other))
-	until(t, func() bool { return a.Handle() == other })
+	code = a.Begin(t, ctx, Kind{}, jobtest.Lost(9, other))
+	jobtest.Until(t, func() bool { return a.Handle() == other })
 	stop() // the attempt is told to end
 	if got, jobs := <-code, s.Jobs(); got != kind.Failed || jobs[4].State != "KILLED" {
 		t.Errorf("%d, %+v", got, jobs)
 	}
 	a = jobtest.NewAttempt(t, 7, w)
-	code = begin(t, t.Context(), a, jobtest.Lost(9, other))
-	until(t, func() bool { return len(s.Jobs()) == 6 })
+	code = a.Begin(t, t.Context(), Kind{}, jobtest.Lost(9, other))
+	jobtest.Until(t, func() bool { return len(s.Jobs()) == 6 })
 	s.Finish("SUCCEEDED")
 	if got := <-code; got != kind.Done || a.Handle() != yarn.Tag("r/t", 7) {
 		t.Errorf("%d, %q: a killed job counts", got, a.Handle())

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/kind"
@@ -42,6 +43,23 @@ func (a *Attempt) Main(t testing.TB, ctx context.Context, k kind.Kind, earlier .
 	t.Setenv("SKEIN_HANDLE", a.handle)
 	a.Env.Earlier = earlier
 	return k.Main(ctx, &a.Env)
+}
+
+// Begin executes the attempt in the background. The channel gets its exit code.
+func (a *Attempt) Begin(t testing.TB, ctx context.Context, k kind.Kind, earlier ...kind.Earlier) <-chan int {
+	code := make(chan int, 1)
+	go func() { code <- a.Main(t, ctx, k, earlier...) }()
+	return code
+}
+
+// Until waits for a condition.
+func Until(t testing.TB, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("waited in vain")
+		}
+	}
 }
 
 // Handle returns the handle of the attempt; "": it has none.

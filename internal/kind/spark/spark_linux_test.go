@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/jobtest"
@@ -35,23 +34,6 @@ func onMaster(s *jobtest.Server) With {
 	return With{Master: "spark://127.0.0.1:7077", REST: s.URL, Main: "/srv/agg.jar", Class: "x.Agg"}
 }
 
-// until waits for a condition.
-func until(t *testing.T, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited in vain")
-		}
-	}
-}
-
-// begin executes an attempt in the background.
-func begin(t *testing.T, ctx context.Context, a *jobtest.Attempt, earlier ...kind.Earlier) <-chan int {
-	code := make(chan int, 1)
-	go func() { code <- a.Main(t, ctx, Kind{}, earlier...) }()
-	return code
-}
-
 // TestSpark: an application has a name for Skein before it can run, and the attempt waits for its end. If it
 // fails, or a person kills it, the attempt fails.
 func TestSpark(t *testing.T) {
@@ -61,8 +43,8 @@ func TestSpark(t *testing.T) {
 		for _, status := range []string{"SUCCEEDED", "FAILED"} {
 			token++
 			a := jobtest.NewAttempt(t, token, w)
-			code := begin(t, t.Context(), a)
-			until(t, func() bool { return len(s.Jobs()) == int(token) })
+			code := a.Begin(t, t.Context(), Kind{})
+			jobtest.Until(t, func() bool { return len(s.Jobs()) == int(token) })
 			job := s.Jobs()[token-1]
 			s.Away(true)
 			s.Away(false)
@@ -90,8 +72,8 @@ func TestSparkAdopts(t *testing.T) {
 	tag := yarn.Tag("r/t", 1)
 	s.Submit(tag)
 	a := jobtest.NewAttempt(t, 2, w)
-	code := begin(t, t.Context(), a, jobtest.Lost(1, ""))
-	until(t, func() bool { return a.Handle() == tag })
+	code := a.Begin(t, t.Context(), Kind{}, jobtest.Lost(1, ""))
+	jobtest.Until(t, func() bool { return a.Handle() == tag })
 	s.Finish("SUCCEEDED")
 	if got := <-code; got != kind.Done || len(s.Jobs()) != 1 {
 		t.Errorf("%d, %+v: %s", got, s.Jobs(), a.Log.String())
@@ -99,12 +81,12 @@ func TestSparkAdopts(t *testing.T) {
 	m := onMaster(s)
 	first := jobtest.NewAttempt(t, 3, m)
 	dead, die := context.WithCancel(t.Context())
-	code = begin(t, dead, first, jobtest.Lost(2, "driver-unknown"))
-	until(t, func() bool { return first.Handle() != "" })
+	code = first.Begin(t, dead, Kind{}, jobtest.Lost(2, "driver-unknown"))
+	jobtest.Until(t, func() bool { return first.Handle() != "" })
 	second := jobtest.NewAttempt(t, 4, m)
 	ctx, stop := context.WithCancel(t.Context())
-	again := begin(t, ctx, second, jobtest.Lost(3, first.Handle()))
-	until(t, func() bool { return second.Handle() == first.Handle() })
+	again := second.Begin(t, ctx, Kind{}, jobtest.Lost(3, first.Handle()))
+	jobtest.Until(t, func() bool { return second.Handle() == first.Handle() })
 	stop()
 	if got, jobs := <-again, s.Jobs(); got != kind.Failed || len(jobs) != 2 || jobs[1].State != "KILLED" {
 		t.Errorf("%d, %+v", got, jobs)
