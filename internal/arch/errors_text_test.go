@@ -9,7 +9,7 @@ var reasonTexts = [][3]string{
 	{"run_pausing", "The run is to pause, and waits for its running attempts.", "Wait for them, or stop them: `skein task stop`."},
 	{"run_paused", "The run is paused.", "`skein run resume RUN`."},
 	{"run_stopping", "The run is to stop, and waits for its running attempts.", "Wait, or `skein run kill RUN`."},
-	{"wait_release", "An attempt has left work outside of its process. The next attempt of the task, or the end of the run, waits until an errand has released that work.", "Wait, or see what the errand does: `skein explain RUN` with the run that `holder` names."},
+	{"wait_release", "An attempt has left work outside of its process. The next attempt of the task, or the end of the run, waits until an errand has released that work.", "Wait. To see what the errand does, run `skein explain` with the run that `holder` names."},
 	{"run_limit", "The limit of concurrent runs of the workflow or trigger is reached.", "Wait for a run that `holder` names, or raise `max_concurrent_runs`."},
 	{"lock_asked", "The run has asked the admission owner for its locks and its queue slot.", "Wait: the answer takes milliseconds, or the time of a failover."},
 	{"lock_held", "Other runs hold a lock that the run needs.", "Wait for them, or stop one that `holder` names."},

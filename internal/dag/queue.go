@@ -463,7 +463,7 @@ func (q *Queue) Update(r *Run) {
 	q.counted(&r.seat, n)
 }
 
-// Put adds a run whether it has ready tasks or not. It is for a queue of runs that wait as a whole.
+// Put adds a run whether it has ready tasks or not. Queues whose entries are whole runs, not tasks, use it.
 func (q *Queue) Put(r *Run) { q.put(&r.seat, r) }
 
 func (q *Queue) put(s *seat, r *Run) {
