@@ -37,7 +37,7 @@ var descriptions = map[string]described{
 	"container_engine":         {meaning: "engine for tasks with [`container`](containers.md): `auto` or `podman` (both use podman), or `none` (such tasks do not run here)"},
 	"container_mounts":         {meaning: "folders of this machine that containers may mount, as `NAME=PATH,…`; `NAME=PATH:rw` if tasks may write there"},
 	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
-	"python_environments":      {meaning: "room for the [environments of Python](tasks.md#programs-of-python) of one namespace on this machine; the ones that were not used for the longest time are removed"},
+	"python_environments":      {meaning: "room for the [environments of Python](kinds.md#programs-of-python) of one namespace on this machine; the ones that were not used for the longest time are removed"},
 	"box_network":              {meaning: "`host` or `none`: network of tasks at the level `box`"},
 	"task_uids":                {meaning: "user IDs of tasks at the levels from `user` on, one for each namespace; no user of the machine may have them"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
