@@ -82,7 +82,7 @@ var descriptions = map[string]described{
 	"retention_runs":           {meaning: "number of finished runs of a workflow that are kept, unless the workflow sets a number", reread: true},
 	"api_token":                {meaning: "token that is sent to nodes; use `token_file`"},
 	"alert_commands":           {meaning: "`true`: channels of kind `command` may run programs on this node, as its user; `false`: their messages wait for a node that permits it, and expire after a day"},
-	"watchdog_file":            {meaning: "file with an address that the owner of shard 0 calls each minute while the scheduler works: see [watchdog](alerts.md#watchdog); the file is read at each call"},
+	"watchdog_file":            {meaning: "file with an address that the owner of shard 0 calls each minute while the scheduler works: see [watchdog](cluster-alerts.md#watchdog); the file is read at each call"},
 	"smtp_url":                 {meaning: "server that sends the mail of alerts: `smtp+starttls://USER@HOST:587`, `smtps://USER@HOST`, or `smtp://HOST` without encryption; the password is the secret `smtp` of the channel's namespace"},
 	"smtp_from":                {meaning: "sender of the mail of alerts, such as `Skein <skein@example.org>`"},
 	"traces":                   {meaning: "collector of [traces](traces.md), such as `http://collector:4318`: ended runs are exported to it as OTLP; without a path, to `/v1/traces`"},
