@@ -74,7 +74,7 @@ var descriptions = map[string]described{
 	"token_streams":            {meaning: "streams that one user or service may have open at a node with tokens of the kind `api`; 0: any number"},
 	"token_rate":               {meaning: "calls a second of one user or service with tokens of the kind `api`; 0: any number"},
 	"loopback":                 {meaning: "`token`: a node on loopback answers only callers that show a token, which programs of its user find by themselves; `open`: it takes every user of the machine for its own, and warns at each start; the next version has no `open`"},
-	"auth":                     {meaning: "identity providers, and the directory, by which people sign in: see [sign-in by a company's accounts](access.md#accounts-of-your-company); in the file a map, else JSON"},
+	"auth":                     {meaning: "identity providers, and the directory, by which people sign in: see [sign-in by a company's accounts](sign-in.md); in the file a map, else JSON"},
 	"public_url":               {def: "on loopback, the address that the browser uses", meaning: "URL by which browsers reach the server, without `base_path`; an identity provider sends people back there"},
 	"logs":                     {meaning: "folder that the nodes share for all that tasks print, or `s3://BUCKET/PREFIX`, see [logs](artifacts.md#logs); without it the database of a cluster has the last MiB of each log"},
 	"artifacts":                {meaning: "folder that the nodes share for artifacts, or `s3://BUCKET/PREFIX`, see [artifacts](artifacts.md); without it each node keeps those of its own attempts and workers"},
