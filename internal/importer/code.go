@@ -10,11 +10,10 @@ import (
 type FileOutput struct {
 	Name, Path string
 	Default    string
-	Optional   bool // if the file is missing, Default is the output
+	Optional   bool // if the file is missing, the output is Default
 }
 
-// jsonFunction defines a shell function that writes a text as a JSON string. It needs only the tools of
-// every system.
+// jsonFunction defines a shell function that writes a text as a JSON string. It uses only standard tools.
 const jsonFunction = `json() {
   printf '%s\n' "$1" | tr -d '\000-\010\013-\037' | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e "s/$(printf '\t')/\\\\t/g" |
     awk 'BEGIN {printf "\""} NR > 1 {printf "%s", "\\n"} {printf "%s", $0} END {print "\""}'
@@ -23,14 +22,13 @@ const jsonFunction = `json() {
 
 // capture says which outputs a task takes from its standard output and from files.
 type capture struct {
-	stdout string // the output's name; "": none
+	stdout string // name of the output, or "" for none
 	files  []FileOutput
-	lists  map[string]string // outputs that a reader uses as lists → the outputs that hold these lists
+	lists  map[string]string // output that a task reads as a list → the output that holds this list
 }
 
-// Capture makes a task produce outputs. stdout is the name of the output that gets the task's standard
-// output. files are read after the end of the task. The standard output still goes to the log, when the task
-// ends.
+// Capture makes a task produce outputs. stdout names the output that receives the task's standard output.
+// files are read after the program ends. The standard output still goes to the log, at the end of the task.
 func (t *Task) Capture(stdout string, files []FileOutput) {
 	if stdout == "" && len(files) == 0 {
 		return
@@ -117,8 +115,8 @@ func (t *Task) shellText() string {
 // interpreters maps the languages of a workflow file to their programs.
 var interpreters = map[string][]string{"python": {"python3"}, "node": {"node"}, "bash": {"bash"}, "sh": {"sh"}}
 
-// WithSource returns a text for sh in which a program reads its source from a descriptor. So the standard
-// input stays free.
+// WithSource returns a text for sh that runs a program. The program reads its source from a descriptor, so
+// its standard input stays free.
 func WithSource(program []string, source string) string {
 	words := make([]string, len(program))
 	for i, w := range program {
@@ -133,7 +131,7 @@ func WithSource(program []string, source string) string {
 
 var pythonName = regexp.MustCompile(`^python([23](\.[0-9]+)?)?$`)
 
-// Source returns the run of a program, such as bash or [python, -u], with its source.
+// Source returns a command that makes a program, such as bash or [python, -u], run a source text.
 func Source(program []string, source string) Run {
 	if len(program) == 0 {
 		return Run{Shell: source}
@@ -152,7 +150,7 @@ func Source(program []string, source string) Run {
 	return Run{Shell: WithSource(program, source)}
 }
 
-// Shells reports whether a program understands the language of sh.
+// Shells reports whether a program understands the syntax of sh.
 func Shells(program string) bool {
 	switch program[strings.LastIndexByte(program, '/')+1:] {
 	case "sh", "bash", "dash", "ash", "ksh", "zsh":

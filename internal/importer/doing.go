@@ -10,12 +10,12 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Each repeats a task for the items of a list. The items are written in the file, or an expression gives
-// them.
+// Each repeats a task for the items of a list. Either the file lists the items, or an expression gives the
+// list.
 type Each struct {
 	Items    []any // texts, and mappings from texts to texts
 	List     string
-	Parallel int64 // most at one time; 0: all
+	Parallel int64 // bound on the concurrent instances; 0 is no bound
 }
 
 // Doing is the work of a task without a process. At most one of the fields is set. If one is set, the task
@@ -31,8 +31,8 @@ type Doing struct {
 // Other is a key of the workflow file that has no field in Doing, such as sql or dependent.
 type Other struct {
 	Key   string
-	Value any // as in Map
-	// Same reports whether the task that was read back has this key.
+	Value any // a value that a Map may hold
+	// Same reports whether a task that was read back has this key with this value.
 	Same func(is *workflow.Task) bool
 }
 
@@ -44,17 +44,17 @@ type Call struct {
 
 // Request is an HTTP request.
 type Request struct {
-	Method   string // "": GET
+	Method   string // "" is GET
 	URL      Text
 	Headers  []Var
-	Body     Text // nil: none
+	Body     Text // nil is no body
 	Timeout  workflow.Duration
-	Status   []int // statuses that mean success; none: 200 to 299
+	Status   []int // statuses that mean success; if empty, 200 to 299
 	Contains string
-	Answer   string // text | json; "": the body is not kept
+	Answer   string // text or json; "" if the body is not kept
 }
 
-// Approval waits for a decision of a person.
+// Approval waits for the decision of a person.
 type Approval struct {
 	Message string
 	Timeout workflow.Duration
@@ -64,7 +64,7 @@ func (d *Doing) none() bool {
 	return d.Call == nil && d.HTTP == nil && d.Wait == 0 && d.Approval == nil && d.Other == nil
 }
 
-// file adds the keys of the workflow file.
+// file adds the keys for the workflow file to m.
 func (d *Doing) file(m *Map) {
 	switch {
 	case d.Call != nil:
@@ -126,12 +126,12 @@ func (q *Request) file() Map {
 	return m
 }
 
-// file returns the value of foreach.
+// file returns the value of foreach for the workflow file.
 func (e *Each) file() any {
 	if e.List != "" {
 		return "${{ " + e.List + " }}"
 	}
-	raw, _ := json.Marshal(e.Items) // texts and mappings of texts
+	raw, _ := json.Marshal(e.Items) // texts and mappings of texts always have a JSON form
 	return Raw(raw)
 }
 
@@ -169,7 +169,7 @@ func (e *Each) same(is *workflow.Task) bool {
 	return sameJSON(is.Foreach[0].Value, e.Items)
 }
 
-// sameJSON compares values by their JSON: equal values have equal JSON.
+// sameJSON reports whether a value has the given JSON form. Equal values have equal JSON.
 func sameJSON(raw json.RawMessage, want any) bool {
 	var is any
 	if json.Unmarshal(raw, &is) != nil {
@@ -214,7 +214,7 @@ func (t *Task) expressions() []string {
 // readsTask matches the references to tasks in an expression.
 var readsTask = regexp.MustCompile(`\btasks(?:\.([A-Za-z0-9_]+)|\["([A-Za-z0-9_-]+)"\])`)
 
-// needWhatIsRead makes a task with an if need every task that its expressions read.
+// needWhatIsRead adds every task that the task's expressions read to its needs, if the task has an if.
 func (t *Task) needWhatIsRead(names map[string]bool) {
 	if t.If == "" {
 		return
@@ -228,14 +228,14 @@ func (t *Task) needWhatIsRead(names map[string]bool) {
 	}
 }
 
-// CheckTask returns the fault of a request, of resources or of a list that a task gets.
+// CheckTask returns the error that Skein would report for a task's request, resources or lists.
 func CheckTask(t *Task) error {
 	one := *t
 	one.Name, one.Needs, one.If, one.Env, one.Dir, one.capture = "t", nil, "", nil, nil, nil
 	if one.Doing.none() && one.Run.Argv == nil && one.Run.Lang == "" {
 		one.Run = Run{Shell: "true"}
 	}
-	if q := one.HTTP; q != nil { // the tasks that it reads are known only in the whole workflow
+	if q := one.HTTP; q != nil { // the needed tasks are known only in the whole workflow
 		plain := *q
 		plain.URL, plain.Headers, plain.Body = blanked(q.URL), slices.Clone(q.Headers), blanked(q.Body)
 		for i := range plain.Headers {
@@ -260,7 +260,7 @@ func CheckTask(t *Task) error {
 	return nil
 }
 
-// blanked replaces each expression of a text by one that is valid everywhere.
+// blanked replaces each expression of a text with one that is valid anywhere.
 func blanked(t Text) Text {
 	all := slices.Clone(t)
 	for i := range all {

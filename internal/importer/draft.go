@@ -20,11 +20,11 @@ type Draft struct {
 	Tasks       []*Task
 }
 
-// Param is a parameter. Other schedulers know only texts.
+// Param is a parameter. Other schedulers know only texts as values.
 type Param struct {
 	Name, Description string
-	Default           *string // nil: a start must give a value
-	Expr              Text    // instead of Default: a text that is known only when a run starts
+	Default           *string // nil if a start must give a value
+	Expr              Text    // alternative to Default: a text that is known only when a run starts
 	Type              workflow.Type
 	Enum              []string
 }
@@ -35,7 +35,7 @@ type Var struct {
 	Value Text
 }
 
-// Run is the command of a task: one of the three fields is set.
+// Run is the command of a task. One of the three fields is set.
 type Run struct {
 	Shell      string
 	Argv       []string
@@ -50,10 +50,10 @@ type Task struct {
 	If          string
 	Each        *Each
 	Run         Run
-	Doing       // instead of Run
+	Doing       // alternative to Run
 	Dir         Text
 	Env         []Var
-	Outputs     []string // texts; AsList makes one a list
+	Outputs     []string // the outputs are texts, but AsList can make one a list
 	Artifacts   []string
 	Inputs      []Input
 	Settings    Map // timeout, retry, resources
@@ -78,8 +78,8 @@ func (t *Task) Approximate(note string) {
 	}
 }
 
-// Drop gives up the task. The task stays in the graph, fails, and says why. So no task that needs it runs
-// as if it had succeeded.
+// Drop gives up the conversion of the task. The task stays in the graph, fails when it runs, and says why. So
+// no task that needs it runs as if it had succeeded.
 func (t *Task) Drop(reason, remedy string) {
 	note := reason
 	if remedy != "" {
@@ -92,7 +92,7 @@ func (t *Task) Drop(reason, remedy string) {
 // Dropped reports whether Drop was called.
 func (t *Task) Dropped() bool { return t.outcome == Dropped }
 
-// Need adds tasks that the task needs, each once.
+// Need adds the named tasks to the task's needs. It adds no name twice.
 func (t *Task) Need(names ...string) {
 	for _, name := range names {
 		if !slices.Contains(t.Needs, name) {
@@ -101,9 +101,8 @@ func (t *Task) Need(names ...string) {
 	}
 }
 
-// Bind gives the task a variable with a value, and returns the variable's name. script is the text that
-// will use the variable. Bind chooses a name that does not occur in it, so that the script does not set the
-// variable itself.
+// Bind gives the task a variable with a value, and returns the variable's name. script is the text that will
+// use the variable. The name does not occur in the script yet, so the script cannot overwrite the variable.
 func (t *Task) Bind(hint string, value Text, script string) string {
 	name := strings.ToUpper(KeyName(hint))
 	for name == "PATH" || name == "HOME" || name == "IFS" || name == "PWD" || strings.HasPrefix(name, "SKEIN_") || strings.Contains(script, name) {
@@ -150,7 +149,7 @@ func (d *Draft) same(source string) error {
 	return nil
 }
 
-// faultsMax bounds the reported faults of a file that Skein refuses.
+// faultsMax bounds the faults that are reported for a file that Skein refuses.
 const faultsMax = 3
 
 func faultsOf(faults workflow.Errors) error {
@@ -173,14 +172,15 @@ func sameEnv(is []workflow.KV, want []Var) bool {
 	return slices.EqualFunc(is, want, func(kv workflow.KV, v Var) bool { return kv.Name == v.Name && kv.Value == v.Value.Template() })
 }
 
-// CheckTrigger returns the fault of a trigger.
+// CheckTrigger returns the error that Skein would report for a trigger.
 func CheckTrigger(m Map) error {
 	d := Draft{Name: "t", Description: "t", Triggers: []Map{m}, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")
 	return err
 }
 
-// CheckSettings returns the fault of a workflow's settings. The settings may read parameters.
+// CheckSettings returns the error that Skein would report for the settings of a workflow. The settings may
+// read parameters.
 func CheckSettings(m Map, params []Param) error {
 	d := Draft{Name: "t", Description: "t", Settings: m, Params: params, Tasks: []*Task{{Name: "t", Run: Run{Shell: "true"}}}}
 	_, err := d.render("", "")

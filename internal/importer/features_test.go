@@ -10,13 +10,13 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// feature is a case of testdata/features: a feature of another scheduler's public examples, a small file of our own
-// that uses it, and what becomes of that.
+// feature is a case of testdata/features. It names a feature from the public examples of another scheduler,
+// and has a small file of our own that uses the feature, and the expected result.
 type feature struct {
 	title, source, want string
 }
 
-// features reads the cases of a kind. Each begins with "## TITLE", and what becomes of it comes after "=> ".
+// features reads the cases of a kind. Each begins with "## TITLE". The expected result follows "=> ".
 func features(t *testing.T, kind string) (all []feature) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata/features", kind+".txt"))
@@ -36,8 +36,8 @@ func features(t *testing.T, kind string) (all []feature) {
 	return all
 }
 
-// becomes returns what an import makes of a file: the worst outcome, its first reason, and then the lines of the
-// report and the workflows.
+// becomes imports a file. It returns the worst outcome, its first reason, and the report and the workflows as
+// text.
 func becomes(t *testing.T, kind string, f *feature) (outcome importer.Outcome, reason, text string) {
 	t.Helper()
 	r, err := converter(kind)([]byte(f.source), importer.Options{Path: "f.yaml", Zone: "Europe/Berlin"})
@@ -48,7 +48,7 @@ func becomes(t *testing.T, kind string, f *feature) (outcome importer.Outcome, r
 	rank := map[importer.Outcome]int{importer.Converted: 1, importer.Approximated: 2, importer.Dropped: 3}
 	var b strings.Builder
 	for _, l := range r.Lines {
-		if rank[l.Outcome] > rank[outcome] { // the report has the document first, then what it consists of
+		if rank[l.Outcome] > rank[outcome] { // the report lists the document before its parts
 			outcome, reason = l.Outcome, ""
 		}
 		for _, n := range l.Notes {
@@ -67,8 +67,8 @@ func becomes(t *testing.T, kind string, f *feature) (outcome importer.Outcome, r
 	return outcome, reason, string(outcome) + "\n" + strings.TrimRight(b.String(), "\n")
 }
 
-// TestFeatures: each feature of the public examples of Dagu, Argo and DolphinScheduler becomes what its case says. docs/import.md has
-// the table of all.
+// TestFeatures checks the result of importing each feature of the public examples of Dagu, Argo and
+// DolphinScheduler. docs/import.md has a table of all features.
 func TestFeatures(t *testing.T) {
 	const page = "../../docs/import.md"
 	doc, err := os.ReadFile(page)
@@ -116,7 +116,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// cell is a text in a table of Markdown.
+// cell escapes a text for a table of Markdown.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "{{", "&#123;&#123;", "<", "&lt;").Replace(text)
 }

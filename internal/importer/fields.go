@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Fields gives access to the keys of a mapping, each at most once. It treats camelCase and snake_case forms
-// of a key as equal.
+// Fields gives access to the keys of a mapping, each at most once. A key has the same meaning in camelCase
+// and in snake_case.
 type Fields struct {
 	value *workflow.Value
 	used  map[int]bool
@@ -24,10 +24,10 @@ func NewFields(v *workflow.Value) *Fields {
 	return &Fields{value: v, used: map[int]bool{}}
 }
 
-// Fold returns the form in which keys are compared.
+// Fold returns a key in the form in which keys are compared.
 func Fold(key string) string { return strings.ToLower(strings.ReplaceAll(key, "_", "")) }
 
-// Take returns the value of the first of these keys that is present and not null. It marks the key as used.
+// Take returns the value of the first of these keys that is present and not null, and marks that key as used.
 func (f *Fields) Take(names ...string) *workflow.Value {
 	var found *workflow.Value
 	for _, name := range names {
@@ -46,13 +46,13 @@ func (f *Fields) Take(names ...string) *workflow.Value {
 	return found
 }
 
-// Peek returns what Take would return, and marks no key.
+// Peek returns the same as Take, but marks no key as used.
 func (f *Fields) Peek(names ...string) *workflow.Value { return f.Again().Take(names...) }
 
-// Again returns a copy with the same used keys.
+// Again returns a copy. Its keys are marked independently from now on.
 func (f *Fields) Again() *Fields { return &Fields{value: f.value, used: maps.Clone(f.used)} }
 
-// Rest calls drop for every key that Take did not return, with the key's own reason or a general one.
+// Rest calls drop for every key that is not marked as used. why is the reason from reasons, or a general one.
 func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, why string)) {
 	for i, k := range f.value.Keys {
 		if f.used[i] || f.value.Vals[i].Null() {
@@ -72,7 +72,7 @@ func Int(v *workflow.Value) (int64, bool) {
 	return n, err == nil
 }
 
-// Seconds returns a number of seconds as a duration of the workflow file.
+// Seconds returns a number of seconds as a duration for a workflow file.
 func Seconds(n int64) Raw {
 	n = min(max(n, 0), int64(99*365*24*time.Hour/time.Second))
 	return Raw(workflow.Duration(time.Duration(n) * time.Second).String())
@@ -81,7 +81,7 @@ func Seconds(n int64) Raw {
 // IsTrue reports whether a value is true.
 func IsTrue(v *workflow.Value) bool { return strings.EqualFold(v.Str(), "true") }
 
-// Texts returns the texts of a value that is one text or a list of texts.
+// Texts returns the texts of a value, which is one text or a list of texts.
 func Texts(v *workflow.Value) []string {
 	switch {
 	case v.Null():
@@ -96,7 +96,7 @@ func Texts(v *workflow.Value) []string {
 	return all
 }
 
-// StateIn returns the condition that a task ended in one of these states.
+// StateIn returns an expression that is true if a task ended in one of the states.
 func StateIn(task string, states ...string) string {
 	if len(states) == 1 {
 		return TaskState(task) + ` == "` + states[0] + `"`

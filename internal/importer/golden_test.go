@@ -29,7 +29,7 @@ func converter(kind string) func([]byte, importer.Options) (*importer.Result, er
 	}
 }
 
-// TestImports compares the report and the files of all formats with golden files, for every feature.
+// TestImports compares the reports and files of all formats with golden files. The inputs use every feature.
 func TestImports(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	exports, err2 := filepath.Glob("testdata/*/*.json")
@@ -100,7 +100,7 @@ func sound(t *testing.T, r *importer.Result) {
 	}
 }
 
-// TestImageDropped: without --containers run, no command of an image runs on the node.
+// TestImageDropped checks that no command of an image runs on the node without --containers run.
 func TestImageDropped(t *testing.T) {
 	src := "kind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: m\n  templates: [{name: m, container: {image: alpine, command: [rm, -rf, /work]}}]\n"
 	r, err := argo.Convert([]byte(src), argo.Options{})
@@ -109,8 +109,8 @@ func TestImageDropped(t *testing.T) {
 	}
 }
 
-// TestImportBounds: a file of another kind or beyond a bound gives an error or a line of the report. It
-// never hangs.
+// TestImportBounds checks that a file of another kind, or beyond a bound, gives an error or a line of the
+// report. The import must not hang.
 func TestImportBounds(t *testing.T) {
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -141,7 +141,7 @@ func TestImportBounds(t *testing.T) {
 	}
 }
 
-// doubling is templates that each call the next twice: 2^14 tasks.
+// doubling returns templates that each call the next one twice. They would become 2^14 tasks.
 func doubling() string {
 	var b strings.Builder
 	for i := range 14 {
@@ -157,7 +157,8 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, document := range strings.Split(string(src), "\n---\n") { // small documents, so that a finding is reduced in steps
+		// one document at a time, so that the fuzzer can reduce a finding
+		for _, document := range strings.Split(string(src), "\n---\n") {
 			f.Add([]byte(document))
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Bounds of names in a workflow file.
+// Bounds on names in a workflow file.
 const (
 	workflowNameMax = 63
 	taskNameMax     = 100
 )
 
-// mapped keeps the allowed characters, and replaces each run of other characters with sep.
+// mapped keeps the allowed characters, and replaces each sequence of other characters with sep.
 func mapped(text string, sep byte, allowed func(r rune) bool) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -29,7 +29,7 @@ func lowerOrDigit(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <=
 
 func asciiLetterOrDigit(r rune) bool { return lowerOrDigit(r) || r >= 'A' && r <= 'Z' }
 
-// WorkflowName makes a name for a workflow.
+// WorkflowName derives a valid name for a workflow from a text.
 func WorkflowName(text string) string {
 	name := mapped(strings.ToLower(text), '-', lowerOrDigit)
 	name = strings.Trim(name[:min(len(name), workflowNameMax)], "-")
@@ -39,7 +39,7 @@ func WorkflowName(text string) string {
 	return name
 }
 
-// taskName makes a name for a task.
+// taskName derives a valid name for a task from a text.
 func taskName(text string) string {
 	name := mapped(text, '-', func(r rune) bool { return asciiLetterOrDigit(r) || r == '_' || r == '-' })
 	name = strings.TrimRight(name[:min(len(name), taskNameMax)], "-")
@@ -49,7 +49,7 @@ func taskName(text string) string {
 	return name
 }
 
-// KeyName makes a name for a parameter or an output.
+// KeyName derives a valid name for a parameter or an output from a text.
 func KeyName(text string) string {
 	name := mapped(text, '_', func(r rune) bool { return asciiLetterOrDigit(r) || r == '_' })
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
@@ -58,7 +58,7 @@ func KeyName(text string) string {
 	return name[:min(len(name), taskNameMax)]
 }
 
-// free returns a name that is not taken, and marks it as taken.
+// free returns a name that is not taken yet, and marks it as taken. It adds a number to the name if it must.
 func free(name string, most int, taken map[string]bool) string {
 	chosen := name
 	for n := 2; taken[chosen]; n++ {

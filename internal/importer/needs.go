@@ -2,8 +2,8 @@ package importer
 
 import "slices"
 
-// Follows reports whether one task needs another, directly or through others. needs returns those that a task
-// needs directly.
+// Follows reports whether task needs other, directly or through other tasks. The function needs returns the
+// direct needs of a task.
 func Follows[T comparable](task, other T, needs func(T) []T) bool {
 	seen, todo := map[T]bool{}, slices.Clone(needs(task))
 	for len(todo) > 0 {

@@ -1,13 +1,14 @@
 package importer
 
-// Outcome is the result of the conversion of a line.
+// Outcome says how a line was converted.
 type Outcome string
 
 // The outcomes.
 const (
 	Converted    Outcome = "converted"    // the meaning is the same
 	Approximated Outcome = "approximated" // the result runs, and the notes name the differences
-	Dropped      Outcome = "dropped"      // the line has no counterpart, and the first note says why
+	// there is no counterpart, and the first note says why
+	Dropped Outcome = "dropped"
 )
 
 // The kinds of lines that are reported.
@@ -16,28 +17,30 @@ const (
 	KindVariable = "variable" // crontab: NAME=value
 	KindDocument = "document" // YAML file: a document
 	KindTask     = "task"     // a task of a document
-	KindSetting  = "setting"  // any other setting; reported only if its meaning differs
+	KindSetting  = "setting"  // any other setting, reported only if its meaning differs
 )
 
-// Result is the result of the conversion of a file.
+// Result is the result of importing a file.
 type Result struct {
 	File      string     `json:"file"`
 	Format    string     `json:"format"`
 	Because   string     `json:"format_reason"`
 	Timezone  string     `json:"timezone"`
-	Notes     []string   `json:"notes"` // about the whole file
+	Notes     []string   `json:"notes"` // concern the whole file
 	Lines     []Line     `json:"lines"` // the lines to report, in order
 	Workflows []Workflow `json:"workflows"`
 }
 
 // Line is the report on one line.
 type Line struct {
-	Line     int      `json:"line"`
-	Kind     string   `json:"kind"`
-	Column   int      `json:"column"` // the column of the fault, else of the beginning, from 1, in characters
-	Outcome  Outcome  `json:"outcome"`
-	Workflow string   `json:"workflow"`       // the resulting workflow; "": the line is a variable or was dropped
-	Task     string   `json:"task,omitempty"` // the task of that workflow, if the line became one
+	Line int    `json:"line"`
+	Kind string `json:"kind"`
+	// column of the fault, else of the beginning; counted in characters from 1
+	Column  int     `json:"column"`
+	Outcome Outcome `json:"outcome"`
+	// the resulting workflow; "" if the line is a variable or was dropped
+	Workflow string   `json:"workflow"`
+	Task     string   `json:"task,omitempty"` // the task that the line became, if any
 	Notes    []string `json:"notes"`
 	Text     string   `json:"text"`
 }
@@ -50,7 +53,7 @@ type Workflow struct {
 	Source    string `json:"source"` // YAML
 }
 
-// NewResult returns an empty result, whose lists are lists in JSON, too.
+// NewResult returns an empty result. Its lists are empty but not nil, so that JSON has [] and not null.
 func NewResult(file, zone string) *Result {
 	return &Result{File: file, Timezone: zone, Notes: []string{}, Lines: []Line{}, Workflows: []Workflow{}}
 }

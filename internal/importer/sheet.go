@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Bounds of one file.
+// Bounds on one file.
 const (
 	BytesMax  = 1 << 20
 	TasksMax  = 10_000   // bound on the tasks of one workflow
@@ -20,12 +20,12 @@ const (
 
 // Options holds settings that the file does not contain.
 type Options struct {
-	Path      string // name of the file in texts; "" or "-" is standard input
+	Path      string // file name for messages; "" or "-" is standard input
 	Zone      string // IANA name of the time zone of schedules that name none; "" is UTC
 	Namespace string // the namespace of the workflows; "" is the default one
 }
 
-// Conversion is the conversion of one YAML file.
+// Conversion converts one YAML file.
 type Conversion struct {
 	Options
 	Result    *Result
@@ -35,7 +35,7 @@ type Conversion struct {
 	output    int
 }
 
-// FileName returns the name of a file in texts.
+// FileName returns the name of a file for messages.
 func FileName(path string) string {
 	if name := OneLine(strings.ToValidUTF8(path, "?")); name != "" && name != "-" {
 		return name
@@ -43,8 +43,8 @@ func FileName(path string) string {
 	return "standard input"
 }
 
-// Open reads a YAML file. It returns an error if the file as a whole cannot be read. A broken document is
-// in the report, and not among the Documents.
+// Open reads a YAML file. It returns an error if it cannot read the file as a whole. It reports a broken
+// document, and leaves it out of Documents.
 func Open(src []byte, opt Options, format string) (*Conversion, error) {
 	file := FileName(opt.Path)
 	fail := func(message, hint string) error {
@@ -83,7 +83,7 @@ func join(reason, remedy string) string {
 	return reason + "; " + remedy
 }
 
-// add reports a line.
+// add adds a line to the report.
 func (c *Conversion) add(l Line) {
 	if l.Notes == nil {
 		l.Notes = []string{}
@@ -115,9 +115,9 @@ type Sheet struct {
 	Draft
 	conv     *Conversion
 	at       *workflow.Value
-	notes    []string // about the whole document
+	notes    []string // concern the whole document
 	settings []Line
-	names    map[string]bool // of tasks
+	names    map[string]bool // names of tasks that are taken
 }
 
 // Sheet begins the conversion of a document.
@@ -125,14 +125,14 @@ func (c *Conversion) Sheet(at *workflow.Value) *Sheet {
 	return &Sheet{conv: c, at: at, names: map[string]bool{}}
 }
 
-// Task begins a task. The task keeps its name if that is free.
+// Task begins a task. The task keeps its name if no other task has it.
 func (s *Sheet) Task(at *workflow.Value, name string) *Task {
 	t := &Task{Name: free(taskName(name), taskNameMax, s.names), at: at, outcome: Converted}
 	s.Tasks = append(s.Tasks, t)
 	return t
 }
 
-// ListParam changes a parameter into a JSON value, for foreach.
+// ListParam changes the type of a parameter from text to JSON, so that a foreach can use it.
 func (s *Sheet) ListParam(name string) error {
 	p := &s.Params[slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })]
 	var list []any
@@ -148,7 +148,7 @@ func (s *Sheet) Drop(at *workflow.Value, reason, remedy string) {
 	s.setting(at, Dropped, join(reason, remedy))
 }
 
-// Approximate reports the difference of a setting.
+// Approximate reports that the meaning of a setting differs.
 func (s *Sheet) Approximate(at *workflow.Value, note string) { s.setting(at, Approximated, note) }
 
 func (s *Sheet) setting(at *workflow.Value, o Outcome, note string) {
@@ -158,10 +158,10 @@ func (s *Sheet) setting(at *workflow.Value, o Outcome, note string) {
 	}
 }
 
-// Note reports a difference of the whole document.
+// Note reports a difference that concerns the whole document.
 func (s *Sheet) Note(note string) { s.notes = append(s.notes, note) }
 
-// Leaves returns the tasks that no other task needs. It looks only at the tasks from index from on.
+// Leaves returns the tasks that no other task needs. It considers only the tasks at index from and after.
 func (s *Sheet) Leaves(from int) []string {
 	needed := map[string]bool{}
 	for _, t := range s.Tasks {
@@ -238,7 +238,7 @@ func (s *Sheet) Finish(name string) error {
 	return nil
 }
 
-// settle completes the tasks, and counts the dropped ones.
+// settle completes the tasks. It returns the outcome of the document, and the number of dropped tasks.
 func (s *Sheet) settle() (outcome Outcome, dropped int) {
 	outcome = Converted
 	for _, t := range s.Tasks {
@@ -264,8 +264,8 @@ func (s *Sheet) settle() (outcome Outcome, dropped int) {
 	return outcome, dropped
 }
 
-// fillParams gives a default to each parameter without one if a trigger starts the runs. A trigger cannot
-// ask for a value.
+// fillParams gives each parameter without a default one, if triggers start the runs. A trigger cannot ask for
+// a value.
 func (s *Sheet) fillParams() {
 	if len(s.Triggers) == 0 {
 		return
@@ -290,10 +290,10 @@ func namespace(name string) string {
 	return name
 }
 
-// headNotesMax bounds the comment on top of a file.
+// headNotesMax bounds the notes in the comment at the top of a file.
 const headNotesMax = 100
 
-// headNotes returns the differences, for the comment at the top of the file.
+// headNotes returns the differences to name in the comment at the top of the file.
 func (s *Sheet) headNotes() []string {
 	all := slices.Clone(s.notes)
 	for _, l := range s.settings {

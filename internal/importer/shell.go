@@ -6,8 +6,8 @@ import (
 )
 
 // A Finder looks for a reference at the beginning of a text. It returns the variable that holds the value,
-// and the length of the reference in bytes; 0 means that there is none. A plain reference is one that sh
-// resolves by itself. It stays as it is, except in single quotes, where sh does not resolve it.
+// and the length of the reference in bytes. The length is 0 if there is no reference. A plain reference is
+// one that sh resolves by itself. It stays as it is, except in single quotes, where sh does not resolve it.
 type Finder func(rest string) (variable string, n int, plain bool)
 
 var (
@@ -15,7 +15,7 @@ var (
 	errDollar     = errors.New("a value is in $'…', where sh replaces nothing; use double quotes")
 )
 
-// Shell replaces the references of a text for sh by variables. Where sh expands variables it writes
+// Shell replaces the references in a text for sh with variables. Where sh expands variables, Shell writes
 // ${NAME}. In single quotes it ends the quote, writes "${NAME}" and begins the quote again.
 func Shell(text string, find Finder) (string, error) {
 	s := &shellText{text: text, find: find}
@@ -27,20 +27,21 @@ func Shell(text string, find Finder) (string, error) {
 	return s.out.String(), nil
 }
 
-// shellText is the state of a walk over a script. open holds the enclosing constructs: " ' ` or (.
+// shellText is the state of a walk over a script. open holds the enclosing constructs, each as one of the
+// characters " ' ` and (.
 type shellText struct {
 	text string
 	at   int
 	out  strings.Builder
 	open []byte
-	here []hereDocument // begun in this line
+	here []hereDocument // the here-documents that begin in this line
 	find Finder
 }
 
 type hereDocument struct {
 	word   string
 	quoted bool
-	tabs   bool // <<-: tabs before the end word do not count
+	tabs   bool // <<- ignores tabs before the end word
 }
 
 func (s *shellText) inside() byte {
@@ -199,7 +200,7 @@ func (s *shellText) bodyLine(n int, quoted bool) error {
 	return nil
 }
 
-// QuoteShell returns a text as one word for sh.
+// QuoteShell quotes a text as one word for sh.
 func QuoteShell(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-", r))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestShell runs scripts with a value written into the text, as other schedulers do, and with the variable
-// in its place. Both print the same.
+// TestShell runs each script twice: with the value written into the text, as other schedulers do, and with
+// the variable in its place. Both must print the same.
 func TestShell(t *testing.T) {
 	const value = "a value"
 	find := func(rest string) (string, int, bool) {
@@ -39,7 +39,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%s became %s", script, got)
 		}
 	}
-	// The shell does not execute the content of a value.
+	// The shell must not execute the content of a value.
 	got, err := Shell(`echo '@@' "@@"`, find)
 	if out := run(t, got, []string{"V='; echo \"$(id)"}); err != nil || out != "'; echo \"$(id) '; echo \"$(id)\n" {
 		t.Errorf("%q, %v", out, err)
@@ -57,8 +57,8 @@ func run(t *testing.T, script string, env []string) string {
 	return string(out)
 }
 
-// TestCapture: the standard output and the files of a program become outputs without changes. A failure of
-// the program fails the task.
+// TestCapture checks that the standard output and the files of a program become outputs unchanged, and that
+// the task fails if the program fails.
 func TestCapture(t *testing.T) {
 	dir := t.TempDir()
 	result := filepath.Join(dir, "out")

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Part is a piece of a Text: characters, or an expression that is evaluated when the task runs.
+// Part is a piece of a Text: literal characters, or an expression that is evaluated when the task runs.
 type Part struct {
 	Lit  string
-	Expr string // CEL, without ${{ }}; if it is set, Lit is empty
+	Expr string // CEL without ${{ }}; if Expr is set, Lit is empty
 }
 
 // Text is a text in which some parts are known only at run time.
 type Text []Part
 
-// Lit returns a text that is known.
+// Lit returns a text whose characters are all known.
 func Lit(s string) Text { return Text{{Lit: s}} }
 
 // Expr returns a text whose value an expression gives.
 func Expr(cel string) Text { return Text{{Expr: cel}} }
 
-// Const returns the text if all of it is known.
+// Const returns the characters of the text. It returns false if a part is an expression.
 func (t Text) Const() (string, bool) {
 	var b strings.Builder
 	for _, p := range t {
@@ -33,7 +33,7 @@ func (t Text) Const() (string, bool) {
 	return b.String(), true
 }
 
-// Template returns the text in the form that it needs in a field in which ${{ }} is evaluated.
+// Template returns the text for a field in which ${{ }} is evaluated.
 func (t Text) Template() string {
 	var b strings.Builder
 	for _, p := range t {

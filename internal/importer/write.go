@@ -16,7 +16,7 @@ type Pair struct {
 	Value any
 }
 
-// Raw is written without changes: a number, a boolean, or an expression with its own quotes.
+// Raw is written without quotes: a number, a boolean, or an expression that has its own quotes.
 type Raw string
 
 // Add adds an entry.
@@ -36,7 +36,7 @@ func (w *writer) mapping(m Map, indent int) {
 	}
 }
 
-// value writes the value behind a colon, and the end of the line.
+// value writes the value after a colon, and the end of the line.
 func (w *writer) value(v any, indent int) {
 	pad := strings.Repeat(" ", indent)
 	switch v := v.(type) {
@@ -62,8 +62,8 @@ func (w *writer) value(v any, indent int) {
 	}
 }
 
-// render writes the file and reads it back. It first writes plain texts where a person would. If the file
-// then reads back differently, it puts every text into quotes.
+// render writes the file and reads it back. It first writes texts without quotes where a person would. If the
+// file then reads back differently, render puts every text into quotes.
 func (d *Draft) render(head, namespace string) (string, error) {
 	var why error
 	for _, text := range []func(string, int) string{Scalar, func(s string, _ int) string { return DoubleQuoted(s) }} {
@@ -129,7 +129,7 @@ func (p *Param) file() any {
 	return m
 }
 
-// Environment returns variables as a mapping of the workflow file.
+// Environment returns variables as a mapping for a workflow file.
 func Environment(env []Var) Map { return environment(env) }
 
 func environment(env []Var) Map {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// printable reports whether a character is visible and YAML may hold it without an escape.
+// printable reports whether a character is visible, and YAML can hold it without an escape.
 func printable(r rune) bool {
 	return r == '\t' || unicode.IsPrint(r) && r != '\ufeff' && r != utf8.RuneError
 }
@@ -19,9 +19,9 @@ func PrintableText(s string) bool {
 
 func PrintableLines(s string) bool { return PrintableText(strings.ReplaceAll(s, "\n", "")) }
 
-// Scalar returns a text as YAML. It writes the text without quotes if no reader can mistake it. It writes a
-// block if the text has several lines, or quotes that would need escapes. Otherwise it uses quotes. indent
-// is the indentation of further lines.
+// Scalar returns a text as YAML. It leaves out the quotes if the text stays unambiguous. It writes a block if
+// the text has several lines, or if quotes would need escapes. Otherwise it uses quotes. indent is the
+// indentation of further lines.
 func Scalar(text string, indent int) string {
 	switch {
 	case plain(text):
@@ -48,7 +48,7 @@ func indented(text string, indent int) string {
 	return b.String()
 }
 
-// plain reports whether a text needs no quotes. It is stricter than YAML.
+// plain reports whether a text needs no quotes. Its rules are stricter than those of YAML.
 func plain(s string) bool {
 	flag := len(s) > 1 && s[0] == '-' && isLetter(s[1])
 	if s == "" || !(isLetter(s[0]) || s[0] == '/' || s[0] == '_' || flag) || s[len(s)-1] == ' ' || s[len(s)-1] == ':' {
@@ -66,7 +66,7 @@ func plain(s string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// block reports whether a text can be a literal block without an indentation mark.
+// block reports whether a text can be a literal block without an indentation indicator.
 func block(s string) bool {
 	if s == "" || strings.HasSuffix(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || !PrintableLines(s) {
 		return false
@@ -79,7 +79,7 @@ func block(s string) bool {
 	return true
 }
 
-// DoubleQuoted returns any text in double quotes.
+// DoubleQuoted returns a text in double quotes. Any text can be written like this.
 func DoubleQuoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -111,7 +111,7 @@ func hex(r rune, digits int) string {
 	return strings.Repeat("0", digits-len(s)) + s
 }
 
-// Word returns a name, in quotes if YAML could read it as a number or a boolean.
+// Word returns a name, and quotes it if YAML could read it as a number or a boolean.
 func Word(s string) string {
 	if plain(s) {
 		return s

@@ -57,7 +57,7 @@ type sheet struct {
 	opt       Options
 	shared    map[string]*workflow.Value
 	templates map[string]*workflow.Value
-	params    map[string]string // Argo's name → Skein's
+	params    map[string]string // parameter names: Argo's → Skein's
 	text      string            // all texts of the document, to find out which values are read
 	calls     int
 	lists     map[string]func() (string, error) // values that may be JSON lists → their lists
@@ -165,7 +165,7 @@ func (d *sheet) cron(f *importer.Fields) {
 	}
 }
 
-// spec converts the fields that all kinds have.
+// spec converts the spec. All three kinds of document have the same one.
 func (d *sheet) spec(v *workflow.Value) {
 	if ref := v.Get("workflowTemplateRef"); ref != nil {
 		d.referred(v, ref)

@@ -28,8 +28,8 @@ func namesOf(text string) []string {
 	return all
 }
 
-// depends converts a depends expression to needs and an if. cond is "" if all tasks must have succeeded,
-// because needs alone means that.
+// depends converts a depends expression to needs and an if. cond is "" if every needed task must have
+// succeeded, because needs alone means that.
 func (s *scope) depends(text string) (needs []string, cond string, err error) {
 	plain, not := true, false
 	var b strings.Builder
@@ -59,7 +59,7 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 			return nil, "", fmt.Errorf("depends: %s.%s is not imported; write needs and if by hand", m[2], m[3])
 		}
 		plain = plain && (m[3] == "" || m[3] == "Succeeded") && !n.maySkip && !n.goesOn
-		if not && !strings.HasPrefix(is, "(") { // ! binds more than the comparison
+		if not && !strings.HasPrefix(is, "(") { // ! binds tighter than the comparison
 			is = "(" + is + ")"
 		}
 		b.WriteString(is)
@@ -71,7 +71,7 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 	return needs, b.String(), nil
 }
 
-// is returns the condition that a node ended with a status.
+// is returns an expression that is true if the node ended with the status.
 func (n *node) is(status string) (string, bool) {
 	states, sign := []string{"succeeded", "skipped"}, " && "
 	switch status {
@@ -128,7 +128,7 @@ func split(text, sign string) (parts []string) {
 	return append(parts, text[from:])
 }
 
-// when converts simple comparisons, joined by && and || and in brackets, to a condition.
+// when converts a condition of simple comparisons, which may be joined by && and || and put in brackets.
 func (s *scope) when(text string) (string, error) {
 	whole := strings.TrimSpace(text)
 	if whole == "true" || whole == "false" {

@@ -14,7 +14,7 @@ const depthMax = 16
 // call is the call of a template.
 type call struct {
 	at       *workflow.Value
-	name     string // name of the task, or prefix of its tasks
+	name     string // the name of the task, or the prefix of the names of its tasks
 	short    string // the name that the other tasks of its template use
 	template *workflow.Value
 	outer    *scope
@@ -22,8 +22,8 @@ type call struct {
 	needs    []string
 	cond     string
 	stack    []string
-	alone    bool           // the inner tasks need no prefix
-	each     *importer.Each // the foreach of the one task that the template becomes
+	alone    bool           // the inner tasks get no prefix
+	each     *importer.Each // set if the template becomes one task with a foreach
 }
 
 // failed returns a task that takes the place of a call that cannot be converted.

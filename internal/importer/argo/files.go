@@ -13,10 +13,10 @@ import (
 // kept identifies a stored artifact: its task, and its name.
 type kept struct{ task, name string }
 
-// noInputs is the reason why artifacts are dropped.
+// noInputs says which artifacts are imported. It is the reason for dropping any other.
 const noInputs = "only what a task before it leaves in its working folder arrives, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
 
-// inside returns the path relative to the working folder; ok is false if the path is outside of it.
+// inside returns the path relative to the working folder. ok is false if the path is outside of that folder.
 func inside(name, dir string) (string, bool) {
 	if rest, ok := strings.CutPrefix(name, strings.TrimRight(dir, "/")+"/"); ok && dir != "" {
 		name = rest
@@ -93,7 +93,7 @@ func (c *call) files(in *workflow.Value) map[string]kept {
 	return all
 }
 
-// handOn returns the artifacts of a dag or steps, which are the artifacts of its tasks.
+// handOn returns the artifacts of a dag or steps: those of its tasks that its outputs name.
 func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	all := map[string]kept{}
 	if list == nil {
@@ -110,7 +110,7 @@ func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	return all
 }
 
-// gets adds the input artifacts of a template to a task.
+// gets makes a task fetch the input artifacts of its template.
 func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 	if list == nil {
 		return
@@ -118,7 +118,7 @@ func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 	for _, a := range list.Vals {
 		k := s.files[a.Get("name").Str()]
 		if k.task == "" {
-			continue // reported before
+			continue // already reported
 		}
 		to, ok := inside(a.Get("path").Str(), dir)
 		of := s.made(k.task)
@@ -151,7 +151,7 @@ func (d *sheet) made(name string) *importer.Task {
 	return d.Tasks[i]
 }
 
-// before reports whether a task always ends before another begins.
+// before reports whether the named task always ends before t begins.
 func (d *sheet) before(name string, t *importer.Task) bool {
 	byName := make(map[string]*importer.Task, len(d.Tasks))
 	for _, t := range d.Tasks {

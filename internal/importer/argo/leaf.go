@@ -58,7 +58,7 @@ func (d *sheet) leaf(c call, s *scope, f *importer.Fields) *node {
 	return n
 }
 
-// begin begins the task of a template that becomes one task.
+// begin begins the task of a template that becomes exactly one task.
 func (d *sheet) begin(c call) (*importer.Task, *node) {
 	t := d.Task(c.at, c.name)
 	t.Need(c.needs...)
@@ -66,7 +66,7 @@ func (d *sheet) begin(c call) (*importer.Task, *node) {
 	return t, &node{ends: []string{t.Name}, params: map[string]importer.Text{}, maySkip: c.cond != ""}
 }
 
-// readsResult reports whether another task reads the standard output of the task.
+// readsResult reports whether another task reads the task's standard output.
 func (d *sheet) readsResult(c call) bool {
 	return c.short != "" && strings.Contains(d.text, "."+c.short+".outputs.result")
 }
@@ -87,7 +87,7 @@ func (d *sheet) handsOn(t *importer.Task, output string) importer.Text {
 	return importer.Expr(value)
 }
 
-// results returns the outputs of a template that are files.
+// results returns the template's outputs that are read from files.
 func (d *sheet) results(n *node, t *importer.Task, v *workflow.Value, dir string) []importer.FileOutput {
 	f := importer.NewFields(v)
 	list := f.Take("parameters")
@@ -190,7 +190,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	return nil
 }
 
-// word returns a text with values as one word for sh.
+// word returns a text that holds references as one word for sh.
 func (*scope) word(t *importer.Task, v importer.Text, source string) string {
 	name := "ARG"
 	if m := reference.FindStringSubmatch(source); m != nil {
@@ -230,8 +230,8 @@ func (s *scope) surroundings(t *importer.Task, b *importer.Fields) {
 // cpuQuantity matches a number of cores or of millicores.
 var cpuQuantity = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(m?)$`)
 
-// resources converts the cpu and memory of a container. Skein has one number for request and limit. It is
-// the limit if there is one, else the request.
+// resources converts the cpu and memory of a container. Skein has one number for request and limit, so the
+// limit is used. If there is no limit, the request is.
 func (s *scope) resources(t *importer.Task, v *workflow.Value) {
 	if v == nil {
 		return
@@ -282,7 +282,7 @@ func (s *scope) resources(t *importer.Task, v *workflow.Value) {
 	}
 }
 
-// policy reads timeouts and retries of a template.
+// policy reads the timeouts and retries of a template.
 func (d *sheet) policy(t *importer.Task, f *importer.Fields) {
 	if v := f.Take("activeDeadlineSeconds"); v != nil {
 		if n, ok := importer.Int(v); ok && n > 0 {

@@ -12,18 +12,18 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// itemsMax bounds the items of a list that become tasks of their own.
+// itemsMax bounds the items of a list of which each becomes a task.
 const itemsMax = 1000
 
 // loop holds the items of a repeated task. Either the file lists them, or an expression gives the list. An
-// item of the file is a mapping of texts; a plain text has the key "".
+// item of the file maps names to texts. The name of a plain text is "".
 type loop struct {
 	items []map[string]string
 	list  string
 }
 
-// repeated converts a repeated task. It makes a foreach if the template becomes one task that needs no item
-// before it runs. Otherwise it makes a task for each item.
+// repeated converts a repeated task. It makes a foreach if the template becomes one task whose conversion
+// does not depend on an item. Otherwise it makes a task for each item.
 func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *node {
 	why := d.noForeach(c, when, l)
 	if why == "" {
@@ -60,7 +60,7 @@ func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *n
 	return n
 }
 
-// itemReference is {{item}} or {{item.x}}.
+// itemReference matches the beginning of {{item}} and {{item.x}}.
 var itemReference = regexp.MustCompile(`\{\{\s*item\b`)
 
 // noForeach says why a task cannot be a foreach. It returns "" if it can.
@@ -199,7 +199,7 @@ func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 	return l, ""
 }
 
-// parallelism reads the limit of a workflow or template. It becomes the limit of each foreach in it.
+// parallelism reads the limit of a workflow or template. It becomes the limit of each foreach below that.
 func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	n, ok := importer.Int(v)
 	if !ok || n < 1 || n > 100_000 {
@@ -212,13 +212,13 @@ func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	return n
 }
 
-// limit is a parallelism that was found.
+// limit is a parallelism field of the file.
 type limit struct {
 	at   *workflow.Value
 	what string
 }
 
-// limitsRead reports the conversion of parallelism.
+// limitsRead reports how each parallelism field was converted.
 func (d *sheet) limitsRead() {
 	for _, l := range d.limits {
 		if d.limited {

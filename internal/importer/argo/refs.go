@@ -19,15 +19,15 @@ type scope struct {
 	*sheet
 	inputs map[string]importer.Text
 	nodes  map[string]*node // tasks or steps of the same template
-	files  map[string]kept  // its artifacts
+	files  map[string]kept  // artifacts of the same template
 	item   map[string]string
-	handle bool // the reference is in the key when of an exit handler
-	each   bool // the reference is in a foreach, whose item is known only at run time
+	handle bool // the reference is in the `when` of an exit handler
+	each   bool // the reference is in a foreach, so its item is known only at run time
 
-	parallel int64 // bound of the instances of a foreach in it
+	parallel int64 // bound on the concurrent instances of a foreach in this template
 }
 
-// node is the conversion of a task or a step: its last tasks, and its outputs.
+// node is the conversion of a task or a step: the names of its last tasks, and its outputs.
 type node struct {
 	ends    []string
 	result  importer.Text
@@ -93,7 +93,7 @@ func (s *scope) lookup(name string) (importer.Text, error) {
 	return nil, none
 }
 
-// value replaces the references of a text by their values.
+// value replaces the references in a text with their values.
 func (s *scope) value(text string) (importer.Text, error) {
 	out := importer.Text{}
 	lit := func(piece string) {
@@ -126,7 +126,7 @@ func (s *scope) value(text string) (importer.Text, error) {
 	return out, nil
 }
 
-// known replaces the references whose values are in the file.
+// known replaces the references whose values are in the file. It leaves the others.
 func (s *scope) known(text string) (string, error) {
 	var fault error
 	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
@@ -143,7 +143,7 @@ func (s *scope) known(text string) (string, error) {
 	return out, fault
 }
 
-// script replaces the remaining references of a script by variables of the task.
+// script replaces the remaining references in a script with variables of the task.
 func (s *scope) script(t *importer.Task, text string) (string, error) {
 	text, err := s.known(text)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *scope) script(t *importer.Task, text string) (string, error) {
 	})
 }
 
-// hint returns a name for the variable of a reference.
+// hint derives a name for a task's variable from the reference that it replaces.
 func hint(ref string) string {
 	ref = strings.TrimSpace(ref)
 	for _, cut := range []string{"inputs.parameters.", "workflow.parameters.", "tasks.", "steps."} {

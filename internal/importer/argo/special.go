@@ -112,7 +112,8 @@ var (
 	bodyHas  = regexp.MustCompile(`^response\.body\s+contains\s+"([^"\\]+)"$`)
 )
 
-// expect reads a successCondition: the expected status, or the expected content of the body.
+// expect converts a successCondition to the expected status or the expected content of the body. It returns
+// false if it cannot.
 func expect(q *importer.Request, text string) bool {
 	before := *q
 	ok := expectAll(q, text)
@@ -145,8 +146,8 @@ func expectAll(q *importer.Request, text string) bool {
 	return true
 }
 
-// callsTemplate converts a workflow that consists of a reference to a template outside of the file. It
-// calls the workflow that the template is converted to.
+// callsTemplate converts a workflow whose only content is a reference to a template in another file. The
+// result calls the workflow that results from importing this template.
 func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 	name := importer.WorkflowName(ref.Get("name").Str())
 	d.arguments(v.Get("arguments"))

@@ -8,8 +8,8 @@ import (
 // startHour is the hour at which anacron begins without START_HOURS_RANGE. Debian starts it at 7:30.
 const startHour = 7
 
-// parseAnacron parses an entry of an anacrontab: period in days or @word, delay in minutes, name of the
-// job, command.
+// parseAnacron parses a line of an anacrontab: the period in days or as @word, the delay in minutes, the name
+// of the job, and the command.
 func parseAnacron(l *line) (*entry, *fault) {
 	const form = "a line of an anacrontab is: period in days, delay in minutes, name of the job, command"
 	e := &entry{line: l, user: "root"} // anacron runs every job as root
@@ -42,8 +42,8 @@ func parseAnacron(l *line) (*entry, *fault) {
 	return e, nil
 }
 
-// anacron converts an entry of an anacrontab to a trigger. The entry runs once in each period, and is made
-// up for after a pause. catchup does the same.
+// anacron converts a line of an anacrontab to a trigger. Anacron runs a job once in each period, and makes up
+// for a period in which the machine was off. A trigger with catchup does the same.
 func (c *converter) anacron(d *draft) *fault {
 	e := d.entry
 	from := startHour

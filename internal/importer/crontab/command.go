@@ -51,13 +51,13 @@ func inputOf(text string) string {
 	return out.String()
 }
 
-// execution is the command of the task: a text for sh, or a program with arguments.
+// execution is what the task executes: a text for sh, or a program with arguments.
 type execution struct {
 	text string
 	argv []string
 }
 
-// commandVar is the variable of a command that the file cannot contain literally.
+// commandVar names the variable for a command that a workflow file cannot contain literally.
 const commandVar = "CRON_COMMAND"
 
 // command converts the command of the entry.
@@ -104,7 +104,7 @@ func (c *converter) noteInput(d *draft, command string) {
 	d.notes = append(d.notes, "what follows the first % is its standard input")
 }
 
-// inputVar is the variable of an input that fits in no here-document.
+// inputVar names the variable for an input that no here-document can hold.
 const inputVar = "CRON_INPUT"
 
 // withInput gives a script its standard input. An exec at its beginning redirects the input of the shell
@@ -136,8 +136,8 @@ func clashes(lines []string, end string) bool {
 	return false
 }
 
-// escape moves a command that contains ${{ into a variable. In run, ${{ is refused so that no value can
-// become code, and there is no escape for it.
+// escape moves a command that contains ${{ into a variable. A run field must not contain ${{, because a value
+// could become code there, and ${{ cannot be escaped.
 func (d *draft) escape() {
 	const open = "${{"
 	text := d.run.text
@@ -156,7 +156,7 @@ func (d *draft) escape() {
 	d.run.text = `eval "$` + commandVar + `"`
 }
 
-// user converts the user and the folder of the entry.
+// user converts the entry's user and working folder.
 func (c *converter) user(d *draft) {
 	d.dir = c.vars.value("HOME", c.opt.Home)
 	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
@@ -228,7 +228,7 @@ func (c *converter) findsSh() bool {
 
 func isSh(shell string) bool { return shell == "/bin/sh" || shell == "/usr/bin/sh" }
 
-// isPosix reports whether a shell understands the language of sh.
+// isPosix reports whether a shell understands the syntax of sh.
 func isPosix(shell string) bool {
 	return contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"}, shell[strings.LastIndexByte(shell, '/')+1:])
 }

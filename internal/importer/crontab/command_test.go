@@ -101,7 +101,7 @@ func TestSameOutput(t *testing.T) {
 	}
 }
 
-// TestOtherShells: a command for a shell other than sh stays as it is.
+// TestOtherShells checks that a command for a shell other than sh is not changed.
 func TestOtherShells(t *testing.T) {
 	r := converted(t, "SHELL=/usr/bin/fish\n@daily test -x a && it's\n@daily cat it's%in\n", Options{Format: User})
 	if run := parsed(t, r.Workflows[0].Source).Tasks[0].Run; !slices.Equal(run.Argv, []string{"/usr/bin/fish", "-c", "test -x a && it's"}) {
@@ -113,8 +113,8 @@ func TestOtherShells(t *testing.T) {
 	}
 }
 
-// TestRandomCommands: Skein reads back each converted command with the same meaning, and its input arrives
-// byte for byte.
+// TestRandomCommands checks that Skein reads back each converted command with the same meaning, and that its
+// input arrives byte for byte.
 func TestRandomCommands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 13))
 	pieces := []string{"a", "b ", "%", `\`, `\%`, "'", `"`, "$", "${{", "}}", ": ", " #", "#", "-", "\t", "&&", "||", ";", "|", "ü", "Ё", "あ", "€", "INPUT", "INPUTü", "\u2028", "\x01", "[", "{", "*", "?", "!", "INPUT", "\u00a0", "0x1", "null", "~", "@", "`", ">"}
@@ -142,7 +142,7 @@ func TestRandomCommands(t *testing.T) {
 	}
 }
 
-// FuzzConvert: every error of Convert has a reason, and every result is sound.
+// FuzzConvert checks that every error of Convert has a reason, and that every result is sound.
 func FuzzConvert(f *testing.F) {
 	f.Add("0 1 * * * a%b\n")
 	f.Add("A='b'\nSHELL=/bin/bash\n*/5 1-23/2 1,2 jan-mar mon root [ -x a ] && b \\% ${{ c\n")

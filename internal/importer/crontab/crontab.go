@@ -19,14 +19,14 @@ const (
 
 // Options holds settings that a crontab does not contain.
 type Options struct {
-	Path      string // name of the file in texts; its folder decides the format; "" or "-" is standard input
+	Path      string // file name for messages; its folder decides the format; "" or "-" is standard input
 	Format    Format // Auto, or the format to use
 	Zone      string // IANA name of cron's time zone; "" is UTC
 	Namespace string // the namespace of the workflows; "" is the default one
-	User      string // the user who will run the workflows; "": unknown
-	Home      string // the folder in which cron starts commands of User, absolute; "" is unknown
-	// IsUser reports whether the machine has a user, to tell the formats apart; nil knows the
-	// accounts that every system has.
+	User      string // the user who will run the workflows; "" is unknown
+	Home      string // absolute path of the folder in which cron starts commands of User; "" is unknown
+	// IsUser reports whether the machine has a user. This tells the formats apart. If it is nil, only the
+	// accounts of every system are known.
 	IsUser func(name string) bool
 }
 
@@ -93,13 +93,13 @@ func (c *converter) remark(text string) {
 	}
 }
 
-// converter is one conversion.
+// converter converts one crontab.
 type converter struct {
 	opt    Options
 	file   string
 	vars   *variables
-	names  map[string]int // by name of a workflow: the next suffix to try
-	above  []string       // the comment lines directly above
+	names  map[string]int // name of a workflow → the next suffix to try
+	above  []string       // the comment lines directly above the current line
 	output int            // number of bytes of YAML so far
 	result *importer.Result
 }
@@ -108,7 +108,7 @@ func (c *converter) fail(line int, message, hint string) error {
 	return workflow.Errors{{File: c.file, Line: line, Column: 1, Message: message, Hint: hint}}
 }
 
-// check bounds the file, and returns an error if it is not text.
+// check returns an error if the file is too large or not text.
 func (c *converter) check(src []byte) (string, error) {
 	if len(src) > BytesMax {
 		return "", c.fail(1, fmt.Sprintf("the crontab is larger than %d MiB", BytesMax>>20), "split it, or check that it is the right file")
@@ -172,7 +172,7 @@ func (c *converter) report(l *line, o importer.Outcome, name string, notes []str
 		Notes: notes, Text: l.shown()})
 }
 
-// fault is an error of a line: the offset, the reason and the remedy.
+// fault is an error in a line: its offset, the reason and the remedy.
 type fault struct {
 	at     int
 	reason string
@@ -243,7 +243,8 @@ func (c *converter) namespace() string {
 	return c.opt.Namespace
 }
 
-// describe returns the description: the line itself, and the comment above it if that is prose.
+// describe returns the description of the workflow: the line itself, and the comment above the line if that
+// is prose.
 func (c *converter) describe(e *entry) string {
 	origin := fmt.Sprintf("From %s, line %d: %s", c.file, e.line.number, e.line.shown())
 	if comment := prose(e.above); comment != "" {

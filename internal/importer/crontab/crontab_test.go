@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden")
 
-// ada returns the options of the user of these tests.
+// ada returns options for Ada, the user of these tests.
 func ada(path string) Options {
 	return Options{Path: path, Zone: "Europe/Berlin", User: "ada", Home: "/home/ada"}
 }
@@ -101,7 +101,7 @@ func shown(r *importer.Result) string {
 func TestVariableLines(t *testing.T) {
 	for _, c := range []struct {
 		line        string
-		name, value string // "": the line is no variable
+		name, value string // name is "" if the line is not a variable
 	}{
 		{"A=b", "A", "b"},
 		{"A = b c  ", "A", "b c"},
@@ -294,7 +294,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestEnvironment: each line sees the variables above it.
+// TestEnvironment checks that each line sees the variables above it.
 func TestEnvironment(t *testing.T) {
 	src := "A=1\nMAILTO=x\n@hourly one\nA=2\nB='${{ x }}'\nHOME=/srv\nSHELL=/bin/bash\n@hourly two $MAILTO $USER\n"
 	r := converted(t, src, Options{Format: User, User: "ada", Home: "/home/ada"})
@@ -313,7 +313,7 @@ func TestEnvironment(t *testing.T) {
 	if want := []string{"/bin/bash", "-c", "two $MAILTO $USER"}; !slices.Equal(two.Tasks[0].Run.Argv, want) {
 		t.Errorf("%+v", two.Tasks[0].Run)
 	}
-	// Cron calls /bin/sh, whatever PATH says; a node searches sh in PATH.
+	// Cron calls /bin/sh, whatever PATH says. A node searches PATH for sh.
 	if w := only(t, "PATH=/opt/bin\n@hourly a\n", Options{Format: User}); !slices.Equal(w.Tasks[0].Run.Argv, []string{"/bin/sh", "-c", "a"}) {
 		t.Errorf("%+v", w.Tasks[0].Run)
 	}

@@ -12,7 +12,7 @@ import (
 type spec struct {
 	name      string
 	low, high int
-	names     []string // names of the values, from the lowest
+	names     []string // names of the values, in ascending order
 }
 
 // The indices of the fields.
@@ -88,7 +88,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 			}
 		}
 		if it.low > it.high && it.high == 0 && s.name == "day of week" {
-			it.high = 7 // sat-sun
+			it.high = 7 // for a range such as sat-sun
 		}
 		if it.low > it.high {
 			return it, s.wrong(at, quote(text)+" runs backwards, so cron never runs the line", fmt.Sprintf("write %s-%d,%d-%s", from, s.high, s.low, to))
@@ -157,7 +157,7 @@ func (s *spec) value(text string, at int) (int, *fault) {
 	return n, nil
 }
 
-// longName returns the full name that a short name abbreviates.
+// longName returns the full name for an abbreviated one.
 func longName(short string) string {
 	for _, long := range strings.Fields("january february march april may june july august september october november december " +
 		"sunday monday tuesday wednesday thursday friday saturday") {

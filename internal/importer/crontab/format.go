@@ -16,7 +16,7 @@ const (
 	Anacron Format = "anacron" // period, delay, name, command: /etc/anacrontab
 )
 
-// Formats are the values of Options.Format.
+// Formats returns the values of Options.Format.
 func Formats() []string {
 	return []string{string(Auto), string(User), string(System), string(Anacron)}
 }
@@ -57,7 +57,7 @@ func formatOfPath(path string) (Format, string) {
 	return Auto, ""
 }
 
-// looksMax bounds the entries that formatOfLines examines.
+// looksMax bounds the number of entries that formatOfLines examines.
 const looksMax = 1000
 
 // formatOfLines determines the format from the entries. A system crontab has a user before every command.
@@ -132,7 +132,7 @@ func accounts() []string {
 		"list", "irc", "nobody", "_apt", "postgres", "mysql", "smmsp", "munin", "logcheck", "amavis", "Debian-exim", "apache", "nginx"}
 }
 
-// programs returns names of users that are also names of programs.
+// programs returns the names that belong to a user and to a program.
 func programs() []string {
 	return []string{"sync", "games", "man", "lp", "mail", "news", "backup", "list", "git", "munin", "logcheck"}
 }

@@ -13,8 +13,8 @@ type line struct {
 	text   string
 }
 
-// cutLines splits a text into lines. It accepts Windows line ends, because cron would pass the carriage
-// return to the command, which never means it.
+// cutLines splits a text into lines. It also accepts Windows line ends. Cron would pass their carriage return
+// to the command, but no command wants it.
 func cutLines(text string) []line {
 	var lines []line
 	for s := range strings.SplitSeq(text, "\n") {
@@ -23,7 +23,7 @@ func cutLines(text string) []line {
 	return lines
 }
 
-// space reports whether cron skips a byte between fields. \v and \f count only inside of variables.
+// space reports whether cron skips a byte between fields. \v and \f are blanks only in variables.
 func space(c byte) bool { return c == ' ' || c == '\t' }
 
 // begin returns the offset of the first non-blank character.
@@ -36,7 +36,7 @@ func skip(s string, i int) int {
 	return i
 }
 
-// wordEnd returns the offset of the first blank from i on.
+// wordEnd returns the offset of the first blank at or after i.
 func wordEnd(s string, i int) int {
 	for i < len(s) && !space(s[i]) {
 		i++
@@ -47,7 +47,7 @@ func wordEnd(s string, i int) int {
 // column returns the column of an offset, from 1, in characters.
 func (l *line) column(at int) int { return utf8.RuneCountInString(l.text[:min(at, len(l.text))]) + 1 }
 
-// shownMax bounds the text of a line in reports and descriptions, in characters.
+// shownMax bounds the characters of a line in reports and descriptions.
 const shownMax = 1000
 
 // shown returns the line for people: blanks trimmed, tabs and unprintable characters replaced by spaces.
@@ -64,7 +64,7 @@ const (
 	entryLine
 )
 
-// kind returns the kind of a line. As for cron, every line that can be parsed as a variable is one.
+// kind returns the kind of a line. Like cron, it takes every line that can be parsed as a variable for one.
 func (l *line) kind() (lineKind, *variable) {
 	rest := l.text[l.begin():]
 	switch {
@@ -83,8 +83,8 @@ func (l *line) kind() (lineKind, *variable) {
 type variable struct{ name, value string }
 
 // parseVariable reads NAME=value by cron's rules and returns nil for any other line. Blanks around = are
-// allowed. Name and value may be quoted by either kind of quote, which keeps all other characters as they
-// are; an unquoted value loses the blanks at its end. There are no escapes, and $ has no meaning.
+// allowed. Single or double quotes around the name or the value keep all characters inside as they are. An
+// unquoted value loses the blanks at its end. There are no escapes, and $ has no meaning.
 func parseVariable(s string) *variable {
 	name, rest, ok := quotedName(s)
 	if !ok {
@@ -128,12 +128,12 @@ func trimSpaceLeft(s string) string { return strings.TrimLeftFunc(s, asciiSpace)
 type entry struct {
 	line    *line
 	above   []string // the comment above it
-	at      string   // the word after @; "": the line has time fields
+	at      string   // the word after @; "" if the line has time fields
 	fields  [5]field
-	period  string // of anacron
+	period  string // anacron: the period
 	delay   int    // anacron: the delay in minutes
 	id      string // anacron: the name of the job
-	user    string // "": the owner of the crontab
+	user    string // "" is the owner of the crontab
 	command string // the command as written, with its %
 	begin   int    // offset of the command in the line
 	notes   []string

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/importer"
 )
 
-// nameOf returns a name for a workflow, from its command. It uses the program that does the work, and skips
-// a test, a cd or a nice before it.
+// nameOf returns a name for a workflow, derived from its command. It uses the program that does the work, and
+// skips a test, a cd or a nice before that program.
 func nameOf(command string, line int) string {
 	text, _, _ := percent(command)
 	if name := slug(worker(text, 0)); name != "" {
@@ -17,7 +17,7 @@ func nameOf(command string, line int) string {
 	return fmt.Sprintf("cron-line-%d", line)
 }
 
-// depthMax bounds the nested shells that are examined.
+// depthMax bounds the nesting of the shells that are examined.
 const depthMax = 5
 
 // worker returns the words that describe the purpose of a command.
@@ -43,8 +43,8 @@ func worker(command string, depth int) string {
 	return first
 }
 
-// telling returns the name of one command of a line. setup is true if the command only prepares another
-// one.
+// telling returns the name that one command of a line suggests. setup is true if the command only prepares
+// another one.
 func telling(text string, depth int) (name string, setup bool) {
 	inner := text
 	switch {
@@ -120,7 +120,7 @@ func shellWords(text string) []string {
 	return words
 }
 
-// skipWrapper returns the number of leading words that only say how a program runs.
+// skipWrapper returns the number of leading words that only say how to run the program, such as nice -n 10.
 func skipWrapper(words []string) int {
 	if len(words) < 2 {
 		return 0
@@ -131,7 +131,7 @@ func skipWrapper(words []string) int {
 	if base(words[0]) == "bundle" && words[1] == "exec" {
 		return 2
 	}
-	flags := "" // flags that take an argument
+	flags := "" // the flags that take an argument
 	operands := 0
 	switch base(words[0]) {
 	case "exec", "time", "nohup", "setsid", "chronic", "eval", "command", "env", "builtin", "!":
@@ -212,7 +212,7 @@ func interpreted(name string, words []string, depth int) (string, bool) {
 		case w == "-m" && next != "" || w == "-jar" && next != "":
 			return base(next), false
 		case w == "-c" || w == "-e" || w == "-r":
-			return name, true // code in the line gives no name
+			return name, true // code on the command line suggests no name
 		case !strings.HasPrefix(w, "-"):
 			return base(w) + subcommand(words[i+1:]), false
 		}
@@ -254,7 +254,7 @@ func base(path string) string {
 // slugMax bounds the length of a slug. It leaves room for a number after the name.
 const slugMax = 50
 
-// slug makes a valid name of words. It returns "" if no character is left.
+// slug makes a valid name from words. It returns "" if no character remains.
 func slug(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
@@ -269,7 +269,7 @@ func slug(text string) string {
 		}
 	}
 	name := strings.Trim(b.String(), "-")
-	// The verbs of skein run cannot be names of workflows.
+	// A workflow cannot have the name of a verb of "skein run".
 	if contains(strings.Fields("list ls get watch stop kill pause resume recover rerun events open help"), name) {
 		return "cron-" + name
 	}
@@ -290,8 +290,8 @@ func (c *converter) unique(name string) string {
 	}
 }
 
-// prose returns the comment above an entry if it is short text for people. Drawings and disabled entries do
-// not count.
+// prose returns the comment above an entry if it is a short text for people. It returns "" for drawings and
+// for entries that are commented out.
 func prose(comment []string) string {
 	const most = 400
 	var kept []string

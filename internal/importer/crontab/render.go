@@ -39,8 +39,8 @@ func (d *draft) outcome() importer.Outcome {
 	return importer.Converted
 }
 
-// render writes the file and reads it back. It first writes plain texts where a person would. If the file
-// then reads back differently, it puts every text into quotes.
+// render writes the file and reads it back. It first writes texts without quotes where a person would. If the
+// file then reads back differently, render puts every text into quotes.
 func (d *draft) render() (string, error) {
 	var why error
 	for _, write := range []func(string, int) string{importer.Scalar, func(s string, _ int) string { return importer.DoubleQuoted(s) }} {
@@ -86,8 +86,8 @@ func (d *draft) source(write func(text string, indent int) string) string {
 	return b.String()
 }
 
-// source returns the trigger as text. Cron starts a command even if the previous one still runs, and never
-// makes up for missed instants.
+// source returns the trigger as text. Like cron, the trigger starts a run even if the previous one is still
+// active, and never makes up for missed instants.
 func (m *moment) source() string {
 	var b strings.Builder
 	switch {
@@ -134,7 +134,7 @@ func (d *draft) same(source string) error {
 	return nil
 }
 
-// is reports whether a trigger that was read back equals the moment.
+// is reports whether a trigger that was read back equals the written one.
 func (m *moment) is(t *workflow.Trigger) bool {
 	if m.start {
 		return t.Kind == workflow.KindStart && t.Overlap == "allow"

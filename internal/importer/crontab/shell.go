@@ -5,12 +5,12 @@ import "strings"
 // segment is one of the commands that a line joins with && || ; or &.
 type segment struct {
 	from, to int
-	op       string // the operator after it; "" at the end
+	op       string // the operator after the segment; "" at the end of the line
 }
 
 // segments splits a line into its top-level commands. Text in quotes or brackets, or between if and fi,
-// belongs to one command. It returns false if it cannot split the line reliably (unclosed quotes, case, a
-// here-document, a comment). The line must then stay as it is.
+// belongs to one command. segments returns false if it cannot split the line reliably: because of unclosed
+// quotes, case, a here-document or a comment. The caller must then leave the line as it is.
 func segments(s string) ([]segment, bool) {
 	sc := scanner{s: s, verb: true}
 	for sc.i < len(s) {
@@ -31,7 +31,7 @@ type scanner struct {
 	all   []segment
 }
 
-// step scans one token. It returns false if the token is not clear.
+// step scans one token. It returns false if it cannot tell what the token means.
 func (sc *scanner) step() bool {
 	switch c := sc.s[sc.i]; c {
 	case ' ', '\t', '\n':
@@ -58,7 +58,7 @@ func (sc *scanner) operator(c byte) bool {
 	op := string(c)
 	switch {
 	case c == '&' && next == '>':
-		sc.i += 2 // both outputs go to a file
+		sc.i += 2 // &> redirects both outputs to a file
 		return true
 	case c == next && c != ';':
 		op += op
@@ -97,7 +97,7 @@ func (sc *scanner) word() bool {
 		}
 	}
 	if sc.i < len(sc.s) && sc.s[sc.i] == '(' {
-		return false // a function, or a pattern of bash
+		return false // a function definition, or a pattern of bash
 	}
 	if !sc.verb {
 		return true
@@ -107,7 +107,7 @@ func (sc *scanner) word() bool {
 		sc.depth++
 	case "then", "else", "elif", "do", "!", "time":
 	case "for", "select":
-		// The do of this loop is in the position of a command, because a ; comes before it.
+		// The ; before the do of this loop makes do the first word of a command, so it is found as a keyword.
 		sc.depth, sc.verb = sc.depth+1, false
 	case "fi", "done", "}":
 		sc.depth, sc.verb = sc.depth-1, false
@@ -150,7 +150,7 @@ func (sc *scanner) piece(nested int) bool {
 	return true
 }
 
-// upTo moves past the next c.
+// upTo moves past the next occurrence of c.
 func (sc *scanner) upTo(c byte) bool {
 	end := strings.IndexByte(sc.s[sc.i+1:], c)
 	if end < 0 {

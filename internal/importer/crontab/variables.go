@@ -38,7 +38,7 @@ func (v *variables) set(s setting) {
 	v.list = append(v.list, s)
 }
 
-// value returns the value of a variable, or otherwise if it is not set.
+// value returns the value of a variable. It returns otherwise if the variable is not set.
 func (v *variables) value(name, otherwise string) string {
 	if s := v.get(name); s != nil {
 		return s.value
@@ -46,7 +46,7 @@ func (v *variables) value(name, otherwise string) string {
 	return otherwise
 }
 
-// settings returns the variables that cron itself uses. Commands need not see them.
+// settings returns the names of the variables that cron itself uses. Commands need not see them.
 func settings() []string {
 	return []string{"CRON_TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "SHELL", "HOME", "MAILTO", "MAILFROM", "CONTENT_TYPE",
 		"CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT", "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR"}
@@ -61,7 +61,8 @@ func (c *converter) variable(l *line, v *variable) {
 	c.report(l, o, "", []string{note})
 }
 
-// judge returns the outcome for a variable, the reason, and whether lines below see the variable.
+// judge decides how a variable is converted. It returns the outcome, the reason, and whether the lines below
+// see the variable.
 func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bool) {
 	switch v.name {
 	case "MAILTO":
@@ -135,7 +136,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// environment returns the variables of an entry's commands, in addition to the variables of the node.
+// environment returns the variables that the entry's commands get in addition to those of the node.
 func (c *converter) environment(d *draft) []variable {
 	var env []variable
 	for _, s := range c.vars.list {

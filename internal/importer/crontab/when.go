@@ -9,13 +9,13 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// moment is the time of a trigger: a start, every n days, or an expression.
+// moment says when a trigger fires: at a start of the node, every n days, or by an expression.
 type moment struct {
 	start   bool
 	every   int // days between two fires
 	expr    string
 	zone    string
-	clocks  bool // clock changes skip and repeat an instant, and do not move it
+	clocks  bool // a clock change skips or repeats an instant, and does not move it
 	catchup string
 }
 
@@ -46,8 +46,8 @@ func (c *converter) trigger(d *draft) *fault {
 	return c.possible(d)
 }
 
-// zone returns the time zone of an entry: CRON_TZ, else the zone of cron. TZ is only a variable of the
-// command.
+// zone returns the time zone of an entry: CRON_TZ, or else the zone of cron. It ignores TZ, because cron only
+// passes TZ to the command.
 func (c *converter) zone() (string, *fault) {
 	v := c.vars.get("CRON_TZ")
 	if v == nil || v.value == "" {
@@ -67,7 +67,7 @@ func (c *converter) expression(d *draft) *fault {
 	e := d.entry
 	all := specs()
 	words := make([]string, len(all))
-	steps := false // the hour has a *, or a step that does not start at the field's beginning
+	steps := false // the hour is *, or has a step that does not begin at the field's lowest value
 	for n := range all {
 		items, f := all[n].items(e.fields[n])
 		if f != nil {
@@ -133,8 +133,8 @@ type variant struct {
 	repeat cron.Repeat
 }
 
-// differ reports whether two variants fire differently in a zone. It counts the fires around each clock
-// change of the sample years separately, because two differences could cancel out.
+// differ reports whether two variants fire differently in a zone. It compares the fires around each clock
+// change of the sample years separately, because two differences could cancel each other out.
 func differ(zone string, a, b variant) bool {
 	one, err := cron.Parse(a.expr, cron.Options{Zone: zone, Gap: a.gap, Repeat: a.repeat})
 	if err != nil {
@@ -152,7 +152,8 @@ func differ(zone string, a, b variant) bool {
 	return false
 }
 
-// changes returns the clock changes of a zone in sample years, which cover every day of the week.
+// changes returns the clock changes of a zone in the sample years. These years begin on every day of the
+// week.
 func changes(zone string) []time.Time {
 	loc, err := cron.LoadZone(zone)
 	if err != nil {
@@ -173,8 +174,8 @@ func changes(zone string) []time.Time {
 // randomDelayMax is the bound of cronie, in minutes.
 const randomDelayMax = 24 * 60
 
-// delay converts RANDOM_DELAY of cronie. It delays each line by a random number of minutes, up to that
-// value, which cronie chooses at its start. A spread over the minutes of the hour means the same if the
+// delay converts cronie's RANDOM_DELAY. When cronie starts, it chooses a random number of minutes up to that
+// value, and delays each line by that number. A spread over the minutes of the hour means the same if the
 // range fits into the hour.
 func (c *converter) delay(d *draft) {
 	v := c.vars.get("RANDOM_DELAY")

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/cron"
 )
 
-// TestWhen: expressions, zones and policies.
+// TestWhen checks the conversion of expressions, zones and policies.
 func TestWhen(t *testing.T) {
 	for _, c := range []struct{ line, cron, zone, repeat string }{
 		{"0 2 * * *", "0 2 * * *", "Europe/Berlin", "once"},
@@ -47,8 +47,8 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// vixie runs the main loop of cron 3.0pl1 minute by minute (cron.c, with Debian's handling of clock
-// changes). It returns the minutes in which cron starts an entry.
+// vixie runs the main loop of cron 3.0pl1 minute by minute, as in cron.c with Debian's handling of clock
+// changes. It returns the minutes in which cron starts an entry.
 func vixie(fields [5]string, loc *time.Location, from time.Time, minutes int) []int64 {
 	all := specs()
 	var on [5][60]bool
@@ -85,7 +85,7 @@ func vixie(fields [5]string, loc *time.Location, from time.Time, minutes int) []
 	for t := start; t < start+int64(minutes); t++ {
 		now, fire := clock(t), false
 		switch diff := now - virtual; {
-		case diff > 3*60 || diff <= -3*60: // a large change
+		case diff > 3*60 || diff <= -3*60: // a large change of the clock
 			virtual = now
 			fire = due(now)
 		case diff == 1:

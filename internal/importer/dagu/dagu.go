@@ -36,7 +36,7 @@ func Convert(src []byte, opt importer.Options) (*importer.Result, error) {
 	return c.Close(), nil
 }
 
-// fileName returns the name of a DAG without one: the name of its file.
+// fileName returns the name of a DAG that the file does not name: the name of the file.
 func fileName(path string, i int) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
@@ -53,10 +53,10 @@ type dag struct {
 	steps  map[string]*step // the steps, by name and by ID
 	order  []*step
 	env    map[string]importer.Text // variables that the file sets
-	params map[string]string        // Dagu's name of a parameter → Skein's
+	params map[string]string        // parameter names: Dagu's → Skein's
 	shell  []string
 	dir    importer.Text
-	limits importer.Map // defaults of steps
+	limits importer.Map // default settings of the steps
 	labels importer.Map // labels that a worker of its steps must have
 	name   string
 }
@@ -78,7 +78,7 @@ func (d *dag) convert(v *workflow.Value, name string) error {
 	return d.Finish(name)
 }
 
-// policies converts the fields of a whole run.
+// policies converts the fields that concern a whole run.
 func (d *dag) policies(f *importer.Fields) {
 	if n, ok := importer.Int(f.Take("maxActiveRuns")); ok && n > 0 {
 		d.Settings.Add("max_concurrent_runs", rawInt(n))
@@ -131,7 +131,7 @@ func (d *dag) policies(f *importer.Fields) {
 	}
 }
 
-// words returns a program with its arguments. They are a list or one line.
+// words returns a program with its arguments, from a list or from one line.
 func words(v *workflow.Value) []string {
 	if v.Kind == workflow.ListValue {
 		return importer.Texts(v)

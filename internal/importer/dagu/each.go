@@ -9,17 +9,17 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// itemsMax is Dagu's bound of items.
+// itemsMax is Dagu's own bound on the items.
 const itemsMax = 1000
 
-// source is the source of the items: a list in the file, or an expression that gives the list.
+// source says where the items come from: a list in the file, or an expression that gives the list.
 type source struct {
 	items    []any // texts, and mappings from texts to texts
 	list     string
 	parallel int64
 }
 
-// items reads the items of parallel or foreach. why is not empty if it cannot read them.
+// items reads the items of parallel or foreach. If it cannot read them, why says the reason.
 func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source, why string) {
 	if v == nil {
 		return src, "there are no items"
@@ -99,7 +99,7 @@ func (s *step) asJSON(output string) string {
 	return importer.TaskOutput(s.task.Name, s.task.AsList(output))
 }
 
-// repeat converts foreach. If the body has one step, the step becomes the task itself.
+// repeat converts foreach. If the body has one step, this step becomes the task itself.
 func (d *dag) repeat(s *step, v *workflow.Value) {
 	f := importer.NewFields(v)
 	src, why := d.items(s, f, f.Take("items"))

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// graph converts the steps and the handlers.
+// graph converts the steps and the handlers of a DAG.
 func (d *dag) graph(f *importer.Fields) {
 	kind, steps := f.Take("type"), f.Take("steps")
 	chain := kind.Str() == "chain"
@@ -96,7 +96,7 @@ func (d *dag) connect(groups [][]*step, chain bool) bool {
 	return named
 }
 
-// goOn reads continueOn: the states other than success after which dependent steps run.
+// goOn reads continueOn: the end states, other than success, after which dependent steps still run.
 func (d *dag) goOn(s *step, v *workflow.Value) {
 	switch {
 	case v.Null():
@@ -117,7 +117,7 @@ func (d *dag) goOn(s *step, v *workflow.Value) {
 	}
 }
 
-// conditions sets the if of a step whose needs may end in another state than success.
+// conditions sets the if of a step whose needed steps may end in a state other than success.
 func (d *dag) conditions(s *step) {
 	explicit := false
 	var all []string
@@ -197,13 +197,13 @@ func (d *dag) handlers(v *workflow.Value, main int) {
 	}, func(key *workflow.Value, why string) { d.Drop(key, "handlerOn."+why, "") })
 }
 
-// runCheck converts the condition of a whole run into a task that comes before all others and evaluates it.
+// runCheck converts the preconditions of a run into a task that evaluates them before all other tasks.
 func (d *dag) runCheck(v *workflow.Value, main int) []*step {
 	if v.Null() {
 		return nil
 	}
 	all := &step{at: v, fields: importer.NewFields(nil), env: map[string]importer.Text{}, task: d.Task(v, "run")}
-	d.Tasks = d.Tasks[:len(d.Tasks)-1] // the task is only a template
+	d.Tasks = d.Tasks[:len(d.Tasks)-1] // the template is not a task of the workflow
 	d.check(all, v, "it finds out whether the run does anything: if not, its tasks are skipped")
 	if len(all.depends) == 0 {
 		if all.task.Dropped() {
@@ -223,7 +223,7 @@ func (d *dag) runCheck(v *workflow.Value, main int) []*step {
 	return []*step{guard}
 }
 
-// check converts the conditions of a step into a task that comes before it and evaluates them.
+// check converts the preconditions of a step into a task that evaluates them before the step.
 func (d *dag) check(s *step, v *workflow.Value, note string) {
 	if v.Null() {
 		return
@@ -257,7 +257,7 @@ func (d *dag) check(s *step, v *workflow.Value, note string) {
 	}
 	s.task.Need(guard.task.Name)
 	ok := importer.TaskOutput(guard.task.Name, "ok") + ` == "true"`
-	if s.task.If != "" && !s.handler { // the condition of the run
+	if s.task.If != "" && !s.handler { // the condition of the whole run
 		ok = s.task.If + " && " + ok
 	}
 	s.task.If = ok

@@ -12,8 +12,8 @@ import (
 // reference matches ${a.b.c}, ${NAME} or $NAME at the beginning of a text.
 var reference = regexp.MustCompile(`^\$(?:\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}|([A-Za-z_][A-Za-z0-9_]*|[1-9]))`)
 
-// lookup returns the value of a reference by its name. missing says why there is no value. plain is true if
-// sh knows the variable by that name.
+// lookup returns the value of a reference. If there is no value, missing says why. plain is true if sh knows
+// the variable by the same name.
 func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, missing string) {
 	if rest, ok := strings.CutPrefix(name, "params."); ok {
 		name = rest
@@ -120,12 +120,12 @@ func (d *dag) outputOf(name string, s *step) (*step, bool) {
 	return nil, false
 }
 
-// value converts a text where Dagu replaces ${…} and no shell does.
+// value converts a text in which Dagu itself replaces ${…}, without a shell.
 func (d *dag) value(at *workflow.Value, text string, s *step) importer.Text {
 	return d.valueOr(text, s, func(missing string) { d.Drop(at, missing, "use the variable in the script itself") })
 }
 
-// valueOr is like value; it calls miss for each reference that has no value.
+// valueOr is like value, but calls miss for each reference without a value.
 func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.Text {
 	var out importer.Text
 	lit := func(piece string) {
@@ -169,7 +169,7 @@ func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.
 	return out
 }
 
-// script replaces the references of a script by variables of its task.
+// script replaces the references in a script with variables of its task.
 func (d *dag) script(text string, s *step) string {
 	out, err := importer.Shell(text, func(rest string) (string, int, bool) {
 		if rest[0] != '$' {
@@ -191,7 +191,7 @@ func (d *dag) script(text string, s *step) string {
 			return s.task.Bind(strings.TrimPrefix(name, "steps."), value, text), len(m[0]), false
 		}
 		s.seen(name, value)
-		if m[1] == "" { // unchanged: in single quotes Dagu replaces only references in braces
+		if m[1] == "" { // in single quotes Dagu replaces only ${NAME}, so $NAME stays as it is
 			return "", 0, false
 		}
 		return name, len(m[0]), true

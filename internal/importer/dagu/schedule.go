@@ -13,7 +13,7 @@ func rawInt(n int64) importer.Raw { return importer.Raw(strconv.FormatInt(n, 10)
 
 var cronZone = regexp.MustCompile(`^(?:CRON_TZ|TZ)=(\S+)\s+`)
 
-// schedules converts the triggers. Dagu starts no run while another one is active. It makes up for missed
+// schedules converts the triggers. Dagu starts no run while another one is active, and makes up for missed
 // instants only within a catch-up window.
 func (d *dag) schedules(f *importer.Fields) {
 	v := f.Take("schedule")
@@ -70,7 +70,8 @@ func (d *dag) schedule(v *workflow.Value, catchup string) {
 	}
 }
 
-// trigger adds a trigger if Skein accepts it. A wrong schedule is reported and does not drop the workflow.
+// trigger adds a trigger if Skein accepts it. It reports a wrong schedule, and the workflow is still
+// imported.
 func (d *dag) trigger(at *workflow.Value, m importer.Map) {
 	if err := importer.CheckTrigger(m); err != nil {
 		d.Drop(at, "schedule: "+err.Error(), "write the trigger by hand")

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// child returns the DAG that a step runs. target is nil if the step runs none.
+// child returns the DAG that a step runs, and its parameters. target is nil if the step runs no DAG.
 func child(f *importer.Fields) (target *workflow.Value, params *workflow.Value) {
 	with := f.Peek("with", "config")
 	kind := executor(f.Again())
@@ -70,7 +70,7 @@ func (d *dag) call(s *step, f *importer.Fields) {
 	}
 }
 
-// given returns the values of the parameters of a DAG that a step runs.
+// given returns the parameter values that a step passes to the DAG that it runs.
 func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
 	var all []importer.Var
 	fail := func(missing string) { s.task.Drop(missing, "give the value in another way") }
@@ -208,7 +208,7 @@ func (d *dag) request(s *step, with *workflow.Value) {
 	}
 }
 
-// query adds parameters to an address.
+// query adds parameters to the query of an address.
 func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
 	if v.Null() {
 		return
@@ -228,7 +228,7 @@ func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
 	}
 }
 
-// escaped returns a text for the query of an address.
+// escaped returns a text escaped for the query of an address.
 func escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -258,8 +258,7 @@ func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workfl
 	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "approval."+why, "") })
 }
 
-// gate adds the task that waits for the approval of a step. Every task that needs the step needs this task,
-// too.
+// gate adds the task that waits for the approval of a step. Tasks that need the step also need this task.
 func (d *dag) gate(s *step, v *workflow.Value) {
 	t := d.Task(v, s.task.Name+"-approval")
 	t.Need(s.task.Name)
@@ -269,7 +268,7 @@ func (d *dag) gate(s *step, v *workflow.Value) {
 	s.gate = t
 }
 
-// gates adds the approval tasks to the needs of the dependent tasks.
+// gates makes every task that needs a step also need the step's approval task.
 func (d *dag) gates() {
 	for _, s := range d.order {
 		if s.gate == nil {

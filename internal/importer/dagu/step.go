@@ -14,21 +14,21 @@ type step struct {
 	fields   *importer.Fields
 	task     *importer.Task
 	env      map[string]importer.Text
-	output   string   // the variable for its standard output
+	output   string   // name of the variable that holds its standard output
 	declared []string // outputs that the step writes itself
 	depends  []*step
 	handler  bool
-	// These states count for dependent steps, too, besides success.
+	// Dependent steps also run if this step ended in one of these states.
 	onFailure, onSkip bool
 	maySkip           bool
 
-	item   string         // the variable of the item of a foreach or parallel; "": there is none
+	item   string         // name of the variable for the item of a foreach or parallel; "" if there is none
 	items  []any          // items that the file lists
-	hands  bool           // the DAG that it calls gets the item, unless the step says otherwise
+	hands  bool           // the called DAG gets the item, unless the step passes other parameters
 	gate   *importer.Task // the task that waits for its approval
 	calls  bool           // calls another DAG
 	sends  bool           // sends a request
-	opaque string         // why its output cannot be read
+	opaque string         // the reason why its output cannot be read; "" if it can
 }
 
 // asksPerson reports whether the step only waits for a decision.
@@ -36,12 +36,12 @@ func (s *step) asksPerson() bool { return s.task.Approval != nil }
 
 func (s *step) declares(name string) bool { return slices.Contains(s.declared, name) }
 
-// after reports whether the step needs another, directly or not.
+// after reports whether the step needs o, directly or through other steps.
 func (s *step) after(o *step) bool {
 	return importer.Follows(s, o, func(of *step) []*step { return of.depends })
 }
 
-// seen gives the step's task a variable whose value comes from another step.
+// seen gives the step's task a variable, if the value comes from another step.
 func (s *step) seen(name string, value importer.Text) {
 	if len(value) != 1 || !strings.HasPrefix(value[0].Expr, "tasks") || slices.ContainsFunc(s.task.Env, func(v importer.Var) bool { return v.Name == name }) {
 		return
@@ -49,8 +49,8 @@ func (s *step) seen(name string, value importer.Text) {
 	s.task.Env = append(s.task.Env, importer.Var{Name: name, Value: value})
 }
 
-// begin makes a step of a value: a command, or a mapping. The names of the steps are known only when all
-// steps have begun.
+// begin makes a step from a command or a mapping. The names of the steps are known only when all steps have
+// begun.
 func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 	s := &step{at: at, fields: importer.NewFields(v), env: map[string]importer.Text{}}
 	if v.Kind == workflow.ScalarValue {
@@ -131,7 +131,7 @@ func (d *dag) fill(s *step) {
 		}
 	}
 	d.action(s)
-	if s.fields == f { // otherwise the conversion of the foreach body has converted the fields
+	if s.fields == f { // false if the conversion of a foreach body has already converted the fields
 		d.how(s)
 	}
 	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
@@ -151,7 +151,7 @@ func (d *dag) fill(s *step) {
 	}
 }
 
-// how reads timeout, retry and placement of a step.
+// how reads the timeout, retry and placement of a step.
 func (d *dag) how(s *step) {
 	f, t := s.fields, s.task
 	if n, ok := importer.Int(f.Take("timeoutSec")); ok && n > 0 && t.Wait == 0 {
@@ -278,7 +278,7 @@ func (d *dag) calling(s *step, parallel *workflow.Value) {
 	}
 }
 
-// executor returns the kind of a step that is no command.
+// executor returns the kind of a step that is not a command.
 func executor(f *importer.Fields) string {
 	if v := f.Take("action"); v != nil {
 		return v.Str()
@@ -331,7 +331,7 @@ func (d *dag) source(s *step, program []string, text string) {
 			s.task.Approximate("it writes its outputs to $SKEIN_OUTPUT: key=value lines only, without <<")
 		}
 		if len(program) == 0 && strings.Contains(text, "\n") {
-			text = "set -e\n" + text // as Dagu's own shell does
+			text = "set -e\n" + text // Dagu's own shell does the same
 		}
 	} else if m := reference.FindStringSubmatch(text[max(strings.Index(text, "${"), 0):]); m != nil && strings.Contains(m[1], ".") {
 		s.task.Drop("${"+importer.Clip(m[1], 60)+"} is in a program that is no shell script, where a value would be read as code", "give the task a variable and read it in the program")

@@ -152,7 +152,7 @@ func splitLine(text string) []string {
 	return all
 }
 
-// constants adds the values that the file itself replaces.
+// constants adds the variables whose values the file itself gives.
 func (d *dag) constants(v *workflow.Value) {
 	d.eachPair(v, "consts", func(at *workflow.Value, name, value string) {
 		d.env["consts."+name] = d.value(at, value, nil)
@@ -180,7 +180,7 @@ func (d *dag) environment(v *workflow.Value) {
 	})
 }
 
-// eachPair calls see for each pair of {NAME: value}, [{NAME: value}] or [NAME=value].
+// eachPair calls see for each pair in {NAME: value}, [{NAME: value}] or [NAME=value].
 func (d *dag) eachPair(v *workflow.Value, key string, see func(at *workflow.Value, name, value string)) {
 	switch {
 	case v.Null():

@@ -10,14 +10,14 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// databases are the types of data sources for which there are connections.
+// databases maps the types of data sources to Skein's types of connections.
 var databases = map[string]string{"MYSQL": "mysql", "POSTGRESQL": "postgres", "CLICKHOUSE": "clickhouse", "": "TYPE"}
 
-// sqlReference matches a reference in a statement, with the quotes around it. The quotes are removed, because
-// the database gets the value as a parameter.
+// sqlReference matches a reference in a statement, with the quotes around it. The quotes must go, because the
+// database gets the value as a parameter.
 var sqlReference = regexp.MustCompile(`'(\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$\[[^\]\n]+\])'|(\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$\[[^\]\n]+\])|(!\{[^}\n]*\})`)
 
-// sql converts statements over a data source.
+// sql converts a task that executes statements on a data source.
 func (n *node) sql() {
 	query := n.own.Take("sql").Str()
 	rows := strings.TrimSpace(n.own.Take("sqlType").Str()) == "0" || n.yaml && selects(query)
@@ -118,7 +118,7 @@ func (n *node) statements(all []string, rows bool) {
 	n.check(params)
 }
 
-// check drops the task if Skein would refuse it with any values of its parameters.
+// check drops the task if Skein would refuse it for any parameter values.
 func (n *node) check(params importer.Map) {
 	is := *n.task.Other
 	m := slices.Clone(is.Value.(importer.Map))
@@ -139,10 +139,10 @@ func (n *node) check(params importer.Map) {
 	}
 }
 
-// connectionName makes a name of a connection.
+// connectionName derives a valid name for a connection from a text.
 func connectionName(text string) string { return importer.WorkflowName(text) }
 
-// http converts a request.
+// http converts a task that sends a request.
 func (n *node) http() {
 	t, in := n.task, n.own
 	missed := ""
@@ -207,7 +207,7 @@ func (n *node) http() {
 	}
 }
 
-// escaped writes a text for the query of an address.
+// escaped returns a text escaped for the query of an address.
 func escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -220,7 +220,7 @@ func escaped(text string) string {
 	return b.String()
 }
 
-// expect converts what counts as a success of a request.
+// expect converts the condition for the success of a request.
 func (n *node) expect(q *importer.Request) {
 	check, want := n.own.Take("httpCheckCondition"), n.own.Take("condition").Str()
 	switch strings.ToUpper(check.Str()) {
@@ -261,7 +261,7 @@ func (n *node) remote() {
 	n.task.Approximate("make its connection with skein connection set NAMESPACE/ssh-" + connectionName(id) + " ssh …")
 }
 
-// command makes the task run a program with arguments, of which those without a value are left out.
+// command makes the task run a program. It leaves out arguments without a value.
 func (n *node) command(program string, args ...string) {
 	line := program
 	for i := 0; i+1 < len(args); i += 2 {
@@ -273,7 +273,7 @@ func (n *node) command(program string, args ...string) {
 	n.script(line)
 }
 
-// resource returns the name of a file, which is a text or {resourceName: …}.
+// resource returns the name of a file from a text or from {resourceName: …}.
 func resource(v *workflow.Value) string {
 	if v != nil && v.Kind == workflow.MapValue {
 		return firstText(v.Get("resourceName").Str(), v.Get("res").Str())

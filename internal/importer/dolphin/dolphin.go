@@ -37,10 +37,10 @@ func Convert(src []byte, opt importer.Options) (*importer.Result, error) {
 	return c.Close(), nil
 }
 
-// file is a file with all of its workflows.
+// file is one file, and all workflows in it.
 type file struct {
 	*importer.Conversion
-	byCode map[string]string // the names of workflows by their codes
+	byCode map[string]string // code of a workflow → its name
 	byName map[string]bool
 	all    []*flow
 }
@@ -49,17 +49,18 @@ type file struct {
 type flow struct {
 	*importer.Sheet
 	in       *file
-	def      *importer.Fields // of the definition
-	schedule *importer.Fields // nil: none
+	def      *importer.Fields // fields of the definition
+	schedule *importer.Fields // nil if there is none
 	name     string
 	zone     string
 	nodes    []*node
-	byKey    map[string]*node  // by code and by name
-	params   map[string]string // the name of a global parameter there → its name here
+	byKey    map[string]*node  // by code, and by name
+	params   map[string]string // names of global parameters: DolphinScheduler's → Skein's
 	routed   map[*node]bool    // tasks that a branch of a switch chooses
 }
 
-// The names of the parts of an exported workflow, in version 3.3 and before.
+// The keys of the parts of an exported workflow. The first name is that of version 3.3, the second that of
+// earlier versions.
 var (
 	definitionKeys = []string{"workflowDefinition", "processDefinition"}
 	relationKeys   = []string{"workflowTaskRelationList", "processTaskRelationList"}
@@ -108,7 +109,8 @@ func (in *file) flows(v *workflow.Value) (all []*flow) {
 	return all
 }
 
-// exportedTasks reads the tasks of an export, which are in two lists.
+// exportedTasks reads the tasks of an export. An export has the tasks in one list, and their edges in
+// another.
 func (f *flow) exportedTasks(parts *importer.Fields) {
 	if list := parts.Take("taskDefinitionList"); list != nil {
 		for _, v := range list.Vals {
@@ -132,8 +134,8 @@ func (f *flow) exportedTasks(parts *importer.Fields) {
 	}
 }
 
-// yamlTasks reads the tasks of a file of pydolphinscheduler. The fields of a type are next to the common
-// ones.
+// yamlTasks reads the tasks of a file of pydolphinscheduler. There, the fields of a task's type are next to
+// the fields that all tasks have.
 func (f *flow) yamlTasks(parts *importer.Fields) {
 	list := parts.Take("tasks")
 	if list == nil {
@@ -157,7 +159,7 @@ func (f *flow) yamlTasks(parts *importer.Fields) {
 	}
 }
 
-// nested reads a value that is JSON in a text, as many fields of an export are.
+// nested parses JSON inside a text. Many fields of an export hold their values like this.
 func nested(v *workflow.Value) *workflow.Value {
 	text := strings.TrimSpace(v.Str())
 	if v.Kind != workflow.ScalarValue || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
@@ -171,7 +173,7 @@ func nested(v *workflow.Value) *workflow.Value {
 	return docs[0].Value
 }
 
-// place gives a value and all values in it the position of another one.
+// place sets the position of a value, and of all values in it, to that of at.
 func place(v, at *workflow.Value) {
 	v.Line, v.Column = at.Line, at.Column
 	for _, k := range v.Keys {
@@ -195,7 +197,8 @@ func (f *flow) convert() error {
 			f.Drop(key, why, "")
 		}
 	})
-	// Tasks that choose others come first: what a task needs decides which outputs it can read.
+	// Convert tasks that choose other tasks first. They add needs to those tasks, and the needs of a task
+	// decide which outputs it can read.
 	for _, chooses := range []bool{true, false} {
 		for _, n := range f.nodes {
 			if chooses == (n.kind == "SWITCH" || strings.HasPrefix(n.kind, "CONDITION")) {
@@ -209,7 +212,7 @@ func (f *flow) convert() error {
 	return f.Finish(f.name)
 }
 
-// ignored are fields that say nothing about how a workflow runs.
+// ignored holds the fields that do not affect how a workflow runs.
 var ignored = foldedSet(`code version id projectCode createTime updateTime userId userName projectName locations tenantId tenantCode modifyBy warningGroupId user project tenant scheduleReleaseState releaseState run resourceList operator operateTime startTime endTime timezone onlineSchedule versions globalParamMap`)
 
 func foldedSet(names string) map[string]string {
@@ -266,7 +269,7 @@ func (f *flow) global(at *workflow.Value, name, value string) {
 	f.params[name] = key
 }
 
-// policies converts the fields of a whole run.
+// policies converts the fields that concern a whole run.
 func (f *flow) policies() {
 	if n, ok := importer.Int(f.def.Take("timeout")); ok && n > 0 {
 		f.Settings.Add("timeout", importer.Seconds(n*60))
@@ -294,7 +297,7 @@ func (f *flow) policies() {
 	f.def.Take("workerGroup")
 }
 
-// warning reports a notice of DolphinScheduler, whose groups are not in the file.
+// warning reports that a notification was dropped, because the file does not hold its group of receivers.
 func (f *flow) warning(v *workflow.Value) {
 	on := map[string]string{"FAILURE": "failed", "SUCCESS": "succeeded", "ALL": "failed, succeeded"}[strings.ToUpper(v.Str())]
 	if on == "" {
@@ -310,7 +313,7 @@ func online(v *workflow.Value) bool {
 
 func rawInt(n int64) importer.Raw { return importer.Raw(strconv.FormatInt(n, 10)) }
 
-// taskOf finds a task of any workflow of the file by its code.
+// taskOf finds a task by its code in all workflows of the file.
 func (in *file) taskOf(code string) *node {
 	for _, f := range in.all {
 		if n := f.byKey[code]; n != nil {

@@ -44,13 +44,14 @@ func (n *node) call() {
 
 var workflowFile = regexp.MustCompile(`^\$WORKFLOW\{"(.*)"\}$`)
 
-// groups reads a condition over several things: the relation of its groups, and each group.
+// group is one group of a condition: its items, and whether all of them or one must hold.
 type group struct {
 	and   bool
 	items []*workflow.Value
 }
 
-// groupsOf reads the groups of a condition, in the forms of exports and of YAML.
+// groupsOf reads the groups of a condition from an export or from YAML. and says whether all groups or one
+// must hold.
 func (n *node) groupsOf() (and bool, all []group, ok bool) {
 	top := n.own
 	if d := n.own.Take("dependence"); d != nil && !n.yaml {
@@ -76,7 +77,7 @@ func (n *node) groupsOf() (and bool, all []group, ok bool) {
 	return and, all, true
 }
 
-// joined joins conditions.
+// joined joins conditions by && or ||.
 func joined(and bool, all []string) string {
 	op := " || "
 	if and {
@@ -88,7 +89,7 @@ func joined(and bool, all []string) string {
 	return "(" + strings.Join(all, op) + ")"
 }
 
-// conditions converts a task that chooses by the ends of earlier tasks.
+// conditions converts a task that chooses the next tasks by the end states of earlier ones.
 func (n *node) conditions() {
 	and, groups, ok := n.groupsOf()
 	if !ok {
@@ -137,7 +138,8 @@ func firstText(all ...string) string {
 	return ""
 }
 
-// target returns the task that a result names: by its code in a list, or by its name under a key.
+// target returns the task that a result names. An export names it by code in a list, YAML by name under a
+// key.
 func (n *node) target(list *workflow.Value, key string) *node {
 	if n.yaml {
 		return n.f.byKey[n.own.Take(key).Str()]
@@ -148,7 +150,7 @@ func (n *node) target(list *workflow.Value, key string) *node {
 	return nil
 }
 
-// branches makes the task a switch. Each task that it names needs it.
+// branches makes the task a switch. Each task that a branch names needs the switch.
 func (n *node) branches(all []importer.Map, to []*node) {
 	for _, o := range to {
 		if n == o || n.after(o) {
@@ -164,10 +166,10 @@ func (n *node) branches(all []importer.Map, to []*node) {
 	n.task.Other = &importer.Other{Key: "switch", Value: all, Same: func(is *workflow.Task) bool { return len(is.Switch) == count }}
 }
 
-// comparison matches one comparison of a condition of switch.
+// comparison matches one comparison in the condition of a switch.
 var comparison = regexp.MustCompile(`^\s*(?:"?\$\{([A-Za-z_][A-Za-z0-9_]*)\}"?|'\$\{([A-Za-z_][A-Za-z0-9_]*)\}')\s*(===?|!==?|<=|>=|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?|"[^"$\\]*"|'[^'$\\]*')\s*$`)
 
-// choose converts a task that chooses by a condition over parameters.
+// choose converts a task that chooses the next tasks by a condition over parameters.
 func (n *node) choose() {
 	list, otherwise := n.own.Take("condition"), (*node)(nil)
 	if !n.yaml {
@@ -220,7 +222,7 @@ func listOf(v *workflow.Value) []*workflow.Value {
 	return v.Vals
 }
 
-// condition converts a condition of comparisons of parameters with values.
+// condition converts comparisons of parameters with values to CEL. If it cannot, why says the reason.
 func (n *node) condition(text string) (cel, why string) {
 	var ors []string
 	for or := range strings.SplitSeq(text, "||") {
@@ -249,7 +251,7 @@ func (n *node) condition(text string) (cel, why string) {
 	return strings.Join(ors, " || "), ""
 }
 
-// spans are the days and hours that a dependent task can wait for, and the key within.
+// spans maps the periods that a dependent task can wait for to values of Skein's key within.
 var spans = map[string]string{"today": "day", "thisWeek": "week", "thisMonth": "month", "currentHour": "hour"}
 
 // dependent converts a task that waits for runs of other workflows.
@@ -294,7 +296,7 @@ func (n *node) dependent() {
 	n.task.Approximate("it waits for several runs: a task waits for each, and this one is behind them")
 }
 
-// waitFor converts one run that a task waits for.
+// waitFor converts one of the runs that a dependent task waits for.
 func (n *node) waitFor(item *workflow.Value) (*importer.Other, string) {
 	name := item.Get("workflow_name").Str()
 	if m := workflowFile.FindStringSubmatch(name); m != nil {

@@ -15,7 +15,7 @@ var (
 	anyReference = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|\$\[[^\]\n]+\]`)
 )
 
-// text replaces the references of a text by expressions. missing says why a reference has no value.
+// text replaces the references in a text with expressions. If a reference has no value, missing says why.
 func (f *flow) text(n *node, text string) (out importer.Text, missing string) {
 	from := 0
 	for _, at := range anyReference.FindAllStringIndex(text, -1) {
@@ -52,7 +52,7 @@ func (f *flow) reference(n *node, ref string) (value importer.Text, missing stri
 	}
 	if n != nil {
 		if local, ok := n.locals[name]; ok {
-			if local == ref { // its own name: the global one
+			if local == ref { // a local parameter may read the global one of the same name
 				return f.outer(n, name)
 			}
 			text, missing := f.withoutLocals(n, local)
@@ -62,14 +62,15 @@ func (f *flow) reference(n *node, ref string) (value importer.Text, missing stri
 	return f.outer(n, name)
 }
 
-// withoutLocals reads the value of a local parameter, which may name global ones.
+// withoutLocals converts the value of a local parameter. The value may name global parameters, but no local
+// ones.
 func (f *flow) withoutLocals(n *node, text string) (importer.Text, string) {
 	bare := *n
 	bare.locals = nil
 	return f.text(&bare, text)
 }
 
-// outer returns a value that an earlier task gives, or a global parameter.
+// outer returns a value from an earlier task, or a global parameter.
 func (f *flow) outer(n *node, name string) (value importer.Text, missing string, known bool) {
 	if n != nil {
 		for i := len(f.nodes) - 1; i >= 0; i-- {
@@ -107,12 +108,13 @@ func (f *flow) system(n *node, name string) (value importer.Text, missing string
 	return nil, "${" + importer.Clip(name, 60) + "} has no value here", false
 }
 
-// units are the letters of a date format of Java, and the placeholders of format. Longer ones come first.
+// units maps the letters of a Java date format to the placeholders of Skein's format function. Longer ones
+// come first.
 var units = []struct{ there, here string }{
 	{"yyyy", "%Y"}, {"yy", "%y"}, {"MM", "%m"}, {"dd", "%d"}, {"HH", "%H"}, {"mm", "%M"}, {"ss", "%S"},
 }
 
-// layout converts a date format.
+// layout converts a Java date format. It returns false if the format holds anything else.
 func layout(text string) (string, bool) {
 	var b strings.Builder
 next:
@@ -136,7 +138,8 @@ next:
 
 var (
 	addMonths = regexp.MustCompile(`^add_months\(([^,()]+),([^()]+)\)$`)
-	// shifted is a format with days, or with hours or minutes as a fraction of a day.
+	// shifted matches a date format plus or minus a number of days. Hours and minutes are fractions of a day,
+	// such as 1/24.
 	shifted = regexp.MustCompile(`^([^+*]+?)([+-])([0-9]+(?:\*[0-9]+)?)(/24(?:/60)?)?$`)
 	product = regexp.MustCompile(`^(-?)([0-9]{1,6})(?:\*([0-9]{1,6}))?$`)
 )
@@ -147,7 +150,7 @@ func count(text string) (int64, bool) {
 	if m == nil {
 		return 0, false
 	}
-	n, _ := strconv.ParseInt(m[2], 10, 64) // at most 6 digits
+	n, _ := strconv.ParseInt(m[2], 10, 64) // cannot overflow: at most 6 digits
 	if m[3] != "" {
 		by, _ := strconv.ParseInt(m[3], 10, 64)
 		n *= by
@@ -158,7 +161,7 @@ func count(text string) (int64, bool) {
 	return n, n <= 1_000_000 && n >= -1_000_000
 }
 
-// date converts the text in $[ ].
+// date converts the text between $[ and ].
 func (f *flow) date(text string) (string, bool) {
 	zone := strconv.Quote(f.zone)
 	shown := func(at, form string) (string, bool) {

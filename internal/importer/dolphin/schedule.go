@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// triggers converts the schedule.
+// triggers converts the schedule of a workflow.
 func (f *flow) triggers() {
 	in, key := f.schedule, "crontab"
 	if in == nil {
@@ -51,7 +51,7 @@ func (f *flow) triggers() {
 	f.Triggers = append(f.Triggers, m)
 }
 
-// scheduled converts the fields of a schedule of an export that are about its runs.
+// scheduled converts those fields of an exported schedule that concern its runs.
 func (f *flow) scheduled() {
 	in := f.schedule
 	if strings.EqualFold(in.Take("failureStrategy").Str(), "END") {
@@ -73,7 +73,8 @@ func (f *flow) scheduled() {
 
 var instant = regexp.MustCompile(`^(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2}))?(?:\.\d+)?(?:[+-]\d{2}:?\d{2}|Z)?$`)
 
-// span converts the first and the last day of a schedule. Exports write a last day far away if there is none.
+// span converts the first and the last day of a schedule. Exports write a day in the far future if there is
+// no last day.
 func (f *flow) span(m *importer.Map, in *importer.Fields, at *workflow.Value) {
 	for _, key := range [...][2]string{{"startTime", "start"}, {"endTime", "end"}} {
 		text := in.Take(key[0]).Str()
@@ -97,7 +98,7 @@ func (f *flow) span(m *importer.Map, in *importer.Fields, at *workflow.Value) {
 
 var dayNumber = regexp.MustCompile(`^([1-7])(L|#[1-5]|-[1-7](?:/[0-9]+)?|/[0-9]+)?$`)
 
-// quartz converts an expression of Quartz. It numbers the days of the week from Sunday, 1; here Sunday is 0.
+// quartz converts an expression of Quartz. In Quartz, Sunday is day 1 of the week, in Skein day 0.
 func quartz(text string) (expr, why string) {
 	fields := strings.Fields(text)
 	if len(fields) != 6 && len(fields) != 7 {
@@ -113,7 +114,7 @@ func quartz(text string) (expr, why string) {
 		switch m := dayNumber.FindStringSubmatch(d); {
 		case d == "L":
 			days[i] = "6"
-		case m == nil: // names, * and */2
+		case m == nil: // names, * and */2 mean the same in both
 		case strings.HasPrefix(m[2], "-"):
 			days[i] = lower(m[1]) + "-" + lower(m[2][1:2]) + m[2][2:]
 		case strings.HasPrefix(m[2], "/"):
@@ -132,5 +133,5 @@ func quartz(text string) (expr, why string) {
 	return strings.Join(fields, " "), ""
 }
 
-// lower returns a day of the week as it is numbered here.
+// lower converts a day of the week from Quartz's numbers to Skein's.
 func lower(day string) string { return strconv.Itoa(int(day[0]-'0') - 1) }

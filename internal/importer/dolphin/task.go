@@ -15,18 +15,18 @@ import (
 type node struct {
 	f      *flow
 	at     *workflow.Value
-	kind   string           // its type, in upper case without _
+	kind   string           // type of the task, in upper case without _
 	common *importer.Fields // the fields that tasks of all types have
-	own    *importer.Fields // the fields of its type; in YAML the same as common
+	own    *importer.Fields // the fields of the task's type; in YAML the same as common
 	yaml   bool
 	task   *importer.Task
 	before []*node
-	locals map[string]string // the local parameters that it reads
-	gives  map[string]string // parameters that it gives to later tasks → its outputs
-	always bool              // runs also after a failure of a needed task
+	locals map[string]string // the local parameters that the task reads
+	gives  map[string]string // parameter that later tasks can read → the output that holds it
+	always bool              // the task also runs if a needed task failed
 }
 
-// node begins a task.
+// node begins the conversion of a task.
 func (f *flow) node(at *workflow.Value, in *importer.Fields, kind string) *node {
 	name := in.Take("name").Str()
 	n := &node{f: f, at: at, kind: strings.ToUpper(strings.ReplaceAll(kind, "_", "")), common: in, own: importer.NewFields(nil), locals: map[string]string{}, gives: map[string]string{}}
@@ -49,12 +49,12 @@ func (n *node) needs(from *node) {
 	}
 }
 
-// after reports whether the task needs another, directly or not.
+// after reports whether the task needs o, directly or through other tasks.
 func (n *node) after(o *node) bool {
 	return importer.Follows(n, o, func(of *node) []*node { return of.before })
 }
 
-// outputs reads the local parameters: values that the task reads, and values that it gives to later tasks.
+// outputs reads the local parameters. The task reads some of them, and passes others to later tasks.
 func (n *node) outputs() {
 	if list := n.own.Take("localParams"); list != nil {
 		for _, p := range list.Vals {
@@ -92,7 +92,7 @@ func (n *node) outputs() {
 	}
 }
 
-// kinds are the types of tasks, and what makes a task of each.
+// kinds maps the types of tasks to the functions that convert them.
 var kinds = map[string]func(*node){
 	"SHELL": (*node).shell, "PYTHON": (*node).python, "SQL": (*node).sql, "PROCEDURE": (*node).procedure, "HTTP": (*node).http,
 	"SUBPROCESS": (*node).call, "SUBWORKFLOW": (*node).call, "DEPENDENT": (*node).dependent, "CONDITIONS": (*node).conditions, "CONDITION": (*node).conditions,
@@ -100,7 +100,7 @@ var kinds = map[string]func(*node){
 	"SQOOP": (*node).sqoop,
 }
 
-// unmapped are the types without an equal, and what to do.
+// unmapped maps the types of tasks without a counterpart to the remedy.
 var unmapped = map[string]string{
 	"DATAX": "have a task with run call datax.py with the file of the job", "CUSTOMDATAX": "have a task with run call datax.py with the file of the job",
 	"FLINK": "have a task with run call flink run", "FLINKSTREAM": "a job of a stream has no end: start it outside of Skein",
@@ -110,7 +110,7 @@ var unmapped = map[string]string{
 	"BLOCKING": "write an approval, or a task with if that fails", "OPENMLDB": "have a task with run call its client", "ZEPPELIN": "call its API with http",
 }
 
-// convert decides what the task runs.
+// convert converts the work of the task.
 func (n *node) convert() {
 	for _, o := range n.before {
 		n.task.Need(o.task.Name)
@@ -142,14 +142,14 @@ func (n *node) convert() {
 	n.rest()
 }
 
-// skip marks the fields of a task that was not converted as used: one note about the task is enough.
+// skip marks the fields of a dropped task as used, because one note about the task is enough.
 func (n *node) skip() {
 	for _, f := range []*importer.Fields{n.common, n.own} {
 		f.Rest(nil, func(*workflow.Value, string) {})
 	}
 }
 
-// quiet are fields that say nothing about how a task runs.
+// quiet holds the fields that do not affect how a task runs.
 var quiet = foldedSet(`id code version projectCode userId createTime updateTime operator operateTime projectName userName modifyBy taskParamList taskParamMap
 	resourceIds taskExecuteType taskGroupPriority timeoutNotifyStrategy varPool conditionResult dependence waitStartTimeout resourceList switchResult
 	displayRows sendEmail showType connParams title receivers receiversCc groupId type datasource datasource_name datasource_type udfs segmentSeparator sqlType limit isCache environmentCode
@@ -167,7 +167,7 @@ func (n *node) rest() {
 	}
 }
 
-// limits converts timeout, retries, priority and placement.
+// limits converts the timeout, retries, priority and placement of a task.
 func (n *node) limits() {
 	c, t := n.common, n.task
 	logical := !t.Dropped() && (t.Call != nil || t.Other != nil && (t.Other.Key == "switch" || t.Other.Key == "dependent") || t.Wait != 0)
@@ -232,7 +232,7 @@ func (n *node) placement(logical bool) {
 	}
 }
 
-// delay puts a wait in front of the task.
+// delay adds a task that waits some minutes before this one.
 func (n *node) delay(minutes int64) {
 	wait := n.f.Task(n.at, n.task.Name+"-delay")
 	wait.Need(n.task.Needs...)
@@ -252,7 +252,7 @@ func (n *node) finish() {
 	}
 }
 
-// shell converts a script for sh.
+// shell converts a shell script.
 func (n *node) shell() {
 	script := n.own.Take("rawScript", "command").Str()
 	if strings.TrimSpace(script) == "" {
@@ -262,7 +262,7 @@ func (n *node) shell() {
 	n.script(script)
 }
 
-// script makes the task run a script for sh.
+// script makes the task run a script with sh.
 func (n *node) script(script string) {
 	script = n.handed(script)
 	missed := ""
@@ -292,11 +292,11 @@ func (n *node) script(script string) {
 	}
 }
 
-// setValue matches a line of a script that gives a value to later tasks.
+// setValue matches a line of a script that sets a parameter for later tasks.
 var setValue = regexp.MustCompile(`(?m)^([ \t]*)echo[ \t]+(['"]?)[$#]\{setValue\(([A-Za-z0-9_]+)=(.*?)\)\}(['"]?)[ \t]*$`)
 
-// handed makes outputs from the lines of a script that give values to later tasks. These lines may use the
-// variables of the script.
+// handed replaces the lines of a script that set parameters for later tasks with lines that write outputs.
+// Such a line may use variables of the script.
 func (n *node) handed(script string) string {
 	seen := map[string]bool{}
 	script = setValue.ReplaceAllStringFunc(script, func(line string) string {
@@ -329,10 +329,10 @@ func sortedKeys(m map[string]string) []string {
 	return all
 }
 
-// wholeLiteral matches a literal of Python that is one reference.
+// wholeLiteral matches a Python string literal that consists of one reference.
 var wholeLiteral = regexp.MustCompile(`(['"])(\$\{[A-Za-z_][A-Za-z0-9_.]*\}|\$\[[^\]'"]*\])(['"])`)
 
-// python converts a program in Python. A value may replace only a whole literal, so it cannot become code.
+// python converts a Python program. A value may replace only a whole literal, so it cannot become code.
 func (n *node) python() {
 	code := strings.ReplaceAll(n.own.Take("rawScript", "definition").Str(), "\r\n", "\n")
 	if strings.TrimSpace(code) == "" {
