@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// ErrExists says that the target exists and stays unless the caller forces it.
+// ErrExists says that the target exists. The caller must force the operation to replace it.
 var ErrExists = errors.New("is there already")
 
 // BackupResult is the output of `skein db backup`.
@@ -25,13 +25,13 @@ type BackupResult struct {
 	From  string `json:"from"`
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
-	// PgDump is the command line that saves a PostgreSQL with its own tool; "" for SQLite.
+	// PgDump is a command line that backs up the PostgreSQL database with its own tool. It is "" for SQLite.
 	PgDump  string  `json:"pg_dump,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
 
-// Backup writes the content of a database at one moment into an SQLite file, from any engine. Nodes may
-// work on the database meanwhile. The file is complete and synced, or it does not exist.
+// Backup writes a snapshot of a database into an SQLite file. The database may be of any engine, and nodes
+// may use it meanwhile. The file is complete and synced, or it does not exist.
 func Backup(ctx context.Context, cfg *config.Config, file string, force bool) (res BackupResult, err error) {
 	began := time.Now()
 	res = BackupResult{From: cfg.DBName()}
@@ -51,7 +51,7 @@ func Backup(ctx context.Context, cfg *config.Config, file string, force bool) (r
 	} else {
 		res.PgDump = pgDump(cfg.Postgres)
 	}
-	// On the disk of the file, so that the last step is a rename.
+	// The temporary folder is on the disk of the file, so that the last step can be a rename.
 	dir, err := os.MkdirTemp(filepath.Dir(res.File), ".skein-backup-")
 	if err != nil {
 		return res, fmt.Errorf("backup to %s: %w", res.File, datadir.Reason(err))
@@ -79,7 +79,7 @@ func Backup(ctx context.Context, cfg *config.Config, file string, force bool) (r
 	return res, noteBackup(cfg.Data, began)
 }
 
-// copyOut copies a PostgreSQL into a new SQLite file, from one snapshot.
+// copyOut copies a PostgreSQL database into a new SQLite file, from one snapshot.
 func copyOut(ctx context.Context, cfg *config.Config, path string) error {
 	src, err := openSource(ctx, cfg)
 	if err != nil {
@@ -99,9 +99,9 @@ func copyOut(ctx context.Context, cfg *config.Config, path string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// settle gives a finished file its name and makes that durable.
+// settle gives a finished file its final name and syncs the folder.
 func settle(from, to string, replace bool) error {
-	move := os.Link // fails if the name is taken meanwhile
+	move := os.Link // unlike a rename, fails if the name is taken
 	if replace {
 		move = os.Rename
 	}
@@ -124,7 +124,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// pgDump is a command line for a shell. A password is not on it: pg_dump takes it from PGPASSWORD
+// pgDump returns a command line for a shell. It holds no password: pg_dump takes the password from PGPASSWORD
 // or ~/.pgpass.
 func pgDump(address string) string {
 	o, err := postgres.ParseAddress(address)
@@ -153,9 +153,9 @@ type RestoreResult struct {
 	Violations []inspect.Violation `json:"violations"`
 }
 
-// Restore makes a backup the database of the settings. No process may use that database. Restore
-// refuses a backup in which verify finds violations, and refuses to replace a database, unless force is
-// set. Then it keeps the old database under another name.
+// Restore replaces the database of the settings with a backup. No process may use that database. Unless force
+// is set, Restore refuses a backup in which verify finds violations, and refuses to replace a database. With
+// force, it keeps the replaced database under another name.
 func Restore(ctx context.Context, cfg *config.Config, file string, force bool, o CopyOptions) (RestoreResult, error) {
 	res := RestoreResult{To: cfg.DBName(), Runs: map[string]int64{}, Violations: []inspect.Violation{}}
 	var err error
@@ -181,7 +181,7 @@ func (r *RestoreResult) intoPostgres(ctx context.Context, cfg *config.Config, o 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	mine := filepath.Join(dir, "skein.db") // brought to the newest format without touching the backup
+	mine := filepath.Join(dir, "skein.db") // a copy, because the backup must not be migrated
 	if err := r.prepare(ctx, cfg, mine, o); err != nil {
 		return err
 	}
@@ -209,7 +209,8 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, forc
 		if !force {
 			return fmt.Errorf("the database %s %w", to, ErrExists)
 		}
-		if err := sqlite.Alone(to); errors.Is(err, sqlite.ErrInUse) { // after any other error the database is damaged, and is being replaced
+		// Any other error means that the database is damaged, and may be replaced.
+		if err := sqlite.Alone(to); errors.Is(err, sqlite.ErrInUse) {
 			return fmt.Errorf("%w: another process has %s open; end it first", ErrInUse, to)
 		}
 	}
@@ -236,8 +237,8 @@ func (r *RestoreResult) intoFolder(ctx context.Context, cfg *config.Config, forc
 	return settle(mine, to, true)
 }
 
-// prepare makes a copy of the backup in the newest format and in an era of its own, closed and on
-// the disk, and verifies it.
+// prepare makes a copy of the backup at path, migrates it to the newest format, gives it a new era, and
+// verifies it. At the end the copy is closed and synced.
 func (r *RestoreResult) prepare(ctx context.Context, cfg *config.Config, path string, o CopyOptions) error {
 	if err := sqlite.Backup(ctx, r.File, path); err != nil {
 		return err
@@ -261,7 +262,7 @@ func (r *RestoreResult) prepare(ctx context.Context, cfg *config.Config, path st
 	if err = errors.Join(err, st.Close()); err != nil {
 		return fmt.Errorf("backup %s: %w", r.File, err)
 	}
-	for _, name := range []string{path, filepath.Dir(path)} { // the files that closing the database wrote
+	for _, name := range []string{path, filepath.Dir(path)} { // sync the files that closing the database wrote
 		f, err := os.Open(name)
 		if err != nil {
 			return err
@@ -273,25 +274,26 @@ func (r *RestoreResult) prepare(ctx context.Context, cfg *config.Config, path st
 	return nil
 }
 
-// endSessions deletes the sessions of a backup: some have ended since, and their secrets must not count
-// again.
+// endSessions deletes the sessions in a restored backup. Some of them have ended since, and their secrets
+// must not become valid again.
 func endSessions(ctx context.Context, st store.Sessions) error {
 	all, err := st.SessionList(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range all {
-		if err := st.EndSession(ctx, all[i].ID); err != nil && !errors.Is(err, store.ErrNotFound) { // a child ends with its parent
+		// Ending a session also ends its children.
+		if err := st.EndSession(ctx, all[i].ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
 	return nil
 }
 
-// backupName is the file in the data folder whose time is that of the last backup.
+// backupName names a file in the data folder. Its modification time is the time of the last backup.
 const backupName = "last-backup"
 
-// LastBackup returns the time of the last backup that was made with a data folder. ok is false if there was
+// LastBackup returns the time of the last backup that this data folder knows of. ok is false if there was
 // none.
 func LastBackup(data string) (at time.Time, ok bool) {
 	info, err := os.Stat(filepath.Join(data, backupName))
@@ -301,7 +303,7 @@ func LastBackup(data string) (at time.Time, ok bool) {
 	return info.ModTime(), true
 }
 
-// noteBackup notes in the data folder that a backup was made now, if there is a data folder.
+// noteBackup records the time of a backup in the data folder. It does nothing if there is no data folder.
 func noteBackup(data string, now time.Time) error {
 	path := filepath.Join(data, backupName)
 	err := os.WriteFile(path, []byte(now.UTC().Format(time.RFC3339)+"\n"), 0o600)

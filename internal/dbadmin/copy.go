@@ -16,17 +16,17 @@ import (
 	"skein.dev/skein/internal/transfer"
 )
 
-// The reasons to refuse a copy.
+// The reasons why a copy is refused.
 var (
 	ErrNotEmpty   = errors.New("the target must be empty")
 	ErrIncomplete = errors.New("some rows cannot be copied")
 )
 
-// CopyOptions of `skein db copy`.
+// CopyOptions holds the options of `skein db copy`.
 type CopyOptions struct {
-	// LeaveOut copies the rest if there are rows that the target cannot hold.
+	// LeaveOut makes Copy leave out rows that the target cannot hold. Otherwise such rows are an error.
 	LeaveOut bool
-	// Progress is called with the number of copied rows of a table.
+	// Progress is called with the number of copied rows of a table. done is true after its last row.
 	Progress func(table string, rows int64, done bool)
 	// Say is called with a description of each step.
 	Say func(format string, args ...any)
@@ -36,21 +36,23 @@ type CopyOptions struct {
 type CopyResult struct {
 	From    string           `json:"from"`
 	To      string           `json:"to"`
-	Rows    map[string]int64 `json:"rows"` // by table
+	Rows    map[string]int64 `json:"rows"` // number of copied rows, by table
 	LeftOut map[string]int64 `json:"left_out"`
-	// Bad names rows that were, or would have been, left out.
+	// Bad names rows that were left out. If the copy failed because of them, it names rows that LeaveOut
+	// would leave out.
 	Bad        []string         `json:"left_out_rows"`
 	FromShards int              `json:"from_shards"`
 	ToShards   int              `json:"to_shards"`
 	Runs       map[string]int64 `json:"runs"` // number of runs in the copy, by state
-	// Quarantined lists runs whose rows cannot be read, in the source as in the copy: "id: reason".
+	// Quarantined lists the runs whose rows cannot be read, in the source and in the copy, as "id: reason".
 	Quarantined []string `json:"quarantined"`
-	// Violations that verify finds in the copy. The source has them, too.
+	// Violations holds what verify finds in the copy. The source has the same violations.
 	Violations []inspect.Violation `json:"violations"`
 	Seconds    float64             `json:"seconds"`
 }
 
-// Copy copies a whole database into an empty one: everything or nothing. No node may use either of them.
+// Copy copies a whole database into an empty one. It copies everything or nothing. No node may use either
+// database.
 func Copy(ctx context.Context, cfg *config.Config, from, to string, o CopyOptions) (CopyResult, error) {
 	began := time.Now()
 	res := CopyResult{Rows: map[string]int64{}, LeftOut: map[string]int64{}, Bad: []string{}, Quarantined: []string{}, Violations: []inspect.Violation{}}
@@ -98,8 +100,8 @@ func Copy(ctx context.Context, cfg *config.Config, from, to string, o CopyOption
 	return res, err
 }
 
-// openSource opens the database to copy. It must have the format of this program, because the copy does not
-// change it.
+// openSource opens the database to copy. The database must have the newest format of this program, because
+// Copy does not migrate it.
 func openSource(ctx context.Context, cfg *config.Config) (store.Store, error) {
 	seen, _, err := lookAt(ctx, cfg)
 	if err != nil {
@@ -115,7 +117,7 @@ func openSource(ctx context.Context, cfg *config.Config) (store.Store, error) {
 	return OpenReadOnly(ctx, cfg)
 }
 
-// openTarget opens or makes the target of the copy. discard removes the file that openTarget made.
+// openTarget opens the target of the copy, or creates it. discard removes the file that openTarget created.
 func openTarget(ctx context.Context, cfg *config.Config) (st store.Store, discard func(), err error) {
 	discard = func() {}
 	if cfg.Postgres == "" {
@@ -135,14 +137,14 @@ func openTarget(ctx context.Context, cfg *config.Config) (st store.Store, discar
 	return st, discard, err
 }
 
-// removeDB removes an SQLite file and the files that belong to it.
+// removeDB removes an SQLite file, and the files next to it that belong to it.
 func removeDB(path string) {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		_ = os.Remove(path + suffix)
 	}
 }
 
-// watchedSource checks, after all rows were read, that no process has begun to use the source.
+// watchedSource checks, after all rows have been read, that no process uses the source by then.
 type watchedSource struct {
 	store.Portable
 	check func() error
@@ -155,10 +157,10 @@ func (w watchedSource) Export(ctx context.Context, to store.Rows) error {
 	return w.check()
 }
 
-// errNotPortable says that the engine of a database cannot copy it as a whole.
+// errNotPortable says that a database has an engine that cannot copy it as a whole.
 var errNotPortable = errors.New("this kind of database cannot be copied")
 
-// portable returns the part of a store that copies it.
+// portable returns the interface of a store that exports and imports all of its rows.
 func portable(cfg *config.Config, st store.Store) (store.Portable, error) {
 	if p := store.Can(st).Portable; p != nil {
 		return p, nil
@@ -217,14 +219,14 @@ func (r *CopyResult) compare(ctx context.Context, src, dst store.Store, o CopyOp
 	return nil
 }
 
-// violationsCompared is the number of violations beyond which verify names no more, so that lists cannot be
-// compared.
+// violationsCompared bounds a comparison: verify reports at most this number of violations, so longer lists
+// may be cut off.
 const violationsCompared = 1000
 
-// quarantinedMax bounds the runs that are named.
+// quarantinedMax bounds the quarantined runs that a result names.
 const quarantinedMax = 100
 
-// counted is a store that notes the unreadable runs while they are scanned.
+// counted is a store that records the unreadable runs that a scan meets.
 type counted struct {
 	store.Store
 	quarantined *[]string
@@ -246,7 +248,7 @@ func (c counted) Scan(ctx context.Context, see func(store.RunRecord, []dag.Event
 	})
 }
 
-// Check passes on the checks that the store makes of itself.
+// Check returns the result of the store's own checks.
 func (c counted) Check(ctx context.Context) ([]string, error) {
 	if inner := store.Can(c.Store).Checker; inner != nil {
 		return inner.Check(ctx)
@@ -254,7 +256,7 @@ func (c counted) Check(ctx context.Context) ([]string, error) {
 	return nil, nil
 }
 
-// verifyAll checks every invariant of an open database, and names the runs that are set aside.
+// verifyAll checks every invariant of an open database. It also names the quarantined runs.
 func verifyAll(ctx context.Context, st store.Store) (found []inspect.Violation, quarantined []string, err error) {
 	found, err = verifyStore(ctx, counted{st, &quarantined})
 	return found, quarantined, err

@@ -15,16 +15,16 @@ import (
 	"skein.dev/skein/internal/store/sqlite"
 )
 
-// startPatience is how long a server waits at its start for a database that does not answer: after a power
-// cut, or when both are started again, the database may need longer.
+// startPatience bounds how long a starting server waits for a database that does not answer. After a power
+// cut, or if both are restarted together, the database may need longer than the server.
 const (
 	startPatience = time.Minute
 	startPause    = 250 * time.Millisecond // between two tries
 )
 
-// WaitFor asks an open database until it answers, for at most the time that a start waits. The database may
-// be gone again just after it was opened, for example while PostgreSQL recovers. Without a log, WaitFor does
-// not wait. A command fails at once, because a person waits for it.
+// WaitFor calls ask until the open database answers, for at most startPatience. A database can fail just
+// after it was opened, for example while PostgreSQL recovers. If log is nil, WaitFor calls ask only once: a
+// person waits for a command, so the command must fail at once.
 func WaitFor(ctx context.Context, cfg *config.Config, log *slog.Logger, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()
@@ -40,8 +40,8 @@ func WaitFor(ctx context.Context, cfg *config.Config, log *slog.Logger, ask func
 	}
 }
 
-// Open opens the database of the settings to work on it. With a log, it waits for a database that does not
-// answer, as a server does. Without one, it returns ErrUnreachable at once.
+// Open opens the database of the settings for work on it. If log is set, Open waits for a database that does
+// not answer, as a server does. If log is nil, it returns ErrUnreachable at once.
 func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (st store.Store, err error) {
 	if cfg.Postgres == "" {
 		st, err = sqlite.Open(cfg.DBPath())
@@ -79,7 +79,7 @@ func OpenReadOnly(ctx context.Context, cfg *config.Config) (st store.Store, err 
 // ErrUnreachable says that a database does not answer now.
 var ErrUnreachable = errors.New("the database does not answer")
 
-// unanswered is an ErrUnreachable with the text of another error.
+// unanswered is an ErrUnreachable with the text of the wrapped error.
 type unanswered struct{ error }
 
 func (u unanswered) Is(target error) bool { return target == ErrUnreachable }

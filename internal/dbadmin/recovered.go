@@ -18,8 +18,8 @@ type Recovered struct {
 	Era      dag.Era `json:"era"`
 }
 
-// Recover raises the era of a database that was recovered or restored by other means than
-// Skein's. Nodes over PostgreSQL may run; an SQLite file must not be in use.
+// Recover raises the era of a database that was recovered or restored without Skein. Nodes on PostgreSQL may
+// run meanwhile. An SQLite file must not be in use.
 func Recover(ctx context.Context, cfg *config.Config) (r Recovered, err error) {
 	r.Location = cfg.DBName()
 	if cfg.Postgres == "" {
@@ -40,7 +40,7 @@ func Recover(ctx context.Context, cfg *config.Config) (r Recovered, err error) {
 	if err == nil {
 		c := past.Config{Store: st, Cluster: info.Cluster, Node: cfg.Name, Letter: func(r past.Regress) []byte { return engine.LetterOfEra(r.Era, r.By, r.Why) }}
 		if cfg.Postgres == "" {
-			c.File = cfg.PastFile() // nodes of a cluster notice the era and write their own files
+			c.File = cfg.PastFile() // the nodes of a cluster notice the new era and write their own files
 		}
 		r.Era, err = past.Open(c).Raise(ctx, "skein db recovered said that the database was recovered to an earlier state")
 	}
@@ -54,8 +54,8 @@ func noDatabase(format int, cfg *config.Config) error {
 	return fmt.Errorf("%w: %s", ErrNoData, cfg.DBName())
 }
 
-// raiseRestored begins an era in a restored copy that is later than the eras of the copy and of the
-// database that it replaces.
+// raiseRestored begins a new era in a restored copy. The era is later than those of the copy and of the
+// database that the copy replaces.
 func raiseRestored(ctx context.Context, cfg *config.Config, st store.Store) error {
 	known, err := past.EraKnown(cfg.PastFile())
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// ShowRun decodes all that the database of the settings keeps of a run, and says why the run waits. Nodes may
-// run or not. It changes nothing: for a database of an older format, which opening would migrate, it returns
-// ErrFormat. It returns ErrNoData if there is no database.
+// ShowRun decodes every row that the database of the settings has of a run, and says why the run waits. Nodes
+// may use the database meanwhile. ShowRun changes nothing. It returns ErrFormat for a database of an older
+// format, because opening that would migrate it, and ErrNoData if there is no database.
 func ShowRun(ctx context.Context, cfg *config.Config, id dag.RunID) (inspect.Rows, error) {
 	seen, _, err := lookAt(ctx, cfg)
 	switch {

@@ -19,23 +19,24 @@ import (
 // Status is the output of `skein db status`.
 type Status struct {
 	Engine   string `json:"engine"`
-	Location string `json:"location"` // without a password
-	// Format is the format of the database, or 0 if the database is not made yet. Known is the newest format
-	// that this program knows.
-	Format  int              `json:"format"`
-	Known   int              `json:"known_format"`
-	Applied []string         `json:"migrations"`
-	Pending []string         `json:"pending_migrations"`
-	Cluster string           `json:"cluster"`
-	Bytes   int64            `json:"bytes"`
-	Shards  int              `json:"shards"`
-	Free    int              `json:"free_shards"` // shards without an owner; always 0 on SQLite
-	Members []Member         `json:"members"`
-	Holder  string           `json:"holder"` // the process that holds the data folder; "": none, or not SQLite
-	Runs    map[string]int64 `json:"runs"`   // all runs, by state
+	Location string `json:"location"` // without the password
+	// Format is the format of the database, or 0 if there is no database yet. Known is the newest format that
+	// this program knows.
+	Format  int      `json:"format"`
+	Known   int      `json:"known_format"`
+	Applied []string `json:"migrations"`
+	Pending []string `json:"pending_migrations"`
+	Cluster string   `json:"cluster"`
+	Bytes   int64    `json:"bytes"`
+	Shards  int      `json:"shards"`
+	Free    int      `json:"free_shards"` // shards without an owner; on SQLite always 0
+	Members []Member `json:"members"`
+	// SQLite: the process that holds the data folder, or "" if there is none
+	Holder string           `json:"holder"`
+	Runs   map[string]int64 `json:"runs"` // number of runs, by state
 }
 
-// Member is a node of a cluster as its database sees it.
+// Member is a node of a cluster, as recorded in the database.
 type Member struct {
 	Name    string    `json:"name"`
 	Handler int64     `json:"handler"`
@@ -49,7 +50,7 @@ type Member struct {
 	Shards  []int     `json:"shards"` // the shards that the node owns
 }
 
-// lookAt looks at the database of the settings without making or changing anything.
+// lookAt reads the format and the facts of the database of the settings. It creates and changes nothing.
 func lookAt(ctx context.Context, cfg *config.Config) (seen store.Seen, engine string, err error) {
 	if cfg.Postgres == "" {
 		seen, err = sqlite.Inspect(cfg.DBPath())
@@ -69,7 +70,7 @@ func named(cfg *config.Config, err error) error {
 	return nil
 }
 
-// ReadStatus looks at a database, whatever its format; it changes nothing.
+// ReadStatus reads the status of a database of any format. It changes nothing.
 func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 	seen, engine, err := lookAt(ctx, cfg)
 	s := Status{Engine: engine, Location: cfg.DBName(), Format: seen.Format, Known: seen.Known,
@@ -83,7 +84,7 @@ func ReadStatus(ctx context.Context, cfg *config.Config) (Status, error) {
 		}
 	}
 	if seen.Format == 0 || seen.Format > seen.Known || len(seen.Pending) > 0 {
-		return s, nil // opening the database would change its format, or fail
+		return s, nil // opening this database would fail, or would migrate it
 	}
 	st, err := OpenReadOnly(ctx, cfg)
 	if err != nil {
@@ -126,14 +127,15 @@ func (s *Status) members(ctx context.Context, st store.Store) error {
 
 // Migration is the result of `skein db migrate`.
 type Migration struct {
-	Location string   `json:"location"`
-	From     int      `json:"from"` // 0: the database was not made yet
-	To       int      `json:"to"`
-	Known    int      `json:"known_format"` // the format of this program; To may be lower, see store.Cluster.Rise
-	Applied  []string `json:"applied"`
+	Location string `json:"location"`
+	From     int    `json:"from"` // 0 if there was no database yet
+	To       int    `json:"to"`
+	// Known is the newest format of this program. To may be lower, see store.Cluster.Rise.
+	Known   int      `json:"known_format"`
+	Applied []string `json:"applied"`
 }
 
-// Migrate brings a database to the format of this program, or creates it. Nodes on PostgreSQL may
+// Migrate migrates a database to the newest format of this program, or creates it. Nodes on PostgreSQL may
 // continue meanwhile. An SQLite file that needs a migration must not be in use.
 func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 	seen, _, err := lookAt(ctx, cfg)
@@ -160,14 +162,14 @@ func Migrate(ctx context.Context, cfg *config.Config) (Migration, error) {
 	}
 	info, bad := st.Info(ctx)
 	err = errors.Join(err, bad)
-	m.To = info.Format // a node that can use only an older format keeps it from rising
+	m.To = info.Format // the format does not rise while a node knows only an older one
 	return m, errors.Join(err, st.Close())
 }
 
 // ErrInUse says that a process uses the database.
 var ErrInUse = errors.New("the database is in use")
 
-// nobodyWorks finds out whether a node works on an open database. Only members of a cluster can be found.
+// nobodyWorks returns an error if a node uses an open database. It can detect only the members of a cluster.
 func nobodyWorks(ctx context.Context, cfg *config.Config, st store.Store) error {
 	c := store.Can(st).Cluster
 	if c == nil {
@@ -190,8 +192,8 @@ func nobodyWorks(ctx context.Context, cfg *config.Config, st store.Store) error 
 	return nil
 }
 
-// hold keeps nodes on this machine from using an SQLite file. It takes the lock of the file's folder, if
-// that is a data folder, and checks that no process has the file open at this moment.
+// hold keeps nodes on this machine from using an SQLite file. If the file's folder is a data folder, hold
+// takes its lock. It also checks that no process has the file open at this moment.
 func hold(cfg *config.Config) (release func(), err error) {
 	release = func() {}
 	if cfg.Postgres != "" {

@@ -35,9 +35,9 @@ func verifyStore(ctx context.Context, db store.Store) ([]inspect.Violation, erro
 }
 
 const (
-	// linesMax bounds the checked lines of one trigger to the newest ones.
+	// linesMax bounds how many of a trigger's lines are checked. The newest lines are checked.
 	linesMax = 100_000
-	// verifyTries is how often a trigger is read that fires meanwhile.
+	// verifyTries bounds how often a trigger is read again because it fired while it was read.
 	verifyTries = 20
 	verifyPage  = 1000
 )
@@ -64,8 +64,8 @@ func verifyTriggers(ctx context.Context, st store.Schedules) (found []inspect.Vi
 	}
 }
 
-// verifyTrigger checks the ledger of one trigger. The row and the lines are of one moment if the row is the
-// same before and after the lines were read.
+// verifyTrigger checks the ledger of one trigger. The row and the lines are consistent if the row has not
+// changed while the lines were read.
 func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]inspect.Violation, error) {
 	for range verifyTries {
 		lines, from, err := lines(ctx, st, &t)
@@ -83,10 +83,10 @@ func verifyTrigger(ctx context.Context, st store.Schedules, t store.Trigger) ([]
 		}
 		t = again
 	}
-	return nil, nil // the trigger changes all the time; a later verify checks its new lines
+	return nil, nil // the trigger fires too often; a later verify checks its new lines
 }
 
-// lines reads the newest lines of a trigger. It also returns the time from which on these lines are complete.
+// lines reads the newest lines of a trigger. The ledger is complete from the returned time on.
 func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []store.Fire, from dag.Micros, err error) {
 	q := store.FireQuery{Workflow: t.Workflow, Trigger: t.Name, Limit: verifyPage}
 	for len(all) < linesMax {
@@ -102,7 +102,7 @@ func lines(ctx context.Context, st store.Schedules, t *store.Trigger) (all []sto
 		last := &page[len(page)-1]
 		q.Before = store.FireKey{Decided: last.Decided, Workflow: last.Workflow, Trigger: last.Trigger, At: last.At, Key: last.Key}
 	}
-	// Lines are ordered by the time of their decision, which rises with their instants.
+	// Lines are ordered by the time of their decision. A later decision is about a later instant.
 	oldest := slices.MinFunc(all, func(a, b store.Fire) int { return int(a.Decided - b.Decided) })
 	return all, oldest.Decided, nil
 }

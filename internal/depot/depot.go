@@ -1,9 +1,9 @@
-// Package depot has the stores of artifacts and logs that the settings of a node name, and the ways that
-// artifacts take to them: a folder of the node, a folder that the nodes share, or objects.
+// Package depot opens the stores of artifacts and logs that the settings of a node name: a folder of the
+// node, a folder that all nodes share, or an object store. It also brings artifacts into them.
 //
-// Objects are written by nodes only, so neither keepers nor workers have their credentials. The keeper of
-// a node leaves artifacts in the folder outgoing of the data folder, and the node delivers them before it
-// reports the success of their attempt. Workers bring theirs to their home node.
+// Only nodes write objects, so neither keepers nor workers have the credentials. The keeper of a node leaves
+// artifacts in the folder outgoing of the data folder. The node delivers them before it reports that their
+// attempt has succeeded. Workers send their artifacts to their home node.
 package depot
 
 import (
@@ -29,29 +29,30 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// outgoingName is the folder in the data folder in which artifacts wait for their delivery.
+// outgoingName names the folder in the data folder that holds the artifacts to deliver.
 const outgoingName = "outgoing"
 
-// probeMax bounds the probe of a store at the start.
+// probeMax bounds the probe of a store when the node starts.
 const probeMax = 15 * time.Second
 
-// Secret returns the value of a secret of a namespace.
+// Secret returns the value of a secret in a namespace.
 type Secret func(ctx context.Context, namespace, name string) ([]byte, error)
 
-// Depot is the stores of a node.
+// Depot holds the stores of a node.
 type Depot struct {
 	cfg      *config.Config
-	objects  *objects.Store    // nil: artifacts are files
-	delivery *objects.Delivery // nil: likewise
+	objects  *objects.Store    // nil if artifacts are files
+	delivery *objects.Delivery // nil if artifacts are files
 	log      *slog.Logger
 
-	logObjects blob.Store        // nil: no log is an object
-	segments   *segments.Store   // nil: there is no such source, or Logs was not called
-	sweeper    *segments.Sweeper // of segments
+	logObjects blob.Store        // nil if logs are not written to objects
+	segments   *segments.Store   // nil if logs are not written to objects, or Logs was not called yet
+	sweeper    *segments.Sweeper // deletes old segments
 }
 
-// Open opens the stores of the settings. It refuses a folder that is missing, and objects that refuse this
-// node. Objects that do not answer are logged: artifacts wait for them.
+// Open opens the stores that the settings name. It returns an error if a folder is missing, or if an object
+// store refuses this node. If an object store does not answer, Open logs this, and artifacts wait for the
+// store.
 func Open(ctx context.Context, cfg *config.Config, secret Secret, log *slog.Logger) (*Depot, error) {
 	if cfg.Artifacts != "" {
 		if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
@@ -66,7 +67,7 @@ func Open(ctx context.Context, cfg *config.Config, secret Secret, log *slog.Logg
 	return d, err
 }
 
-// open opens the objects of the settings, and tries each store.
+// open opens the object stores that the settings name, and calls try with each.
 func (d *Depot) open(secret Secret, try func(blob.Store) error) error {
 	for _, of := range []struct {
 		setting string
@@ -91,7 +92,8 @@ func (d *Depot) open(secret Secret, try func(blob.Store) error) error {
 	return nil
 }
 
-// Look opens the stores for a process that only reads, with the secrets of a database. It makes no request.
+// Look opens the stores for a process that only reads. It takes secrets from the given database, and makes no
+// request.
 func Look(cfg *config.Config, st store.Secrets) (*Depot, error) {
 	d := &Depot{cfg: cfg, log: slog.New(slog.DiscardHandler)}
 	chain, err := dbadmin.Providers(cfg, st, d.log)
@@ -103,7 +105,7 @@ func Look(cfg *config.Config, st store.Secrets) (*Depot, error) {
 	}, func(blob.Store) error { return nil })
 }
 
-// Objects opens the store at a location of the settings.
+// Objects opens the object store at a location that the settings name.
 func Objects(cfg *config.Config, at *blob.Location, secret Secret) (blob.Store, error) {
 	roots, err := cfg.Roots()
 	if err != nil {
@@ -127,7 +129,7 @@ func (d *Depot) outgoing() artifact.Folder {
 	return artifact.Folder{Path: filepath.Join(d.cfg.Data, outgoingName)}
 }
 
-// shared returns the store of artifacts that all nodes use; nil: there is none.
+// shared returns the artifact store that all nodes use, or nil if there is none.
 func (d *Depot) shared() nodes.Store {
 	switch {
 	case d.objects != nil:
@@ -138,10 +140,10 @@ func (d *Depot) shared() nodes.Store {
 	return nil
 }
 
-// Source returns the artifacts that this node can read without another one.
+// Source returns the artifacts that this node can read without the help of another node.
 func (d *Depot) Source() nodes.Source { return nodes.NewSource(d.cfg.Data, d.shared()) }
 
-// Folder returns the folder in which the keeper of this node stores artifacts; "": the data folder.
+// Folder returns the folder in which the keeper of this node stores artifacts. "" stands for the data folder.
 func (d *Depot) Folder() string {
 	if d.objects != nil {
 		return d.outgoing().Path
@@ -149,7 +151,7 @@ func (d *Depot) Folder() string {
 	return d.cfg.Artifacts
 }
 
-// Home returns the keeper of the artifacts that workers bring to this node.
+// Home returns the store for artifacts that workers send to this node.
 func (d *Depot) Home() *artifact.Keeper {
 	k := &artifact.Keeper{Store: artifact.Folder{Path: d.cfg.Data}, Limits: artifact.LimitsDefault}
 	switch {
@@ -161,12 +163,12 @@ func (d *Depot) Home() *artifact.Keeper {
 	return k
 }
 
-// Waiting reports whether artifacts of an attempt of this node have to be delivered.
+// Waiting reports whether artifacts of an attempt of this node are still to be delivered.
 func (d *Depot) Waiting(k *worker.Key) bool {
 	return d.delivery != nil && d.delivery.Waiting(refOf(k))
 }
 
-// Deliver brings the artifacts of an attempt of this node to the objects.
+// Deliver brings the artifacts of an attempt of this node into the object store.
 func (d *Depot) Deliver(ctx context.Context, k *worker.Key) error {
 	return d.delivery.Deliver(ctx, refOf(k))
 }
@@ -175,8 +177,8 @@ func refOf(k *worker.Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// Clean removes artifacts that an earlier process has left for attempts that this one does not continue. It
-// is called before attempts begin.
+// Clean removes artifacts of an earlier process, except those of attempts that this process has adopted. Call
+// it before attempts begin.
 func (d *Depot) Clean(a *worker.Adopted) {
 	if d.delivery == nil {
 		return
@@ -191,7 +193,7 @@ func (d *Depot) Clean(a *worker.Adopted) {
 	d.delivery.Clean(here)
 }
 
-// Roots returns the folders that have a folder of each namespace.
+// Roots returns the folders that hold one folder for each namespace.
 func (d *Depot) Roots() (all []string) {
 	for _, root := range []string{d.cfg.Data, d.cfg.Logs, d.cfg.Artifacts} {
 		if root != "" {
@@ -201,8 +203,9 @@ func (d *Depot) Roots() (all []string) {
 	return all
 }
 
-// Logs returns where the logs of all nodes are: in live and, if the settings say so, whole in objects. live
-// may be nil for a node that is alone: then the files of this node are the live ends.
+// Logs returns the store of the logs of all nodes. It is live, unless the settings write logs to objects.
+// Then it reads whole logs from the objects, and the ends that are still being written from live. live may be
+// nil on a single node, whose own files are the live ends.
 func (d *Depot) Logs(live logs.Store) logs.Store {
 	if d.logObjects == nil {
 		return live
@@ -215,14 +218,14 @@ func (d *Depot) Logs(live logs.Store) logs.Store {
 	return d.segments
 }
 
-// Run writes logs to objects until ctx ends.
+// Run copies logs to objects until ctx ends.
 func (d *Depot) Run(ctx context.Context) {
 	if d.segments != nil {
 		d.segments.Run(ctx)
 	}
 }
 
-// Flush writes the rest of the logs to objects.
+// Flush copies the rest of the logs to objects.
 func (d *Depot) Flush(ctx context.Context) error {
 	if d.segments == nil {
 		return nil
@@ -246,9 +249,9 @@ func (d *Depot) Delete(ctx context.Context, gone []logs.Run) error {
 	return errors.Join(err, d.Source().Delete(ctx, runs))
 }
 
-// Sweeper returns a function that deletes objects that no reader sees; nil: there are no objects. exists
-// returns an error of the kind errkind.ErrNotFound for a run that is gone. owns reports whether this node
-// owns a shard: the owner of the first sweeps.
+// Sweeper returns a function that deletes objects that no reader can reach. It returns nil if there are no
+// objects. exists must return an error of the kind errkind.ErrNotFound for a deleted run. owns reports
+// whether this node owns a shard. Only the owner of the first shard sweeps.
 func (d *Depot) Sweeper(owns func(dag.ShardID) bool, exists func(context.Context, dag.RunID) error) func(context.Context) error {
 	if d.objects == nil && d.sweeper == nil {
 		return nil

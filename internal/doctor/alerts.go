@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// alertsLost is the time for which doctor tells of messages that a channel did not take.
+// alertsLost is the age up to which doctor reports messages that a channel refused.
 const alertsLost = 24 * time.Hour
 
-// checkAlerts looks for channels that do not take their messages.
+// checkAlerts finds channels that have refused messages.
 func checkAlerts(ctx context.Context, db store.Store) Check {
 	c := Check{Name: "alerts", State: Good}
 	failed := func(err error) Check { return Check{Name: c.Name, State: Warning, Found: err.Error()} }

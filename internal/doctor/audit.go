@@ -14,10 +14,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// auditLate is the age from which a row without an index in the audit log causes a warning.
+// auditLate is the age from which an audit row without an index in the audit log causes a warning.
 const auditLate = time.Minute
 
-// checkAudit looks how far the audit log is, and what this node has signed last.
+// checkAudit compares the audit log with the checkpoint that this node signed last.
 func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	c := Check{Name: "audit log", State: Good}
 	failed := func(err error) Check { return Check{Name: c.Name, State: Warning, Found: err.Error()} }
@@ -25,7 +25,7 @@ func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	if err != nil {
 		return failed(err)
 	}
-	// Before the tree, which a node may advance meanwhile.
+	// Read the checkpoint before the tree, because a node may append to the tree meanwhile.
 	last, found, err := lastCheckpoint(cfg, audit.NewOrigin(info.Cluster))
 	if err != nil {
 		return failed(err)
@@ -60,7 +60,8 @@ func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	return c
 }
 
-// lastCheckpoint reads what this node has signed last. found is false if it has no file or no key yet.
+// lastCheckpoint reads the checkpoint that this node signed last. found is false if the node has no
+// checkpoint or no key yet.
 func lastCheckpoint(cfg *config.Config, origin string) (last audit.Checkpoint, found bool, err error) {
 	key, err := audit.PublicKey(cfg.AuditKey() + audit.PublicSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

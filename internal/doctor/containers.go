@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/kind/python"
 )
 
-// checkPython says whether tasks with python run on this machine.
+// checkPython reports whether tasks with python can run on this machine.
 func checkPython() Check {
 	c := Check{Name: "python", State: Good}
 	found, err := python.Found()
@@ -17,7 +17,7 @@ func checkPython() Check {
 	return c
 }
 
-// checkProgram says whether tasks of a kind that needs a program run on this machine.
+// checkProgram reports whether tasks of a kind that needs a program can run on this machine.
 func checkProgram(k kind.Needy) Check {
 	c := Check{Name: k.Name(), State: Good, Found: "its program is there"}
 	if err := k.Missing(nil); err != nil {
@@ -26,7 +26,7 @@ func checkProgram(k kind.Needy) Check {
 	return c
 }
 
-// checkContainers says whether tasks in containers run on this machine.
+// checkContainers reports whether tasks in containers can run on this machine.
 func checkContainers(cfg *config.Config) Check {
 	c := Check{Name: "containers", State: Good}
 	has, err := container.Engine(cfg.Containers)

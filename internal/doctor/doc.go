@@ -1,4 +1,4 @@
-// Package doctor checks whether a node can work here by its settings: folder, disk, database, keys, tokens,
-// identity providers, port and limits. Each check says what it found, and the remedy for a fault. The checks
-// need no node, and may run next to one.
+// Package doctor checks whether a node with the given settings can work on this machine. It checks the
+// folder, the disk, the database, keys, tokens, identity providers, the port and limits. Each check reports
+// its finding, and the remedy for a fault. The checks need no running node, and may run next to one.
 package doctor

@@ -31,16 +31,16 @@ const (
 	Bad     = "bad"
 )
 
-// Check is one thing that Run looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Found  string `json:"found"`
-	Remedy string `json:"remedy"` // the remedy; "": none
+	Remedy string `json:"remedy"` // "" if none is needed
 }
 
-// Run checks whether a node can work here. It makes the data folder if it is missing, and the object by
-// which a node tries its store of objects. It changes nothing else.
+// Run checks whether a node can work on this machine. It creates the data folder if that is missing, and
+// writes the object with which a node tests its object store. It changes nothing else.
 func Run(ctx context.Context, cfg *config.Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
@@ -74,7 +74,7 @@ func checkFolder(cfg *config.Config) Check {
 	return c
 }
 
-// diskLow and diskNone are free bytes below which doctor warns, or says no.
+// With less than diskLow free bytes, doctor warns. With less than diskNone, the check is bad.
 const (
 	diskLow  = 1 << 30
 	diskNone = 64 << 20
@@ -137,10 +137,10 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 	return append([]Check{c}, more...)
 }
 
-// tokenSoon is how long before its end doctor warns of a token.
+// tokenSoon is how long before a token expires doctor warns.
 const tokenSoon = 14 * 24 * time.Hour
 
-// checkTokens names tokens that expire soon. The nodes refuse their holders afterwards.
+// checkTokens names the tokens that expire soon.
 func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	all, err := tokens.TokenList(ctx)
 	if err != nil {
@@ -160,7 +160,8 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	family := store.FamilyOf(all)
 	for i := range all {
 		t := &all[i]
-		if !t.Valid(now) || ended[t.ID] || t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate { // these are meant to end, or renew themselves
+		// These expire on purpose, or renew themselves.
+		if !t.Valid(now) || ended[t.ID] || t.Kind == store.TokenInvite || t.Kind == store.TokenCertificate {
 			continue
 		}
 		valid++
@@ -182,10 +183,11 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 		Remedy: "give their holders new ones: skein token create"})
 }
 
-// tokensTold is how many tokens doctor names.
+// tokensTold bounds the tokens that doctor names.
 const tokensTold = 10
 
-// checkProcesses looks how processes are held together and killed, in a folder of its own.
+// checkProcesses checks how a keeper holds the processes of an attempt together and ends them. It works in a
+// temporary folder.
 func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
@@ -221,7 +223,7 @@ func checkPort(ctx context.Context, cfg *config.Config) Check {
 	return c
 }
 
-// filesPerSlot is how many descriptors an attempt takes at most; filesElse is for everything else.
+// An attempt has at most filesPerSlot open files. The rest of the server has at most filesElse.
 const (
 	filesPerSlot = 8
 	filesElse    = 256
@@ -250,8 +252,8 @@ func limitText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// checkThreads reports the processor time that short tasks cost on this machine. The check is always good:
-// a higher cost is no fault.
+// checkThreads reports the processor time that short tasks cost on this machine. The check is always good,
+// because a higher cost is not a fault.
 func checkThreads() Check {
 	c := Check{Name: "threads", State: Good, Found: "the runtime's monitor sleeps longer, so that short tasks take less processor time"}
 	if err := threads.Calm(); err != nil {
@@ -260,7 +262,7 @@ func checkThreads() Check {
 	return c
 }
 
-// checkClock finds a clock that was never set: instants are stored.
+// checkClock finds a clock that was never set. Instants are stored, so a wrong clock does lasting harm.
 func checkClock() Check {
 	now := time.Now()
 	c := Check{Name: "clock", State: Good, Found: now.UTC().Format(time.RFC3339)}

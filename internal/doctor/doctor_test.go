@@ -13,7 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestDoctorLooksAtTheDataFolder: a data folder into which others can write is a fault with a remedy.
+// TestDoctorLooksAtTheDataFolder checks that doctor reports a data folder that others can write, with a
+// remedy.
 func TestDoctorLooksAtTheDataFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o770); err != nil {
@@ -24,7 +25,7 @@ func TestDoctorLooksAtTheDataFolder(t *testing.T) {
 	}
 }
 
-// someTokens is a store that has nothing else.
+// someTokens is a store that implements only the methods about tokens.
 type someTokens struct {
 	store.Tokens
 	all []store.Token
@@ -32,7 +33,7 @@ type someTokens struct {
 
 func (s someTokens) TokenList(context.Context) ([]store.Token, error) { return s.all, nil }
 
-// TestTokensThatExpire: doctor names valid tokens before they end.
+// TestTokensThatExpire checks that doctor names valid tokens before they expire.
 func TestTokensThatExpire(t *testing.T) {
 	in := func(d time.Duration) dag.Micros { return dag.Micros(time.Now().Add(d).UnixMicro()) }
 	const day = 24 * time.Hour
@@ -60,7 +61,7 @@ func TestTokensThatExpire(t *testing.T) {
 	}
 }
 
-// inEra is a store of an era that has nothing else.
+// inEra is a store that implements only the methods about the era.
 type inEra struct {
 	store.Store
 	era dag.Era
@@ -70,7 +71,7 @@ func (s inEra) Marks(context.Context) ([]store.Fence, error) {
 	return []store.Fence{{Epoch: store.EpochOf(s.era, 0)}}, nil
 }
 
-// TestDoctorLooksAtTheEra: doctor warns long before a database has had its last era.
+// TestDoctorLooksAtTheEra checks that doctor warns long before a database has used up its eras.
 func TestDoctorLooksAtTheEra(t *testing.T) {
 	for era, want := range map[dag.Era]string{0: Good, store.ErasMany - 1: Good, store.ErasMany: Warning, dag.EraMax - 1: Warning, dag.EraMax: Bad} {
 		c := checkPast(t.Context(), &config.Config{Data: t.TempDir()}, inEra{era: era})

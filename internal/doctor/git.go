@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkGit checks the git sources: whether the program git is there, and whether their newest commits are in
-// force. Without git sources it returns no check.
+// checkGit checks that the program git is installed, and that the newest commit of each git source is
+// applied. Without git sources it returns no check.
 func checkGit(ctx context.Context, db store.GitSources) []Check {
 	all, err := db.GitSourceList(ctx, "", "", store.GitSourcesMax)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// hookPagesMax is how many pages of 1,000 triggers doctor reads.
+	// hookPagesMax bounds the pages, each of 1,000 triggers, that doctor reads.
 	hookPagesMax = 10
-	// hooksTold is how many webhooks doctor names for each reason.
+	// hooksTold bounds the webhooks that doctor names for each reason.
 	hooksTold = 10
 )
 
 // checkHooks names the active webhooks that use unsigned values, those without a secret, and those whose last
-// call had an old form of signature. There is no check if there is no webhook.
+// call had an old form of signature. It returns no check if there is no webhook.
 func checkHooks(ctx context.Context, db store.Store) []Check {
 	const name = "webhooks"
 	found, old, loose, bare := 0, []string{}, []string{}, []string{}
@@ -77,18 +77,18 @@ func checkHooks(ctx context.Context, db store.Store) []Check {
 	return []Check{c}
 }
 
-// signing is the state of a webhook as doctor reports it.
+// signing is what doctor reports about one webhook.
 type signing struct {
 	name     string
-	old      bool // the form of the signature of its last call
-	bare     bool // it names no secret, and Skein has made none
+	old      bool // its last call had an old form of signature
+	bare     bool // it has no secret: its declaration names none, and Skein has generated none
 	unsigned []string
 }
 
 func hookSigns(ctx context.Context, db store.Store, t *store.Trigger) (is signing, err error) {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil || decl.Webhook == nil {
-		return is, nil // the node pauses it with its reason
+		return is, nil // a node will pause the trigger and say why
 	}
 	is.unsigned = decl.Webhook.Unsigned
 	line, err := db.LastFire(ctx, t.Workflow, t.Name)
@@ -113,7 +113,7 @@ func hookSigns(ctx context.Context, db store.Store, t *store.Trigger) (is signin
 	return is, err
 }
 
-// firstOf names the first of several.
+// firstOf lists the first names, and the number of the rest.
 func firstOf(names []string) string {
 	text := strings.Join(names[:min(len(names), hooksTold)], ", ")
 	if more := len(names) - hooksTold; more > 0 {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// hookShelf has triggers, and the last event of each.
+// hookShelf is a store of triggers and of each trigger's last event.
 type hookShelf struct {
 	store.Store
 	triggers []store.Trigger
@@ -39,8 +39,8 @@ func (*hookShelf) SecretOf(_ context.Context, _, name string) (store.Secret, err
 	return store.Secret{}, store.ErrNotFound
 }
 
-// TestDoctorLooksAtWebhooks: doctor names the webhooks whose calls have an old form of signature, those without
-// a secret, and those that use unsigned values.
+// TestDoctorLooksAtWebhooks checks that doctor names webhooks with an old form of signature, without a
+// secret, or with unsigned values.
 func TestDoctorLooksAtWebhooks(t *testing.T) {
 	h := &hookShelf{keys: map[string]string{"old": "hook/00", "new": "id/order-1"}}
 	add := func(name, kind, spec string) {

@@ -12,7 +12,7 @@ import (
 // identityCheckMax bounds the check of one provider.
 const identityCheckMax = 20 * time.Second
 
-// checkIdentity asks each identity provider of the settings whether people can sign in by it.
+// checkIdentity checks for each identity provider of the settings whether people can sign in with it.
 func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
 	if d := cfg.Directory(slog.New(slog.DiscardHandler)); d != nil {
 		all = append(all, checkDirectory(ctx, d))
@@ -41,7 +41,7 @@ func checkIdentity(ctx context.Context, cfg *config.Config) (all []Check) {
 	return all
 }
 
-// checkDirectory asks the directory of the settings whether people can sign in by it.
+// checkDirectory checks whether people can sign in with the directory of the settings.
 func checkDirectory(ctx context.Context, d *identity.Directory) Check {
 	ctx, cancel := context.WithTimeout(ctx, identityCheckMax)
 	defer cancel()
@@ -53,7 +53,8 @@ func checkDirectory(ctx context.Context, d *identity.Directory) Check {
 	return c
 }
 
-// redirectOf is where a provider sends people back; "": it depends on a setting that is missing.
+// redirectOf returns the URL to which a provider sends people back. It returns "" if the setting for that is
+// missing.
 func redirectOf(cfg *config.Config, provider string) string {
 	base := cfg.PublicURL
 	if base == "" {

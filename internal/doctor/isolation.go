@@ -8,7 +8,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// checkIsolation says which level of isolation tasks have on this machine, and which one they could have.
+// checkIsolation reports the isolation level that tasks get on this machine, and the strictest one that is
+// possible.
 func checkIsolation(cfg *config.Config) Check {
 	c := Check{Name: "isolation", State: Good}
 	for _, level := range cfg.IsolationLevels {

@@ -7,7 +7,8 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// checkKeeper runs a task in a folder of its own, by a keeper of its own: the node's may be at work.
+// checkKeeper runs a task in the given folder with a keeper of its own. It does not use the node's keeper,
+// which may be busy.
 func checkKeeper(ctx context.Context, dir string) (containment, keeper Check) {
 	containment, keeper = Check{Name: "containment", State: Good}, Check{Name: "keeper", State: Good}
 	ended := make(chan worker.Result, 1)

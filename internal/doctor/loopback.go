@@ -4,7 +4,7 @@ import (
 	"skein.dev/skein/internal/config"
 )
 
-// checkLoopback says who may call the node.
+// checkLoopback reports who may call the node.
 func checkLoopback(cfg *config.Config) Check {
 	c := Check{Name: "loopback", State: Good, Found: "callers show a token; programs of this user find it by themselves"}
 	switch {

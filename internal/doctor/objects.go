@@ -13,11 +13,11 @@ import (
 	"skein.dev/skein/internal/depot"
 )
 
-// objectsMax bounds the check of a store of objects.
+// objectsMax bounds the check of an object store.
 const objectsMax = 15 * time.Second
 
-// checkObjects looks whether the stores of objects that the settings name can be used. It writes the object
-// that a node writes at its start.
+// checkObjects checks whether the object stores of the settings are usable. It writes the same object that a
+// node writes when it starts.
 func checkObjects(ctx context.Context, cfg *config.Config) (all []Check) {
 	for _, of := range []struct {
 		setting string

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// peerCheckMax bounds the call of one node.
+	// peerCheckMax bounds the call to one node.
 	peerCheckMax = 3 * time.Second
 	// peersChecked bounds the nodes that doctor calls.
 	peersChecked = 64
@@ -63,7 +63,7 @@ func checkPeers(ctx context.Context, cfg *config.Config, shared store.Cluster) C
 	return c
 }
 
-// lives asks a node whether it lives.
+// lives calls the health check of a node.
 func lives(ctx context.Context, client *http.Client, address string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/livez", http.NoBody)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// listed is a cluster that lists members.
+// listed is a cluster that implements only the list of members.
 type listed struct {
 	store.Cluster
 	members []store.Member
@@ -21,7 +21,8 @@ func (l listed) Members(context.Context) ([]store.Member, []store.ShardRow, erro
 	return l.members, nil, nil
 }
 
-// TestDoctorCallsPeers: doctor names the nodes that do not answer at the address by which nodes reach them.
+// TestDoctorCallsPeers checks that doctor names the nodes that do not answer at the addresses by which nodes
+// reach each other.
 func TestDoctorCallsPeers(t *testing.T) {
 	node := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer node.Close()

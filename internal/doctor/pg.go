@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// connectionsPerNode is how many connections a node opens at most: for writing, for reading, for logs, to
-	// spare.
+	// connectionsPerNode bounds the connections that a node opens: for writing, for reading and for logs, and
+	// some to spare.
 	connectionsPerNode = 20
-	// transactionOld is the age from which an open transaction is worth a warning: until it ends, vacuum
-	// removes nothing that was deleted or changed since it began.
+	// transactionOld is the age from which an open transaction causes a warning. Until it ends, vacuum
+	// removes no row version that was deleted or replaced after it began.
 	transactionOld = 10 * time.Minute
-	// clockOff is the largest difference of two clocks without a warning.
+	// clockOff is the largest difference between the two clocks that causes no warning.
 	clockOff = 2 * time.Second
 )
 
@@ -49,7 +49,7 @@ func serverCheck(f *postgres.Facts) Check {
 	return c
 }
 
-// durabilityCheck reports the commits that a power cut and a failover would lose.
+// durabilityCheck reports which commits a power cut and a failover would lose.
 func durabilityCheck(f *postgres.Facts) Check {
 	c := Check{Name: "database durability", State: Good}
 	said := []string{"synchronous_commit " + f.SynchronousCommit + " (Skein's sessions use on)"}
@@ -113,8 +113,8 @@ func databaseClockCheck(f *postgres.Facts) Check {
 	return c
 }
 
-// indexCheck finds an index that no node could build. Until it is there, no answer under an idempotency key
-// and no remembered call of a webhook is deleted.
+// indexCheck reports an index that no node could build. Without this index, the answers kept for idempotency
+// keys and the remembered calls of webhooks are never deleted.
 func indexCheck(f *postgres.Facts) Check {
 	c := Check{Name: "database index", State: Good, Found: "request_created is valid"}
 	switch f.RequestIndex {

@@ -8,7 +8,8 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// TestDoctorLooksAtPostgres: what each check says of a database server. A check that finds something names a remedy.
+// TestDoctorLooksAtPostgres checks what each check reports about a database server. A check that finds a
+// fault must name a remedy.
 func TestDoctorLooksAtPostgres(t *testing.T) {
 	for what, tt := range map[string]struct {
 		check func(*postgres.Facts) Check

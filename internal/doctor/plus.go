@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/stamp"
 )
 
-// checkPlus looks for skein-plus, which only triggers of brokers need.
+// checkPlus looks for the program skein-plus. Only triggers of message brokers need it.
 func checkPlus(ctx context.Context) Check {
 	c := Check{Name: "skein-plus", State: Good}
 	switch is, err := stamp.PlusVersion(ctx); {

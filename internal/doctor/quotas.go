@@ -11,7 +11,7 @@ import (
 // fullTold bounds the quotas that doctor names.
 const fullTold = 10
 
-// checkQuotas names the quotas of namespaces that are used up. Nodes refuse what would use more of them.
+// checkQuotas names the quotas of namespaces that are used up. Nodes refuse any further use of these.
 func checkQuotas(ctx context.Context, db store.Store) []Check {
 	rows, err := db.NamespaceList(ctx)
 	if err != nil {

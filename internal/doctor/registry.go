@@ -11,7 +11,7 @@ import (
 // registryCheckMax bounds the check of the registry.
 const registryCheckMax = 10 * time.Second
 
-// checkRegistry reads the list of nodes in the registry of the settings.
+// checkRegistry reads the list of nodes from the registry of the settings.
 func checkRegistry(ctx context.Context, cfg *config.Config) []Check {
 	if cfg.Registry.Kind == "" {
 		return nil

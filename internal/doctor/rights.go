@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkWholeTokens names tokens that can do everything and never end. Earlier versions made only such tokens,
-// and they still work: they belong to the first service, which has the role cluster.
+// checkWholeTokens names tokens that can do everything and never expire. Earlier versions made only such
+// tokens, and they still work. They belong to the first service, which has the role cluster.
 func checkWholeTokens(all []store.Token, now time.Time) []Check {
 	var whole []string
 	for i := range all {

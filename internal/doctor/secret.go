@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// checkSecretKey says whether this node has the key of the secrets.
+// checkSecretKey reports whether this node has the key of the secrets.
 func checkSecretKey(ctx context.Context, cfg *config.Config, st store.Secrets) Check {
 	c := Check{Name: "secrets", State: Good}
 	is, err := dbadmin.Secrets(cfg, st).Check(ctx)
@@ -29,7 +29,7 @@ func checkSecretKey(ctx context.Context, cfg *config.Config, st store.Secrets) C
 	return c
 }
 
-// checkProviders asks each provider of secrets of the settings whether it could give values.
+// checkProviders checks for each provider of secrets in the settings whether it could return values.
 func checkProviders(ctx context.Context, cfg *config.Config) (all []Check) {
 	chain, err := dbadmin.Providers(cfg, nil, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -11,5 +11,5 @@ import (
 // noLimit means that the system sets no limit.
 const noLimit = math.MaxUint64
 
-// processLimits are not known on this system.
+// processLimits returns an error, because the limits are not known on this system.
 func processLimits() (files, procs uint64, err error) { return 0, 0, worker.ErrSystem }

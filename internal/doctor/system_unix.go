@@ -11,7 +11,7 @@ import (
 // noLimit means that the system sets no limit.
 const noLimit = unix.RLIM_INFINITY
 
-// processLimits are how many files and processes this process may have.
+// processLimits returns how many files and processes this process may have.
 func processLimits() (files, procs uint64, err error) {
 	var f, p unix.Rlimit
 	err = errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &f), unix.Getrlimit(unix.RLIMIT_NPROC, &p))
