@@ -1,14 +1,12 @@
-// Package egress makes the calls that Skein sends to addresses that people choose: requests of tasks, and
-// later alerts.
+// Package egress makes the calls to addresses that people choose, such as the requests of tasks.
 //
-// An address is checked when a connection to it is made: after its name was resolved, for each of its
-// addresses, and again for each redirect. So a name that resolves to another address the second time
-// changes nothing. Three rules hold:
+// The rules are checked for each address of a name, when a connection to it is made, and again for each
+// redirect. So a name cannot pass the check with one address and then resolve to another. Three rules hold:
 //
-//   - Skein itself is never called: its nodes, its database. [Rules.Own] names them.
-//   - The addresses at which clouds give credentials to a machine are never called.
-//   - Everything else is allowed or refused by each of [Rules.Policies].
+//   - No call reaches Skein itself: its nodes and its database. [Rules.Own] lists them.
+//   - No call reaches the addresses at which clouds give credentials to a machine.
+//   - Each of [Rules.Policies] allows or refuses every other address.
 //
-// A connection goes through a proxy only if [Rules.Proxy] says so. The proxy then resolves names, so the
-// check covers its own address and what the request names literally.
+// A connection goes through a proxy only if [Rules.Proxy] says so. The proxy then resolves names, so Skein
+// can only check the address of the proxy itself, and addresses that a request names literally.
 package egress

@@ -16,26 +16,26 @@ import (
 	"time"
 )
 
-// Rules say which addresses a call may reach. The zero Rules allow public addresses only. Texts are used
-// throughout, because rules travel with attempts to other processes.
+// Rules says which addresses a call may reach. The zero Rules allows only public addresses. All fields are
+// texts, because the rules of an attempt are sent to other processes.
 type Rules struct {
-	Policies []string // the policies, see ParsePolicy; each must allow an address; empty: public
+	Policies []string // see ParsePolicy; every policy must allow an address; if there is none, Public applies
 	Own      []Own    // the addresses of Skein itself
-	// Proxy is the URL of the proxy that calls go through, or Environment. If it is "", calls go directly.
+	// Proxy is the URL of the proxy for all calls, or Environment. If it is "", calls are direct.
 	Proxy string
 }
 
-// Environment, as the value of a proxy, stands for the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the
-// process name.
+// Environment is a value of Rules.Proxy. It stands for the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY of
+// the process name.
 const Environment = "environment"
 
 // Own is an address of Skein itself.
 type Own struct {
-	What    string // description for people: node, database
-	Address string // HOST:PORT; on this machine it means that port of all addresses of the machine
+	What    string // description for people, such as node or database
+	Address string // HOST:PORT; if the host is this machine, the port is refused on all of its addresses
 }
 
-// OwnURL returns the address in a URL of Skein itself. It returns false for a text that is no URL.
+// OwnURL returns the address in a URL of Skein itself. It returns false if the text is not a URL.
 func OwnURL(what, text string) (Own, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
@@ -57,19 +57,19 @@ const (
 	CodeOwn      = "own_address"
 	CodeMetadata = "metadata_address"
 	CodePolicy   = "egress_policy"
-	CodeUnknown  = "address_unknown" // an address of Skein cannot be resolved, so the address cannot be compared with it
+	CodeUnknown  = "address_unknown" // an address of Skein is unknown, so it cannot be compared
 )
 
-// RefusedError is a call that the rules do not allow. Nothing was sent.
+// RefusedError reports a call that the rules do not allow. Nothing was sent.
 type RefusedError struct {
 	Code    string
-	Address string // the address that the request wanted to dial
+	Address string // the address that was to be dialled
 	Why     string // the rule and the remedy
 }
 
 func (e *RefusedError) Error() string { return e.Address + " is refused (" + e.Code + "): " + e.Why }
 
-// Refused finds a RefusedError in an error of package http.
+// Refused finds a RefusedError in an error from package http.
 func Refused(err error) (*RefusedError, bool) {
 	var r *RefusedError
 	return r, errors.As(err, &r)
@@ -77,19 +77,19 @@ func Refused(err error) (*RefusedError, bool) {
 
 const (
 	dialTimeout = 30 * time.Second
-	ownTimeout  = 5 * time.Second // bounds the resolution of the name of a node or of the database
+	ownTimeout  = 5 * time.Second // bounds the resolution of the name of a node or the database
 )
 
-// guard checks addresses.
+// guard checks addresses against rules.
 type guard struct {
 	rules    Rules
 	policies []Policy
-	resolver *net.Resolver // nil: the resolver of the process
-	// environment is the proxy that the variables of the process name for a request.
+	resolver *net.Resolver // nil stands for the resolver of the process
+	// environment returns the proxy that the environment of the process names for a request.
 	environment func(*http.Request) (*url.URL, error)
 
 	mu      sync.Mutex // protects following fields
-	proxies []string   // HOST:PORT that the rules send calls to
+	proxies []string   // HOST:PORT of each proxy that the rules have chosen
 }
 
 func newGuard(r Rules) (*guard, error) {
@@ -107,8 +107,8 @@ func newGuard(r Rules) (*guard, error) {
 	return g, nil
 }
 
-// Transport makes connections that the rules allow, and ignores the proxy variables of the environment
-// unless the rules name them. The caller may set fields that concern neither Proxy nor dialling.
+// Transport makes only connections that the rules allow. It ignores the proxy variables of the environment
+// unless the rules name them. The caller may set any field except Proxy and those for dialling.
 func Transport(r Rules) (*http.Transport, error) {
 	g, err := newGuard(r)
 	if err != nil {
@@ -143,8 +143,8 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxy chooses the proxy of a request. It refuses a numeric address in the request that the rules do not
-// allow.
+// proxy chooses the proxy for a request. If the request names a numeric address, proxy also checks it against
+// the rules, because the proxy server will dial it.
 func (g *guard) proxy(req *http.Request, choose func(*http.Request) (*url.URL, error)) (*url.URL, error) {
 	u, err := choose(req)
 	if err != nil || u == nil {
@@ -169,7 +169,7 @@ func (g *guard) proxy(req *http.Request, choose func(*http.Request) (*url.URL, e
 	return u, nil
 }
 
-// dial connects to one of the addresses of a name. Each is checked before anything is sent to it.
+// dial connects to one of the addresses of a name. It checks each address before it connects.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	policies := g.policies
 	g.mu.Lock()
@@ -187,7 +187,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// check refuses an address that a rule does not allow. named is the address as the call gave it.
+// check returns an error if a rule does not allow an address. named is the address as the caller wrote it.
 func (g *guard) check(ctx context.Context, at netip.AddrPort, named string, policies []Policy) error {
 	a := plain(at.Addr())
 	shown := netip.AddrPortFrom(a, at.Port()).String()
@@ -213,8 +213,8 @@ func refusedOwn(shown, what string) error {
 	return &RefusedError{CodeOwn, shown, "it is the address of a " + what + " of Skein, and no setting allows it"}
 }
 
-// own refuses the addresses of Skein itself. A node may listen on all addresses of its machine, also on ones
-// that it does not advertise. So on this machine the node's port is refused on all addresses.
+// own returns an error for an address of Skein itself. A node may listen on addresses of its machine that it
+// does not advertise. So if the node is on this machine, its port is refused on all addresses of the machine.
 func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string) error {
 	forms := []netip.Addr{a}
 	if inner, ok := embedded(a); ok {
@@ -239,7 +239,7 @@ func (g *guard) own(ctx context.Context, a netip.Addr, port uint16, shown string
 	return nil
 }
 
-// addresses returns the addresses of a host of Skein. A name that does not exist has no address.
+// addresses resolves a host of Skein. If the name does not exist, it returns no address and no error.
 func (g *guard) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if host == "" {
 		host = "0.0.0.0"
@@ -264,7 +264,7 @@ func (g *guard) addresses(ctx context.Context, host string) ([]netip.Addr, error
 	return found, err
 }
 
-// local reports whether an address belongs to this machine. If that cannot be found out, it returns true.
+// local reports whether an address belongs to this machine. It returns true if it cannot find out.
 func local(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// site is a server on loopback that counts what reaches it.
+// site starts a server on loopback that counts its requests.
 func site(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var reached atomic.Int64
@@ -39,7 +39,7 @@ func port(t *testing.T, s *httptest.Server) string {
 	return p
 }
 
-// get calls an address under rules.
+// get calls an address under the rules of g.
 func get(t *testing.T, g *guard, url string) error {
 	t.Helper()
 	rt, err := g.transport()
@@ -65,7 +65,8 @@ func guardOf(t *testing.T, r Rules) *guard {
 	return g
 }
 
-// A node is reached by none of the names of its address, even where every address is allowed.
+// TestOwnAddress checks that no spelling of a node's address reaches the node, even if every address is
+// allowed.
 func TestOwnAddress(t *testing.T) {
 	node, reached := site(t, func(http.ResponseWriter, *http.Request) {})
 	p := port(t, node)
@@ -91,7 +92,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// An address of this machine that a node tells others covers the loopback address, because the node may listen on all.
+// TestOwnAddressOfThisMachine checks that an advertised address of this machine also covers the loopback
+// address, because the node may listen on all addresses.
 func TestOwnAddressOfThisMachine(t *testing.T) {
 	node, _ := site(t, func(http.ResponseWriter, *http.Request) {})
 	all, err := net.InterfaceAddrs()
@@ -111,7 +113,7 @@ func TestOwnAddressOfThisMachine(t *testing.T) {
 	}
 }
 
-// Each address of a redirect is checked, and an address is checked when it is dialled.
+// TestPolicyAtEveryHop checks that each address of a redirect is checked, at the moment when it is dialled.
 func TestPolicyAtEveryHop(t *testing.T) {
 	inside, reached := site(t, func(http.ResponseWriter, *http.Request) {})
 	outside, _ := site(t, func(w http.ResponseWriter, r *http.Request) {
@@ -139,7 +141,8 @@ func TestPolicyAtEveryHop(t *testing.T) {
 	}
 }
 
-// A name that resolves to an allowed address the first time, and to a node the second time, does not reach the node.
+// TestRebinding checks that a call does not reach a node through a name that resolves first to an allowed
+// address, and then to the node.
 func TestRebinding(t *testing.T) {
 	node, reached := site(t, func(http.ResponseWriter, *http.Request) {})
 	dns := newDNS(t)
@@ -168,7 +171,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// The names of nodes are resolved, too. If that fails, their port is refused; a name that does not exist has no address.
+// TestOwnName checks that the names of nodes are resolved. If that fails, their port is refused. A name that
+// does not exist has no address.
 func TestOwnName(t *testing.T) {
 	node, _ := site(t, func(http.ResponseWriter, *http.Request) {})
 	dns := newDNS(t)
@@ -178,7 +182,7 @@ func TestOwnName(t *testing.T) {
 	if r, ok := Refused(get(t, g, node.URL)); !ok || r.Code != CodeOwn {
 		t.Errorf("by its name: %v", r)
 	}
-	dns.answer.Store(nil) // there is no such name
+	dns.answer.Store(nil) // the name does not exist
 	if err := get(t, g, node.URL); err != nil {
 		t.Errorf("a name that does not exist: %v", err)
 	}
@@ -227,7 +231,8 @@ func TestParsePolicy(t *testing.T) {
 	}
 }
 
-// A proxy is used only if the rules name one. It is not held to the policy; what a request names literally is.
+// TestProxy checks that a proxy is used only if the rules name one. The policy does not apply to the proxy's
+// own address, but to an address that the request names literally.
 func TestProxy(t *testing.T) {
 	var asked atomic.Int64
 	proxy, _ := site(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -248,7 +253,8 @@ func TestProxy(t *testing.T) {
 	}
 	for i, setting := range []string{proxy.URL, Environment} {
 		g := guardOf(t, Rules{Policies: []string{Public}, Proxy: setting, Own: []Own{{"node", "node-1.example:80"}}})
-		g.environment = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) } // package http reads the variables once only
+		// Package http reads the variables only once.
+		g.environment = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }
 		if err := get(t, g, named); err != nil || asked.Load() != int64(i+1) {
 			t.Errorf("by %s: %v, %d calls of the proxy", setting, err, asked.Load())
 		}
@@ -263,7 +269,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Another host gets nothing that was meant for the first.
+// TestRedirectLeavesCredentials checks that a redirect sends no credentials to another host.
 func TestRedirectLeavesCredentials(t *testing.T) {
 	var got http.Header
 	other, _ := site(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
@@ -299,7 +305,7 @@ func TestRedirectLeavesCredentials(t *testing.T) {
 // dnsServer answers every question for an IPv4 address with one address.
 type dnsServer struct {
 	conn   net.PacketConn
-	answer atomic.Pointer[[4]byte] // nil: there is no such name
+	answer atomic.Pointer[[4]byte] // nil if the name does not exist
 	asked  atomic.Int64
 }
 
@@ -336,10 +342,10 @@ func (d *dnsServer) serve() {
 			return
 		}
 		end := 12
-		for end < n && buf[end] != 0 { // the labels of the name
+		for end < n && buf[end] != 0 { // skip the labels of the name
 			end += int(buf[end]) + 1
 		}
-		end++ // and their end
+		end++ // skip the label that ends the name
 		if end+4 > n {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Words of a policy.
+// Policies that are words.
 const (
 	Any    = "any"
 	Public = "public"
@@ -21,8 +21,8 @@ type Policy struct {
 	nets        []netip.Prefix
 }
 
-// ParsePolicy reads any, public, networks such as 10.0.0.0/8, or several of them with commas. An address is
-// allowed if at least one of them contains it.
+// ParsePolicy reads a policy: any, public, a network such as 10.0.0.0/8, or several of these with commas. The
+// policy allows an address if one of its parts contains it.
 func ParsePolicy(text string) (Policy, error) {
 	var p Policy
 	parts := strings.Split(text, ",")
@@ -52,7 +52,7 @@ func ParsePolicy(text string) (Policy, error) {
 	return p, nil
 }
 
-// allows reports whether an address in its plain form may be called.
+// allows reports whether the policy allows an address. The address must be in the form that plain returns.
 func (p *Policy) allows(a netip.Addr) bool {
 	if p.any {
 		return true
@@ -109,7 +109,7 @@ var (
 	compat4 = prefixes("::/96")
 )
 
-// embedded is the IPv4 address that a gateway makes of an IPv6 address.
+// embedded returns the IPv4 address that a gateway derives from an IPv6 address.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
@@ -124,8 +124,9 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// plain returns the usual form of an address. It replaces an IPv4 address within IPv6, removes a zone, and
-// replaces the unspecified address, which leads to the loopback address.
+// plain returns the canonical form of an address. It unwraps an IPv4 address inside IPv6 and removes a zone.
+// It replaces the unspecified address with the loopback address, because a connection to one leads to the
+// other.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	switch a {
@@ -137,9 +138,9 @@ func plain(a netip.Addr) netip.Addr {
 	return a
 }
 
-// metadata are the addresses at which clouds give a machine its settings and credentials.
+// metadata lists the addresses at which clouds give a machine its settings and credentials.
 var metadata = map[netip.Addr]bool{
-	netip.MustParseAddr("169.254.169.254"): true, // the address of nearly all clouds
+	netip.MustParseAddr("169.254.169.254"): true, // most clouds
 	netip.MustParseAddr("169.254.170.2"):   true, // containers of Amazon ECS
 	netip.MustParseAddr("169.254.170.23"):  true, // pods of Amazon EKS
 	netip.MustParseAddr("fd00:ec2::254"):   true, // Amazon EC2
@@ -150,7 +151,7 @@ var metadata = map[netip.Addr]bool{
 	netip.MustParseAddr("192.0.0.192"):     true, // Oracle Cloud
 }
 
-// isMetadata reports whether an address, or the IPv4 address within it, is one of the metadata addresses.
+// isMetadata reports whether an address, or the IPv4 address within it, is in metadata.
 func isMetadata(a netip.Addr) bool {
 	inner, ok := embedded(a)
 	return metadata[a] || ok && metadata[inner]

@@ -9,9 +9,9 @@ import (
 // redirectsMax bounds the redirects of one call.
 const redirectsMax = 5
 
-// Redirect is for [http.Client.CheckRedirect]. It follows at most 5 redirects and never leaves TLS. Another
-// host gets no body, none of the headers that the caller named, and no Referer, because that holds the
-// query of the first address.
+// Redirect is for [http.Client.CheckRedirect]. It follows at most 5 redirects, and none from TLS to plain
+// HTTP. It refuses a redirect that would send a body to another host. Another host gets no credentials, none
+// of the named headers, and no Referer, because a Referer holds the query of the first address.
 func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	first := via[0].URL
 	switch {
@@ -34,7 +34,7 @@ func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	return nil
 }
 
-// PlainURL returns an address without the parts that may be secret: its user and its query.
+// PlainURL returns a URL without its user and query, because those parts may be secret.
 func PlainURL(u *url.URL) string {
 	plain := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if u.RawQuery != "" {

@@ -17,27 +17,26 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// extensionsMax bounds the extensions of a machine, and its kinds with those of this program. A node refuses
-// workers that have more.
+// extensionsMax bounds the extensions of a machine. It also bounds the kinds and sources, including the kinds
+// built into Skein. A node refuses workers that offer more.
 const extensionsMax = 100
 
-// House is a kind of this program.
+// House is a kind that is built into this program.
 type House struct {
-	Kind       string // the kind, with the prefix of such kinds
-	Connection string // the connection, as in Kind
-	// Settings holds what the settings of this machine contain for the kind. It is nil if they contain
-	// nothing.
+	Kind       string // name of the kind, with the prefix of built-in kinds
+	Connection string // type of the connection, as in Kind
+	// Settings holds the settings of this machine for the kind. It is nil if there are none.
 	Settings json.RawMessage
 	Boxed    bool // see worker.Kind
 	Prepares bool // see worker.Kind
 	Releases bool // attempts may have handles
-	Adopts   bool // an attempt goes on with the work of a lost one
+	Adopts   bool // another attempt can adopt the work of a lost one
 }
 
-// ReleaseArg is the last argument of the process of a kind of this program that releases a handle.
+// ReleaseArg is the last argument of a process of this program that releases a handle.
 const ReleaseArg = "release"
 
-// Book holds the kinds that a machine runs as processes. Its methods may be called concurrently.
+// Book holds the kinds of a machine that run as processes. Its methods may be called concurrently.
 type Book struct {
 	folders []string
 	version string // the version of this program
@@ -48,21 +47,22 @@ type Book struct {
 	all   []dag.Extension
 }
 
-// Found is an extension, or a folder that is refused.
+// Found is an extension that is used, or a folder that is refused.
 type Found struct {
 	Folder string
 	*Manifest
-	Err error // why it is refused; nil: it is used
+	Err error // why the folder is refused; nil if it is used
 }
 
-// Open reads the extensions of folders, of which the first wins. A folder that does not exist is left out.
+// Open reads the extensions in folders. If several folders have the same extension, the first one wins. Open
+// ignores folders that do not exist.
 func Open(folders []string, version string, house []House) *Book {
 	b := &Book{folders: folders, version: version, house: house}
 	b.Reload()
 	return b
 }
 
-// Reload reads the folders again, and returns the extensions that it found.
+// Reload reads the folders again, and returns everything that it found.
 func (b *Book) Reload() []Found {
 	found := Scan(b.folders, b.house)
 	var all []dag.Extension
@@ -88,7 +88,8 @@ func (b *Book) Reload() []Found {
 	return found
 }
 
-// Extensions returns the kinds. Of one kind, the newest version comes first. A nil Book has none.
+// Extensions returns the kinds. If a kind has several versions, the newest comes first. A nil Book has no
+// kinds.
 func (b *Book) Extensions() []dag.Extension {
 	if b == nil {
 		return nil
@@ -98,18 +99,18 @@ func (b *Book) Extensions() []dag.Extension {
 	return b.all
 }
 
-// Found returns the extensions that the last reading found.
+// Found returns everything that Open or the last Reload found.
 func (b *Book) Found() []Found {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.found
 }
 
-// Command is how a kind is started.
+// Command says how to start the process of a kind.
 type Command struct {
 	Argv     []string
-	House    bool // true: this program runs the kind itself; see worker.Kind
-	Boxed    bool // true: see worker.Kind
+	House    bool // this program itself runs the kind; see worker.Kind
+	Boxed    bool // see worker.Kind
 	Prepares bool // see worker.Kind
 	Name     string
 	Version  string
@@ -121,8 +122,8 @@ type Command struct {
 // ErrUnknown says that this machine does not have a kind.
 var ErrUnknown = errors.New("this machine does not have the kind")
 
-// Command returns how a kind is started, after its input was checked. If release is true, it is started to
-// release a handle.
+// Command checks the input of a kind, and returns how to start its process. If release is true, the process
+// releases a handle.
 func (b *Book) Command(kind string, with json.RawMessage, release bool) (*Command, error) {
 	f, k, house := b.of(kind)
 	switch {
@@ -153,8 +154,8 @@ func (b *Book) Command(kind string, with json.RawMessage, release bool) (*Comman
 	return &Command{Argv: argv, Name: kind, Version: f.Version, Digest: f.Digest, Folder: f.Folder}, nil
 }
 
-// Check compares an input whose expressions are not evaluated with the schema of a kind. A kind that this
-// machine does not have is not checked.
+// Check compares an input with the schema of a kind. The expressions in the input are not evaluated yet.
+// Check returns nil if this machine does not have the kind.
 func (b *Book) Check(kind string, with json.RawMessage) error {
 	if b == nil {
 		return nil
@@ -166,7 +167,7 @@ func (b *Book) Check(kind string, with json.RawMessage) error {
 	return k.Input.Check(with, "with", func(text string) bool { return strings.Contains(text, "${{") })
 }
 
-// of finds a kind, which may have a version.
+// of finds a kind by its name, which may include a version.
 func (b *Book) of(kind string) (*Found, *Kind, *House) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -191,8 +192,8 @@ func (b *Book) of(kind string) (*Found, *Kind, *House) {
 	return nil, nil, nil
 }
 
-// Scan reads the extensions of folders. Of two extensions with the same kind in the same version, the first
-// wins, and the second is refused.
+// Scan reads the extensions in folders. If two extensions have the same kind in the same version, the first
+// is used, and the second is refused.
 func Scan(folders []string, house []House) []Found {
 	var all []Found
 	seen := map[string]string{}
@@ -241,7 +242,7 @@ func (f *Found) first(seen map[string]string, house []House) error {
 			return fmt.Errorf("kind %s is built into this program: rename it", name)
 		}
 	}
-	if n > extensionsMax { // also if it has sources only
+	if n > extensionsMax { // checked here, because an extension may have only sources
 		return fmt.Errorf("there are more than %d kinds and sources with those of Skein: remove an extension", extensionsMax)
 	}
 	for name := range f.Kinds {
@@ -253,8 +254,8 @@ func (f *Found) first(seen map[string]string, house []House) error {
 	return nil
 }
 
-// Read reads the extension of a folder. The folder, all files in it and the folders above it must belong to
-// root or to the user of this process, and only the owner may be able to write them. See guard.
+// Read reads the extension in a folder. The folder, all files in it and the folders above it must belong to
+// root or to the user of this process, and only their owner may be able to write them. See guard.
 func Read(folder string) (*Manifest, error) {
 	at, err := filepath.Abs(folder)
 	if err != nil {
@@ -289,8 +290,8 @@ func Read(folder string) (*Manifest, error) {
 	return m, nil
 }
 
-// ProgramAt returns the path of a program that the extension of a folder names. A program without a slash is
-// searched in PATH.
+// ProgramAt returns the path of a program that the extension in a folder names. A program without a slash is
+// searched for in PATH.
 func ProgramAt(folder, program string) string {
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		return filepath.Join(folder, program)
@@ -298,7 +299,7 @@ func ProgramAt(folder, program string) string {
 	return program
 }
 
-// compareVersions compares versions by their parts between points, numbers by their value.
+// compareVersions compares the parts of two versions that points separate. It compares numbers by value.
 func compareVersions(a, b string) int {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range max(len(as), len(bs)) {

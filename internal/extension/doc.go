@@ -1,3 +1,4 @@
-// Package extension reads the extensions of a machine: folders with a file extension.yaml, which declare
-// kinds of tasks that run as processes. It starts no process. docs/extensions.md says what a file means.
+// Package extension reads the extensions of a machine. An extension is a folder with a file extension.yaml,
+// which declares kinds of tasks that run as processes. The package starts no process. docs/extensions.md
+// describes the file.
 package extension

@@ -24,7 +24,7 @@ kinds:
     adopts: true
 `
 
-// says reports whether an error names a place or a rule.
+// says reports whether an error contains a text.
 func says(err error, what string) bool {
 	if err == nil {
 		return false
@@ -119,10 +119,10 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestForms: a null is no schema, and nested forms are each compared once.
+// TestForms checks that a null is not a schema, and that each of several nested forms is compared only once.
 func TestForms(t *testing.T) {
 	text := `{"anyOf":[null]}`
-	for range 40 { // a doubled comparison would not end
+	for range 40 { // if each level compared twice, this would not end
 		text = `{"anyOf":[{"type":"null"},` + text + `]}`
 	}
 	var s Schema
@@ -145,7 +145,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestMostKinds: a machine offers no more kinds than a node takes from a worker.
+// TestMostKinds checks that a machine offers no more kinds than a node accepts from a worker.
 func TestMostKinds(t *testing.T) {
 	root := t.TempDir()
 	for i := range 3 {
@@ -165,7 +165,7 @@ func TestMostKinds(t *testing.T) {
 	}
 }
 
-// folderOf makes an extension below root.
+// folderOf writes an extension into a folder below root.
 func folderOf(t *testing.T, root, name, manifest string) string {
 	t.Helper()
 	at := filepath.Join(root, name)
@@ -182,7 +182,7 @@ func TestBook(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	at := folderOf(t, one, "slurm", slurm)
 	folderOf(t, one, "slurm-2", strings.Replace(slurm, "1.4.0", "1.10.0", 1))
-	folderOf(t, two, "slurm", slurm) // the same kind in the same version
+	folderOf(t, two, "slurm", slurm) // the same kind and version as in the first folder
 	folderOf(t, two, "broken", "a: b")
 	folderOf(t, two, "plain", "extension: 1\nname: plain\nversion: 1.0.0\nkinds: {plain: {run: [cat]}}")
 	house := []House{{Kind: "skein:sql", Connection: "postgres", Settings: json.RawMessage(`{"a":1}`)}}
@@ -247,12 +247,12 @@ func TestBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Reload()
-	if all := b.Extensions(); len(all) != 4 { // that of the second folder is the first now
+	if all := b.Extensions(); len(all) != 4 { // the extension of the second folder is now the first one
 		t.Errorf("%+v", all)
 	}
 }
 
-// TestOwned: what another user could write is refused by its name.
+// TestOwned checks that an error names a file that another user could write.
 func TestOwned(t *testing.T) {
 	root := t.TempDir()
 	for name, spoil := range map[string]func(at string) (path string, err error){
@@ -275,7 +275,7 @@ func TestOwned(t *testing.T) {
 			path := filepath.Join(lib, "run.py")
 			return path, errors.Join(os.WriteFile(path, nil, 0o644), os.Chmod(path, 0o666), os.Symlink(lib, filepath.Join(at, "lib")), os.Symlink(".", filepath.Join(at, "self")))
 		},
-		"folder of a link": func(at string) (string, error) { // a link in it can be replaced after the check
+		"folder of a link": func(at string) (string, error) { // others could replace the link after the check
 			open, real := t.TempDir(), filepath.Join(t.TempDir(), "real")
 			err := errors.Join(os.WriteFile(real, nil, 0o755), os.Symlink(real, filepath.Join(open, "link")), os.Chmod(open, 0o777))
 			return open, errors.Join(err, os.Symlink(filepath.Join(open, "link"), filepath.Join(at, "slurm.py")))

@@ -15,11 +15,11 @@ const filesMax = 10_000
 // linksMax bounds the symbolic links on the way to a file.
 const linksMax = 40
 
-// guard checks that only root and the user of this process can change what an extension runs: also later,
-// after the check. So it checks all folders and links on the way to each file, too. A user who may write one
-// of them can put another file in the place of the checked one.
+// guard checks that only root and the user of this process can change what an extension runs, also after the
+// check. So it also checks all folders and links on the way to each file. A user who may write one of them
+// could replace the checked file.
 type guard struct {
-	folder string          // of the extension, for people
+	folder string          // folder of the extension, for error messages
 	seen   map[string]bool // checked files and folders, without links in their paths
 	files  int
 }
@@ -37,7 +37,7 @@ func (g *guard) tree(path string) error {
 		if g.files++; g.files > filesMax {
 			return fmt.Errorf("%s has more than %d files: leave out what the extension does not need", g.folder, filesMax)
 		}
-		if g.seen["tree "+at] { // a link led here before, or leads back to where it is
+		if g.seen["tree "+at] { // a link leads to a file or folder that was already checked
 			if entry.IsDir() {
 				return filepath.SkipDir
 			}
@@ -55,15 +55,15 @@ func (g *guard) tree(path string) error {
 	})
 }
 
-// way checks the folders and links on the way to a file, and the file. It returns the path without links;
-// "": there is no such file, and only root and this user can make one.
+// way checks a file, and the folders and links on the way to it. It returns the path without links. It
+// returns "" if the file does not exist, and only root and this user can create it.
 func (g *guard) way(path string) (real string, err error) {
 	at, links := "/", 0
 	left := strings.Split(strings.Trim(filepath.Clean(path), "/"), "/")
 	shared := false // at is a folder in which others may make files
 	if info, err := os.Lstat(at); err != nil {
 		return "", err
-	} else if _, known := ownerOf(info); !known { // a system without users of this kind runs no nodes
+	} else if _, known := ownerOf(info); !known { // nodes do not run on systems without numeric users
 		return path, nil
 	}
 	for len(left) > 0 {
@@ -72,7 +72,7 @@ func (g *guard) way(path string) (real string, err error) {
 		if name == "" || name == "." {
 			continue
 		}
-		if name == ".." { // of a link
+		if name == ".." { // from the target of a link
 			at = filepath.Dir(at)
 			info, err := os.Lstat(at)
 			if err != nil {
@@ -117,9 +117,9 @@ func (g *guard) way(path string) (real string, err error) {
 	return at, nil
 }
 
-// owned returns an error if another user than root and that of this process owns a file or may change it.
-// passed means that the file is a link, or a folder on the way to a file. In such a folder, others may make
-// files of their own if it has the sticky bit, because they cannot replace files of other users there.
+// owned returns an error if a user other than root and the user of this process owns a file or may change it.
+// passed means that the file is a link or a folder on the way to another file. If such a folder has the
+// sticky bit, others may create files in it, because they cannot replace files of other users there.
 func owned(path string, info fs.FileInfo, passed bool) error {
 	self, mode := os.Geteuid(), info.Mode()
 	owner, known := ownerOf(info)
@@ -128,7 +128,7 @@ func owned(path string, info fs.FileInfo, passed bool) error {
 		return nil
 	case owner != 0 && owner != self:
 		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown -h %d %s", path, owner, self, path)
-	case mode&fs.ModeSymlink != 0: // by its mode everyone may write a link, but a link cannot be changed
+	case mode&fs.ModeSymlink != 0: // the mode of a link allows everyone to write, but nobody can change a link
 		return nil
 	case mode.Perm()&0o022 != 0 && !(passed && mode&fs.ModeSticky != 0):
 		return fmt.Errorf("other users can write to %s: remove that right: chmod go-w %s", path, path)

@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// FileName is the name of a manifest in the folder of its extension.
+// FileName names the manifest in the folder of an extension.
 const FileName = "extension.yaml"
 
 // protocol is the version of the protocol between Skein and extensions.
@@ -28,48 +28,48 @@ type Manifest struct {
 	Name      string          `json:"name"`
 	Version   string          `json:"version"`
 	Kinds     map[string]Kind `json:"kinds,omitempty"`
-	// Sources are sources of events, whose processes speak the protocol of package feed.
+	// Sources are the sources of events. Their processes speak the protocol of package feed.
 	Sources map[string]Source `json:"sources,omitempty"`
-	Digest  string            `json:"-"` // the digest of the file
+	Digest  string            `json:"-"` // digest of the file
 }
 
-// Source is a source of events. Its fields are those of a Kind.
+// Source is a source of events. Its fields mean the same as those of a Kind.
 type Source struct {
 	Run        []string `json:"run"`
 	Input      *Schema  `json:"input,omitempty"`
 	Connection string   `json:"connection,omitempty"`
 }
 
-// Kind is a kind of task. The folder of its extension is where relative programs are.
+// Kind is a kind of task. Relative paths of programs start at the folder of the extension.
 type Kind struct {
 	Run []string `json:"run"` // the program and its arguments
-	// Release is the program that ends the work of a handle. nil: attempts have no handles.
+	// Release is the program that releases a handle. If it is nil, attempts have no handles.
 	Release []string `json:"release,omitempty"`
 	Adopts  bool     `json:"adopts,omitempty"` // see dag.Extension
-	Input   *Schema  `json:"input,omitempty"`  // the shape of with; nil: anything
-	// Outputs are the types of outputs, for people and editors.
+	Input   *Schema  `json:"input,omitempty"`  // the schema of with; nil allows any input
+	// Outputs holds the types of outputs, as information for people and editors.
 	Outputs map[string]string `json:"outputs,omitempty"`
-	// Connection is the type of the connection that with.connection names; "": it names none.
+	// Connection is the type of the connection that with.connection names, or "" if it names none.
 	Connection string `json:"connection,omitempty"`
 }
 
 const (
-	manifestMax = 256 << 10 // bytes of a file
-	kindsMax    = 50        // kinds of an extension, and its sources
+	manifestMax = 256 << 10 // bytes of a manifest
+	kindsMax    = 50        // kinds and sources of an extension together
 	wordsMax    = 100       // words of a command
 )
 
 var (
 	nameOK    = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 	versionOK = regexp.MustCompile(`^[0-9][A-Za-z0-9_.-]{0,31}$`)
-	// connectionOK is narrow, because nodes refuse workers whose kinds have other types.
+	// connectionOK allows no other types, because nodes refuse workers whose kinds have them.
 	connectionOK = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}(,[a-z][a-z0-9-]{0,19}){0,3}$`)
 )
 
-// outputTypes are the types that an output may have.
+// outputTypes lists the types that an output may have.
 var outputTypes = []string{"string", "int", "float", "bool", "json"}
 
-// later are the keys of coming versions.
+// later lists keys that are reserved for coming versions.
 var later = []string{"channels", "secrets"}
 
 // Parse reads a manifest. Its errors name the key, the reason and the remedy.
@@ -111,7 +111,7 @@ func Parse(src []byte) (*Manifest, error) {
 	return m, m.check()
 }
 
-// value converts a value of YAML to what package json writes.
+// value converts a YAML value to the form that package json encodes.
 func value(v *workflow.Value) any {
 	switch {
 	case v.Null():
@@ -169,7 +169,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// checkProgram checks what kinds and sources have in common.
+// checkProgram checks the fields that kinds and sources share.
 func checkProgram(run []string, connection string) error {
 	if err := checkCommand(run); err != nil {
 		return fmt.Errorf("run: %w", err)

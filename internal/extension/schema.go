@@ -14,35 +14,36 @@ import (
 	"unicode/utf8"
 )
 
-// Schema is a part of JSON Schema (2020-12): the keywords that its fields name. A keyword that is not among
-// them is refused, so no rule of a manifest is ignored.
+// Schema is a subset of JSON Schema (2020-12). It has the keywords that its fields name. Any other keyword is
+// an error, so no rule of a manifest is silently ignored.
 type Schema struct {
 	Type        types              `json:"type,omitempty"`
 	Title       string             `json:"title,omitempty"`
 	Description string             `json:"description,omitempty"`
-	Default     json.RawMessage    `json:"default,omitempty"` // shown to people, and not filled in
+	Default     json.RawMessage    `json:"default,omitempty"` // shown to people, but not filled in
 	Examples    json.RawMessage    `json:"examples,omitempty"`
 	Enum        []json.RawMessage  `json:"enum,omitempty"`
 	Const       json.RawMessage    `json:"const,omitempty"`
 	Properties  map[string]*Schema `json:"properties,omitempty"`
 	Required    []string           `json:"required,omitempty"`
-	// Additional is the schema of properties that Properties does not name. true and false are schemas, too.
+	// Additional is the schema for properties that Properties does not name. The booleans true and false are
+	// schemas, too.
 	Additional *Schema     `json:"additionalProperties,omitempty"`
 	Items      *Schema     `json:"items,omitempty"`
 	MinItems   int         `json:"minItems,omitempty"`
 	MaxItems   *int        `json:"maxItems,omitempty"`
 	MinLength  int         `json:"minLength,omitempty"` // in characters
 	MaxLength  *int        `json:"maxLength,omitempty"`
-	Pattern    string      `json:"pattern,omitempty"` // a pattern in the syntax of Go, which may match anywhere in the text
+	Pattern    string      `json:"pattern,omitempty"` // in Go's syntax; may match anywhere in the text
 	Minimum    json.Number `json:"minimum,omitempty"`
 	Maximum    json.Number `json:"maximum,omitempty"`
 	AnyOf      []*Schema   `json:"anyOf,omitempty"`
 
-	never   bool // the schema false
+	never   bool // this is the schema false
 	pattern *regexp.Regexp
 }
 
-// types are the types of a schema: a text or a list of texts.
+// types holds the types of a schema. In JSON it is one text or a list of texts.
 type types []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -61,7 +62,7 @@ func (t *types) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses keywords that it does not know.
+// UnmarshalJSON implements json.Unmarshaler. It returns an error for unknown keywords.
 func (s *Schema) UnmarshalJSON(raw []byte) error {
 	var all bool
 	if json.Unmarshal(raw, &all) == nil {
@@ -84,12 +85,12 @@ func (s *Schema) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Later reports whether a text is known only later, because an expression makes it. Such a text is not
-// checked before the task starts.
+// Later reports whether an expression will produce a text later. Such a text is not checked before the task
+// starts.
 type Later func(text string) bool
 
-// Check compares a JSON value with the schema. open may be nil. The error names the place in the value, which
-// is at, and holds no part of the value, because the value may be secret.
+// Check compares a JSON value with the schema. The error names a place in the value, and at names the value
+// itself. The error contains no part of the value, because the value may be secret. open may be nil.
 func (s *Schema) Check(raw json.RawMessage, at string, open Later) error {
 	if s == nil {
 		return nil
@@ -104,7 +105,7 @@ func (s *Schema) Check(raw json.RawMessage, at string, open Later) error {
 }
 
 func (s *Schema) check(v any, at string, open Later) error {
-	if s == nil { // null, where a schema is expected
+	if s == nil { // the schema in the manifest is null
 		return nil
 	}
 	text, isText := v.(string)
@@ -136,7 +137,8 @@ func (s *Schema) check(v any, at string, open Later) error {
 	return nil
 }
 
-// checkForms compares a value with the schemas of anyOf. It calls each once, because they may be nested.
+// checkForms compares a value with the schemas of anyOf. It compares with each only once, because anyOf may
+// be nested.
 func (s *Schema) checkForms(v any, at string, open Later) error {
 	var first error
 	for _, one := range s.AnyOf {
@@ -151,7 +153,7 @@ func (s *Schema) checkForms(v any, at string, open Later) error {
 	return first
 }
 
-// is reports whether a value has a type of JSON Schema.
+// is reports whether a value has the named type of JSON Schema.
 func is(v any, name string) bool {
 	switch v := v.(type) {
 	case nil:
@@ -168,10 +170,10 @@ func is(v any, name string) bool {
 	return name == "object"
 }
 
-// exponentMax bounds the exponent of a number that is compared.
+// exponentMax bounds the exponents of the numbers that can be compared.
 const exponentMax = 400
 
-// rational is the exact value of a number. It returns nil for one that is too large to compare.
+// rational returns the exact value of a number. It returns nil if the number is too large to compare.
 func rational(n json.Number) *big.Rat {
 	text := strings.ToLower(n.String())
 	if _, exponent, ok := strings.Cut(text, "e"); ok {

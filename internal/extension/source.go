@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// sourceMark tells the names of sources from those of kinds, where both are in one map.
+// sourceMark is the prefix of the names of sources in a map that also holds kinds.
 const sourceMark = "source "
 
 // ErrUnknownSource says that this machine does not have a source.
@@ -24,7 +24,7 @@ type SourceCommand struct {
 	Folder     string
 }
 
-// Source returns how a source is started, after its input was checked. The name may have a version.
+// Source checks the input of a source, and returns how to start its process. The name may include a version.
 func (b *Book) Source(name string, with json.RawMessage) (*SourceCommand, error) {
 	f, s := b.sourceOf(name)
 	if s == nil {
@@ -38,8 +38,8 @@ func (b *Book) Source(name string, with json.RawMessage) (*SourceCommand, error)
 	return &SourceCommand{Argv: argv, Connection: s.Connection, Name: name, Version: f.Version, Folder: f.Folder}, nil
 }
 
-// CheckSource compares an input with the schema of a source. A source that this machine does not have is not
-// checked.
+// CheckSource compares an input with the schema of a source. It returns nil if this machine does not have the
+// source.
 func (b *Book) CheckSource(name string, with json.RawMessage) error {
 	if b == nil {
 		return nil
@@ -51,7 +51,7 @@ func (b *Book) CheckSource(name string, with json.RawMessage) error {
 	return s.Input.Check(with, "with", nil)
 }
 
-// sourceOf finds a source. Of several versions, the newest one that suits wins.
+// sourceOf finds a source. If several versions suit the name, it returns the newest.
 func (b *Book) sourceOf(name string) (*Found, *Source) {
 	if b == nil {
 		return nil, nil
@@ -79,7 +79,7 @@ func (b *Book) sourceOf(name string) (*Found, *Source) {
 	return best, &s
 }
 
-// programs are the programs of a manifest.
+// programs returns all programs that a manifest names.
 func (m *Manifest) programs() (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(m.Kinds)) {
 		all = append(all, m.Kinds[name].Run[0])
