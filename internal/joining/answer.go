@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Answer answers the calls for certificates, and leaves every other call of a worker to next. It calls issued
-// after each certificate that it has issued.
+// Answer handles calls for certificates, and passes every other call of a worker to next. It calls issued
+// after it has issued a certificate.
 func (n *Node) Answer(next http.Handler, issued func()) http.Handler {
 	calls := map[string]func(*http.Request, *request) (Grant, error){JoinPath: n.join, RenewPath: n.renew}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func (n *Node) Answer(next http.Handler, issued func()) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // the caller may have gone
+		_ = json.NewEncoder(w).Encode(out) // an error means that the caller has gone
 		issued()
 	})
 }
@@ -52,8 +52,8 @@ func (n *Node) fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": why.status, "title": http.StatusText(why.status), "detail": why.text})
 }
 
-// join uses the caller's invitation. The certificate is made before the invitation is used, and a repeated
-// call with the same key gets another certificate, so no answer that is lost uses the invitation up.
+// join uses up the caller's invitation. It signs the certificate before that, and a repeated call with the
+// same key gets another certificate. So a lost answer does not use up the invitation for nothing.
 func (n *Node) join(r *http.Request, in *request) (out Grant, err error) {
 	invitation, held := auth.Holder(r.Context())
 	words := strings.Fields(invitation.Name)
@@ -83,7 +83,7 @@ func (n *Node) join(r *http.Request, in *request) (out Grant, err error) {
 	return n.grant(in.Name, is, &t), nil
 }
 
-// renew gives the holder of a certificate its next one, for the same key.
+// renew issues a new certificate for the same key to the holder of a certificate.
 func (n *Node) renew(r *http.Request, in *request) (out Grant, err error) {
 	proven, ok := auth.ByCertificate(r.Context())
 	t, held := auth.Holder(r.Context())
@@ -110,7 +110,7 @@ func (n *Node) renew(r *http.Request, in *request) (out Grant, err error) {
 	return n.grant(in.Name, is, &t), nil
 }
 
-// issue makes the certificate of a request. It returns the hash of the key, too.
+// issue signs the certificate for a request. It also returns the hash of the key.
 func (n *Node) issue(r *http.Request, in *request) (is authority.Issued, hash []byte, err error) {
 	if r.TLS == nil {
 		return is, nil, refuse(http.StatusBadRequest, "certificates need TLS between worker and node: give the nodes a certificate (--tls-cert), or the worker a token: skein token create --kind worker")
@@ -125,7 +125,8 @@ func (n *Node) issue(r *http.Request, in *request) (is authority.Issued, hash []
 	if hash, err = authority.KeyHash(key); err != nil {
 		return is, nil, refuse(http.StatusBadRequest, "%v", err)
 	}
-	if is, err = n.cfg.Authority.Worker(key, name); errors.Is(err, authority.ErrNone) { // another node has made it a moment ago
+	// Another node may have just made the authority.
+	if is, err = n.cfg.Authority.Worker(key, name); errors.Is(err, authority.ErrNone) {
 		if err = n.cfg.Authority.Load(r.Context()); err == nil {
 			is, err = n.cfg.Authority.Worker(key, name)
 		}

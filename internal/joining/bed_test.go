@@ -22,7 +22,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// bed is a node behind its gate. Calls that reach its home get an empty answer.
+// bed is a node that authenticates its callers. Its home answers every call with an empty body.
 type bed struct {
 	*testing.T
 	st    store.Store
@@ -54,7 +54,7 @@ func newBed(t *testing.T) *bed {
 	return b
 }
 
-// operators returns the settings of a listener with a certificate of its operator.
+// operators returns the settings of a listener whose certificate is the operator's.
 func operators(t *testing.T) *tls.Config {
 	t.Helper()
 	cert, key := certtest.SelfSigned(t)
@@ -65,7 +65,7 @@ func operators(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 }
 
-// invite makes an invitation for a worker, with the bounds of a row.
+// invite makes an invitation for a worker. bounds holds the bounds to store with it.
 func (b *bed) invite(name string, bounds store.Token) Invitation {
 	b.Helper()
 	secret := auth.NewSecret(store.TokenInvite)
@@ -90,7 +90,7 @@ func (b *bed) worker(name string) Candidate {
 	return Candidate{Name: name, Data: filepath.Join(b.TempDir(), "worker"), Servers: []string{b.url}, Transport: &http.Transport{}}
 }
 
-// joins lets a worker join by an invitation of its own.
+// joins lets a worker join with a new invitation.
 func (b *bed) joins(name string) *Membership {
 	b.Helper()
 	m, err := Join(b.Context(), b.worker(name), b.invite(name, store.Token{}))
@@ -100,7 +100,7 @@ func (b *bed) joins(name string) *Membership {
 	return m
 }
 
-// revokes ends the certificate of a worker.
+// revokes revokes the certificate of a worker.
 func (b *bed) revokes(worker string) {
 	b.Helper()
 	all, err := b.st.TokenList(b.Context())
@@ -118,7 +118,7 @@ func (b *bed) revokes(worker string) {
 	b.Fatalf("no certificate of %s", worker)
 }
 
-// transport shows a chain in place of the certificate of m, with the same key.
+// transport returns a transport that shows another certificate chain, with the key of m.
 func (b *bed) transport(m *Membership, chain [][]byte) *http.Transport {
 	b.Helper()
 	other := *m
@@ -131,7 +131,7 @@ func (b *bed) transport(m *Membership, chain [][]byte) *http.Transport {
 	return t
 }
 
-// posts returns the answer to a call without content.
+// posts makes a call without a body, and returns the answer.
 func (b *bed) posts(by *http.Transport, path string) (status int, text string) {
 	b.Helper()
 	b.Cleanup(by.CloseIdleConnections)
@@ -147,7 +147,7 @@ func (b *bed) posts(by *http.Transport, path string) (status int, text string) {
 	return resp.StatusCode, string(body)
 }
 
-// refuses makes a registration that the gate refuses with a reason.
+// refuses checks that the node refuses a registration with the given status and reason.
 func (b *bed) refuses(what string, by *http.Transport, status int, says string) {
 	b.Helper()
 	if is, text := b.posts(by, registerPath); is != status || !strings.Contains(text, says) {
@@ -155,7 +155,7 @@ func (b *bed) refuses(what string, by *http.Transport, status int, says string) 
 	}
 }
 
-// registers makes a registration that the gate lets through.
+// registers checks that the node accepts a registration.
 func (b *bed) registers(what string, by *http.Transport) {
 	b.Helper()
 	if is, text := b.posts(by, registerPath); is != http.StatusOK {

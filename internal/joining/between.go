@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/authority"
 )
 
-// NodeTransport is the transport of calls to other nodes. It shows the certificate of this node to nodes that
-// request one. A node of an earlier version does not request a certificate, and a node without TLS cannot.
+// NodeTransport is the transport for calls to other nodes. It shows the certificate of this node to nodes
+// that request one. A node of an earlier version requests no certificate, and a node without TLS cannot.
 // Calls to these nodes are authenticated by the token, or by the key in the database. A renewed certificate
 // requires new connections, because a connection keeps the certificate with which it began.
 type NodeTransport struct {
@@ -24,16 +24,17 @@ type NodeTransport struct {
 	now   *http.Transport
 }
 
-// Bounds of the time after which a call notices that the link to another node is cut. No connection is closed
-// then, so the calls on it would wait until the other node counts as dead, which it may never do.
+// These bound the time until a call notices that the link to another node is cut. A cut link does not close
+// the connection. Without the bounds, a call would wait until the other node counts as dead, which may never
+// happen.
 const (
 	dialMax  = 3 * time.Second
-	pingIdle = 3 * time.Second // without a frame, a connection is tried
-	pingMax  = 2 * time.Second // the longest wait for the answer to a ping
+	pingIdle = 3 * time.Second // after this time without a frame, a ping is sent
+	pingMax  = 2 * time.Second // longest wait for the answer to a ping
 )
 
-// NewNodeTransport returns the transport of a node. It bounds the silence of other nodes in base. Until there
-// is an authority, the transport is base.
+// NewNodeTransport returns the transport of a node. It bounds in base how long another node may be silent. It
+// uses base without a certificate until there is an authority.
 func NewNodeTransport(n *Node, base *http.Transport) *NodeTransport {
 	base.DialContext = (&net.Dialer{Timeout: dialMax}).DialContext
 	base.TLSHandshakeTimeout = dialMax
@@ -46,7 +47,7 @@ func (b *NodeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.transport().RoundTrip(r)
 }
 
-// CloseIdleConnections ends the connections that no call uses.
+// CloseIdleConnections closes the connections that no call uses.
 func (b *NodeTransport) CloseIdleConnections() { b.transport().CloseIdleConnections() }
 
 func (b *NodeTransport) transport() *http.Transport {
@@ -64,7 +65,8 @@ func (b *NodeTransport) transport() *http.Transport {
 		if authority.Asks(asked, own) {
 			return own, nil
 		}
-		return &tls.Certificate{}, nil // a proxy that asks for certificates of others
+		// The requester is a proxy that expects certificates of another authority.
+		return &tls.Certificate{}, nil
 	}
 	b.now.CloseIdleConnections()
 	b.now, b.shows = next, own

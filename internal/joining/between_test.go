@@ -16,9 +16,9 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// TestBetween: a node shows its certificate to nodes that ask, over the operator's certificate of the
-// other node. A renewed certificate is shown without a restart, and a node that does not ask is called all
-// the same.
+// TestBetween checks that a node shows its certificate to nodes that request one, even if the other node
+// shows the operator's certificate. A renewed certificate is shown without a restart. A node that requests no
+// certificate is called without one.
 func TestBetween(t *testing.T) {
 	now := time.Now()
 	a := authority.New(authority.Config{Vault: &sealed.Book{Store: memory.New(memory.Options{}), File: filepath.Join(t.TempDir(), "key"), Own: true}, Now: func() time.Time { return now }})
@@ -68,7 +68,7 @@ func TestBetween(t *testing.T) {
 	if got := call(); got != "n1" {
 		t.Errorf("the node proves %q", got)
 	}
-	// The operator's certificate stays what clients see, but for the name of the authority.
+	// Clients still see the operator's certificate, unless they ask for the name of the authority.
 	roots, err := authority.ParseAll(a.Trusted())
 	if err != nil {
 		t.Fatal(err)

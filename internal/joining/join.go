@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/authority"
 )
 
-// errNotHTTPS says that a worker cannot show a certificate to a server.
+// errNotHTTPS says that a worker can show a certificate only to a server with TLS.
 var errNotHTTPS = errors.New("certificates need TLS: name the nodes by https://")
 
 // callMax bounds one call for a certificate.
@@ -23,22 +23,24 @@ const callMax = 20 * time.Second
 
 // Invitation holds what a worker needs in order to join.
 type Invitation struct {
-	Secret      string
-	Fingerprint string // fingerprint of the root; "": the server's certificate is verified as other clients do
+	Secret string
+	// Fingerprint is that of the root. If it is "", the server's certificate is verified against the roots of
+	// the system.
+	Fingerprint string
 }
 
-// Candidate is a worker that is to join.
+// Candidate is a worker that wants to join.
 type Candidate struct {
 	Name    string
-	Data    string   // the worker's data folder, locked by the caller
-	Servers []string // URLs of nodes, tried in turn
+	Data    string   // the worker's data folder; the caller holds its lock
+	Servers []string // URLs of nodes, tried in order
 	// Transport reaches the nodes. Join may change its TLS settings.
 	Transport *http.Transport
 }
 
-// Join uses an invitation and keeps the certificate in the data folder. A new key is written before it is
-// used, so a call that was cut off can be repeated. Until the nodes have accepted it, it is in a file of its
-// own, so a certificate that the worker has stays as it is if the nodes refuse the invitation.
+// Join uses an invitation and stores the certificate in the data folder. It writes a new key before it uses
+// it, so a call that was cut off can be repeated. The new key is in a separate file until a node has accepted
+// it. So a worker that already has a certificate keeps it if the nodes refuse the invitation.
 func Join(ctx context.Context, c Candidate, by Invitation) (*Membership, error) {
 	if by.Fingerprint != "" {
 		c.Transport.TLSClientConfig = authority.Pinned(by.Fingerprint)
@@ -56,19 +58,19 @@ func Join(ctx context.Context, c Candidate, by Invitation) (*Membership, error) 
 		m.Servers = c.Servers
 		err = m.join(ctx, c.Transport, by)
 		if why := new(refusal); from != "" && errors.As(err, &why) && why.status == http.StatusConflict {
-			continue // the key is that of another invitation, or was revoked
+			continue // the key belongs to another invitation, or was revoked
 		}
 		if err != nil {
 			return nil, err
 		}
 		return m, nil
 	}
-	return nil, ErrNotJoined // the last one is always tried
+	return nil, ErrNotJoined // not reached: the last key is always tried
 }
 
-// membership returns a key with which a worker can join. It reads the key from the file from, which belongs
-// to a valid certificate or to a call that was cut off. If from is "", it makes a key. It returns nil if the
-// file has no such key.
+// membership returns a key with which a worker can join. It reads the key from a file, where it belongs to a
+// valid certificate or to a call that was cut off. It returns nil if the file has no such key. If from is "",
+// it makes a new key.
 func (c *Candidate) membership(from string) (*Membership, error) {
 	if from == "" {
 		m, err := newMembership(c.Name, fileIn(c.Data)+nextSuffix)
@@ -108,14 +110,14 @@ func (m *Membership) join(ctx context.Context, via http.RoundTripper, by Invitat
 	return nil
 }
 
-// call is a call for a certificate.
+// call describes a call for a certificate.
 type call struct {
 	via          http.RoundTripper
-	servers      []string // tried in turn
+	servers      []string // tried in order
 	path, bearer string
 }
 
-// ask gets a certificate from the first node that issues one, and keeps it in memory.
+// ask gets a certificate from the first node that issues one. It does not write the certificate to disk.
 func (m *Membership) ask(ctx context.Context, c call) error {
 	der, err := m.request()
 	if err != nil {
@@ -143,7 +145,7 @@ func (m *Membership) ask(ctx context.Context, c call) error {
 	return errors.Join(failed...)
 }
 
-// askOne makes one call.
+// askOne calls one node for a certificate.
 func askOne(ctx context.Context, c call, server string, body []byte) (out Grant, err error) {
 	if !strings.HasPrefix(server, "https://") {
 		return out, errNotHTTPS

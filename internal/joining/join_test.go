@@ -16,8 +16,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestJoin: an invitation is used once, and its holder can repeat the call. The certificate is renewed with
-// itself.
+// TestJoin checks that an invitation can be used once, that its holder can repeat the call, and that a
+// certificate can be used to renew itself.
 func TestJoin(t *testing.T) {
 	b := newBed(t)
 	inv, w := b.invite("w1", store.Token{Groups: "etl", Slots: 4, Namespaces: "shop"}), b.worker("w1")
@@ -57,8 +57,8 @@ func TestJoin(t *testing.T) {
 	b.registers("the worker", b.transport(m, m.Chain))
 }
 
-// TestStolenCertificates: certificates that are expired, of another kind, of an old root or revoked are
-// refused, and so are requests for other names and keys.
+// TestStolenCertificates checks that nodes refuse certificates that are expired, of another kind, of an old
+// root or revoked, and requests for other names or keys.
 func TestStolenCertificates(t *testing.T) {
 	b := newBed(t)
 	m := b.joins("w1")
@@ -119,7 +119,8 @@ func TestStolenCertificates(t *testing.T) {
 	}
 	b.registers("the worker", mine)
 	long := issued(hour(0, 30*24*time.Hour).Worker(key, "w1"))
-	if err := hour(-48*time.Hour, 24*time.Hour).Rotate(t.Context(), "ann", time.Time{}); err != nil { // the change ended yesterday
+	// The change of roots ended yesterday.
+	if err := hour(-48*time.Hour, 24*time.Hour).Rotate(t.Context(), "ann", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.a.Load(t.Context()); err != nil {
@@ -146,8 +147,7 @@ func TestStolenCertificates(t *testing.T) {
 	}
 }
 
-// TestJoinAgain: a worker that joins again in its folder keeps the certificate that it has until it has got
-// another one.
+// TestJoinAgain checks that a worker that joins again keeps its certificate until it gets another one.
 func TestJoinAgain(t *testing.T) {
 	b := newBed(t)
 	w := b.worker("w1")
@@ -174,7 +174,7 @@ func TestJoinAgain(t *testing.T) {
 	}
 	first := b.invite("w1", store.Token{})
 	one := join(first, "")
-	kept(join(first, ""), true) // as after an answer that was lost
+	kept(join(first, ""), true) // the same key again, as after a lost answer
 	kept(one, true)
 	join(b.invite("w1", store.Token{}), "has a certificate that is valid")
 	kept(one, true)
@@ -192,7 +192,7 @@ func TestJoinAgain(t *testing.T) {
 	}
 }
 
-// TestCutOff: a worker whose first call was cut off has begun to join, and joins with the key that it made.
+// TestCutOff checks that a worker whose first call was cut off joins with the key that it made then.
 func TestCutOff(t *testing.T) {
 	b := newBed(t)
 	w, inv := b.worker("w1"), b.invite("w1", store.Token{})
@@ -214,7 +214,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestInvitedBeforeRotate: an invitation that is open at a change of roots can still be used.
+// TestInvitedBeforeRotate checks that an open invitation stays usable when the roots change.
 func TestInvitedBeforeRotate(t *testing.T) {
 	b := newBed(t)
 	inv := b.invite("w1", store.Token{})
@@ -228,8 +228,8 @@ func TestInvitedBeforeRotate(t *testing.T) {
 	b.registers("the worker", b.transport(m, m.Chain))
 }
 
-// TestRenewals: a renewal is tried at the next node after any error. After the end of its certificate a
-// worker makes no calls, and tries to renew it once a minute.
+// TestRenewals checks that a worker tries the next node after any error. After its certificate has ended, the
+// worker makes no other calls, and tries a renewal once a minute.
 func TestRenewals(t *testing.T) {
 	b := newBed(t)
 	m := b.joins("w1")

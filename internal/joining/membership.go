@@ -20,8 +20,8 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// Membership is what a worker keeps of its joining: its key, its certificate and its bounds. It is one file,
-// DATA/access/worker.json, that only its user can read.
+// Membership is what a worker stores when it joins: its key, its certificate and its bounds. It is stored in
+// one file, DATA/access/worker.json. Only the worker's user can read that file.
 type Membership struct {
 	Grant
 	Servers []string `json:"servers"`
@@ -33,7 +33,7 @@ type Membership struct {
 // ErrNotJoined says that a worker has no certificate.
 var ErrNotJoined = errors.New("this worker has not joined by an invitation")
 
-// nextSuffix ends the name of the file of a key that has no certificate yet.
+// nextSuffix is added to the file name for a key that has no certificate yet.
 const nextSuffix = ".next"
 
 func fileIn(data string) string { return filepath.Join(data, "access", "worker.json") }
@@ -51,13 +51,13 @@ func newMembership(name, file string) (*Membership, error) {
 	return &Membership{Grant: Grant{Name: name}, Key: der, file: file}, nil
 }
 
-// Read reads the certificate with which the worker of a data folder calls. It returns ErrNotJoined if the
-// worker has none, and another error if it has begun to join.
+// Read reads the certificate of the worker with this data folder. It returns ErrNotJoined if there is none.
+// It returns another error if the worker has begun to join but has no certificate yet.
 func Read(data string) (*Membership, error) {
 	m, err := readFile(fileIn(data))
 	if errors.Is(err, ErrNotJoined) {
 		if m, err = readFile(fileIn(data) + nextSuffix); err == nil {
-			m.Chain = nil // the chain is not installed yet
+			m.Chain = nil // this file's chain is not in use yet
 		}
 	}
 	if err == nil && len(m.Chain) == 0 {
@@ -89,7 +89,8 @@ func (m *Membership) save() error {
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o700); err != nil {
 		return err
 	}
-	file, err := atomicfile.Replace(m.file, 0o600) // another user may run the worker
+	// Keep the owner of the file, because the worker may run as another user than this process.
+	file, err := atomicfile.Replace(m.file, 0o600)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (m *Membership) save() error {
 	return nil
 }
 
-// request returns the request for a certificate.
+// request returns the certificate request.
 func (m *Membership) request() ([]byte, error) {
 	key, err := x509.ParsePKCS8PrivateKey(m.Key)
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *Membership) request() ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: m.Name}}, key)
 }
 
-// transport shows the worker's certificate to nodes, and knows them by the roots.
+// transport returns a transport that shows the worker's certificate to nodes and trusts the stored roots.
 func (m *Membership) transport(base *http.Transport) (*http.Transport, error) {
 	key, err := x509.ParsePKCS8PrivateKey(m.Key)
 	if err != nil {

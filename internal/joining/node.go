@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Tokens has the rows of invitations and certificates: see store.Tokens.
+// Tokens stores invitations and certificates; see store.Tokens.
 type Tokens interface {
 	JoinToken(ctx context.Context, j store.Joining) (store.Token, error)
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (store.Token, error)
@@ -26,22 +26,21 @@ type Config struct {
 	Name      string
 	Authority *authority.Authority
 	Tokens    Tokens
-	Cluster   bool // the server has other nodes
+	Cluster   bool // the server has, or can have, other nodes
 	Log       *slog.Logger
 }
 
-// Node is the node's side of joining: it issues certificates to workers, and verifies the certificates of
-// workers and nodes. It has no state of its own: the authority and the store have all of it.
+// Node is the node's side of joining. It issues certificates to workers, and verifies those of workers and
+// nodes. It has no state: the authority and the store hold all of it.
 type Node struct{ cfg Config }
 
 var _ auth.Certificates = (*Node)(nil)
 
-// NewNode returns the end of a node. It reads nothing yet.
+// NewNode returns the node's side of joining. It reads nothing yet.
 func NewNode(cfg Config) *Node { return &Node{cfg} }
 
-// Run reads the roots again and again until ctx ends. Before that it makes the authority of a cluster, so
-// that its nodes know each other by certificates. A cluster without the key of the secrets continues with
-// tokens.
+// Run reads the roots regularly until ctx ends. In a cluster, it first makes the authority, so that nodes can
+// identify each other by certificates. If the cluster has no key for secrets, it continues with tokens.
 func (n *Node) Run(ctx context.Context) {
 	if n.cfg.Cluster {
 		if err := n.cfg.Authority.Make(made(ctx, n.cfg.Name), "node "+n.cfg.Name); err != nil {
@@ -64,14 +63,14 @@ func (n *Node) Verify(ctx context.Context, chain []*x509.Certificate) (auth.Prov
 	return auth.Proven{Worker: is.Worker, Node: is.Node, Key: is.Key}, "", err
 }
 
-// ProvenNode returns the name of the node that the certificate of a call proves, or "".
+// ProvenNode returns the node name that the caller's certificate proves, or "".
 func ProvenNode(ctx context.Context) string {
 	is, _ := auth.ByCertificate(ctx)
 	return is.Node
 }
 
-// Proofs tells a home what its callers have proven. certified reports whether a worker has a certificate that
-// counts.
+// Proofs tells a home node what the certificates of its callers prove. certified reports whether a worker has
+// a valid certificate.
 func Proofs(certified func(ctx context.Context, worker string) (bool, error)) home.Proofs {
 	return home.Proofs{Needed: certified, Of: func(ctx context.Context) (home.Proof, bool) {
 		is, ok := auth.ByCertificate(ctx)
@@ -83,24 +82,27 @@ func Proofs(certified func(ctx context.Context, worker string) (bool, error)) ho
 	}}
 }
 
-// Listen returns settings with which a listener asks callers for certificates of the internal authority, once
-// there is one. Under the name authority.ServerName the node shows a certificate of that authority itself, so
-// that workers know it without any other. Everywhere else it shows the operator's.
+// Listen returns settings for a listener. Once there is an internal authority, the listener requests
+// certificates of that authority from callers. To callers that ask for the name authority.ServerName it shows
+// a certificate of the authority, so that workers need to know no other. To all others it shows the
+// operator's certificate.
 func (n *Node) Listen(base *tls.Config) *tls.Config {
 	a, out := n.cfg.Authority, base.Clone()
 	out.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		pool := a.Pool(hello.Context(), hello.ServerName == authority.ServerName)
 		if pool == nil {
-			return nil, nil // no certificate of the authority exists
+			return nil, nil // there is no authority yet
 		}
 		own := base.Clone()
-		own.ClientAuth, own.ClientCAs = tls.RequestClientCert, pool // the gate verifies the certificate, and answers with a reason
+		// The listener neither requires nor verifies a certificate. auth.Gate does that, and its refusal says
+		// why.
+		own.ClientAuth, own.ClientCAs = tls.RequestClientCert, pool
 		if hello.ServerName == authority.ServerName {
 			is, err := a.Node(n.cfg.Name)
 			if err != nil {
 				return nil, err
 			}
-			if is != nil { // otherwise the authority is gone since the pool was read
+			if is != nil { // nil if the authority has been deleted since the pool was read
 				own.GetCertificate, own.Certificates = nil, []tls.Certificate{*is}
 			}
 		}
@@ -109,7 +111,7 @@ func (n *Node) Listen(base *tls.Config) *tls.Config {
 	return out
 }
 
-// made gives the creation of the authority an audit row.
+// made records the creation of the authority in the audit log.
 func made(ctx context.Context, node string) context.Context {
 	return store.WithAudit(ctx, &store.Audit{Principal: node, Kind: "node", Verb: "key.rotate", Action: "make-authority", Object: "/authority",
 		Detail: "the internal certificate authority is made"})

@@ -10,7 +10,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// The calls by which workers get their certificates. They are next to the protocol of workers.
+// Paths of the calls for certificates. They are next to those of the worker protocol.
 const (
 	JoinPath  = home.Prefix + "Join"
 	RenewPath = home.Prefix + "Renew"
@@ -24,18 +24,18 @@ type request struct {
 	Request []byte `json:"request"` // PKCS 10, DER
 }
 
-// Grant is a certificate with the bounds of its worker.
+// Grant is a certificate together with the bounds of its worker.
 type Grant struct {
 	Name       string    `json:"name"`
 	Groups     []string  `json:"groups,omitempty"`
 	Namespaces []string  `json:"namespaces,omitempty"`
 	Slots      int32     `json:"slots,omitempty"`
-	Chain      [][]byte  `json:"chain"` // DER, the worker's certificate first
-	Roots      [][]byte  `json:"roots"` // DER: the root certificates by which the worker checks the nodes
+	Chain      [][]byte  `json:"chain"` // DER; the worker's own certificate comes first
+	Roots      [][]byte  `json:"roots"` // DER; root certificates with which the worker verifies nodes
 	Expires    time.Time `json:"expires"`
 }
 
-// refusal is a refusal of a call for a certificate.
+// refusal is a node's refusal to issue a certificate.
 type refusal struct {
 	status int
 	text   string
@@ -47,7 +47,7 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// problemOf returns the reason in the answer of a node.
+// problemOf extracts the reason from a node's answer.
 func problemOf(status int, body []byte) string {
 	var p api.Problem
 	if json.Unmarshal(body, &p) == nil && p.Detail != "" {

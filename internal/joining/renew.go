@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/authority"
 )
 
-// WorkerTransport is a transport of a worker, whose certificate is renewed. Each renewal begins new
+// WorkerTransport is a transport of a worker whose certificate is renewed regularly. Each renewal begins new
 // connections, because a connection keeps the certificate with which it began.
 type WorkerTransport struct {
 	m    *Membership
@@ -22,14 +22,14 @@ type WorkerTransport struct {
 	log  *slog.Logger
 }
 
-// showing is a transport together with the end of validity of the certificate that it shows.
+// showing is a transport, and the time until which its certificate is valid.
 type showing struct {
 	*http.Transport
 	name        string
 	from, until time.Time
 }
 
-// NewWorkerTransport returns a transport that shows the certificate of m. base reaches the nodes.
+// NewWorkerTransport returns a transport that shows the certificate of m. base is used for the connections.
 func NewWorkerTransport(m *Membership, base *http.Transport, log *slog.Logger) (*WorkerTransport, error) {
 	r := &WorkerTransport{m: m, base: base, log: log}
 	return r, r.use()
@@ -56,14 +56,16 @@ func (r *WorkerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errNotHTTPS
 	}
 	now := r.now.Load()
-	if time.Now().After(now.until.Add(authority.Skew)) { // no node accepts it, and each refusal counts against the address
+	// No node would accept the certificate, and each refusal counts against this address.
+	if time.Now().After(now.until.Add(authority.Skew)) {
 		return nil, fmt.Errorf("the certificate of this worker ended at %s; let it join again: skein worker invite %s", now.until.UTC().Format(time.DateTime), now.name)
 	}
 	return now.RoundTrip(req)
 }
 
-// Run renews the certificate until ctx ends: at two thirds of its life, and again after a pause if no node
-// renews it. known returns the nodes that the worker knows now; those by which it joined are tried, too.
+// Run renews the certificate until ctx ends. It begins at two thirds of the certificate's life, and tries
+// again after a pause if no node renews it. known returns the nodes that the worker knows now. The nodes by
+// which the worker joined are also tried.
 func (r *WorkerTransport) Run(ctx context.Context, known func() []string) {
 	for {
 		select {
@@ -91,7 +93,7 @@ func (r *WorkerTransport) Run(ctx context.Context, known func() []string) {
 	}
 }
 
-// serversOf returns all servers, each once.
+// serversOf returns all servers in the lists, without duplicates.
 func serversOf(lists ...[]string) (all []string) {
 	for _, s := range slices.Concat(lists...) {
 		if !slices.Contains(all, s) {

@@ -14,7 +14,8 @@ import (
 	"skein.dev/skein/internal/authority"
 )
 
-// mutable passes on what two sides say, until it is cut. Then everything is lost, and no connection ends.
+// mutable forwards data in both directions until it is cut. Afterwards it drops all data, but closes no
+// connection.
 type mutable struct {
 	l   net.Listener
 	cut atomic.Bool
@@ -59,8 +60,9 @@ func newMutable(t *testing.T, to string) *mutable {
 	return m
 }
 
-// TestSilentPeer cuts the link to another node under a connection that worked. A call on it ends with an error,
-// and so does one that would need a new connection. Without a bound, both would wait for as long as the kernel does.
+// TestSilentPeer cuts the link to another node during a working connection. A call on that connection must
+// end with an error, and so must a call that needs a new connection. Without a bound, both would wait as long
+// as the kernel does.
 func TestSilentPeer(t *testing.T) {
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	other.EnableHTTP2 = true

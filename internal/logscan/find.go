@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// sampleMax is the size of the part of a buffer in which a finder counts bytes.
+	// sampleMax bounds the sample of a buffer in which a finder counts how often each byte occurs.
 	sampleMax = 4 << 10
-	// missCost is the number of bytes that a finder must have passed for each place that did not match. If it
-	// passes fewer, bytes.Index is faster.
+	// missCost is the least number of bytes that a finder must advance per occurrence of the rare byte that
+	// is not a match. If it advances less, bytes.Index is faster.
 	missCost = 16
-	// missesMin is the number of such places after which a finder compares.
+	// missesMin is the number of such occurrences after which a finder first checks missCost.
 	missesMin = 256
 )
 
@@ -21,7 +21,7 @@ const (
 type finder struct {
 	text   []byte // in lower case if fold is set
 	fold   bool   // A to Z are equal to a to z
-	folded []byte // a buffer
+	folded []byte // buffer for cursor.plain
 }
 
 func newFinder(text []byte, exact bool) finder {
@@ -35,11 +35,13 @@ func newFinder(text []byte, exact bool) finder {
 type cursor struct {
 	f    *finder
 	b    []byte
-	rare int // the index of the rare byte in the text
-	// lower and upper are the next indexes of the rare byte in b, in lower and in upper case; len(b): none.
+	rare int // index of the rare byte in the text
+	// lower and upper are the indexes in b of the next rare byte in lower and in upper case. They are len(b)
+	// if there is none.
 	lower, upper int
 	misses       int
-	plain        []byte // b, or b in lower case, once the finder has chosen bytes.Index; nil: not yet
+	// plain is set once the finder uses bytes.Index. It is b, or b in lower case.
+	plain []byte
 }
 
 // in begins a search through a buffer.
@@ -67,8 +69,8 @@ func (f *finder) in(b []byte) cursor {
 
 func isLetter(lower byte) bool { return 'a' <= lower && lower <= 'z' }
 
-// next returns the index of the first match that begins at an index or later; -1: there is none. The indexes
-// of later calls must not decrease.
+// next returns the index of the first match that begins at or after at, or -1 if there is none. In successive
+// calls, at must not decrease.
 func (c *cursor) next(at int) int {
 	text := c.f.text
 	for c.plain == nil {
@@ -99,7 +101,8 @@ func (c *cursor) next(at int) int {
 	return -1
 }
 
-// nextByte returns the index of a byte that is at least from, if the last result is smaller.
+// nextByte returns the index of the first x at or after from. last is the result of an earlier search, and is
+// returned if it is not before from.
 func nextByte(b []byte, last, from int, x byte) int {
 	switch {
 	case last >= from:
@@ -113,7 +116,7 @@ func nextByte(b []byte, last, from int, x byte) int {
 	return len(b)
 }
 
-// matches reports whether b begins with the text.
+// matches reports whether b begins with the finder's text.
 func (f *finder) matches(b []byte) bool {
 	if !f.fold {
 		return bytes.HasPrefix(b, f.text)
@@ -130,8 +133,8 @@ func (f *finder) matches(b []byte) bool {
 	return true
 }
 
-// folded converts the letters A to Z to lower case, in place. Other letters keep their case, so that a text
-// keeps its length. It works on eight bytes at a time, because a log is large.
+// folded converts the letters A to Z to lower case, in place. It leaves other letters, so that the length
+// does not change. It converts eight bytes at a time, because logs are large.
 func folded(b []byte) []byte {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	i := 0

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFinder compares a finder with bytes.Index at each index, also for texts that nearly fit everywhere.
+// TestFinder compares a finder with bytes.Index at each index. Some texts match nearly everywhere.
 func TestFinder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	letters := []byte("abABzZ@[`{é \n")
@@ -22,7 +22,7 @@ func TestFinder(t *testing.T) {
 		kinds := 1 + rnd.IntN(len(letters))
 		log := random(rnd.IntN(3*missesMin), kinds)
 		text := random(1+rnd.IntN(4), kinds)
-		if len(log) > 20 && rnd.IntN(2) == 0 { // a long text of the log
+		if len(log) > 20 && rnd.IntN(2) == 0 { // search for a long piece of the log
 			at := rnd.IntN(len(log) - 10)
 			text = bytes.Clone(log[at : at+10])
 		}
@@ -45,12 +45,13 @@ func TestFinder(t *testing.T) {
 	}
 }
 
-// TestFinderGivesUp: a text that nearly fits everywhere is searched by bytes.Index, whose time is bounded.
+// TestFinderGivesUp checks that a finder uses bytes.Index for a text that nearly matches everywhere, because
+// the time of bytes.Index is bounded.
 func TestFinderGivesUp(t *testing.T) {
 	f := newFinder([]byte(strings.Repeat("a", 200)+"b"), false)
 	log := bytes.Repeat([]byte("A"), block)
-	log = append(log, bytes.Repeat([]byte("B"), 300)...) // so that both bytes of the text are frequent
-	copy(log, bytes.Repeat([]byte("b"), sampleMax))      // and the sample shows the other one as rare
+	log = append(log, bytes.Repeat([]byte("B"), 300)...) // both bytes of the text are frequent
+	copy(log, bytes.Repeat([]byte("b"), sampleMax))      // the sample suggests that the other byte is rare
 	c := f.in(log)
 	if i := c.next(0); i != block-200 || c.plain == nil {
 		t.Errorf("found at %d, given up: %v", i, c.plain != nil)

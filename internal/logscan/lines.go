@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// byLines searches a log for lines. It reads each whole line before it decides whether the line fits.
+// byLines searches a log line by line. It reads at least the first 64 KiB of a line before it decides whether
+// the line matches.
 func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, error) {
 	b := byLines{s: s, r: r, size: size, at: s.From, line: s.Line, told: s.From, need: newFinder(s.Text, s.Case)}
 	if s.Pattern != nil {
@@ -21,7 +22,7 @@ func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, er
 	case s.From == 0:
 		b.line = 1
 	case b.before(s.From):
-		b.inside = true // the search that ended here has judged the line by its beginning
+		b.inside = true // the earlier search ended within this line, after it had judged the line's beginning
 	}
 	err := b.run(ctx)
 	done := Done{Next: b.at}
@@ -34,29 +35,29 @@ func (s *Searching) byLines(ctx context.Context, r Source, size int64) (Done, er
 	return done, err
 }
 
-// byLines is the state of such a search.
+// byLines is the state of a search by lines.
 type byLines struct {
 	s    *Searching
 	r    Source
 	size int64
-	need finder // each fitting line contains its text; empty: not known
+	need finder // finds a text that each matching line contains; empty if no such text is known
 
 	at     int64
-	line   int64 // the number of the line at at; 0: unknown
-	inside bool  // at is within a line that was judged
-	open   bool  // the last line has no end
-	jumped bool  // blocks were left out
+	line   int64 // number of the line at offset at; 0 if unknown
+	inside bool  // at is within a line that was already judged
+	open   bool  // the last line of the log has no line end yet
+	jumped bool  // blocks were skipped
 	read   int64
 	told   int64
-	seen   int64       // bytes that the pattern has seen since stop was called
-	stop   func() bool // reports whether the search ends here
+	seen   int64       // bytes that the pattern has examined since the last call of stop
+	stop   func() bool // reports whether to end the search here
 	buf    []byte
 }
 
-// before reports whether the byte before an offset belongs to the same line.
+// before reports whether the byte before an offset exists and belongs to the same line.
 func (b *byLines) before(at int64) bool {
 	var last [1]byte
-	n, _ := b.r.ReadAt(last[:], at-1) // without the byte, the line begins here
+	n, _ := b.r.ReadAt(last[:], at-1) // if the byte cannot be read, the line begins here
 	return n == 1 && last[0] != '\n'
 }
 
@@ -82,7 +83,7 @@ func (b *byLines) run(ctx context.Context) error {
 		b.buf = b.buf[:n]
 		n, err := b.r.ReadAt(b.buf, b.at)
 		if n == 0 && errors.Is(err, fs.ErrNotExist) && b.r.First(b.at) > b.at {
-			continue // the part was dropped in the meantime
+			continue // the beginning of the log was dropped in the meantime
 		}
 		if n == 0 {
 			if err == nil || errors.Is(err, io.EOF) {
@@ -108,7 +109,8 @@ func (b *byLines) run(ctx context.Context) error {
 	return nil
 }
 
-// jump goes on to the next block that may have a line of the level. It returns the end of the part to read.
+// jump moves to the next block that may have a line of the level. It returns the end of the part to read
+// there.
 func (b *byLines) jump() (end int64) {
 	end = min(b.size, b.at+block)
 	all := b.s.Blocks
@@ -138,7 +140,7 @@ func (b *byLines) jump() (end int64) {
 	return min(b.size, b.at+block, last*logindex.Block)
 }
 
-// look judges the lines that begin in the first bytes of the buffer.
+// look judges the lines of the buffer that begin before limit.
 func (b *byLines) look(limit int) error {
 	candidate := b.candidates()
 	at := 0
@@ -154,7 +156,7 @@ func (b *byLines) look(limit int) error {
 	for at < limit {
 		i := candidate(at)
 		if i < 0 || i >= limit && bytes.IndexByte(b.buf[limit-1:i], '\n') >= 0 {
-			i = limit - 1 // no line that begins before the limit fits, but the last one may go beyond it
+			i = limit - 1 // no line before the limit matches, but the last of them may go beyond the limit
 			b.skip(&at, i)
 			return b.rest(at)
 		}
@@ -182,9 +184,9 @@ func (b *byLines) look(limit int) error {
 	return nil
 }
 
-// candidates returns a function for the lines of the buffer. It returns an index in the first line that may
-// fit, from a given index on, or -1 if no line may fit. If each such line contains a text, it is the index of
-// the text.
+// candidates returns a function that finds the next line that may match. Given an index in the buffer, the
+// function returns an index at or after it that is within such a line, or -1 if there is none. If every
+// matching line contains a known text, the result is the index of that text.
 func (b *byLines) candidates() func(at int) int {
 	switch {
 	case len(b.need.text) > 0:
@@ -196,7 +198,7 @@ func (b *byLines) candidates() func(at int) int {
 	return func(at int) int { return at }
 }
 
-// skip moves to the beginning of the line that has an index.
+// skip moves at to the beginning of the line that contains index i.
 func (b *byLines) skip(at *int, i int) {
 	if nl := bytes.LastIndexByte(b.buf[*at:i], '\n'); nl >= 0 {
 		b.next(bytes.Count(b.buf[*at:*at+nl+1], newline))
@@ -204,7 +206,7 @@ func (b *byLines) skip(at *int, i int) {
 	}
 }
 
-// rest continues after the last line of the buffer, which begins at an index and was judged.
+// rest moves past the last line of the buffer. The line begins at index at, and was already judged.
 func (b *byLines) rest(at int) error {
 	if nl := bytes.IndexByte(b.buf[at:], '\n'); nl >= 0 {
 		b.at += int64(at + nl + 1)
@@ -222,7 +224,7 @@ func (b *byLines) next(lines int) {
 	}
 }
 
-// judge reports a line if it fits. i is the index of the needed text in it.
+// judge reports a line to Hit if it matches. i is the index in the line of the text that candidates found.
 func (b *byLines) judge(line []byte, offset int64, i int) error {
 	line = line[:min(len(line), lineMax)]
 	if l := b.s.Level; l != logindex.Plain && logindex.LevelOf(line) < l {

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// randomLog has lines of all levels and lengths, some of which go over the ends of blocks.
+// randomLog returns a log with lines of all levels and lengths. Some lines cross the ends of blocks.
 func randomLog(rnd *rand.Rand) string {
 	var b strings.Builder
 	for size := rnd.IntN(block + block/2); b.Len() < size; {
@@ -26,9 +26,9 @@ func randomLog(rnd *rand.Rand) string {
 			b.WriteString(strings.Repeat("\n", rnd.IntN(9)))
 		case 3:
 			b.WriteString("error of table1 " + strings.Repeat("x", rnd.IntN(4*lineMax)) + "\n")
-		case 4: // a word around the end of a block of the index
+		case 4: // a word across the end of a block of the index
 			b.WriteString(strings.Repeat("y", max(0, logindex.Block-b.Len()%logindex.Block-rnd.IntN(9))) + " fatal of table7\n")
-		case 5: // around the end of a block of the search
+		case 5: // a word across the end of a block of the search
 			b.WriteString(strings.Repeat("y", max(0, block-b.Len()%block-rnd.IntN(9))) + " table3\n")
 		default:
 			for range rnd.IntN(300) {
@@ -42,8 +42,8 @@ func randomLog(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// TestSearchByLines compares searches by level, expression and text with a look at each line, with and
-// without an index, in one piece and continued again and again.
+// TestSearchByLines compares searches by level, expression and text with an examination of each line: with
+// and without an index, in one piece, and interrupted and continued.
 func TestSearchByLines(t *testing.T) {
 	found := 0
 	for seed := range uint64(16) {
@@ -119,7 +119,8 @@ func TestSearchByLines(t *testing.T) {
 	}
 }
 
-// TestSearchReadsFewBlocks: with an index, a search for errors reads only the blocks that have one.
+// TestSearchReadsFewBlocks checks that a search for errors with an index reads only the blocks that have
+// errors.
 func TestSearchReadsFewBlocks(t *testing.T) {
 	text := strings.Repeat("all is well\n", 1<<20) + "an error\n" + strings.Repeat("all is well\n", 1<<20)
 	var x logindex.Index
@@ -138,8 +139,8 @@ func TestSearchReadsFewBlocks(t *testing.T) {
 	}
 }
 
-// TestPatterns finds the text that each match of an expression contains, and reads errors about wrong
-// expressions.
+// TestPatterns checks which text is found that each match of an expression contains, and the errors about
+// wrong expressions.
 func TestPatterns(t *testing.T) {
 	for expr, want := range map[string]string{"relation .* does not exist": " does not exist", "(ERROR)+ x": "error", "a|b": "", "(?:abc)?de": "de", "x{2,}yz": "yz", "straße": ""} {
 		p, err := NewPattern(expr, false)
@@ -166,8 +167,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestPatternEnds: a search by an expression ends within a block, because an expression can be slow. It
-// continues there.
+// TestPatternEnds checks that a search by an expression can end within a block and continue there, because an
+// expression can be slow.
 func TestPatternEnds(t *testing.T) {
 	text := strings.Repeat(strings.Repeat("a", 99)+"\n", block/100)
 	p, err := NewPattern("(a|b)+$", true)

@@ -7,23 +7,25 @@ import (
 	"regexp/syntax"
 )
 
-// Pattern is a regular expression. Its time for a line is at most the length of the line times instMax,
-// because it never goes back.
+// Pattern is a regular expression. The time to match a line is bounded by the length of the line times
+// instMax, because the matcher never backtracks.
 type Pattern struct {
 	re *regexp.Regexp
-	// need is a text that each match has, if one is known. It is found much faster than the expression.
+	// need is a text that each match contains, or nil if none is known. Searching for it is much faster than
+	// matching the expression.
 	need []byte
 }
 
-// instMax bounds the instructions of the program that an expression becomes. Counts such as {1000} make many.
+// instMax bounds the instructions of a compiled expression. Counts such as {1000} produce many.
 const instMax = 1000
 
 var errTooLarge = errors.New("the expression is too large: use smaller counts in {}")
 
-// needMin is the least length of a text that is worth a search of its own.
+// needMin is the shortest text for which a separate search is worth its cost.
 const needMin = 2
 
-// NewPattern reads a regular expression in Go's syntax. The error is for the person who wrote it.
+// NewPattern compiles a regular expression in Go's syntax. matters says whether case matters. The error is
+// meant for the person who wrote the expression.
 func NewPattern(text string, matters bool) (*Pattern, error) {
 	flags := syntax.Perl
 	if !matters {
@@ -55,7 +57,8 @@ func NewPattern(text string, matters bool) (*Pattern, error) {
 	return p, nil
 }
 
-// needOf returns the longest text that it can find to be part of each match. It looks at simple forms only.
+// needOf returns a text that each match contains, the longest that it can find. It examines only simple
+// forms.
 func needOf(e *syntax.Regexp, fold bool) (best []byte) {
 	switch e.Op {
 	case syntax.OpLiteral:
@@ -64,7 +67,7 @@ func needOf(e *syntax.Regexp, fold bool) (best []byte) {
 		}
 		text := []byte(string(e.Rune))
 		for _, c := range text {
-			if fold && c >= 0x80 { // it has another case, and only A to Z are compared without it
+			if fold && c >= 0x80 { // the letter has another case, and folding covers only A to Z
 				return nil
 			}
 		}
@@ -85,7 +88,7 @@ func needOf(e *syntax.Regexp, fold bool) (best []byte) {
 	return best
 }
 
-// in returns the place of the first match in a line.
+// in returns the position of the first match in a line.
 func (p *Pattern) in(line []byte) (from, to int, ok bool) {
 	at := p.re.FindIndex(bytes.TrimSuffix(line, []byte{'\r'}))
 	if at == nil {

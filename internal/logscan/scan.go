@@ -1,5 +1,5 @@
-// Package logscan looks through logs of any size with little memory: for a text, for a regular expression,
-// and for errors and warnings.
+// Package logscan searches logs of any size in bounded memory: for a text, for a regular expression, or for
+// errors and warnings.
 package logscan
 
 import (
@@ -13,10 +13,10 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// Source is a log of which the first part may not be kept.
+// Source is a log. Its beginning may no longer be kept.
 type Source interface {
 	io.ReaderAt
-	// First returns the offset at which a read that wants an offset can begin.
+	// First returns the offset of the first kept byte at or after at.
 	First(at int64) int64
 }
 
@@ -26,56 +26,57 @@ const (
 	hitTextMax = 512
 	// progressEvery is the number of bytes after which a search reports its progress.
 	progressEvery = 64 << 20
-	// longMax is the length of a line from which a search may end within the line.
+	// longMax is the length of a line beyond which a search may end within the line.
 	longMax = 16 << 20
-	// lineMax bounds the part of a line that a pattern sees.
+	// lineMax bounds the part of a line that a pattern examines.
 	lineMax = 64 << 10
 )
 
-// Query describes a search within single lines. A line fits if it fulfils each field that is set.
+// Query says which lines to find. A line matches if it fulfils each field that is set.
 type Query struct {
 	Text []byte
-	// Case is true if the search distinguishes A to Z from a to z.
+	// Case makes the search distinguish A to Z from a to z.
 	Case bool
-	// Pattern is used in place of Text.
+	// Pattern is an alternative to Text.
 	Pattern *Pattern
-	// Level is the least level of the lines.
+	// Level is the lowest level of the lines to find.
 	Level logindex.Level
 }
 
-// Hit is a line that fits.
+// Hit is a line that matches.
 type Hit struct {
-	Line   int64 // number of the line from 1; 0: unknown, because the first part of the log is not kept
-	Offset int64 // offset of the first byte of the line
+	Line   int64 // number of the line, from 1; 0 if unknown, because the beginning of the log is not kept
+	Offset int64 // offset of the line's first byte
 	Text   []byte
-	At     int // where the match begins in Text
-	Length int // the length of the match
+	At     int // index in Text at which the match begins
+	Length int // length of the match
 }
 
-// Searching is a search through a log. Its functions return an error to end it.
+// Searching describes a search through a log. Its functions end the search by returning an error.
 type Searching struct {
 	Query
-	// From is the offset at which the search begins, and Line the number of the line there. Line is 0 if it is
-	// unknown; the first line of a log need not be named.
+	// From is the offset at which the search begins, and Line the number of the line there. Line is 0 if it
+	// is unknown. If From is 0, Line need not be set.
 	From, Line int64
-	// Blocks describes the log. Blocks without a line of the level are not read. nil: the whole log is read.
+	// Blocks is the index of the log. Blocks without a line of the level are not read. If it is nil, the
+	// whole log is read.
 	Blocks []logindex.Entry
-	// Enough is called after each part with the number of bytes that were read. If it returns true, the search
+	// Enough is called after each part, with the number of bytes read so far. If it returns true, the search
 	// ends there. It may be nil.
 	Enough func(read int64) bool
 	Hit    func(*Hit) error
-	// Progress is called from time to time with the offset up to which the log has been read.
+	// Progress is called after each progressEvery bytes, with the offset that the search has reached.
 	Progress func(at int64) error
 }
 
-// Done is the position at which a search ended.
+// Done says where a search ended.
 type Done struct {
-	Next  int64 // where to continue; the size of the log: nothing is left
-	Lines int64 // the number of lines up to Next; 0: unknown
+	Next  int64 // offset at which to continue; the size of the log if nothing is left
+	Lines int64 // number of lines before Next; 0 if unknown
 }
 
-// Search reads r up to size and reports the lines that fit, in their order. It holds a few blocks of memory,
-// however long the lines are. Of a line, a pattern sees the first 64 KiB.
+// Search reads r up to size and reports the lines that match, in their order. Its memory is bounded by a few
+// blocks, however long the lines are. A pattern examines only the first 64 KiB of a line.
 func (s *Searching) Search(ctx context.Context, r Source, size int64) (Done, error) {
 	if s.Pattern != nil || s.Level != logindex.Plain {
 		return s.byLines(ctx, r, size)
@@ -91,19 +92,20 @@ func (s *Searching) Search(ctx context.Context, r Source, size int64) (Done, err
 	return Done{Next: c.at, Lines: c.count()}, err
 }
 
-// scan is the state of a search: a buffer with the beginning of a line in front of the next block.
+// scan is the state of a search for a text. Its buffer holds the unfinished end of the previous block, and
+// the next block after that.
 type scan struct {
 	s    *Searching
 	r    Source
 	size int64
 	text finder
-	next int64 // where to continue, if the search has ended early
+	next int64 // offset at which to continue, if the search has ended early
 
 	at    int64 // offset of the next byte to read
 	start int64 // offset of the line at the beginning of the buffer
-	line  int64 // its number
-	gap   bool  // a part is not kept, so lines have no numbers
-	hit   bool  // this line has been reported
+	line  int64 // number of the line at start
+	gap   bool  // a part of the log is not kept, so line numbers are unknown
+	hit   bool  // the line at start was already reported
 	told  int64
 	buf   []byte
 }
@@ -113,7 +115,7 @@ func (c *scan) count() int64 {
 	case c.gap:
 		return 0
 	case c.at > c.start:
-		return c.line // the last line has no end yet
+		return c.line // the last line has no line end yet, but counts
 	}
 	return c.line - 1
 }
@@ -132,7 +134,7 @@ func (c *scan) run(ctx context.Context) error {
 		part := c.buf[kept : kept+int(min(block, c.size-c.at))]
 		n, err := c.r.ReadAt(part, c.at)
 		if n == 0 && errors.Is(err, fs.ErrNotExist) && c.r.First(c.at) > c.at {
-			continue // the part was dropped in the meantime
+			continue // the beginning of the log was dropped in the meantime
 		}
 		if n == 0 {
 			if err == nil || errors.Is(err, io.EOF) {
@@ -158,8 +160,8 @@ func (c *scan) run(ctx context.Context) error {
 	return nil
 }
 
-// enough reports whether the search ends here. It ends at the beginning of a line that was not reported, or
-// within a very long line.
+// enough reports whether to end the search here. A search may end at the beginning of a line that was not
+// reported, or within a very long line.
 func (c *scan) enough() bool {
 	if c.at >= c.size || c.s.Enough == nil || !c.s.Enough(c.at-c.s.From) {
 		return false
@@ -173,10 +175,10 @@ func (c *scan) enough() bool {
 	return c.next > 0
 }
 
-// look searches the buffer, and keeps the beginning of a line whose end has not been read.
+// look searches the buffer. It keeps the last line in the buffer if the end of that line has not been read.
 func (c *scan) look() error {
 	text, find := c.buf, c.text.in(c.buf)
-	from := 0 // the beginning of the present line in the buffer
+	from := 0 // index in the buffer at which the current line begins
 	for at := 0; ; {
 		i := find.next(at)
 		if i < 0 {
@@ -208,16 +210,16 @@ func (c *scan) look() error {
 
 var newline = []byte{'\n'}
 
-// startOf returns the offset of a position in the buffer.
+// startOf returns the offset in the log of an index in the buffer.
 func (c *scan) startOf(i int) int64 { return c.at - int64(len(c.buf)-i) }
 
-// begin continues at a later line.
+// begin moves on by a number of lines, to the line at start.
 func (c *scan) begin(lines int, start int64) {
 	c.line, c.start, c.hit = c.line+int64(lines), start, false
 }
 
-// keep moves the bytes that may belong to an incomplete hit to the beginning of the buffer. Of a line that is
-// longer than a block, it keeps only the end.
+// keep moves the bytes of an unfinished line to the beginning of the buffer. If the line is longer than a
+// block or was reported, keep moves only its end, where a match may begin.
 func (c *scan) keep(from int) {
 	rest := c.buf[from:]
 	if len(rest) > block || c.hit {
@@ -226,7 +228,7 @@ func (c *scan) keep(from int) {
 	c.buf = append(c.buf[:0], rest...)
 }
 
-// report reports a hit at i in the line that begins at from.
+// report reports a match at index i of the buffer, in the line that begins at index from.
 func (c *scan) report(from, i int) error {
 	end := len(c.buf)
 	if nl := bytes.IndexByte(c.buf[i:], '\n'); nl >= 0 {
@@ -239,7 +241,7 @@ func (c *scan) report(from, i int) error {
 	return c.s.Hit(&h)
 }
 
-// hitOf is a hit at i in a line, with the part of the line around it.
+// hitOf returns a hit for a match at index i of a line. Its Text is the part of the line around the match.
 func hitOf(line []byte, i, length int) Hit {
 	first := 0
 	if i+length > hitTextMax {

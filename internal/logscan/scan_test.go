@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// memoryLog is a log of which the first bytes are not kept.
+// memoryLog is a log in memory whose first bytes are not kept.
 type memoryLog struct {
 	*bytes.Reader
 	first int64
@@ -42,8 +42,8 @@ func hits(t *testing.T, r *memoryLog, text string, matters bool) (found []Hit, l
 	return found, done.Lines
 }
 
-// TestSearch compares searches through random logs, with lines that end at and around the ends of blocks,
-// with one that splits the whole text.
+// TestSearch compares searches through random logs with a search that splits the whole text. Some lines end
+// at or near the ends of blocks.
 func TestSearch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 4 {
@@ -56,7 +56,7 @@ func TestSearch(t *testing.T) {
 				fmt.Fprintf(&b, "error, and error again %d\n", rnd.IntN(9))
 			case 2:
 				b.WriteString("\n")
-			case 3: // up to a few bytes around the end of a block
+			case 3: // up to a few bytes from the end of a block
 				left := block - b.Len()%block
 				b.WriteString(strings.Repeat("x", max(0, left-rnd.IntN(8))) + "eRRor after it\n")
 			default:
@@ -97,7 +97,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchLongLine: a line of many blocks has one hit, also if the text lies on the end of a block.
+// TestSearchLongLine checks that a line of many blocks has one hit, also if the match crosses the end of a
+// block.
 func TestSearchLongLine(t *testing.T) {
 	long := strings.Repeat("z", 3*block-3) + "needle" + strings.Repeat("z", 2*block) + "needle\nnext needle"
 	found, lines := hits(t, logOf("a\n"+long), "NEEDLE", false)
@@ -109,7 +110,8 @@ func TestSearchLongLine(t *testing.T) {
 	}
 }
 
-// TestSearchKept: if the first part is not kept, the rest is searched, and lines have no numbers.
+// TestSearchKept checks that if the beginning of a log is not kept, the rest is searched, and lines have no
+// numbers.
 func TestSearchKept(t *testing.T) {
 	r := logOf("gone needle\nrest needle\n")
 	r.first = 12
@@ -119,7 +121,7 @@ func TestSearchKept(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: a search ends when its caller has enough, and lines that are not there are not found.
+// TestSearchEnds checks that a search ends when Enough says so, and that it finds no missing text.
 func TestSearchEnds(t *testing.T) {
 	enough := errors.New("enough")
 	s := Searching{Query: Query{Text: []byte("a")}, Hit: func(*Hit) error { return enough }}
@@ -133,7 +135,7 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// TestFolded: of all bytes, at each place of a word, only A to Z change.
+// TestFolded checks each byte at each place of a word. Only A to Z may change.
 func TestFolded(t *testing.T) {
 	all := make([]byte, 256+5)
 	for i := range all {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Mount is a file system, or a folder of one, and the folder of this machine where it is visible.
+// Mount is a mounted file system or a folder of one, and the folder of this machine at which it is mounted.
 type Mount struct {
-	Root    string   // the folder inside the file system, "/" for all of it
-	Point   string   // the folder of this machine
-	Kind    string   // such as ext4 or cgroup2
-	Options []string // of the file system: for control groups of version 1, its controllers
+	Root    string   // folder inside the file system; "/" for all of it
+	Point   string   // folder of this machine
+	Kind    string   // type, such as ext4 or cgroup2
+	Options []string // options of the file system; for control groups of version 1, its controllers
 }
 
-// All returns the mounts of this process in the order in which they were made.
+// All returns the mounts of this process in the order of mounting.
 func All() ([]Mount, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -44,8 +44,8 @@ func parse(table string) (all []Mount) {
 	return all
 }
 
-// At returns the folder of this machine that shows a path of the file system. It returns false if this mount
-// does not show that path.
+// At returns the path on this machine of a path in the file system. It returns false if this mount does not
+// show the latter.
 func (m Mount) At(path string) (string, bool) {
 	rel, err := filepath.Rel(m.Root, path)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -60,8 +60,8 @@ func (m Mount) Has(option string) bool { return slices.Contains(m.Options, optio
 // ErrNoGroup says that the kernel has no hierarchy of control groups for a controller.
 var ErrNoGroup = errors.New("the kernel has no such hierarchy of control groups")
 
-// Group returns the path of this process in the hierarchy of a controller of version 1, such as pids, or in
-// the only hierarchy of version 2 if the controller is "".
+// Group returns the path of this process in a hierarchy of control groups. controller names a hierarchy of
+// version 1, such as pids. If it is "", Group uses the only hierarchy of version 2.
 func Group(controller string) (string, error) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
