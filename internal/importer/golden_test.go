@@ -157,7 +157,7 @@ func FuzzImport(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		// one document at a time, so that the fuzzer can reduce a finding
+		// Use one document at a time, so that the fuzzer can reduce a finding.
 		for _, document := range strings.Split(string(src), "\n---\n") {
 			f.Add([]byte(document))
 		}

@@ -7,8 +7,7 @@ type Outcome string
 const (
 	Converted    Outcome = "converted"    // the meaning is the same
 	Approximated Outcome = "approximated" // the result runs, and the notes name the differences
-	// there is no counterpart, and the first note says why
-	Dropped Outcome = "dropped"
+	Dropped      Outcome = "dropped"      // no counterpart; the first note says why
 )
 
 // The kinds of lines that are reported.
@@ -35,10 +34,10 @@ type Result struct {
 type Line struct {
 	Line int    `json:"line"`
 	Kind string `json:"kind"`
-	// column of the fault, else of the beginning; counted in characters from 1
+	// Column is that of the fault, or else that of the beginning, in characters from 1.
 	Column  int     `json:"column"`
 	Outcome Outcome `json:"outcome"`
-	// the resulting workflow; "" if the line is a variable or was dropped
+	// Workflow is the resulting workflow, or "" if the line is a variable or was dropped.
 	Workflow string   `json:"workflow"`
 	Task     string   `json:"task,omitempty"` // the task that the line became, if any
 	Notes    []string `json:"notes"`
