@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// say is a kind that does what a test says.
+// say is a kind whose Main is a function of the test.
 type say func(ctx context.Context, env *Env) int
 
 func (say) Name() string                             { return "say" }
@@ -74,14 +74,14 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// ends is a kind whose work is outside of its process.
+// ends is a kind that implements Releaser.
 type ends struct{ say }
 
 func (e ends) Release(ctx context.Context, env *Env) int { return e.Main(ctx, env) }
 func (ends) Adopts() bool                                { return true }
 
-// TestHandle: an attempt learns what is left of those before it, and names its own work. The process of an
-// errand gets a handle.
+// TestHandle checks that an attempt learns about the work of earlier attempts, and names its own. The process
+// of an errand gets a handle.
 func TestHandle(t *testing.T) {
 	output := attempt(t, `{"kind":"say","key":"r/t"}`)
 	earlier := output + ".earlier"

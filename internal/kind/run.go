@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// Names of the variables that an attempt gets.
+// Names of the variables of an attempt.
 const (
 	InputVar  = "SKEIN_INPUT"
 	OutputVar = "SKEIN_OUTPUT"
@@ -21,11 +21,11 @@ const (
 )
 
 const (
-	inputMax  = 4 << 20 // bytes of the file of an input
-	outputMax = 1 << 20 // bytes of all output lines; the worker bounds the kept bytes
+	inputMax  = 4 << 20 // bytes of an input file
+	outputMax = 1 << 20 // bytes of all output lines; the worker keeps fewer
 )
 
-// Run runs a kind in this process, which is the process of an attempt, and returns its exit code.
+// Run executes an attempt of a kind in this process, and returns the exit code.
 func Run(ctx context.Context, k Kind) int {
 	env, err := open(os.Getenv)
 	if err != nil {
@@ -45,7 +45,7 @@ func Run(ctx context.Context, k Kind) int {
 	return code
 }
 
-// RunPrepare runs the first process of an attempt of a kind that keeps files, and returns its exit code.
+// RunPrepare executes the first process of an attempt of a Preparer, and returns the exit code.
 func RunPrepare(ctx context.Context, k Preparer) int {
 	env, err := open(os.Getenv)
 	if err != nil {
@@ -55,7 +55,7 @@ func RunPrepare(ctx context.Context, k Preparer) int {
 	return k.Prepare(ctx, env)
 }
 
-// RunRelease runs the process that releases a handle, and returns its exit code.
+// RunRelease executes the process that releases a handle, and returns the exit code.
 func RunRelease(ctx context.Context, k Releaser) int {
 	env, err := open(os.Getenv)
 	if err == nil && env.Input.Handle == "" {
@@ -89,7 +89,7 @@ func open(get func(string) string) (*Env, error) {
 	return env, err
 }
 
-// readJSON decodes a file. Its errors hold no part of the content, which may be secret.
+// readJSON decodes a file. Its errors contain no part of the content, which may be secret.
 func readJSON(path string, into any) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -118,12 +118,12 @@ func (o *outputs) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// store writes all outputs as one object, the form that the worker reads.
+// store writes all outputs as one JSON object, as the worker expects.
 func (o *outputs) store(path string) error {
 	all := map[string]json.RawMessage{}
 	d := json.NewDecoder(&o.text)
 	for {
-		err := d.Decode(&all) // Decode adds to the map
+		err := d.Decode(&all) // Decode keeps the entries that the map already has
 		if errors.Is(err, io.EOF) {
 			break
 		}

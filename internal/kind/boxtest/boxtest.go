@@ -13,18 +13,18 @@ import (
 	"testing"
 )
 
-// Image is the name of the image of the tests: busybox, whose command prints a line.
+// Image names the image of the tests. It holds busybox, and its command prints a line.
 const Image = "localhost/skein-test:1"
 
-// ConfVar is the variable of podman that names the file with the settings of a store.
+// ConfVar names the variable that tells podman the file with the settings of a store.
 const ConfVar = "CONTAINERS_STORAGE_CONF"
 
-// busybox is the program that the image consists of, of the package busybox-static.
+// busybox is the only program in the image. It comes from the package busybox-static.
 const busybox = "/bin/busybox"
 
-// Store makes a store with the image, and returns the file with its settings for ConfVar. lacks is what the
-// machine lacks for containers. If it lacks something, Store skips the test. It fails the test instead in CI,
-// unless the kernel makes no containers.
+// Store makes an image store with the image, and returns the file with its settings for ConfVar. lacks says
+// what the machine lacks for containers. If that is not nil, Store skips the test. With CI=true it fails the
+// test instead, unless the kernel cannot make containers.
 func Store(t *testing.T, lacks error) string {
 	t.Helper()
 	if _, err := os.Stat(busybox); err != nil && lacks == nil {
@@ -61,7 +61,8 @@ func makeStore(dir string) (conf string, err error) {
 	return conf, nil
 }
 
-// rootFolder is the root folder of the image as an archive: busybox under its names.
+// rootFolder returns the root folder of the image as an archive. It holds busybox under the names of its
+// commands.
 func rootFolder() ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {

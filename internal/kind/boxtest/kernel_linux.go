@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// kernel returns the reason why this kernel or user can make no containers.
+// kernel returns an error if this kernel, or this user, cannot make containers.
 func kernel() error {
 	cmd := exec.Command("/bin/true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}

@@ -4,5 +4,5 @@ package boxtest
 
 import "errors"
 
-// kernel returns an error: only Linux makes containers.
+// kernel returns an error, because only Linux makes containers.
 func kernel() error { return errors.New("this is not Linux") }

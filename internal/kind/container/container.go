@@ -3,12 +3,13 @@
 //
 // # Nothing is left behind
 //
-// A container lives in namespaces of processes and mounts that belong to the attempt. Their first process
-// dies with this process (PR_SET_PDEATHSIG). The kernel then kills all others: podman, the monitor of the
-// container, and the processes of the container. What podman knows about the container is on file systems in
-// memory that only these namespaces have mounted, so it ends with them. The writable layer of the container
-// is in the folder of the attempt and removed with it. Only images are in the store of the machine. So no
-// record of a container outlives it, whichever process is killed, and nothing has to be released.
+// A container lives in namespaces of processes and mounts that belong to the attempt. The first process of
+// these namespaces dies with this process (PR_SET_PDEATHSIG). The kernel then kills all others: podman, the
+// monitor of the container, and the processes of the container. Podman keeps its records in file systems in
+// memory. Only these namespaces have mounted them, so the records end with the namespaces. The writable layer
+// of the container is in the folder of the attempt and is removed with it. Only images are in the store of
+// the machine. So no record outlives the container, whichever process is killed, and nothing has to be
+// released.
 package container
 
 import (
@@ -46,52 +47,52 @@ func (Kind) Missing(settings json.RawMessage) error {
 // With is the input of the kind.
 type With struct {
 	Image   string `json:"image"`
-	Run     *Run   `json:"run,omitempty"` // nil: the command of the image
+	Run     *Run   `json:"run,omitempty"` // nil runs the command of the image
 	Pull    string `json:"pull,omitempty"`
 	Network string `json:"network,omitempty"`
 	User    string `json:"user,omitempty"`
-	// Mounts holds paths in the container by the names that the machine gives to its folders.
+	// Mounts maps the names that the machine gives to folders to paths in the container.
 	Mounts map[string]string `json:"mounts,omitempty"`
 	Env    map[string]string `json:"env,omitempty"`
 }
 
-// Run is the command, as a workflow writes it.
+// Run is a command as written in a workflow.
 type Run struct {
 	Shell string   `json:"shell,omitempty"` // a text for sh -c
 	Argv  []string `json:"argv,omitempty"`
-	Lang  string   `json:"lang,omitempty"` // the language of Code: python | node | bash | sh
+	Lang  string   `json:"lang,omitempty"` // language of Code: python, node, bash or sh
 	Code  string   `json:"code,omitempty"`
-	File  string   `json:"file,omitempty"` // a script in the working folder
-	Args  []string `json:"args,omitempty"` // of File
+	File  string   `json:"file,omitempty"` // path of a script in the working folder
+	Args  []string `json:"args,omitempty"` // arguments of File
 }
 
-// When an image is pulled.
+// Values of With.Pull: when to pull the image.
 const (
-	PullMissing = "missing" // the default: if the machine does not have it
+	PullMissing = "missing" // the default: only if the machine does not have the image
 	PullAlways  = "always"
 	PullNever   = "never"
 )
 
-// Networks of a container.
+// Values of With.Network.
 const (
-	NetworkOwn  = "own" // the default: a network of its own with connections to the outside
+	NetworkOwn  = "own" // the default: a network of the container's own, with connections to the outside
 	NetworkNone = "none"
 )
 
-// Settings are the settings of a machine for containers.
+// Settings holds the settings of a machine for containers.
 type Settings struct {
-	Engine string  `json:"engine,omitempty"` // EngineAuto ("" is the same) | EnginePodman | EngineNone
+	Engine string  `json:"engine,omitempty"` // EngineAuto, EnginePodman or EngineNone; "" means EngineAuto
 	Mounts []Mount `json:"mounts,omitempty"`
 }
 
-// Engines that make containers.
+// Values of the setting container_engine.
 const (
 	EngineAuto   = "auto"
 	EnginePodman = "podman"
 	EngineNone   = "none"
 )
 
-// Engines are the values of the setting container_engine.
+// Engines returns the values of the setting container_engine.
 func Engines() []string { return []string{EngineAuto, EnginePodman, EngineNone} }
 
 // readSettings decodes the settings of the machine.
@@ -111,7 +112,7 @@ type Mount struct {
 	Write bool   `json:"write,omitempty"`
 }
 
-// Where the files of an attempt are in its container.
+// Paths of an attempt's folders in its container.
 const (
 	workAt = "/work"  // the working folder
 	ownAt  = "/skein" // the outputs and inline code
@@ -124,11 +125,11 @@ var (
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// transports are the words that, before a colon, make podman read something else than a registry:
-// docker-archive:a is a file.
+// transports lists words with a special meaning before a colon: they make podman read something other than a
+// registry. For example, docker-archive:a is a file.
 var transports = []string{"containers-storage", "dir", "docker", "docker-archive", "docker-daemon", "oci", "oci-archive", "ostree", "sif", "tarball", "atomic"}
 
-// CheckImage returns the reason why a text is not the name of an image.
+// CheckImage returns an error if a text is not a valid name of an image.
 func CheckImage(name string) error {
 	first, _, _ := strings.Cut(name, ":")
 	if len(name) > 512 || !imageName.MatchString(name) || slices.Contains(transports, first) {
@@ -137,7 +138,7 @@ func CheckImage(name string) error {
 	return nil
 }
 
-// CheckUser returns the reason why a text is not a user of a container.
+// CheckUser returns an error if a text cannot name the user of a container.
 func CheckUser(user string) error {
 	if user != "" && !userName.MatchString(user) {
 		return fmt.Errorf("user %.100q is not a user: write a number or name, or USER:GROUP", user)
@@ -145,7 +146,7 @@ func CheckUser(user string) error {
 	return nil
 }
 
-// ParseTarget reads where a task wants a mount: a path in the container, with :rw if it writes there.
+// ParseTarget reads the target of a mount: a path in the container, followed by :rw if the task writes there.
 func ParseTarget(text string) (at string, write bool, err error) {
 	at, mode, marked := strings.Cut(text, ":")
 	switch {
@@ -162,7 +163,7 @@ func ParseTarget(text string) (at string, write bool, err error) {
 	return at, mode == "rw", nil
 }
 
-// ParseMount reads one entry of the setting container_mounts: NAME=PATH, with :rw after it if tasks may write
+// ParseMount reads one entry of the setting container_mounts: NAME=PATH, followed by :rw if tasks may write
 // there.
 func ParseMount(text string) (Mount, error) {
 	name, at, ok := strings.Cut(text, "=")
@@ -181,7 +182,7 @@ func ParseMount(text string) (Mount, error) {
 	return m, nil
 }
 
-// plainPath reports whether a path can be part of an option of the engine.
+// plainPath reports whether a path can be written in an option of the engine.
 func plainPath(p string) bool { return !strings.ContainsAny(p, ",:\"'\n\r\x00") }
 
 // read decodes and checks the input.
@@ -219,7 +220,7 @@ type bind struct {
 	write    bool
 }
 
-// binds finds the folders of the machine that the task mounts.
+// binds returns the folders of the machine that the task mounts.
 func (w *With) binds(of Settings) (all []bind, err error) {
 	for name, target := range w.Mounts {
 		at, write, bad := ParseTarget(target)
@@ -244,13 +245,14 @@ func (w *With) binds(of Settings) (all []bind, err error) {
 	return all, nil
 }
 
-// byExtension names the interpreters of script files, and codeFile the names of files of inline code.
+// byExtension maps extensions of script files to interpreters. codeFile maps languages to file names for
+// inline code.
 var byExtension = map[string]string{".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".cjs": "node", ".rb": "ruby", ".pl": "perl"}
 
 var codeFile = map[string][2]string{"python": {"python3", "code.py"}, "node": {"node", "code.js"}, "bash": {"bash", "code.bash"}, "sh": {"sh", "code.sh"}}
 
-// command returns the command in the container, and the file of its inline code, if it has any. No command
-// means that of the image.
+// command returns the command to run in the container. For inline code it also returns the name and the
+// content of the file. If there is no command, the image's own command runs.
 func (r *Run) command() (argv []string, file, code string, err error) {
 	switch {
 	case r == nil:
@@ -278,13 +280,14 @@ func (r *Run) command() (argv []string, file, code string, err error) {
 	return nil, "", "", errors.New("run is empty: write a command, or leave run out for the command of the image")
 }
 
-// perilous are the beginnings of names of variables that change what podman itself does. Their values are
-// never in the environment of podman.
+// perilous lists prefixes of variables that change the behaviour of podman itself. The environment of podman
+// never holds such a variable of a task.
 var perilous = []string{"LD_", "GO", "PATH", "HOME", "TMP", "XDG_", "CONTAINER", "_CONTAINER", "PODMAN", "STORAGE", "BUILDAH", "REGISTR", "DBUS", "NOTIFY",
 	"LISTEN", "SSL_", "HTTP", "HTTPS", "NO_PROXY", "ALL_PROXY", "FTP", "DOCKER", "NETAVARK", "CNI", "GLIBC", "MALLOC", "IFS", "ENV", "PS", "OCI", "_OCI", "CONMON", "SKEIN_", "LC_", "LANG", "NLSPATH", "LOC", "RES_", "HOSTALIASES", "GCONV", "GETCONF"}
 
-// variables divides the environment of the container: into a file of lines, and into variables that podman
-// takes from its own environment, because their values have several lines.
+// variables splits the environment of the container into two parts: the lines of a file, and the names of
+// variables that podman takes from its own environment. The latter have values with several lines, which the
+// file cannot hold.
 func variables(env map[string]string) (lines string, inherit []string, err error) {
 	names := make([]string, 0, len(env))
 	for name := range env {

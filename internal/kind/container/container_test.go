@@ -94,8 +94,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestVariables: no value of a task gets into the environment of podman under a name that podman, its
-// libraries or the shell obey.
+// TestVariables checks that podman's environment holds no variable of a task that podman, its libraries or
+// the shell would obey.
 func TestVariables(t *testing.T) {
 	lines, inherit, err := variables(map[string]string{"B": "1 2", "A": "x=y", "KEY": "a\nb", "LD_PRELOAD": "/work/x.so"})
 	if err != nil || lines != "A=x=y\nB=1 2\nLD_PRELOAD=/work/x.so\n" || !reflect.DeepEqual(inherit, []string{"KEY=a\nb"}) {

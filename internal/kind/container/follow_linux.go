@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errEnded means that the first process of the namespaces has ended without a container.
+// errEnded says that the first process of the namespaces ended before the container was started.
 var errEnded = errors.New("the container was not started")
 
-// lookEvery bounds the time between two looks at the files and processes of a container. Normally the kernel
-// tells of each change at once.
+// lookEvery bounds the time between two checks of a container's files and processes. Normally the kernel
+// reports each change at once.
 const lookEvery = time.Second
 
-// follow waits for the end of the container, and returns the exit code of its command. When ctx ends, it
-// tells the container to end. first is the first process of the namespaces.
+// follow waits for the end of the container, and returns the exit code of its command. If ctx ends, it stops
+// the container. first is the first process of the namespaces.
 func (c *container) follow(ctx context.Context, first int) (int, error) {
 	w, err := newWatch(first, c.folder)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *container) follow(ctx context.Context, first int) (int, error) {
 	}
 	defer w.close()
 	stop := context.AfterFunc(ctx, func() {
-		_ = os.WriteFile(filepath.Join(c.folder, stopFile), nil, 0o600) // w sees it
+		_ = os.WriteFile(filepath.Join(c.folder, stopFile), nil, 0o600) // this wakes w.wait
 	})
 	defer stop()
 	told, exits, monitor := false, "", 0
@@ -44,7 +44,8 @@ func (c *container) follow(ctx context.Context, first int) (int, error) {
 			}
 		}
 		if exits != "" {
-			alone := monitor == 0 || unix.Kill(monitor, 0) != nil || zombie(monitor) // before the look at its file
+			// Checked before the file is read, because the monitor writes the file before it ends.
+			alone := monitor == 0 || unix.Kill(monitor, 0) != nil || zombie(monitor)
 			if text, err := os.ReadFile(exits); err == nil {
 				return strconv.Atoi(strings.TrimSpace(string(text)))
 			}
@@ -56,13 +57,13 @@ func (c *container) follow(ctx context.Context, first int) (int, error) {
 			return 0, errEnded
 		}
 		if ctx.Err() != nil && monitor != 0 && !told {
-			told = unix.Kill(monitor, unix.SIGTERM) == nil // the monitor passes the signal on
+			told = unix.Kill(monitor, unix.SIGTERM) == nil // the monitor forwards the signal
 		}
 		w.wait()
 	}
 }
 
-// watch tells of changes of folders, and of the end of a process.
+// watch waits for changes in folders, and for the end of a process.
 type watch struct {
 	notify, process int
 }
@@ -79,7 +80,7 @@ func newWatch(pid int, folder string) (w watch, err error) {
 	return w, nil
 }
 
-// add watches a folder too. If that fails, changes are seen after lookEvery.
+// add also watches a folder. If that fails, changes in it are noticed after at most lookEvery.
 func (w *watch) add(folder string) {
 	_, _ = unix.InotifyAddWatch(w.notify, folder, unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO)
 }
@@ -91,7 +92,7 @@ func (w *watch) ended() bool {
 	return err == nil && n > 0
 }
 
-// wait returns after a change, and after lookEvery.
+// wait returns after a change, and at the latest after lookEvery.
 func (w *watch) wait() {
 	fds := []unix.PollFd{{Fd: int32(w.notify), Events: unix.POLLIN}, {Fd: int32(w.process), Events: unix.POLLIN}}
 	_, _ = unix.Poll(fds, int(lookEvery/time.Millisecond))
@@ -108,7 +109,7 @@ func (w *watch) close() {
 	_ = unix.Close(w.process)
 }
 
-// childOf returns a child of a process with a name; 0: there is none.
+// childOf returns the number of a child process with the given name, or 0 if there is none.
 func childOf(pid int, name string) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
@@ -123,7 +124,7 @@ func childOf(pid int, name string) int {
 	return 0
 }
 
-// zombie reports whether a process has ended and is not reaped.
+// zombie reports whether a process has ended but was not reaped.
 func zombie(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

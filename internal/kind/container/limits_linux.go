@@ -11,9 +11,10 @@ import (
 	"skein.dev/skein/internal/mounts"
 )
 
-// limitProcesses limits the number of processes of this attempt, if the kernel counts them for it. With
-// version 2, the control group of the attempt has the limit. With version 1, it returns the file into which
-// the first process of the container writes itself. undo removes the limit.
+// limitProcesses limits the number of processes of this attempt, if the kernel can count them. With control
+// groups of version 2, it sets the limit on the attempt's own group. With version 1, it makes a group and
+// returns its file cgroup.procs, into which the first process of the container must write its number. undo
+// removes the limit.
 func limitProcesses(most int) (enter string, undo func()) {
 	nothing := func() {}
 	all, err := mounts.All()
@@ -35,14 +36,14 @@ func limitProcesses(most int) (enter string, undo func()) {
 	return "", func() { _ = os.WriteFile(at, []byte("max"), 0) }
 }
 
-// groupName is the beginning of the names of control groups that limit the processes of containers.
+// groupName is the prefix of the names of control groups that limit the processes of containers.
 const groupName = "skein-container-"
 
 func limitProcessesV1(dir string, most int) (enter string, undo func()) {
 	if !exists(filepath.Join(dir, "cgroup.procs")) {
 		return "", func() {}
 	}
-	if entries, err := os.ReadDir(dir); err == nil { // an attempt that was killed left its group, which is empty
+	if entries, err := os.ReadDir(dir); err == nil { // remove the empty groups of attempts that were killed
 		for _, entry := range entries {
 			text, ours := strings.CutPrefix(entry.Name(), groupName)
 			if pid, err := strconv.Atoi(text); ours && err == nil && unix.Kill(pid, 0) == unix.ESRCH {
@@ -59,7 +60,8 @@ func limitProcessesV1(dir string, most int) (enter string, undo func()) {
 	return filepath.Join(at, "cgroup.procs"), undo
 }
 
-// shownAt returns the folder that shows a control group through the first mount that is fit, or "".
+// shownAt returns the folder at which the first mount that fits shows a control group. It returns "" if there
+// is none.
 func shownAt(all []mounts.Mount, group string, fit func(mounts.Mount) bool) string {
 	for _, m := range all {
 		if at, shown := m.At(group); shown && fit(m) {

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/mounts"
 )
 
-// mountOptions returns the options for the folders of the machine. The kernel makes only one file system of a
-// mount read-only, and not those that are mounted below it. So each of these is a mount of its own.
+// mountOptions returns podman's options for the folders of the machine. The kernel makes only a single file
+// system read-only, and not the file systems mounted below it. So each of those becomes a mount of its own.
 func (c *container) mountOptions() (args []string, err error) {
 	for _, b := range c.binds {
 		if b.write {
@@ -19,7 +19,7 @@ func (c *container) mountOptions() (args []string, err error) {
 		}
 		from, err := filepath.EvalSymlinks(b.from)
 		if err != nil {
-			from = b.from // podman says what is wrong with it
+			from = b.from // let podman report the error
 		}
 		all, err := mounts.All()
 		if err != nil {
@@ -28,7 +28,7 @@ func (c *container) mountOptions() (args []string, err error) {
 		for _, at := range append([]string{"."}, below(all, from)...) {
 			to := filepath.Join(b.at, at)
 			if at != "." && slices.ContainsFunc(c.binds, func(o bind) bool { return within(o.at, b.at) && (to == o.at || within(to, o.at)) }) {
-				continue // another mount of the task is there
+				continue // another mount of the task covers this path
 			}
 			src := filepath.Join(from, at)
 			if !plainPath(src) {
@@ -43,7 +43,7 @@ func (c *container) mountOptions() (args []string, err error) {
 // within reports whether a path is below a folder.
 func within(at, folder string) bool { return strings.HasPrefix(at, folder+"/") }
 
-// below returns where file systems are mounted below a folder, as paths from it.
+// below returns the mount points below a folder, as paths relative to it.
 func below(all []mounts.Mount, folder string) (paths []string) {
 	for _, m := range all {
 		if within(m.Point, folder) {

@@ -20,11 +20,12 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// versionMin is the first version of podman that lets a container write to the log of the attempt itself.
+// versionMin is the first major version of podman in which a container can write directly to the log of the
+// attempt.
 const versionMin = 4
 
-// Engine returns a description of the program that makes containers on this machine. If something is
-// missing, it returns an error that names it.
+// Engine returns a description of the program that makes containers on this machine. If something is missing
+// for that, the error names it.
 func Engine(of Settings) (string, error) {
 	if err := lacks(of); err != nil {
 		return "", err
@@ -43,7 +44,7 @@ func Engine(of Settings) (string, error) {
 	return "podman " + version, nil
 }
 
-// lacks returns what this machine lacks for containers, as far as no program must be asked.
+// lacks returns an error that names what this machine lacks for containers. It runs no program.
 func lacks(of Settings) error {
 	switch of.Engine {
 	case EngineNone:
@@ -67,7 +68,7 @@ func lacks(of Settings) error {
 	return nil
 }
 
-// askMax bounds the time of a question to podman.
+// askMax bounds a query to podman.
 const askMax = 30 * time.Second
 
 func exists(path string) bool {
@@ -75,24 +76,24 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// container is one attempt.
+// container is one attempt of a task.
 type container struct {
 	*kind.Env
 	with   *With
 	binds  []bind
-	folder string // the folder of this container, inside the attempt's folder
-	output string // $SKEIN_OUTPUT of the attempt
+	folder string // folder of this container, in the folder of the attempt
+	output string // path in $SKEIN_OUTPUT of the attempt
 	image  image
 }
 
-// say writes a line of this program into the log of the attempt.
+// say writes a line to the log of the attempt.
 func (c *container) say(format string, args ...any) {
 	fmt.Fprintf(c.Stderr, "skein: "+format+"\n", args...)
 }
 
 // Main implements kind.Kind.
 func (Kind) Main(ctx context.Context, env *kind.Env) int {
-	runtime.LockOSThread() // children die with this thread
+	runtime.LockOSThread() // children are killed when this thread ends
 	defer runtime.UnlockOSThread()
 	c := &container{Env: env, output: os.Getenv(kind.OutputVar)}
 	if code := c.prepare(); code != kind.Done {
@@ -101,21 +102,22 @@ func (Kind) Main(ctx context.Context, env *kind.Env) int {
 	if code := c.bring(ctx); code != kind.Done {
 		return code
 	}
-	defer os.RemoveAll(c.folder) // if this process is killed, the folder is removed with that of the attempt
+	defer os.RemoveAll(c.folder) // if this process is killed, this folder is removed with that of the attempt
 	if err := c.furnish(); err != nil {
 		return c.fail(kind.Failed, "the container cannot be prepared: %v", err)
 	}
 	return c.run(ctx)
 }
 
-// fail ends the attempt by a reason of this program: it is in the log, and in the message of the attempt.
+// fail ends the attempt with a reason. The reason is written to the log, and becomes the message of the
+// attempt.
 func (c *container) fail(code int, format string, args ...any) int {
 	c.say(format, args...)
 	_ = os.WriteFile(kind.EndFile(c.output), fmt.Appendf(nil, format, args...), 0o600)
 	return code
 }
 
-// prepare reads the input, and checks what the task wants and what the machine allows.
+// prepare reads the input, and checks that the machine allows it.
 func (c *container) prepare() int {
 	if !filepath.IsAbs(c.output) {
 		c.say("%s is not set: this command is started by the attempt of a task", kind.OutputVar)
@@ -147,11 +149,11 @@ func (c *container) prepare() int {
 // image is an image in the store of the machine.
 type image struct {
 	id     string
-	driver string // how the store keeps layers
-	store  string // the folder of the store
+	driver string // the storage driver
+	store  string // the folder of the image store
 }
 
-// bring finds the image, and pulls it if the task says so.
+// bring finds the image, and pulls it if the task asks for that.
 func (c *container) bring(ctx context.Context) int {
 	name, pulled := c.with.Image, false
 	if c.with.Pull == PullAlways {
@@ -181,10 +183,11 @@ func (c *container) bring(ctx context.Context) int {
 	}
 }
 
-// stores matches the folder of a store in the path of a layer.
+// stores matches the path of a layer, which begins with the folder of the image store.
 var stores = regexp.MustCompile(`"(/[^"]*)/(overlay|vfs)/`)
 
-// inspect looks for an image in the store of the machine. Without an error and an id, it is not there.
+// inspect looks for an image in the store of the machine. If the image is not there, it returns an image
+// without an id, and no error.
 func inspect(ctx context.Context, name string) (image, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
@@ -205,7 +208,7 @@ func inspect(ctx context.Context, name string) (image, error) {
 	found := image{id: fields[0], driver: fields[1]}
 	if at := stores.FindStringSubmatch(fields[2]); at != nil {
 		found.store = at[1]
-	} else { // not every storage driver reports its paths, and this call takes longer
+	} else { // slower, but needed because not every storage driver reports its paths
 		text, err = child(ctx, "podman", "info", "--format", "{{.Store.GraphRoot}}").Output()
 		found.store = strings.TrimSpace(string(text))
 	}
@@ -217,10 +220,10 @@ func inspect(ctx context.Context, name string) (image, error) {
 
 var errStore = errors.New("its path must be absolute, without comma, colon or quotation mark")
 
-// away are what podman says if a registry cannot be reached, or wants to be asked later.
+// away matches podman's messages about a registry that cannot be reached, or that wants fewer requests.
 var away = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|TLS handshake timeout|network is unreachable|no route to host|connection reset|temporary failure in name resolution|server misbehaving|deadline exceeded|unexpected EOF|toomanyrequests|too many requests|status code 5\d\d|\b50[0234] `)
 
-// pull gets the image from its registry. What podman says is in the log.
+// pull gets the image from its registry. The output of podman goes to the log.
 func (c *container) pull(ctx context.Context) int {
 	cmd := child(ctx, "podman", "pull", "--", c.with.Image)
 	said := &tail{}
@@ -238,7 +241,7 @@ func (c *container) pull(ctx context.Context) int {
 	}
 }
 
-// lastLine returns the last line of what podman said; without one, its error.
+// lastLine returns the last line of podman's output, or the text of err if there was no output.
 func lastLine(said string, err error) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if last := strings.TrimSpace(strings.TrimPrefix(lines[len(lines)-1], "Error: ")); last != "" {
@@ -247,7 +250,7 @@ func lastLine(said string, err error) string {
 	return err.Error()
 }
 
-// tail keeps the end of a text.
+// tail keeps the end of the text that is written to it.
 type tail struct{ text string }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -259,7 +262,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// child is a command that dies with this process and ends with ctx. The goroutine must hold its thread.
+// child returns a command that dies with this process and ends with ctx. The goroutine must be locked to its
+// thread.
 func child(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -269,7 +273,7 @@ func child(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ownEnv is the environment of podman: that of this process without the variables of the attempt.
+// ownEnv returns the environment for podman: that of this process, without the variables of the attempt.
 func ownEnv() (env []string) {
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "SKEIN_") {
@@ -279,7 +283,7 @@ func ownEnv() (env []string) {
 	return env
 }
 
-// codeOf returns the exit code of a command; -1: it has none.
+// codeOf returns the exit code of a command, or -1 if it has none.
 func codeOf(err error) int {
 	if err == nil {
 		return 0

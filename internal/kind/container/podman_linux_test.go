@@ -20,7 +20,7 @@ import (
 	"skein.dev/skein/internal/kind/boxtest"
 )
 
-const childVar = "SKEIN_TEST_KIND" // this process is that of an attempt
+const childVar = "SKEIN_TEST_KIND" // set in a process that executes an attempt
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVar) != "" {
@@ -44,7 +44,7 @@ func newBox(t *testing.T) *box {
 	return &box{T: t}
 }
 
-// attempt is the process of an attempt.
+// attempt is a process that executes an attempt.
 type attempt struct {
 	*exec.Cmd
 	box    *box
@@ -53,7 +53,7 @@ type attempt struct {
 	output string
 }
 
-// start starts the process of an attempt, in a session of its own as a worker does.
+// start starts the process of an attempt. Like a worker, it gives the process a session of its own.
 func (b *box) start(with string, settings Settings, env ...string) *attempt {
 	b.Helper()
 	folder := b.TempDir()
@@ -102,7 +102,7 @@ func (a *attempt) said() string {
 // run runs an attempt to its end.
 func (b *box) run(with string) (int, string) { return b.start(with, Settings{}).end() }
 
-// waitFor waits until a condition holds. The container says by its log when it has begun.
+// waitFor waits until a condition holds.
 func (b *box) waitFor(what string, holds func() bool) {
 	b.Helper()
 	for began := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -112,7 +112,8 @@ func (b *box) waitFor(what string, holds func() bool) {
 	}
 }
 
-// living returns the processes whose command line has a text, and podman and its monitor for a folder.
+// living returns the processes whose command line contains a text. This includes podman and its monitor if
+// the text is a folder that they use.
 func living(text string) (found []string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -127,7 +128,8 @@ func living(text string) (found []string) {
 	return found
 }
 
-// TestContainer: a command in a container has its files, variables and exit code, and little else.
+// TestContainer checks that a command in a container gets its files, variables and exit code, and little
+// else.
 func TestContainer(t *testing.T) {
 	b := newBox(t)
 	data, err := os.MkdirTemp("", "data")
@@ -158,7 +160,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// TestReadOnly: what is mounted below a mount is as read-only as the mount itself.
+// TestReadOnly checks that file systems below a read-only mount are read-only, too.
 func TestReadOnly(t *testing.T) {
 	b := newBox(t)
 	data := t.TempDir()
@@ -190,7 +192,7 @@ func TestCodes(t *testing.T) {
 	}{
 		{`{"image":"` + testImage + `","network":"none"}`, 0, "of the image\n"},
 		{`{"image":"` + testImage + `","network":"none","run":{"argv":["sh","-c","exit 126"]}}`, 126, ""},
-		// The code depends on the program that is the first process of the container.
+		// The code depends on the program that is the first process of the container, so it is not checked.
 		{`{"image":"` + testImage + `","network":"none","run":{"argv":["nothing"]}}`, -1, "o such file or directory"},
 		{`{"image":"` + testImage + `","network":"none","run":{"lang":"sh","code":"id -u; kill -9 $$"},"user":"1000"}`, 137, "1000\n"},
 		{`{"image":"` + testImage + `","network":"none","run":{"shell":"echo a > f; echo n=1 > $SKEIN_OUTPUT; stat -c %u f"},"user":"1000"}`, 0, "1000\n"},
@@ -205,7 +207,8 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestOwnNetwork: the network of a container reaches other machines, and not the loopback of this one.
+// TestOwnNetwork checks that a container reaches other machines through its network, but not the loopback
+// address of this machine.
 func TestOwnNetwork(t *testing.T) {
 	b := newBox(t)
 	if _, err := networkOption(NetworkOwn); err != nil {
@@ -239,8 +242,8 @@ func TestOwnNetwork(t *testing.T) {
 	}
 }
 
-// TestKilled: whichever process of an attempt is killed, none of its container is left, and podman knows
-// nothing of it.
+// TestKilled kills each process of an attempt in turn. Nothing of the container may remain, and podman may
+// have no record of it.
 func TestKilled(t *testing.T) {
 	b := newBox(t)
 	for i, victim := range []string{"kind", "script", "conmon", "term"} {
@@ -267,7 +270,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killOf kills the process of an attempt whose command line has a text.
+// killOf kills the process of an attempt whose command line contains a text.
 func killOf(t *testing.T, a *attempt, text string) {
 	t.Helper()
 	for _, line := range living(text) {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Engine returns an error: containers run on Linux only.
+// Engine returns an error, because containers run only on Linux.
 func Engine(Settings) (string, error) { return "", errors.New("containers run on Linux only") }
 
 // Main implements kind.Kind.

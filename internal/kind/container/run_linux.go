@@ -16,21 +16,22 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Files of a container in its folder.
+// Names of files in the folder of a container.
 const (
-	startedFile = "started"      // the file exists when the container runs
-	stopFile    = "stop"         // the file exists when the attempt has to end
-	idFile      = "id"           // the file with the id of the container
-	envFile     = "env"          // the environment of the container
-	storeFile   = "storage.conf" // the settings of its store
-	ownFolder   = "own"          // the folder that the container sees at ownAt
-	outFile     = "output"       // $SKEIN_OUTPUT of the container, in ownFolder
+	startedFile = "started"      // exists once the container runs
+	stopFile    = "stop"         // exists once the attempt must end
+	idFile      = "id"           // holds the id of the container
+	envFile     = "env"          // holds the environment of the container
+	storeFile   = "storage.conf" // holds the settings of its store
+	ownFolder   = "own"          // folder that is mounted at ownAt
+	outFile     = "output"       // file in ownFolder: $SKEIN_OUTPUT of the container
 )
 
-// inside is what the first process of the namespaces does. Its arguments are the folder of the container and
-// the options of podman run. The state of podman, of its runtime and of their locks is in memory that only
-// these processes have mounted. On a machine that has cgroups of both versions, crun needs to see only those
-// of version 2; it changes nothing in them. Once the container runs, the process only keeps the namespaces.
+// inside is the script of the first process of the namespaces. Its arguments are the folder of the container
+// and the options of podman run. It mounts file systems in memory for the state of podman, of its runtime and
+// of their locks. Only these processes see them. On a machine with control groups of both versions, crun must
+// see only those of version 2, so the script mounts these. It changes nothing in them. Once the container
+// runs, the process only keeps the namespaces alive.
 const inside = `
 fail() { echo "skein: $*" >&2; exit 125; }
 engine() { podman --runtime crun --cgroup-manager cgroupfs --events-backend none "$@"; }
@@ -51,10 +52,10 @@ engine run --detach "$@" || exit $?
 while :; do sleep 86400; done
 `
 
-// furnish makes the files of the container in its folder.
+// furnish creates the files of the container in its folder.
 func (c *container) furnish() error {
 	own := filepath.Join(c.folder, ownFolder)
-	if err := os.RemoveAll(c.folder); err != nil { // files of an earlier start in the same attempt
+	if err := os.RemoveAll(c.folder); err != nil { // an earlier start of the same attempt may have left files
 		return err
 	}
 	if err := os.MkdirAll(own, 0o755); err != nil {
@@ -63,7 +64,8 @@ func (c *container) furnish() error {
 	if err := os.Chmod(c.folder, 0o700); err != nil {
 		return err
 	}
-	// Any user of the container writes the outputs. Other users of the machine cannot reach the folder above.
+	// Any user of the container may write the outputs. Other users of the machine cannot enter the folder
+	// above.
 	out := filepath.Join(own, outFile)
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		return err
@@ -76,7 +78,8 @@ func (c *container) furnish() error {
 	return os.WriteFile(filepath.Join(c.folder, storeFile), []byte(config), 0o600)
 }
 
-// options returns the options of podman run, and the variables that podman gets in its environment.
+// options returns the options of podman run, and the names of the variables that podman takes from its own
+// environment.
 func (c *container) options() (args, inherit []string, err error) {
 	argv, file, code, err := c.with.Run.command()
 	if err != nil {
@@ -137,11 +140,11 @@ func (c *container) options() (args, inherit []string, err error) {
 	return append(append(args, "--", c.image.id), argv...), inherit, nil
 }
 
-// local are the variables of the attempt that mean files of the machine.
+// local holds the variables of the attempt whose values are paths on the machine.
 var local = map[string]bool{kind.InputVar: true, kind.OutputVar: true}
 
-// networkOption returns the option for a network. The processes of such a network are in the namespaces of
-// the container, so it leaves no address or rule behind.
+// networkOption returns the option for a network. The processes of the network are in the namespaces of the
+// container, so the network leaves no address or rule behind.
 func networkOption(network string) (string, error) {
 	if network == NetworkNone {
 		return "none", nil
@@ -154,11 +157,11 @@ func networkOption(network string) (string, error) {
 	return "", errors.New("a container with a network needs slirp4netns or pasta, and this machine has neither: install one of them, or set network: none")
 }
 
-// processesMax is the number of processes that a container may have.
+// processesMax bounds the processes of a container.
 const processesMax = 4096
 
-// limitOptions returns limits of processes that this process may set. The defaults of podman are above what a
-// process without CAP_SYS_RESOURCE may have.
+// limitOptions returns resource limits that this process may set. Podman's defaults are higher than a process
+// without CAP_SYS_RESOURCE may set.
 func limitOptions() (args []string) {
 	const filesMost, filesUsual = 1 << 19, 1024
 	for name, most := range map[string]uint64{"nofile": filesMost, "nproc": processesMax} {
@@ -177,8 +180,9 @@ func limitOptions() (args []string) {
 	return args
 }
 
-// initProgram returns the path of a program that is the first process of a container and passes signals on.
-// Without it, a command that has no handler for TERM ends only by KILL. "" means that there is none.
+// initProgram returns the path of a program that can be the first process of a container and forwards
+// signals. Without such a program, a command without a handler for TERM ends only by KILL. initProgram
+// returns "" if there is none.
 func initProgram() string {
 	for _, at := range []string{"/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit", "/usr/bin/catatonit", "/usr/bin/tini-static"} {
 		if exists(at) {
@@ -206,11 +210,11 @@ func (c *container) run(ctx context.Context) int {
 		return c.fail(kind.Failed, "the namespaces of the container cannot be made: %v", err)
 	}
 	code, err := c.follow(ctx, cmd.Process.Pid)
-	_ = cmd.Process.Kill() // and with it whatever is in the namespaces
+	_ = cmd.Process.Kill() // also ends everything in the namespaces
 	end := cmd.Wait()
-	_ = os.Lchown(c.Dir, os.Geteuid(), os.Getegid()) // the container got it for its user
+	_ = os.Lchown(c.Dir, os.Geteuid(), os.Getegid()) // the folder may belong to the container's user
 	switch {
-	case errors.Is(err, errEnded): // the reason is in the log
+	case errors.Is(err, errEnded): // the script has written the reason to the log
 		return codeOf(end)
 	case err != nil:
 		return c.fail(kind.Failed, "%v", err)
@@ -223,11 +227,11 @@ func (c *container) run(ctx context.Context) int {
 	return kind.Done
 }
 
-// outputsMax bounds the outputs that are taken; the worker has a lower bound for what it keeps.
+// outputsMax bounds the outputs that are copied. The worker keeps fewer bytes.
 const outputsMax = 1 << 20
 
-// take copies the outputs of the container to the attempt, unchanged. It is careful with the file, because a
-// container could have replaced it with anything.
+// take copies the outputs of the container to the attempt, unchanged. It does not trust the file, because the
+// container may have replaced it with something else.
 func (c *container) take() error {
 	from, err := os.OpenFile(filepath.Join(c.folder, ownFolder, outFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package hadoop is the kind of tasks that run a program of MapReduce on YARN.
+// Package hadoop is the kind of tasks that run a MapReduce program on YARN.
 //
-// The program is a process of the attempt, and submits jobs. Its jobs are applications of YARN, which go on
-// when the attempt dies. A tag names them: see package yarn. The attempt after a lost one waits for the job
-// of that attempt, instead of submitting it a second time. When an attempt fails or is stopped, its jobs are
-// ended.
+// The program is a process of the attempt, and submits jobs. Its jobs are applications of YARN, which
+// continue when the attempt dies. A tag identifies them: see package yarn. If an attempt is lost, the next
+// attempt waits for its job instead of submitting a second one. When an attempt fails or is stopped, its jobs
+// are ended.
 package hadoop
 
 import (
@@ -20,7 +20,7 @@ import (
 // Name is the name of the kind.
 const Name = "hadoop"
 
-// Kind runs programs of MapReduce.
+// Kind runs MapReduce programs.
 type Kind struct{}
 
 var (
@@ -37,12 +37,12 @@ func (Kind) Adopts() bool { return true }
 // With is the input of the kind.
 type With struct {
 	Jar             string            `json:"jar"`
-	Class           string            `json:"class,omitempty"` // "": the jar names it
+	Class           string            `json:"class,omitempty"` // "" if the jar names the class
 	Args            []string          `json:"args,omitempty"`
 	Conf            map[string]string `json:"conf,omitempty"`
-	ResourceManager []string          `json:"resource_manager"` // URLs
-	// Several: the program submits more than one job. Then the attempt after a lost one ends the jobs of that
-	// attempt and begins again, because a single job is not the result of the program.
+	ResourceManager []string          `json:"resource_manager"` // URLs of the ResourceManagers
+	// Several says that the program submits more than one job. Then no single job is the result of the
+	// program. So the attempt after a lost one ends the jobs of the lost attempt and begins again.
 	Several bool `json:"several,omitempty"`
 }
 
@@ -54,10 +54,10 @@ func read(in *kind.Input) (w With, err error) {
 	return w, nil
 }
 
-// tagsName is the setting with the tags of applications.
+// tagsName is the setting that holds the tags of an application.
 const tagsName = "mapreduce.job.tags"
 
-// site adds settings to a file mapred-site.xml. The last value of a name counts.
+// site adds settings to the content of a file mapred-site.xml. The last value of a name wins.
 func site(old string, conf map[string]string, tag string) string {
 	all := maps.Clone(conf)
 	if all == nil {
@@ -67,7 +67,7 @@ func site(old string, conf map[string]string, tag string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b.WriteString("<property><name>")
-		_ = xml.EscapeText(&b, []byte(name)) // a Builder cannot fail
+		_ = xml.EscapeText(&b, []byte(name)) // writes to a Builder do not fail
 		b.WriteString("</name><value>")
 		_ = xml.EscapeText(&b, []byte(all[name]))
 		b.WriteString("</value></property>\n")

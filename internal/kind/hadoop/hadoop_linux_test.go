@@ -27,8 +27,8 @@ func world(t *testing.T) (*jobtest.Server, With) {
 	return s, With{Jar: "wordcount.jar", Class: "WordCount", Args: []string{"in", "out"}, Conf: map[string]string{"mapreduce.job.queuename": "a<b"}, ResourceManager: []string{s.URL}}
 }
 
-// TestHadoop: the program runs with the settings of machine and task, and its job gives the outputs. A job
-// that fails fails the attempt, which names it by its handle.
+// TestHadoop checks that the program gets the settings of machine and task, and that the outputs come from
+// its job. If the job fails, the attempt fails, and its handle names the job.
 func TestHadoop(t *testing.T) {
 	s, w := world(t)
 	a := jobtest.NewAttempt(t, 1, w)
@@ -57,8 +57,9 @@ func TestHadoop(t *testing.T) {
 	}
 }
 
-// TestHadoopAdopts: after a lost attempt, the next one waits for its job, also if the attempt died before its
-// handle was stored. A job that was killed has no result. A program with several jobs begins again.
+// TestHadoopAdopts checks that the attempt after a lost one waits for its job, even if the attempt died
+// before its handle was stored. A job that was killed has no result. A program with several jobs begins
+// again.
 func TestHadoopAdopts(t *testing.T) {
 	s, w := world(t)
 	first := yarn.Tag("r/t", 1)
@@ -67,7 +68,7 @@ func TestHadoopAdopts(t *testing.T) {
 		a := jobtest.NewAttempt(t, 2, w)
 		code := a.Begin(t, t.Context(), Kind{}, e)
 		jobtest.Until(t, func() bool { return a.Handle() == first })
-		s.Finish("SUCCEEDED") // the second attempt finds it ended
+		s.Finish("SUCCEEDED") // the second attempt finds the job ended
 		if got := <-code; got != kind.Done || len(s.Jobs()) != 1 {
 			t.Fatalf("%d, %+v: %s", got, s.Jobs(), a.Log.String())
 		}
@@ -95,7 +96,7 @@ func TestHadoopAdopts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	code = a.Begin(t, ctx, Kind{}, jobtest.Lost(9, other))
 	jobtest.Until(t, func() bool { return a.Handle() == other })
-	stop() // the attempt is told to end
+	stop() // the attempt gets TERM
 	if got, jobs := <-code, s.Jobs(); got != kind.Failed || jobs[4].State != "KILLED" {
 		t.Errorf("%d, %+v", got, jobs)
 	}
@@ -108,8 +109,8 @@ func TestHadoopAdopts(t *testing.T) {
 	}
 }
 
-// TestHadoopReleases: an errand ends the jobs of a handle, and succeeds if there are none. It is repeated
-// while YARN is away, and so is an attempt, which has submitted nothing then.
+// TestHadoopReleases checks that an errand ends the jobs of a handle, and succeeds if there are none. While
+// YARN is away, the errand is repeated. So is an attempt, which has submitted nothing in that case.
 func TestHadoopReleases(t *testing.T) {
 	s, w := world(t)
 	tag := yarn.Tag("r/t", 1)

@@ -32,7 +32,7 @@ func (Kind) Missing(json.RawMessage) error {
 	return err
 }
 
-// fail writes an error into the log and returns the exit code.
+// fail writes an error to the log and returns the exit code.
 func fail(env *kind.Env, code int, err error) int {
 	fmt.Fprintf(env.Stderr, "skein: hadoop: %v\n", err)
 	return code
@@ -79,7 +79,7 @@ func (Kind) Main(ctx context.Context, env *kind.Env) int {
 		return code
 	}
 	app, err = a.Submitted(ctx, false)
-	if err == nil && app != nil { // a program that found nothing to do has none
+	if err == nil && app != nil { // nil if the program found nothing to do and submitted no job
 		err = a.Outputs(app)
 	}
 	if err != nil {
@@ -102,20 +102,20 @@ func submit(env *kind.Env, w *With, tag string) int {
 	if w.Class != "" {
 		args = append(args, w.Class)
 	}
-	cmd := exec.Command(path, append(args, w.Args...)...) // TERM goes to all processes of the attempt
+	cmd := exec.Command(path, append(args, w.Args...)...) // a TERM for the attempt also reaches this process
 	cmd.Env = append(os.Environ(), "HADOOP_CONF_DIR="+conf)
 	cmd.Stdout, cmd.Stderr = env.Stdout, env.Stderr
 	err = cmd.Run()
 	switch {
 	case err == nil:
 		return kind.Done
-	case cmd.ProcessState == nil: // it did not start
+	case cmd.ProcessState == nil: // the program was not started
 		return fail(env, kind.Permanent, err)
 	}
-	return kind.Failed // the program has said why
+	return kind.Failed // the program has printed the reason
 }
 
-// confOf is the folder with the settings of the machine for a program hadoop.
+// confOf returns the folder with the settings of the machine, given the path of the program hadoop.
 func confOf(path string) string {
 	if dir := os.Getenv("HADOOP_CONF_DIR"); dir != "" {
 		return dir

@@ -1,4 +1,4 @@
-// Package house lists the kinds of tasks that are part of this program, and runs them.
+// Package house lists and runs the kinds of tasks that are built into this program.
 package house
 
 import (
@@ -21,11 +21,11 @@ import (
 	"skein.dev/skein/internal/kind/ssh"
 )
 
-// Kinds are the kinds of this program.
+// Kinds lists the kinds that are built into this program.
 var Kinds = []kind.Kind{container.Kind{}, hadoop.Kind{}, python.Kind{}, spark.Kind{}, sql.Kind{}, ssh.Kind{}}
 
-// Extensions returns the kinds that this machine can run with its settings, which are by kind, and why it
-// cannot run the others.
+// Extensions returns the built-in kinds that this machine can run, and why it cannot run the others. settings
+// holds the settings of this machine by kind.
 func Extensions(settings map[string]json.RawMessage) (all []extension.House, missing map[string]error) {
 	missing = map[string]error{}
 	for _, k := range Kinds {
@@ -49,7 +49,7 @@ func Extensions(settings map[string]json.RawMessage) (all []extension.House, mis
 	return all, missing
 }
 
-// Of returns the kind of a name; nil: there is none.
+// Of returns the kind with a name, or nil if there is none.
 func Of(name string) kind.Kind {
 	for _, k := range Kinds {
 		if k.Name() == name {
@@ -59,8 +59,8 @@ func Of(name string) kind.Kind {
 	return nil
 }
 
-// Main runs `skein kind NAME`, which is no command for people: attempts start it. A second argument says what
-// the process does in place of the work of a task.
+// Main runs `skein kind NAME`. People do not call this command: attempts do. A second argument makes the
+// process do something other than the work of a task, such as a release.
 func Main(args []string) int {
 	if len(args) != 1 && len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "skein kind: the command is started by the attempt of a task, with the name of a kind")

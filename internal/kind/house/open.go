@@ -11,17 +11,17 @@ import (
 	"skein.dev/skein/internal/kind/sql"
 )
 
-// Book reads the kinds that this machine runs as processes, and why it cannot run some of Skein's own.
-// version is the version of this program.
+// Book reads the kinds that this machine runs as processes. missing says why it cannot run some of Skein's
+// own kinds. version is the version of this program.
 func Book(cfg *config.Config, version string) (b *extension.Book, missing map[string]error) {
-	containers, _ := json.Marshal(cfg.Containers) // texts cannot fail
+	containers, _ := json.Marshal(cfg.Containers) // encoding texts cannot fail
 	databases, _ := json.Marshal(sql.Settings{Protected: cfg.Unwatched()})
 	environments, _ := json.Marshal(python.Settings{Most: cfg.Environments})
 	own, missing := Extensions(map[string]json.RawMessage{container.Name: containers, python.Name: environments, sql.Name: databases})
 	return extension.Open(cfg.ExtensionFolders(), version, own), missing
 }
 
-// Open reads the kinds of this machine as Book does, and logs what it found.
+// Open does the same as Book, and logs what it found.
 func Open(cfg *config.Config, version string, log *slog.Logger) *extension.Book {
 	b, missing := Book(cfg, version)
 	for name, err := range missing {

@@ -14,14 +14,14 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Attempt is an attempt that a test executes in its own process.
+// Attempt executes an attempt in the process of the test.
 type Attempt struct {
 	Env         kind.Env
 	Output, Log bytes.Buffer
 	handle      string
 }
 
-// NewAttempt returns an attempt whose input is with.
+// NewAttempt returns an attempt with the given input.
 func NewAttempt(t testing.TB, token int64, with any) *Attempt {
 	t.Helper()
 	text, err := json.Marshal(with)
@@ -38,14 +38,14 @@ func NewAttempt(t testing.TB, token int64, with any) *Attempt {
 	return a
 }
 
-// Main executes the attempt, after those that are given, and returns its exit code.
+// Main executes the attempt and returns its exit code. earlier are the attempts before it.
 func (a *Attempt) Main(t testing.TB, ctx context.Context, k kind.Kind, earlier ...kind.Earlier) int {
 	t.Setenv("SKEIN_HANDLE", a.handle)
 	a.Env.Earlier = earlier
 	return k.Main(ctx, &a.Env)
 }
 
-// Begin executes the attempt in the background. The channel gets its exit code.
+// Begin executes the attempt in the background. The returned channel receives its exit code.
 func (a *Attempt) Begin(t testing.TB, ctx context.Context, k kind.Kind, earlier ...kind.Earlier) <-chan int {
 	code := make(chan int, 1)
 	go func() { code <- a.Main(t, ctx, k, earlier...) }()
@@ -62,13 +62,13 @@ func Until(t testing.TB, is func() bool) {
 	}
 }
 
-// Handle returns the handle of the attempt; "": it has none.
+// Handle returns the handle of the attempt, or "" if it has none.
 func (a *Attempt) Handle() string {
 	text, _ := os.ReadFile(a.handle)
 	return strings.TrimSpace(string(text))
 }
 
-// Lost returns what the next attempt learns about an attempt that was lost. handle "": it had none.
+// Lost describes a lost attempt to the next attempt. If handle is "", the lost attempt had no handle.
 func Lost(token int64, handle string) kind.Earlier {
 	e := kind.Earlier{Token: token, End: "lost"}
 	if handle != "" {

@@ -1,5 +1,5 @@
-// Package jobtest gives tests doubles of a ResourceManager of YARN and of a master of Spark. Their answers
-// have the form of the documentation of both. Doubles of the programs spark-submit and hadoop submit to them.
+// Package jobtest provides test doubles of a YARN ResourceManager and of a Spark master. Their answers have
+// the documented form. Doubles of the programs spark-submit and hadoop submit applications to them.
 package jobtest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Server is both servers at one URL.
+// Server is both doubles at one URL.
 type Server struct {
 	URL string
 
@@ -26,11 +26,11 @@ type Server struct {
 // Job is an application.
 type Job struct {
 	ID, Tag, State, Final string
-	Name                  string // of an application of Spark
+	Name                  string // only for applications of Spark
 	Kills                 int
 }
 
-// New starts the servers, which end with the test.
+// New starts the servers. They end with the test.
 func New(t testing.TB) *Server {
 	s := &Server{}
 	mux := http.NewServeMux()
@@ -67,7 +67,7 @@ func (s *Server) Submit(tag string) string {
 	return id
 }
 
-// Finish ends all running applications. status is SUCCEEDED or FAILED.
+// Finish ends all running applications with a status, SUCCEEDED or FAILED.
 func (s *Server) Finish(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Server) Finish(status string) {
 	}
 }
 
-// Jobs returns all applications, the oldest first.
+// Jobs returns all applications, oldest first.
 func (s *Server) Jobs() (all []Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,14 +92,14 @@ func (s *Server) Jobs() (all []Job) {
 	return all
 }
 
-// Away makes the servers answer no request, or answer again.
+// Away(true) makes the servers answer no request. Away(false) ends that.
 func (s *Server) Away(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = is
 }
 
-// with calls do for the application of a request, and reports whether there is one.
+// with calls do for the application that a request names. It returns false if there is none.
 func (s *Server) with(r *http.Request, do func(j *Job)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Server) with(r *http.Request, do func(j *Job)) bool {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the caller sees a bad answer
+	_ = json.NewEncoder(w).Encode(value) // if it fails, the caller gets a bad answer
 }
 
 func (j *Job) form() map[string]any {
@@ -148,7 +148,7 @@ func (s *Server) app(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// end is the change of the state of an application, which needs a user.
+// end handles the call that changes the state of an application. Like YARN, it requires a user.
 func (s *Server) end(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("user.name") == "" {
 		answer(w, http.StatusForbidden, map[string]any{"RemoteException": map[string]any{"message": "Unable to obtain user name, user not authenticated"}})
@@ -192,7 +192,8 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"action": "KillSubmissionResponse", "submissionId": r.PathValue("id"), "success": found})
 }
 
-// sparkSubmit submits an application to the double of YARN, as with waitAppCompletion=false.
+// sparkSubmit is a program that submits an application to the YARN double, as spark-submit does with
+// waitAppCompletion=false.
 const sparkSubmit = `#!/usr/bin/python3
 import os, sys, urllib.request
 lines = [l.strip().split("=", 1) for l in open(os.environ["SPARK_CONF_DIR"] + "/spark-defaults.conf") if "=" in l]
@@ -204,7 +205,7 @@ print(urllib.request.urlopen(urllib.request.Request(os.environ["DOUBLE"] + "/dou
 sys.exit(int(conf.get("exit", "0")))
 `
 
-// hadoop submits a job to the double of YARN and waits for its end.
+// hadoop is a program that submits a job to the YARN double and waits for its end.
 const hadoop = `#!/usr/bin/python3
 import os, sys, time, json, urllib.request, xml.etree.ElementTree as x
 site = x.parse(os.environ["HADOOP_CONF_DIR"] + "/mapred-site.xml").getroot()
@@ -220,8 +221,8 @@ while True:
     time.sleep(0.1)
 `
 
-// Programs writes doubles of spark-submit and hadoop into a folder, and returns it. They find the servers by
-// the variable DOUBLE.
+// Programs writes doubles of spark-submit and hadoop into a folder, and returns the folder. The variable
+// DOUBLE tells them the URL of the servers.
 func Programs(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")

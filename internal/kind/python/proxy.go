@@ -19,11 +19,11 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// proxy is an HTTP proxy on loopback for pip, which connects by the rules of egress. Only pip knows its
+// proxy is an HTTP proxy on loopback for pip. It connects only as the egress rules allow. Only pip knows its
 // password.
 type proxy struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
-	plain httputil.ReverseProxy // for requests without TLS
+	plain httputil.ReverseProxy // for plain HTTP requests
 	token string
 	ln    net.Listener
 	http  *http.Server
@@ -32,10 +32,10 @@ type proxy struct {
 	wg    sync.WaitGroup
 
 	mu  sync.Mutex // protects why
-	why error      // the last refusal by the rules of egress
+	why error      // last refusal by the egress rules
 }
 
-// openProxy opens a proxy. The caller closes it.
+// openProxy starts a proxy. The caller must close it.
 func openProxy(ctx context.Context, raw json.RawMessage) (*proxy, error) {
 	var rules egress.Rules
 	if len(raw) > 0 && json.Unmarshal(raw, &rules) != nil {
@@ -62,13 +62,13 @@ func openProxy(ctx context.Context, raw json.RawMessage) (*proxy, error) {
 	}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.http = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
-	p.wg.Go(func() { _ = p.http.Serve(p.ln) }) // it ends with close
+	p.wg.Go(func() { _ = p.http.Serve(p.ln) }) // returns after close
 	return p, nil
 }
 
 func (p *proxy) url() string { return "http://skein:" + p.token + "@" + p.ln.Addr().String() }
 
-// refusal returns the last refusal of an address by the rules of egress; nil: there was none.
+// refusal returns the last refusal of an address by the egress rules, or nil if there was none.
 func (p *proxy) refusal() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(there, client) // its end, or an error, ends the connection
+		_, _ = io.Copy(there, client) // the end of the input, or an error, closes the connection
 		_ = there.Close()
 	}()
 	_, _ = io.Copy(client, there)

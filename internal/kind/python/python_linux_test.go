@@ -30,7 +30,7 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// TestMain makes this test binary the processes of an attempt.
+// TestMain makes this test binary execute the processes of an attempt.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "kind" {
 		ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// wheel returns a package of the name demo whose module has a function, and its hash.
+// wheel returns a package with the name demo, and its hash. Its module has one function.
 func wheel(t *testing.T) (content []byte, hash string) {
 	t.Helper()
 	var buf, record bytes.Buffer
@@ -73,7 +73,7 @@ func wheel(t *testing.T) (content []byte, hash string) {
 
 const wheelName = "demo-1.0-py3-none-any.whl"
 
-// machine has the folder of the environments of a namespace.
+// machine holds the folder with the environments of a namespace.
 type machine struct {
 	*testing.T
 	dir, kept string
@@ -100,11 +100,11 @@ func (m *machine) ok(err error) {
 	}
 }
 
-// attempt is the processes of an attempt, one after the other.
+// attempt starts the processes of an attempt, one after the other.
 type attempt struct {
 	m    *machine
 	vars []string
-	out  string // SKEIN_OUTPUT
+	out  string // path in SKEIN_OUTPUT
 }
 
 func (m *machine) attempt(w With) *attempt {
@@ -123,7 +123,7 @@ func (m *machine) attempt(w With) *attempt {
 	return a
 }
 
-// process returns a process of the attempt, which is not started.
+// process returns a process of the attempt, not yet started, and its log.
 func (a *attempt) process(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	self, err := os.Executable()
 	a.m.ok(err)
@@ -135,7 +135,7 @@ func (a *attempt) process(args ...string) (*exec.Cmd, *bytes.Buffer) {
 
 func (a *attempt) prepare() (int, string) {
 	cmd, out := a.process(prepareArg)
-	_ = cmd.Run() // the code says it
+	_ = cmd.Run() // the exit code tells the outcome
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
@@ -147,7 +147,7 @@ func (a *attempt) run() (int, string) {
 
 const prepareArg = "prepare"
 
-// index is an index of packages that answers for a package once it is open.
+// index starts a package index. It serves the package once open is closed.
 func index(t *testing.T, content []byte, open <-chan struct{}, asked func()) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/demo/", func(w http.ResponseWriter, r *http.Request) {
@@ -169,9 +169,9 @@ func index(t *testing.T, content []byte, open <-chan struct{}, asked func()) str
 	return s.URL
 }
 
-// TestEnvironment: a build that was killed in the middle leaves nothing that counts. Of three attempts that
-// need the environment at once, one builds it, and the others wait. The program runs with the packages, its
-// arguments and the variables of the task, and its exit code is that of the attempt.
+// TestEnvironment checks that a killed build leaves no usable environment. If three attempts need the
+// environment at once, one builds it, and the others wait. The program gets the packages, its arguments and
+// the variables of the task, and its exit code is that of the attempt.
 func TestEnvironment(t *testing.T) {
 	m := newMachine(t)
 	content, hash := wheel(t)
@@ -182,13 +182,13 @@ func TestEnvironment(t *testing.T) {
 	first, _ := m.attempt(w).process(prepareArg)
 	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.ok(first.Start())
-	<-asked // the environment is there, and the package is not
+	<-asked // the environment exists, but the package is not installed yet
 	m.ok(syscall.Kill(-first.Process.Pid, syscall.SIGKILL))
-	_ = first.Wait() // it was killed
+	_ = first.Wait() // an error, because it was killed
 	entries, err := filepath.Glob(m.kept + "/*.lock")
 	m.ok(err)
 	s, name := store{m.kept}, ""
-	for _, e := range entries { // the other one has pip
+	for _, e := range entries { // the other environment holds pip
 		if n := strings.TrimSuffix(filepath.Base(e), ".lock"); !s.use(n) {
 			name += n
 		}
@@ -230,7 +230,7 @@ func TestEnvironment(t *testing.T) {
 	m.holds(w, s, name)
 }
 
-// holds checks that a running program keeps its environment.
+// holds checks that an environment is not evicted while a program uses it.
 func (m *machine) holds(w With, s store, name string) {
 	m.Helper()
 	w.File, w.Code = "", "import demo, time\nprint('on', flush=True)\ntime.sleep(600)\n"
@@ -246,11 +246,12 @@ func (m *machine) holds(w With, s store, name string) {
 	_, err = pipe.Read(make([]byte, 3))
 	m.ok(err)
 	later := time.Now().Add(time.Hour)
-	if gone, err := s.evict("", 1, later); err != nil || len(gone) == 0 || slices.Contains(gone, name) { // that with pip, and rests
+	// Evicted are the environment with pip, and the rest of the killed build.
+	if gone, err := s.evict("", 1, later); err != nil || len(gone) == 0 || slices.Contains(gone, name) {
 		m.Errorf("%v, %v", gone, err)
 	}
 	m.ok(cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because it was killed
 	if gone, err := s.evict("", 1, later); err != nil || len(gone) != 1 || gone[0] != name {
 		m.Errorf("%v, %v", gone, err)
 	}
@@ -259,8 +260,8 @@ func (m *machine) holds(w With, s store, name string) {
 	}
 }
 
-// faults checks that each fault has a reason and the exit code that decides about a retry. It uses the
-// environment with pip that is there, because making one takes seconds.
+// faults checks that each fault gets a reason, and an exit code that decides about a retry. It uses the
+// existing environment with pip, because building one takes seconds.
 func (m *machine) faults(content []byte, hash string) {
 	m.Helper()
 	before, err := filepath.Glob(m.kept + "/*.done")
@@ -291,7 +292,7 @@ func (m *machine) faults(content []byte, hash string) {
 	if after, err := filepath.Glob(m.kept + "/*.done"); err != nil || len(after) != len(before) {
 		m.Errorf("%q, %q, %v", before, after, err)
 	}
-	// The second process says why it does not become the program, so that its code counts.
+	// If the second process cannot start the program, it says why, so that its own exit code counts.
 	a := m.attempt(With{Module: "demo", Requirements: wrong, Wheels: "."})
 	m.ok(os.WriteFile(a.out+".plan", []byte(`{"python":"/usr/bin/python3","env":"0123"}`), 0o600))
 	code, out := a.run()
@@ -300,7 +301,8 @@ func (m *machine) faults(content []byte, hash string) {
 	}
 }
 
-// TestEvict: the environments that were not used for the longest time go first, and rests of builds always.
+// TestEvict checks that environments are evicted in the order of their last use, and that the rests of killed
+// builds are always removed.
 func TestEvict(t *testing.T) {
 	s := store{t.TempDir()}
 	now := time.Now()

@@ -47,8 +47,8 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// TestDigest: the digest depends on everything that decides which files an environment gets, and on nothing
-// else.
+// TestDigest checks that the digest depends on everything that decides about the files of an environment, and
+// on nothing else.
 func TestDigest(t *testing.T) {
 	base := With{File: "a.py", Index: "http://a"}
 	all := []string{"demo --hash=sha256:00"}
@@ -75,7 +75,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestCodes has texts of pip 23.
+// TestCodes checks exit codes with messages of pip 23.
 func TestCodes(t *testing.T) {
 	for said, want := range map[string]int{
 		"WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(…)'\nERROR: Could not find a version that satisfies the requirement demo\nERROR: No matching distribution found for demo": kind.Away,

@@ -22,7 +22,7 @@ import (
 
 var errNoPython = errors.New("there is no program python3: install the packages python3 and python3-venv")
 
-// Found says what this machine has for the kind.
+// Found describes what this machine has for the kind.
 func Found() (string, error) {
 	path, err := exec.LookPath(InterpreterDefault)
 	if err != nil {
@@ -44,7 +44,7 @@ func (Kind) Missing(json.RawMessage) error {
 	return nil
 }
 
-// fault is an error that decides the exit code.
+// fault is an error together with its exit code.
 type fault struct {
 	code int
 	err  error
@@ -56,7 +56,7 @@ func never(format string, args ...any) error {
 	return &fault{kind.Permanent, fmt.Errorf(format, args...)}
 }
 
-// codeFor is the exit code for an error.
+// codeFor returns the exit code for an error.
 func codeFor(err error) int {
 	var f *fault
 	if errors.As(err, &f) {
@@ -65,16 +65,16 @@ func codeFor(err error) int {
 	return kind.Failed
 }
 
-// plan is what the first process leaves to the second one.
+// plan is the information that the first process passes to the second one.
 type plan struct {
-	Python string `json:"python"`        // the interpreter
-	Env    string `json:"env,omitempty"` // name of the environment; "": the program needs none
+	Python string `json:"python"`        // path of the interpreter
+	Env    string `json:"env,omitempty"` // name of the environment; "" if the program needs none
 }
 
-// planFile returns the path of the file with the plan.
+// planFile returns the path of the plan's file.
 func planFile(env *kind.Env) string { return env.Files + ".plan" }
 
-// Prepare implements kind.Preparer: it makes the environment complete.
+// Prepare implements kind.Preparer. It builds the environment if it does not exist yet.
 func (Kind) Prepare(ctx context.Context, env *kind.Env) int {
 	err := prepare(ctx, env)
 	if err == nil {
@@ -114,7 +114,7 @@ func prepare(ctx context.Context, env *kind.Env) error {
 	return os.WriteFile(planFile(env), text, 0o600)
 }
 
-// requirements returns the requirements of a task whose working folder is dir.
+// requirements returns the requirements of a task. dir is its working folder.
 func (w *With) requirements(dir string) ([]string, error) {
 	text := strings.Join(w.Requirements, "\n")
 	if w.RequirementsFile != "" {
@@ -139,8 +139,8 @@ func (w *With) requirements(dir string) ([]string, error) {
 	return CheckRequirements(text, w.Unlocked)
 }
 
-// probe makes an interpreter describe itself in one line. With an argument, it also looks for the modules
-// that build environments, and for the version of pip that they install.
+// probe is a program that makes an interpreter describe itself in one line. With an argument, it also checks
+// for the modules that build environments, and reports the version of pip that they install.
 const probe = `import sys, sysconfig, json
 pip = ""
 if len(sys.argv) > 1:
@@ -148,14 +148,15 @@ if len(sys.argv) > 1:
     pip = ensurepip.version()
 print(json.dumps([sys.executable, pip, sys.implementation.cache_tag, sys.version, sysconfig.get_platform(), sys.base_prefix]))`
 
-// interpreter is an interpreter of Python.
+// interpreter is a Python interpreter.
 type interpreter struct {
 	path   string
-	about  string // a line that differs for interpreters whose environments differ
-	shares bool   // its pip can work on other environments: 22.3 or later
+	about  string // the same for interpreters that can share environments
+	shares bool   // its pip can install into other environments: 22.3 or later
 }
 
-// describe asks an interpreter about itself. builds: it shall build environments.
+// describe runs probe with an interpreter. builds says that the interpreter must be able to build
+// environments.
 func describe(ctx context.Context, name string, builds bool) (*interpreter, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -181,18 +182,18 @@ func describe(ctx context.Context, name string, builds bool) (*interpreter, erro
 		return nil, never("%s is no interpreter of Python 3", path)
 	}
 	var major, minor int
-	_, _ = fmt.Sscanf(parts[1], "%d.%d", &major, &minor) // without a version, it is 0
+	_, _ = fmt.Sscanf(parts[1], "%d.%d", &major, &minor) // both stay 0 if there is no version
 	about := strings.Join(slices.Delete(parts, 1, 2), "\n")
 	return &interpreter{parts[0], about, major > 22 || major == 22 && minor >= 3}, nil
 }
 
-// lastLine returns the last line of a text that is not empty.
+// lastLine returns the last line of a text, without the blank lines at its end.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
 }
 
-// complete makes an environment complete, and evicts others.
+// complete builds an environment if it does not exist yet. After a build it evicts others.
 func complete(ctx context.Context, env *kind.Env, name string, most int64, build func(at string) error) error {
 	s := store{env.Kept}
 	began, built := time.Now(), false
@@ -215,9 +216,9 @@ func complete(ctx context.Context, env *kind.Env, name string, most int64, build
 	return nil
 }
 
-// pipFor makes an empty environment in the folder at, and returns the begin of a command line of pip for it.
-// If the pip of the interpreter can work on other environments, one environment holds pip for all others,
-// because installing pip takes longer than most packages.
+// pipFor makes an empty environment in the folder at, and returns the first words of a pip command for it. If
+// the interpreter's pip can install into other environments, one environment holds pip for all others,
+// because installing pip takes longer than installing most packages.
 func pipFor(ctx context.Context, env *kind.Env, is *interpreter, at string) ([]string, error) {
 	venv := func(args ...string) error {
 		if err := run(ctx, env.Stdout, nil, append([]string{is.path, "-I", "-m", "venv"}, args...)...); err != nil {
@@ -238,7 +239,7 @@ func pipFor(ctx context.Context, env *kind.Env, is *interpreter, at string) ([]s
 	return append(pip, "--python", filepath.Join(at, "bin", "python")), venv("--without-pip", at)
 }
 
-// build makes the environment in the folder at.
+// build builds the environment in the folder at.
 func build(ctx context.Context, env *kind.Env, w *With, all []string, is *interpreter, at string) error {
 	pip, err := pipFor(ctx, env, is, at)
 	if err != nil {
@@ -263,7 +264,8 @@ func build(ctx context.Context, env *kind.Env, w *With, all []string, is *interp
 	case w.Wheels != "":
 		install = append(install, "--no-index", "--find-links", w.Wheels)
 	case w.Index != "":
-		vars = append(vars, "PIP_INDEX_URL="+w.Index) // not in the arguments, which other users of the machine see
+		// Not an argument, because other users of the machine can see arguments.
+		vars = append(vars, "PIP_INDEX_URL="+w.Index)
 	}
 	if err := run(ctx, said, vars, install...); err != nil {
 		refused := proxy.refusal()
@@ -274,13 +276,13 @@ func build(ctx context.Context, env *kind.Env, w *With, all []string, is *interp
 		}
 		return &fault{codeOf(string(said.kept), refused != nil), fmt.Errorf("install the packages: %w", err)}
 	}
-	if w.Unlocked { // the log says which versions the index gave
+	if w.Unlocked { // write to the log which versions the index gave
 		return run(ctx, env.Stdout, nil, append(pip, "freeze")...)
 	}
 	return nil
 }
 
-// reason returns the line in which pip says why it failed; "": there is none.
+// reason returns the line in which pip says why it failed, or "" if there is none.
 func reason(said string) string {
 	why := ""
 	for line := range strings.SplitSeq(said, "\n") {
@@ -291,7 +293,7 @@ func reason(said string) string {
 	return why
 }
 
-// run runs a program until it ends or ctx does.
+// run runs a program until it ends or ctx ends.
 func run(ctx context.Context, out io.Writer, vars []string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), vars...)
@@ -303,13 +305,13 @@ func run(ctx context.Context, out io.Writer, vars []string, argv ...string) erro
 	return err
 }
 
-// tail passes on what is written, and keeps its end.
+// tail forwards what is written to it, and keeps the end.
 type tail struct {
 	to   io.Writer
 	kept []byte
 }
 
-// tailMax bounds what a tail keeps, in bytes.
+// tailMax bounds the bytes that a tail keeps.
 const tailMax = 16 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -320,7 +322,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return t.to.Write(p)
 }
 
-// Main implements kind.Kind: it becomes the program of the task. It returns only if that fails.
+// Main implements kind.Kind. It replaces this process with the program of the task, so it returns only if
+// that fails.
 func (Kind) Main(ctx context.Context, env *kind.Env) int {
 	err := become(ctx, env)
 	fmt.Fprintf(env.Stderr, "skein: python: %v\n", err)
@@ -330,7 +333,7 @@ func (Kind) Main(ctx context.Context, env *kind.Env) int {
 	return codeFor(err)
 }
 
-// become replaces this process by the program of the task. The lock of its environment stays.
+// become replaces this process with the program of the task. The program keeps the lock of its environment.
 func become(ctx context.Context, env *kind.Env) error {
 	w, _, err := read(&env.Input)
 	if err != nil {
@@ -345,7 +348,7 @@ func become(ctx context.Context, env *kind.Env) error {
 		return fmt.Errorf("read the plan of the first process: %w", err)
 	}
 	vars := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, kind.InputVar+"=") })
-	if os.Getenv("PYTHONUNBUFFERED") == "" { // so that the log is live
+	if os.Getenv("PYTHONUNBUFFERED") == "" { // makes the log live
 		vars = append(vars, "PYTHONUNBUFFERED=1")
 	}
 	python := p.Python
@@ -358,7 +361,8 @@ func become(ctx context.Context, env *kind.Env) error {
 		if _, ok := s.mark(p.Env); !ok {
 			return errors.New("the environment was removed after its build: the folder of environments was changed by hand")
 		}
-		if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil { // the program inherits the lock
+		// Lets the program inherit the lock.
+		if _, err := unix.FcntlInt(lock.Fd(), unix.F_SETFD, 0); err != nil {
 			return err
 		}
 		bin := filepath.Join(s.env(p.Env), "bin")

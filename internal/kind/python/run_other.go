@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Found says what this machine has for the kind.
+// Found describes what this machine has for the kind.
 func Found() (string, error) { return "", errors.New("tasks of the kind python run on Linux only") }
 
 // Missing implements kind.Needy.

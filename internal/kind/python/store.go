@@ -18,13 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// store is the folder with the environments of a namespace. An environment NAME has a folder NAME, a file
-// NAME.lock and, once it is complete, a file NAME.done with its size. A builder holds the lock alone, and an
-// attempt that uses the environment shares it. The kernel releases a lock when its process ends, however it
-// ends. So a folder without NAME.done and without a holder of the lock is the rest of a build that was
-// killed.
+// store is the folder with the environments of a namespace. An environment NAME has a folder NAME and a file
+// NAME.lock. Once it is complete, it also has a file NAME.done with its size. A builder holds the lock
+// exclusively, and the attempts that use the environment share it. The kernel releases the lock of a process
+// whenever the process ends. So a folder without NAME.done whose lock is free is the rest of a killed build.
 //
-// The time of the lock is that of the last use.
+// The modification time of the lock is the time of the last use.
 type store struct{ folder string }
 
 func (s store) env(name string) string  { return filepath.Join(s.folder, name) }
@@ -41,11 +40,11 @@ func (s store) mark(name string) (m mark, ok bool) {
 	return m, err == nil && json.Unmarshal(text, &m) == nil
 }
 
-// lockEvery is the interval at which a waiting builder tries to get a lock.
+// lockEvery is the interval at which a waiting builder tries to take the lock.
 const lockEvery = 100 * time.Millisecond
 
-// hold locks an environment, alone or shared. It waits, and calls waits once before it does. The lock ends
-// when the file is closed.
+// hold takes the lock of an environment, exclusively or shared. If it must wait, it calls waits once. Closing
+// the returned file releases the lock.
 func (s store) hold(ctx context.Context, name string, how int, waits func()) (*os.File, error) {
 	flags := os.O_RDWR | os.O_CREATE
 	if how == unix.LOCK_SH {
@@ -77,14 +76,15 @@ func (s store) hold(ctx context.Context, name string, how int, waits func()) (*o
 	}
 }
 
-// current reports whether a lock is still that of its environment: eviction removes locks.
+// current reports whether a file is still the lock of its environment. Eviction removes locks, so a new one
+// may have taken its place.
 func (s store) current(f *os.File) bool {
 	mine, err := f.Stat()
 	now, err2 := os.Stat(f.Name())
 	return err == nil && err2 == nil && os.SameFile(mine, now)
 }
 
-// ensure makes an environment complete: it calls build, unless the environment is there.
+// ensure calls build if the environment is not complete.
 func (s store) ensure(ctx context.Context, name string, waits func(), build func(at string) error) error {
 	for {
 		if s.use(name) {
@@ -104,8 +104,8 @@ func (s store) ensure(ctx context.Context, name string, waits func(), build func
 	}
 }
 
-// use notes the use of a complete environment. It returns false if there is none, or if its lock is held
-// alone.
+// use records the use of a complete environment. It returns false if there is none, or if another process
+// holds its lock exclusively.
 func (s store) use(name string) bool {
 	f, err := os.Open(s.lock(name))
 	if err != nil {
@@ -120,7 +120,7 @@ func (s store) use(name string) bool {
 	return ok && os.Chtimes(f.Name(), now, now) == nil
 }
 
-// make builds an environment. The caller holds its lock alone.
+// make builds an environment. The caller must hold its lock exclusively.
 func (s store) make(name string, build func(at string) error) error {
 	at := s.env(name)
 	if err := os.RemoveAll(at); err != nil {
@@ -130,7 +130,7 @@ func (s store) make(name string, build func(at string) error) error {
 		return errors.Join(err, os.RemoveAll(at))
 	}
 	m, now := mark{Bytes: size(at)}, time.Now()
-	if err := os.Chtimes(s.lock(name), now, now); err != nil { // a build may last longer than restAge
+	if err := os.Chtimes(s.lock(name), now, now); err != nil { // the build may have taken longer than restAge
 		return err
 	}
 	text, err := json.Marshal(m)
@@ -146,7 +146,7 @@ func (s store) make(name string, build func(at string) error) error {
 	return nil
 }
 
-// size is the sum of the files of a folder, in bytes. Files that cannot be read do not count.
+// size returns the bytes of all files in a folder. It ignores files that it cannot read.
 func size(at string) (n int64) {
 	_ = filepath.WalkDir(at, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -160,13 +160,13 @@ func size(at string) (n int64) {
 	return n
 }
 
-// restAge is the age at which an environment may be evicted. It is longer than the time from the end of a
-// build to the begin of the program that uses it.
+// restAge is the least age at which an environment may be evicted. It is longer than the time from the end of
+// a build to the start of the program that uses it.
 const restAge = 10 * time.Minute
 
-// evict removes environments that were not used for the longest time until the others have at most most
-// bytes. keep stays, and so do environments that are used now or were used a short time ago. It returns the
-// names of the removed ones.
+// evict removes the environments that were unused for the longest time, until the rest has at most most
+// bytes. It does not remove keep, nor environments that are in use or were used a short time ago. It returns
+// the names of the removed ones.
 func (s store) evict(keep string, most int64, now time.Time) (gone []string, err error) {
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s store) evict(keep string, most int64, now time.Time) (gone []string, err
 		if !is || err != nil {
 			continue
 		}
-		m, _ := s.mark(name) // without a mark, it is the rest of a build or a build
+		m, _ := s.mark(name) // without a mark, it is a build or the rest of one
 		sum += m.Bytes
 		all = append(all, kept{name, m, info.ModTime()})
 	}
@@ -207,12 +207,12 @@ func (s store) evict(keep string, most int64, now time.Time) (gone []string, err
 	return gone, nil
 }
 
-// remove removes an environment that no process uses and none has used a short time ago. The lock goes last,
-// so that a builder that waits for it finds either everything or nothing.
+// remove removes an environment that is not in use and was not used a short time ago. It removes the lock
+// last, so that a waiting builder finds either everything or nothing.
 func (s store) remove(name string, now time.Time) (bool, error) {
 	f, err := os.OpenFile(s.lock(name), os.O_RDWR, 0)
 	if err != nil {
-		return false, nil // another attempt has removed it
+		return false, nil // another attempt was faster
 	}
 	defer f.Close()
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !s.current(f) {
@@ -221,7 +221,7 @@ func (s store) remove(name string, now time.Time) (bool, error) {
 	if info, err := f.Stat(); err != nil || now.Sub(info.ModTime()) < restAge {
 		return false, nil
 	}
-	for _, path := range []string{s.done(name), s.env(name), s.lock(name)} { // first the mark
+	for _, path := range []string{s.done(name), s.env(name), s.lock(name)} { // the mark goes first
 		if err := os.RemoveAll(path); err != nil {
 			return false, fmt.Errorf("evict an environment: %w", err)
 		}

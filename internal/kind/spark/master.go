@@ -18,13 +18,13 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// master calls the REST interface of a master of Spark.
+// master calls the REST interface of a Spark master.
 type master struct {
 	http *http.Client
 	url  string
 }
 
-// driver is the answer of a master about an application.
+// driver is a master's answer about an application.
 type driver struct {
 	Success      bool   `json:"success"`
 	Message      string `json:"message"`
@@ -33,8 +33,8 @@ type driver struct {
 	Worker       string `json:"workerHostPort"`
 }
 
-// ended reports whether the application has ended. A master that does not know the application says so by
-// NOT_FOUND, or by no state.
+// ended reports whether the application has ended. A master that does not know the application answers
+// NOT_FOUND, or gives no state.
 func (d *driver) ended() bool {
 	switch d.State {
 	case "FINISHED", "KILLED", "FAILED", "ERROR":
@@ -50,11 +50,11 @@ func (d *driver) gone() bool {
 var (
 	// errAway says that the master does not answer.
 	errAway = errors.New("the master of Spark does not answer")
-	// errUnsure says that it is not known whether the master has got a submission.
+	// errUnsure says that the master may or may not have received a submission.
 	errUnsure = errors.New("it is not known whether the master has got the application: look at its web page before you try again")
 )
 
-// callMax bounds the time of one call, and answerMax its answer in bytes.
+// callMax bounds the time of a call, and answerMax the bytes of its answer.
 const (
 	callMax   = 30 * time.Second
 	answerMax = 1 << 20
@@ -101,7 +101,8 @@ func (m *master) call(ctx context.Context, method, path string, body []byte) (d 
 		return d, fmt.Errorf("%w: %w", errUnsure, err)
 	case err != nil || resp.StatusCode == http.StatusServiceUnavailable || body == nil && resp.StatusCode >= http.StatusInternalServerError:
 		return d, fmt.Errorf("%w: status %d", errAway, resp.StatusCode)
-	case body == nil && resp.StatusCode != http.StatusOK: // such an answer has no state, which would mean that the application is gone
+	// Such an answer has no state, and would look like that of an unknown application.
+	case body == nil && resp.StatusCode != http.StatusOK:
 		return d, fmt.Errorf("the master refuses a question about the application: status %d: %.1000s", resp.StatusCode, text)
 	case json.Unmarshal(text, &d) != nil:
 		return d, fmt.Errorf("status %d: the answer is not that of a master of Spark: is the URL that of its REST interface?", resp.StatusCode)
@@ -109,7 +110,7 @@ func (m *master) call(ctx context.Context, method, path string, body []byte) (d 
 	return d, nil
 }
 
-// submit begins an application and returns its id.
+// submit submits an application and returns its id.
 func (m *master) submit(ctx context.Context, w *With, name string) (string, error) {
 	properties := maps.Clone(w.Conf)
 	if properties == nil {
@@ -145,7 +146,7 @@ func (m *master) state(ctx context.Context, id string) (driver, error) {
 	return m.call(ctx, http.MethodGet, "status/"+url.PathEscape(id), nil)
 }
 
-// end ends an application, and returns once the master says that it has ended.
+// end ends an application, and returns once the master reports that it has ended.
 func (m *master) end(ctx context.Context, id string) error {
 	for first := true; ; first = false {
 		d, err := m.state(ctx, id)
@@ -163,7 +164,7 @@ func (m *master) end(ctx context.Context, id string) error {
 	}
 }
 
-// askEvery is the interval between two questions about an application.
+// askEvery is the interval between two queries about an application.
 const askEvery = time.Second
 
 func rest(ctx context.Context, d time.Duration) error {
@@ -175,7 +176,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// watch waits for the end of an application. While the master is away, it asks again.
+// watch waits for the end of an application. It keeps asking while the master is away.
 func (m *master) watch(ctx context.Context, id string, log io.Writer) (driver, error) {
 	said := ""
 	for {
@@ -202,7 +203,7 @@ func (m *master) watch(ctx context.Context, id string, log io.Writer) (driver, e
 	}
 }
 
-// codeOf is the exit code of an attempt that a call of a master ends.
+// codeOf returns the exit code of an attempt that ends because a call to the master failed.
 func codeOf(err error) int {
 	if _, refused := egress.Refused(err); refused {
 		return kind.Permanent
@@ -213,5 +214,5 @@ func codeOf(err error) int {
 	return kind.Failed
 }
 
-// oneLine is a text without line ends.
+// oneLine replaces each sequence of white space in a text with one blank.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

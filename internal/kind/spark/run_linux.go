@@ -46,7 +46,7 @@ func (Kind) Main(ctx context.Context, env *kind.Env) int {
 	return submit(env, &w, at, nil)
 }
 
-// fail writes an error into the log and returns the exit code.
+// fail writes an error to the log and returns the exit code.
 func fail(env *kind.Env, code int, err error) int {
 	fmt.Fprintf(env.Stderr, "skein: spark: %v\n", err)
 	return code
@@ -73,10 +73,10 @@ func (Kind) Release(ctx context.Context, env *kind.Env) int {
 	return kind.Done
 }
 
-// nameOf is the name of the application.
+// nameOf returns the name for an application.
 func nameOf(in *kind.Input) string { return in.Namespace + "/" + in.Workflow + "/" + in.Task }
 
-// runOnYARN runs an application in a cluster of YARN. spark-submit ends once YARN has the application.
+// runOnYARN runs an application in a YARN cluster. spark-submit ends once YARN has accepted the application.
 func runOnYARN(ctx context.Context, env *kind.Env, w *With) int {
 	a, err := yarn.Begin(env, w.ResourceManager)
 	if err != nil {
@@ -101,7 +101,7 @@ func runOnYARN(ctx context.Context, env *kind.Env, w *With) int {
 	return a.Finish(ctx, app.ID)
 }
 
-// runOnMaster runs an application in a cluster of Spark itself, without spark-submit.
+// runOnMaster runs an application in a cluster of Spark itself. It does not use spark-submit.
 func runOnMaster(ctx context.Context, env *kind.Env, w *With) int {
 	m, err := newMaster(env.Input.Egress, w.REST)
 	if err != nil {
@@ -109,7 +109,7 @@ func runOnMaster(ctx context.Context, env *kind.Env, w *With) int {
 	}
 	id, err := m.find(ctx, env)
 	if err == nil && id == "" {
-		// A stop in the middle of the submission would leave an application without a handle.
+		// Do not cancel a submission half-way, because it would leave an application without a handle.
 		if id, err = m.submit(context.WithoutCancel(ctx), w, nameOf(&env.Input)); err == nil {
 			fmt.Fprintf(env.Stdout, "skein: the master has begun %s\n", id)
 		}
@@ -136,7 +136,7 @@ func runOnMaster(ctx context.Context, env *kind.Env, w *With) int {
 	return kind.Done
 }
 
-// find returns the application of a lost attempt that has a result or will have one; "": there is none.
+// find returns the application of a lost attempt that has a result or will have one, or "" if there is none.
 func (m *master) find(ctx context.Context, env *kind.Env) (string, error) {
 	for _, e := range env.Lost() {
 		if e.Handle == nil {
@@ -154,7 +154,7 @@ func (m *master) find(ctx context.Context, env *kind.Env) (string, error) {
 	return "", nil
 }
 
-// stop ends the application of an attempt that got TERM, and returns its exit code.
+// stop ends the application of an attempt that got TERM, and returns the exit code.
 func (m *master) stop(env *kind.Env, id string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), yarn.StopMax)
 	defer cancel()
@@ -164,7 +164,7 @@ func (m *master) stop(env *kind.Env, id string) int {
 	return kind.Failed
 }
 
-// submit runs spark-submit until it ends, and returns the exit code of the attempt.
+// submit runs spark-submit until it ends, and returns the exit code.
 func submit(env *kind.Env, w *With, at place, more map[string]string) int {
 	path, err := program()
 	if err != nil {
@@ -174,31 +174,33 @@ func submit(env *kind.Env, w *With, at place, more map[string]string) int {
 	if err != nil {
 		return fail(env, kind.Failed, fmt.Errorf("write the settings: %w", err))
 	}
-	cmd := exec.Command(path, w.arguments(at, nameOf(&env.Input))...) // TERM goes to all processes of the attempt
+	// A TERM for the attempt also reaches this process.
+	cmd := exec.Command(path, w.arguments(at, nameOf(&env.Input))...)
 	cmd.Env = append(os.Environ(), "SPARK_CONF_DIR="+conf)
 	cmd.Stdout, cmd.Stderr = env.Stdout, env.Stderr
 	err = cmd.Run()
 	switch {
 	case err == nil:
 		return kind.Done
-	case cmd.ProcessState == nil: // it did not start
+	case cmd.ProcessState == nil: // spark-submit was not started
 		return fail(env, kind.Permanent, err)
 	}
-	return kind.Failed // spark-submit has said why
+	return kind.Failed // spark-submit has printed the reason
 }
 
-// defaultsName is the file with the settings of applications.
+// defaultsName is the file that holds the settings of applications.
 const defaultsName = "spark-defaults.conf"
 
-// settings makes a folder with the settings of the machine and those of the task, and returns its path. So no
-// setting of a task is in an argument, which other users of the machine see.
+// settings makes a folder with the settings of the machine and of the task, and returns its path. So the
+// arguments, which other users of the machine can see, contain no settings of the task.
 func settings(env *kind.Env, path string, w *With, more map[string]string) (string, error) {
-	return yarn.Overlay(env.Files+".conf", confOf(path), defaultsName, func(old string) string { // the last value of a name counts
+	// The last value of a name wins.
+	return yarn.Overlay(env.Files+".conf", confOf(path), defaultsName, func(old string) string {
 		return old + "\n" + properties(w.Conf) + properties(more)
 	})
 }
 
-// confOf is the folder with the settings of the machine for a program spark-submit.
+// confOf returns the folder with the settings of the machine, given the path of spark-submit.
 func confOf(path string) string {
 	if dir := os.Getenv("SPARK_CONF_DIR"); dir != "" {
 		return dir

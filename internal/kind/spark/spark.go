@@ -2,10 +2,10 @@
 //
 // # One application
 //
-// In the mode cluster, the application runs outside of the process of the attempt, and goes on when the
-// attempt dies. On YARN, a tag names it before it is submitted: see package yarn. A master of Spark itself
-// gives it an id, which is the handle of the attempt. The attempt after a lost one goes on with that
-// application. When an attempt fails or is stopped, its application is ended.
+// In the mode cluster, the application runs outside of the process of the attempt, and continues when the
+// attempt dies. On YARN, the application gets a tag before it is submitted: see package yarn. A master of
+// Spark itself returns an id. The tag or the id is the handle of the attempt. If an attempt is lost, the next
+// one continues with its application. When an attempt fails or is stopped, its application is ended.
 //
 // In the mode client, and with a local master, the driver is a process of the attempt and ends with it.
 package spark
@@ -25,7 +25,7 @@ import (
 // Name is the name of the kind.
 const Name = "spark"
 
-// Kind runs applications of Spark.
+// Kind runs Spark applications.
 type Kind struct{}
 
 var (
@@ -39,7 +39,7 @@ func (Kind) Name() string { return Name }
 // Adopts implements kind.Releaser.
 func (Kind) Adopts() bool { return true }
 
-// Modes of With.DeployMode.
+// Values of With.DeployMode.
 const (
 	ModeCluster = "cluster"
 	ModeClient  = "client"
@@ -47,29 +47,31 @@ const (
 
 // With is the input of the kind.
 type With struct {
-	Master          string            `json:"master"`
-	DeployMode      string            `json:"deploy_mode,omitempty"` // "": ModeClient for a local master, else ModeCluster
-	Main            string            `json:"main"`                  // a jar or a program of Python
+	Master string `json:"master"`
+	// "" means ModeClient for a local master, else ModeCluster.
+	DeployMode      string            `json:"deploy_mode,omitempty"`
+	Main            string            `json:"main"` // path of a jar or a Python program
 	Class           string            `json:"class,omitempty"`
 	Args            []string          `json:"args,omitempty"`
 	Conf            map[string]string `json:"conf,omitempty"`
 	Jars            []string          `json:"jars,omitempty"`
 	PyFiles         []string          `json:"py_files,omitempty"`
 	Files           []string          `json:"files,omitempty"`
-	ResourceManager []string          `json:"resource_manager,omitempty"` // URLs, for a cluster of YARN
-	REST            string            `json:"rest,omitempty"`             // URL of the REST interface of a master of Spark
+	ResourceManager []string          `json:"resource_manager,omitempty"` // URLs; only for a YARN cluster
+	// URL of the REST interface of a Spark master.
+	REST string `json:"rest,omitempty"`
 }
 
-// Where the application runs.
+// place says where the application runs.
 type place int
 
 const (
-	inProcess   place = iota // as a process of the attempt
-	onYARN                   // in a cluster of YARN
+	inProcess   place = iota // in a process of the attempt
+	onYARN                   // in a YARN cluster
 	onSparkREST              // in a cluster of Spark itself
 )
 
-// Place returns where the application runs, or why it cannot be known.
+// place returns where the application runs. It returns an error if the input does not say so clearly.
 func (w *With) place() (place, error) {
 	local := w.Master == "local" || strings.HasPrefix(w.Master, "local[")
 	switch {
@@ -93,7 +95,7 @@ func (w *With) place() (place, error) {
 	return 0, fmt.Errorf("master %.100q is not known in the mode cluster: it is yarn, or spark://HOST:PORT", w.Master)
 }
 
-// Check returns why an input whose values are known cannot be executed.
+// Check returns an error if an input whose values are known cannot be executed.
 func (w *With) Check() error {
 	at, err := w.place()
 	if err == nil && at == onSparkREST && w.Class == "" {
@@ -114,7 +116,7 @@ func read(in *kind.Input) (w With, at place, err error) {
 	return w, at, err
 }
 
-// arguments returns the arguments of spark-submit. Settings are not among them: see settings.
+// arguments returns the arguments of spark-submit. They contain no settings: see settings.
 func (w *With) arguments(at place, name string) []string {
 	mode := ModeClient
 	if at == onYARN {
@@ -135,7 +137,7 @@ func (w *With) arguments(at place, name string) []string {
 	return append(append(args, w.Main), w.Args...)
 }
 
-// properties returns settings as lines of a file of properties.
+// properties returns settings as the lines of a properties file.
 func properties(all map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -144,7 +146,7 @@ func properties(all map[string]string) string {
 	return b.String()
 }
 
-// property escapes a name or value for a file of properties of Java.
+// property escapes a name or a value for a Java properties file.
 func property(text string) string {
 	var b strings.Builder
 	for _, c := range utf16.Encode([]rune(text)) {

@@ -29,13 +29,13 @@ func world(t *testing.T) (*jobtest.Server, With) {
 	return s, With{Master: "yarn", Main: "agg.jar", Class: "x.Agg", Args: []string{"a"}, Conf: map[string]string{"spark.executor.memory": "4g"}, ResourceManager: []string{"http://127.0.0.1:1", s.URL}}
 }
 
-// onMaster returns the input of a task on a master of Spark.
+// onMaster returns the input of a task on a Spark master.
 func onMaster(s *jobtest.Server) With {
 	return With{Master: "spark://127.0.0.1:7077", REST: s.URL, Main: "/srv/agg.jar", Class: "x.Agg"}
 }
 
-// TestSpark: an application has a name for Skein before it can run, and the attempt waits for its end. If it
-// fails, or a person kills it, the attempt fails.
+// TestSpark checks that an application has a handle before it can run, and that the attempt waits for its
+// end. If the application fails, or a person kills it, the attempt fails.
 func TestSpark(t *testing.T) {
 	s, w := world(t)
 	token := int64(0)
@@ -65,8 +65,8 @@ func TestSpark(t *testing.T) {
 	}
 }
 
-// TestSparkAdopts: the attempt after a lost one waits for its application, and submits none. If the master
-// does not know the application any more, it begins another one. A stop ends the application.
+// TestSparkAdopts checks that the attempt after a lost one waits for its application and submits none. If the
+// master no longer knows the application, the attempt submits another one. A stop ends the application.
 func TestSparkAdopts(t *testing.T) {
 	s, w := world(t)
 	tag := yarn.Tag("r/t", 1)
@@ -110,7 +110,7 @@ func TestSparkAdopts(t *testing.T) {
 	}
 }
 
-// TestSparkClient: with a local master, spark-submit is the application.
+// TestSparkClient checks that with a local master, spark-submit itself runs the application.
 func TestSparkClient(t *testing.T) {
 	s, _ := world(t)
 	for exit, want := range map[string]int{"0": kind.Done, "75": kind.Failed} {
@@ -121,7 +121,8 @@ func TestSparkClient(t *testing.T) {
 	}
 }
 
-// TestSparkFaults: a fault is found before an application begins. A server that is away has begun none.
+// TestSparkFaults checks that faults are found before an application begins, and that none begins while the
+// server is away.
 func TestSparkFaults(t *testing.T) {
 	s, w := world(t)
 	for _, change := range []func(w *With){
@@ -150,7 +151,8 @@ func TestSparkFaults(t *testing.T) {
 	}
 }
 
-// TestGateway: an answer of a gateway before the master does not mean that the application is gone.
+// TestGateway checks that an error of a gateway in front of the master does not mean that the application is
+// gone.
 func TestGateway(t *testing.T) {
 	for status, want := range map[int]int{http.StatusBadGateway: kind.Away, http.StatusForbidden: kind.Failed} {
 		gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

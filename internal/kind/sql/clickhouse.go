@@ -20,17 +20,17 @@ import (
 	"skein.dev/skein/internal/sqltext"
 )
 
-// lineMax bounds a row in bytes.
+// lineMax bounds the bytes of a row.
 const lineMax = 8 << 20
 
-// clickhouse sends statements to ClickHouse by HTTP. There are no transactions: each statement counts
+// clickhouse sends statements to ClickHouse over HTTP. There are no transactions: each statement takes effect
 // by itself.
 type clickhouse struct {
 	t      *task
 	client *http.Client
-	prefix string // the prefix of the names of this attempt's statements
-	n      int    // number of the statement
-	major  int    // version of the server
+	prefix string // prefix of the ids of this attempt's statements
+	n      int    // number of the current statement
+	major  int    // major version of the server
 }
 
 func (t *task) openClickHouse(ctx context.Context) (database, error) {
@@ -71,12 +71,12 @@ func (t *task) openClickHouse(ctx context.Context) (database, error) {
 
 func (c *clickhouse) about() string { return "ClickHouse at " + c.t.to.ClickHouse.URL }
 
-// quoted is a text as a literal of ClickHouse. It is for names that Skein has made.
+// quoted returns a text as a literal of ClickHouse. Use it only for names that Skein has made.
 func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
-// ask sends a statement of Skein and returns its answer, which is short.
+// ask executes a statement of Skein itself and returns its short answer.
 func (c *clickhouse) ask(ctx context.Context, statement string) (string, error) {
 	resp, err := c.t.to.ClickHouse.Do(ctx, c.client, c.t.password, statement, url.Values{"default_format": {"TabSeparated"}})
 	if err != nil {
@@ -101,7 +101,7 @@ func (*clickhouse) rollback() {}
 
 func (c *clickhouse) close() { c.client.CloseIdleConnections() }
 
-// typeOf is the type under which the server reads a parameter.
+// typeOf returns the type that the server needs to read a parameter, and the value in text form.
 func typeOf(v param) (name, value string) {
 	switch v := v.(type) {
 	case bool:
@@ -111,7 +111,7 @@ func typeOf(v param) (name, value string) {
 	case decimal:
 		return "Float64", string(v)
 	case string:
-		// The server reads the value as in TabSeparated.
+		// The server expects the escapes of the format TabSeparated.
 		return "String", strings.NewReplacer("\\", "\\\\", "\t", "\\t", "\n", "\\n").Replace(v)
 	}
 	return "Nullable(String)", `\N`
@@ -131,7 +131,8 @@ func (c *clickhouse) run(ctx context.Context, s *sqltext.Statement, to *sink) (i
 	}
 	returns := slices.Contains([]string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}, s.Word(0))
 	if !returns {
-		settings.Set("wait_end_of_query", "1") // errors come with a status, and the number of rows is known
+		// Makes errors arrive with a status, and the number of rows known.
+		settings.Set("wait_end_of_query", "1")
 	}
 	stop := context.AfterFunc(ctx, func() { c.kill(id) })
 	defer stop()
@@ -164,7 +165,7 @@ func (c *clickhouse) run(ctx context.Context, s *sqltext.Statement, to *sink) (i
 	return n, nil
 }
 
-// kill ends a statement in the server.
+// kill ends a statement on the server.
 func (c *clickhouse) kill(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
 	defer cancel()
@@ -220,7 +221,7 @@ func (c *clickhouse) rows(body io.Reader, to *sink) (n int64, err error) {
 	return n, r.Err()
 }
 
-// unescaped is a value of TabSeparated.
+// unescaped removes the escapes of TabSeparated from a value.
 func unescaped(f []byte) []byte {
 	if bytes.IndexByte(f, '\\') < 0 {
 		return f
@@ -275,9 +276,9 @@ func (c *clickhouse) judge(err error) verdict {
 	switch of.Code {
 	case 62: // syntax
 		return permanent
-	case 81, 192, 193, 194, 516: // database, user, password
+	case 81, 192, 193, 194, 516: // wrong database, user or password
 		return permanent
-	case 202: // too many statements at a time
+	case 202: // too many statements at the same time
 		return away
 	}
 	switch of.HTTP {

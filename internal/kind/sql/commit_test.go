@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// passage is a way to a server that a test can cut.
+// passage forwards connections to a server until the test cuts them.
 func passage(t *testing.T, to string) (port int, cut func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,8 +42,8 @@ func passage(t *testing.T, to string) (port int, cut func()) {
 	return portOf(t, l.Addr().String()), func() { _ = (<-near).Close(); _ = (<-near).Close() }
 }
 
-// TestEndDuringCommit: a confirmed commit is a success although the attempt was told to end meanwhile. If the
-// session breaks, the log says that the outcome is not known.
+// TestEndDuringCommit checks that a confirmed commit is a success even if the attempt had to end meanwhile.
+// If the session breaks, the log must say that the outcome is unknown.
 func TestEndDuringCommit(t *testing.T) {
 	s := postgresServer(t)
 	for _, text := range []string{"DROP TABLE IF EXISTS deferred", "CREATE TABLE deferred (v text)",
@@ -70,7 +70,8 @@ func TestEndDuringCommit(t *testing.T) {
 			t.Errorf("%s: %+v", v, got)
 		}
 		cancel()
-		await(t, "the session has ended", func() bool { return s.ask(committing) == "0" }) // its client is gone
+		// The client of the session is gone, so the server ends the session.
+		await(t, "the session has ended", func() bool { return s.ask(committing) == "0" })
 	}
 	if is := s.ask("SELECT string_agg(v, ' ') FROM deferred"); is != "kept" {
 		t.Errorf("committed: %s", is)

@@ -27,26 +27,26 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// slow is a statement that runs for ten minutes and is found by its name.
+// slow holds statements that run for ten minutes. Each contains a name by which running finds it.
 var slow = map[string]string{
 	"postgres": "INSERT INTO %[1]s SELECT 1 FROM pg_sleep(600) AS %[1]s",
 	"mysql":    "INSERT INTO %[1]s SELECT SLEEP(600) /* %[1]s */",
 }
 
-// running counts the statements with a name that run.
+// running holds statements that count the running statements with that name.
 var running = map[string]string{
 	"postgres": "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO %[1]s SELECT%%' AND state = 'active'",
 	"mysql":    "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO %[1]s SELECT%%' AND id <> connection_id()",
 }
 
-// ends: what an end of an attempt does in a server.
+// ends checks what happens on a server when an attempt ends early.
 func ends(t *testing.T, s server) {
 	s.ask(s.done)
 	t.Run("stop", func(t *testing.T) { stop(t, s) })
 	t.Run("kill once", func(t *testing.T) { killedOnce(t, s) })
 }
 
-// stop: the end of an attempt ends its statement in the server, and nothing is committed.
+// stop checks that the end of an attempt ends its statement on the server, and that nothing is committed.
 func stop(t *testing.T, s server) {
 	s.ask("DROP TABLE IF EXISTS stopped")
 	s.ask("CREATE TABLE stopped (n int)")
@@ -78,7 +78,7 @@ func stop(t *testing.T, s server) {
 	}
 }
 
-// spawn starts an attempt in a process.
+// spawn executes an attempt in a process of its own.
 func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -99,7 +99,8 @@ func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-// killedOnce: an attempt that is killed at any step has one effect together with the next one.
+// killedOnce checks that an attempt that is killed at any step, together with the next attempt, has the
+// effect exactly once.
 func killedOnce(t *testing.T, s server) {
 	s.ask("DROP TABLE IF EXISTS effect")
 	s.ask("CREATE TABLE effect (n int)")
@@ -123,8 +124,8 @@ func killedOnce(t *testing.T, s server) {
 	}
 }
 
-// killedAt runs an attempt as a process, which is killed at a message to the server: before the server
-// has it, or when it is forwarded. It returns true if the attempt has fewer messages.
+// killedAt executes an attempt in a process and kills the process at the given message to the server. If
+// forwarded is set, the server gets the message first. It returns true if the attempt sends fewer messages.
 func killedAt(t *testing.T, s server, w With, id option, step int, forwarded bool) (alive bool) {
 	t.Helper()
 	var of struct{ Port int }
@@ -177,7 +178,7 @@ func killedAt(t *testing.T, s server, w With, id option, step int, forwarded boo
 	return cmd.ProcessState.Exited()
 }
 
-// TestStopSQLite: the end of an attempt interrupts a statement of SQLite.
+// TestStopSQLite checks that the end of an attempt interrupts a statement of SQLite.
 func TestStopSQLite(t *testing.T) {
 	s := sqliteServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -197,7 +198,7 @@ func TestStopSQLite(t *testing.T) {
 	}
 }
 
-// TestSQLiteFiles: only the file of the connection is used.
+// TestSQLiteFiles checks that a task can use no file but that of its connection.
 func TestSQLiteFiles(t *testing.T) {
 	s := sqliteServer(t)
 	s.ask("CREATE TABLE t (n int)")
@@ -215,7 +216,8 @@ func TestSQLiteFiles(t *testing.T) {
 	}
 }
 
-// guards: neither a task nor a test of a connection reaches a file in a protected folder, by a link either.
+// guards checks that neither a task nor a test of a connection reaches a file in a protected folder, also not
+// through a link.
 func guards(t *testing.T, s server) {
 	data := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
@@ -246,7 +248,7 @@ func guards(t *testing.T, s server) {
 	}
 }
 
-// noServer: what happens if a server cannot be reached or refuses the session.
+// noServer checks the outcome if a server cannot be reached or refuses the session.
 func noServer(t *testing.T, maria *sqltest.Server) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -279,7 +281,8 @@ func noServer(t *testing.T, maria *sqltest.Server) {
 			t.Errorf("%s: %d %s", c.connection, got.code, got.log)
 		}
 	}
-	closed := func(e *kind.Env) { e.Input.Egress, _ = json.Marshal(egress.Rules{}) } // public
+	// Only public addresses are allowed.
+	closed := func(e *kind.Env) { e.Input.Egress, _ = json.Marshal(egress.Rules{}) }
 	for _, s := range []server{postgresServer(t), {connection: fmt.Sprintf(`{"type":"mysql","host":"127.0.0.1","port":%d,"user":"u"}`, maria.Port)}, {connection: fmt.Sprintf(`{"type":"clickhouse","url":%q}`, web.URL)}} {
 		if got := attempt(t, s, With{Query: "SELECT 1"}, closed); got.code != kind.Permanent || !strings.Contains(got.log, egress.CodePolicy) {
 			t.Errorf("%+v", got)
@@ -287,7 +290,7 @@ func noServer(t *testing.T, maria *sqltest.Server) {
 	}
 }
 
-// TestCertificates: a certificate that is not trusted ends the attempt for good.
+// TestCertificates checks that an attempt is not retried if the certificate of the server is not trusted.
 func TestCertificates(t *testing.T) {
 	web := httptest.NewTLSServer(http.NotFoundHandler())
 	defer web.Close()
@@ -296,7 +299,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// hostile is a server of MySQL that accepts every user, and then sends what a test says.
+// hostile is a MySQL server that accepts every user, and then sends what the test writes.
 func hostile(t *testing.T, after func(c net.Conn, n int)) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -346,7 +349,8 @@ func write(c net.Conn, seq byte, body []byte) {
 	_, _ = c.Write(append([]byte{byte(len(body)), byte(len(body) >> 8), byte(len(body) >> 16), seq}, body...))
 }
 
-// TestHugeRow: a server that sends a row without an end is left, and memory stays bounded.
+// TestHugeRow checks that memory stays bounded when a server sends a row without end. The attempt closes the
+// connection.
 func TestHugeRow(t *testing.T) {
 	maria := hostile(t, func(c net.Conn, _ int) {
 		write(c, 1, []byte{1})
@@ -407,7 +411,7 @@ func TestHugeRow(t *testing.T) {
 	}
 }
 
-// TestSilent: a server that says nothing delays a stop by a moment only.
+// TestSilent checks that a server that sends nothing delays a stop only briefly.
 func TestSilent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -426,7 +430,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// mariaTransactions: a statement that commits by itself is refused or noticed.
+// mariaTransactions checks that a statement that commits by itself is refused, or noticed afterwards.
 func mariaTransactions(t *testing.T, s server) {
 	works(t, s, "database shop")
 	s.ask(s.done)
@@ -441,7 +445,7 @@ func mariaTransactions(t *testing.T, s server) {
 	if is := s.ask("SELECT count(*) FROM t"); is != "0" {
 		t.Errorf("%s rows", is)
 	}
-	for range 2 { // the effect of a part is never taken for the whole
+	for range 2 { // the second try must not take the partial effect for the whole
 		if got := attempt(t, s, With{Query: "CALL sly()", Once: true}, key("sly")); got.code != kind.Permanent {
 			t.Errorf("%+v", got)
 		}
@@ -462,7 +466,7 @@ func mariaTransactions(t *testing.T, s server) {
 	}
 }
 
-// TestClickHouse: statements of a real server.
+// TestClickHouse executes statements on a real server.
 func TestClickHouse(t *testing.T) {
 	h := sqltest.ClickHouse(t)
 	s := server{connection: fmt.Sprintf(`{"type":"clickhouse","url":"http://127.0.0.1:%d","user":%q,"password":%q}`, h.Port, sqltest.User, sqltest.Password)}
@@ -498,7 +502,8 @@ func TestClickHouse(t *testing.T) {
 	await(t, "the statement has ended", func() bool { return h.Post(t, active) == "0" })
 }
 
-// TestClickHouseParameters: values go beside the statement, as a newer server takes them.
+// TestClickHouseParameters checks that values are sent separately from the statement, in the form that newer
+// servers accept.
 func TestClickHouseParameters(t *testing.T) {
 	double := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
@@ -519,7 +524,7 @@ func TestClickHouseParameters(t *testing.T) {
 	}
 }
 
-// works tests a connection as `skein connection test` does.
+// works tests a connection like `skein connection test`.
 func works(t *testing.T, s server, want string) {
 	t.Helper()
 	c, err := connection.ParseResolved([]byte(s.connection))

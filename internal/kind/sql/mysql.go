@@ -17,9 +17,9 @@ import (
 	"skein.dev/skein/internal/sqltext"
 )
 
-// mariaDB is a session of MySQL or MariaDB. The driver only closes the session when a context ends, and
-// the server would go on with the statement. So the statements run under a context of their own, and
-// the end of the attempt kills the statement from another session first.
+// mariaDB is a session of MySQL or MariaDB. If a context ends, the driver only closes the session, and the
+// server continues the statement. So statements run under another context, which ends later. When the attempt
+// ends, kill first ends the statement from a second session.
 type mariaDB struct {
 	t       *task
 	s       *connection.MySQLSession
@@ -27,7 +27,7 @@ type mariaDB struct {
 	inner   context.Context
 	cut     context.CancelFunc // closes the session
 	unwatch func() bool
-	over    chan struct{} // closed when the session is not used any more
+	over    chan struct{} // closed when the session is no longer used
 }
 
 func (t *task) openMySQL(ctx context.Context) (database, error) {
@@ -41,7 +41,7 @@ func (t *task) openMySQL(ctx context.Context) (database, error) {
 	}
 	m.inner, m.cut = context.WithCancel(context.WithoutCancel(ctx))
 	m.unwatch = context.AfterFunc(ctx, m.kill)
-	// The server rolls back and ends the session of a client that vanished or is frozen.
+	// If the client vanishes or is frozen, the server rolls back and ends the session after this time.
 	if _, err := m.s.ExecContext(m.inner, fmt.Sprintf("SET SESSION wait_timeout = %d", int(idleMax.Seconds()))); err != nil {
 		m.close()
 		return nil, unreachable(err, m.judge(err))
@@ -49,7 +49,7 @@ func (t *task) openMySQL(ctx context.Context) (database, error) {
 	return m, nil
 }
 
-// kill ends the statement in the server, and then the session.
+// kill ends the current statement on the server, and then the session.
 func (m *mariaDB) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMax)
 	defer cancel()
@@ -60,7 +60,7 @@ func (m *mariaDB) kill() {
 		return
 	}
 	defer func() { _ = other.Close() }()
-	for { // again, because a statement may begin between two
+	for { // repeated, because another statement may begin in between
 		_, _ = other.ExecContext(ctx, fmt.Sprintf("KILL QUERY %d", m.s.ID))
 		select {
 		case <-m.over:
@@ -82,7 +82,7 @@ func (m *mariaDB) about() string {
 // commitMax bounds the wait for the answer to a COMMIT.
 const commitMax = time.Minute
 
-// commits are the first words of statements that MySQL commits by itself, with all before them.
+// commits lists the first words of statements at which MySQL commits the transaction implicitly.
 var commits = []string{"ALTER", "ANALYZE", "CACHE", "CHANGE", "CHECK", "CREATE", "DROP", "FLUSH", "GRANT", "INSTALL", "LOCK", "OPTIMIZE",
 	"RENAME", "REPAIR", "RESET", "REVOKE", "STOP", "TRUNCATE", "UNINSTALL", "UNLOCK"}
 
@@ -128,10 +128,10 @@ func (m *mariaDB) claim(_ context.Context, key string) (*kept, error) {
 	}
 	_, err = m.s.ExecContext(m.inner, "INSERT INTO skein_done (`key`) VALUES (?)", key)
 	var of *mysql.MySQLError
-	if !errors.As(err, &of) || of.Number != 1062 { // a duplicate
+	if !errors.As(err, &of) || of.Number != 1062 { // 1062 is a duplicate key
 		return nil, err
 	}
-	var raw *string // FOR UPDATE reads the latest committed row
+	var raw *string // FOR UPDATE makes the statement below read the latest committed row
 	if err := m.s.QueryRowContext(m.inner, "SELECT result FROM skein_done WHERE `key` = ? FOR UPDATE", key).Scan(&raw); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (m *mariaDB) keep(_ context.Context, key string, k *kept) error {
 	if err != nil {
 		return err
 	}
-	if err := m.unbroken(); err != nil { // before the key gets a result
+	if err := m.unbroken(); err != nil { // must come before the key gets a result
 		return err
 	}
 	if _, err := m.s.ExecContext(m.inner, "SAVEPOINT skein_begin"); err != nil {
@@ -153,7 +153,8 @@ func (m *mariaDB) keep(_ context.Context, key string, k *kept) error {
 	if err != nil {
 		return err
 	}
-	if n, err := done.RowsAffected(); err != nil || n != 1 { // the row changes: it had no result
+	// The row had no result, so an update always changes it.
+	if n, err := done.RowsAffected(); err != nil || n != 1 {
 		return errors.Join(err, errKeyGone)
 	}
 	return nil
@@ -186,7 +187,7 @@ func (m *mariaDB) run(_ context.Context, s *sqltext.Statement, to *sink) (int64,
 	return max(n, 0), err
 }
 
-// large names the cause of an end that this side has made.
+// large replaces an error by its cause if this side has cut the connection because a row was too large.
 func (m *mariaDB) large(err error) error {
 	if m.s.Overflowed() {
 		return never("the server sent a row that is too large: select less")
@@ -194,7 +195,7 @@ func (m *mariaDB) large(err error) error {
 	return err
 }
 
-// rows gives the rows of the first result to the sink.
+// rows passes the rows of the first result to the sink.
 func (m *mariaDB) rows(rows *stdsql.Rows, to *sink) (n int64, returns bool, err error) {
 	for more := true; more; more = rows.NextResultSet() {
 		types, err := rows.ColumnTypes()
@@ -225,7 +226,7 @@ func (m *mariaDB) rows(rows *stdsql.Rows, to *sink) (n int64, returns bool, err 
 	return n, returns, rows.Close()
 }
 
-// each gives rows to the sink.
+// each passes rows to the sink.
 func (m *mariaDB) each(rows *stdsql.Rows, kinds []cellKind, to *sink) (n int64, err error) {
 	raw, into, cells := make([]stdsql.RawBytes, len(kinds)), make([]any, len(kinds)), make([]cell, len(kinds))
 	for i := range raw {
@@ -260,8 +261,8 @@ func mysqlKind(name string) cellKind {
 	return text
 }
 
-// unbroken returns an error if a statement, such as the call of a procedure, has ended the transaction:
-// then its savepoint is gone.
+// unbroken returns an error if a statement has ended the transaction, for example inside a procedure. In that
+// case the savepoint no longer exists.
 func (m *mariaDB) unbroken() error {
 	_, err := m.s.ExecContext(m.inner, "RELEASE SAVEPOINT skein_begin")
 	var of *mysql.MySQLError
@@ -309,9 +310,9 @@ func (m *mariaDB) judge(err error) verdict {
 	switch of.Number {
 	case 1213:
 		return conflict
-	case 1040, 1203, 1053, 1226: // too many sessions, or it ends
+	case 1040, 1203, 1053, 1226: // too many sessions, or the server shuts down
 		return away
-	case 1044, 1045, 1049, 1698, 1130: // user, password, database, host
+	case 1044, 1045, 1049, 1698, 1130: // wrong user, password, database or host
 		return permanent
 	case 1064: // syntax
 		return permanent

@@ -11,10 +11,10 @@ import (
 // param is the value of a parameter: nil, a bool, an int64, a decimal or a string.
 type param any
 
-// decimal is a number that is no int64, as it is written.
+// decimal is the text of a number that does not fit an int64.
 type decimal string
 
-// paramsOf reads the values of the parameters. A list or a mapping is sent as JSON.
+// paramsOf decodes the values of the parameters. It turns a list or a mapping into JSON text.
 func paramsOf(given map[string]json.RawMessage) (map[string]param, error) {
 	all := map[string]param{}
 	for name, raw := range given {
@@ -37,14 +37,14 @@ func paramsOf(given map[string]json.RawMessage) (map[string]param, error) {
 				return nil, errors.New("the value of a parameter cannot be written")
 			}
 			all[name] = string(text)
-		default: // texts, booleans and null
+		default: // texts, booleans and null stay as they are
 			all[name] = v
 		}
 	}
 	return all, nil
 }
 
-// float is the value of a decimal for a database that has no decimals.
+// float returns the value of a decimal for a database that has no decimals.
 func (d decimal) float() float64 {
 	f, _ := strconv.ParseFloat(string(d), 64)
 	return f

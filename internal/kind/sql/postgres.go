@@ -44,11 +44,11 @@ func (p *postgres) about() string {
 	return fmt.Sprintf("session of %s at %s", p.t.to.Postgres.User, p.t.to.Postgres.Host)
 }
 
-// enders are the first words of statements that end a transaction or begin one.
+// enders reports whether a statement begins or ends a transaction.
 func enders(s *sqltext.Statement) bool {
 	switch s.Word(0) {
 	case "COMMIT", "END", "ABORT", "BEGIN", "START", "PREPARE", "XA":
-		return s.Word(1) != "NOT" // BEGIN NOT ATOMIC is a block of MariaDB
+		return s.Word(1) != "NOT" // BEGIN NOT ATOMIC begins a block of MariaDB
 	case "ROLLBACK":
 		return s.Word(1) != "TO" && s.Word(2) != "TO"
 	}
@@ -68,7 +68,7 @@ func (p *postgres) begin(ctx context.Context) (err error) {
 	if p.tx, err = p.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(p.t.with.Isolation)}); err != nil {
 		return err
 	}
-	// A setting of the transaction, because a pooler may give the session to others.
+	// Set it only for this transaction, because a pooler may give the session to other clients.
 	_, err = p.tx.Exec(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", idleMax.Milliseconds()))
 	return err
 }
@@ -88,7 +88,7 @@ func (p *postgres) claim(ctx context.Context, key string) (*kept, error) {
 	return keptOf(raw)
 }
 
-// keptOf reads the result of an earlier attempt.
+// keptOf decodes the result of an earlier attempt.
 func keptOf(raw *string) (*kept, error) {
 	var is kept
 	if raw == nil || json.Unmarshal([]byte(*raw), &is) != nil {
@@ -123,7 +123,7 @@ func (p *postgres) run(ctx context.Context, s *sqltext.Statement, to *sink) (int
 		}
 		return fmt.Sprintf("$%d", at[name])
 	})
-	// Values are read as texts, as the server writes them.
+	// Read values as texts in the format of the server.
 	rows, err := p.conn.Query(ctx, text, append([]any{pgx.QueryExecModeDescribeExec, pgx.QueryResultFormats{pgx.TextFormatCode}}, args...)...)
 	if err != nil {
 		return 0, err
@@ -171,7 +171,7 @@ func namesOf(fields []pgconn.FieldDescription) []string {
 
 var yes, no = []byte("true"), []byte("false")
 
-// cellOf makes numbers, booleans and JSON of values of these types, and texts of all others.
+// cellOf returns a number, a boolean or JSON for values of these types, and a text for any other.
 func cellOf(oid uint32, value []byte) cell {
 	if value == nil {
 		return cell{}
@@ -200,7 +200,8 @@ func (p *postgres) commit(ctx context.Context) error {
 	case err == nil:
 		return nil
 	// If the session is lost after the driver has sent the COMMIT, the driver returns ErrConnClosed.
-	// SafeToRetry is true for this error too, although the transaction may have been committed.
+	// SafeToRetry is true for this error, although the transaction may have been committed. So it must not
+	// count as safe.
 	case errors.Is(err, pgx.ErrTxCommitRollback), pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed):
 		return fmt.Errorf("the transaction was not committed: %w", err)
 	case errors.As(err, &of) && of.Code == "25P03": // the server ended the session before it read the COMMIT
@@ -208,7 +209,7 @@ func (p *postgres) commit(ctx context.Context) error {
 	case errors.As(err, &of) && of.Code != "40003" && of.SeverityUnlocalized == "ERROR":
 		return err
 	}
-	return fmt.Errorf("%w: %w", errUnknown, err) // such as the end of the server while it waits for a standby
+	return fmt.Errorf("%w: %w", errUnknown, err) // for example, the server ended while it waited for a standby
 }
 
 func (p *postgres) rollback() {
@@ -233,9 +234,9 @@ func (p *postgres) judge(err error) verdict {
 	switch of.Code {
 	case "40001", "40P01":
 		return conflict
-	case "57P03", "53300", "53400": // the server is starting or ending, or has no free session
+	case "57P03", "53300", "53400": // the server starts or shuts down, or has no free session
 		return away
-	case "28P01", "28000", "3D000": // password, user, database
+	case "28P01", "28000", "3D000": // wrong password, user or database
 		return permanent
 	case "42601": // syntax
 		return permanent

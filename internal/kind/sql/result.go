@@ -14,28 +14,29 @@ import (
 	"unicode/utf8"
 )
 
-// fileMax bounds the file of a result, so that a server that sends rows without end fills no disk.
+// fileMax bounds the bytes of a result file, so that a server that sends rows without end cannot fill the
+// disk.
 const fileMax = 64 << 30
 
-// cellKind says how a value is written in JSON.
+// cellKind says how to write a value in JSON.
 type cellKind uint8
 
 const (
 	null cellKind = iota
 	boolean
-	number // any number; a value that JSON lacks, such as NaN, becomes a text
+	number // a value that JSON lacks, such as NaN, becomes a text
 	text
-	document // JSON
+	document // the value is JSON already
 	bytesOf  // becomes \x and hexadecimal digits
 )
 
-// cell is one value of a row. The text is valid until the next row.
+// cell is one value of a row. Its text is valid until the next row is read.
 type cell struct {
 	kind cellKind
 	text []byte
 }
 
-// json appends the value in JSON.
+// json appends the value as JSON.
 func (c *cell) json(to []byte) ([]byte, error) {
 	switch c.kind {
 	case null:
@@ -60,7 +61,7 @@ func (c *cell) json(to []byte) ([]byte, error) {
 	return append(to, quoted...), err
 }
 
-// plain is the value in CSV. NULL is empty.
+// plain returns the value for CSV. NULL becomes the empty text.
 func (c *cell) plain() string {
 	if c.kind == bytesOf {
 		return `\x` + hex.EncodeToString(c.text)
@@ -68,15 +69,15 @@ func (c *cell) plain() string {
 	return string(c.text)
 }
 
-// sink takes the rows of a statement.
+// sink collects the rows of a statement.
 type sink struct {
 	result string
-	keep   int // rows that are kept as JSON: 0, 1 or -1 for all
+	keep   int // number of rows to keep as JSON: 0, 1 or -1 for all
 
-	names [][]byte // columns in JSON, with colon
+	names [][]byte // names of the columns in JSON, each with a colon
 	plain []string
 	n     int64
-	list  []byte // kept rows with commas between them
+	list  []byte // kept rows, with commas between them
 	line  []byte
 	path  string
 	file  *os.File
@@ -85,7 +86,7 @@ type sink struct {
 	size  int64
 }
 
-// sink makes the sink of the last statement.
+// sink returns a sink for the last statement.
 func (t *task) sink() *sink {
 	s := &sink{result: t.with.Result.Use}
 	switch {
@@ -100,7 +101,7 @@ func (t *task) sink() *sink {
 	return s
 }
 
-// open begins a new result, and deletes what an earlier try has written.
+// open begins a new result, and deletes the result of an earlier try.
 func (s *sink) open() error {
 	s.discard()
 	s.names, s.plain, s.n, s.list, s.size = nil, nil, 0, nil, 0
@@ -121,7 +122,7 @@ func (s *sink) open() error {
 	return nil
 }
 
-// Write writes to the file within its bound.
+// Write writes to the file. It returns an error beyond fileMax.
 func (s *sink) Write(p []byte) (int, error) {
 	if s.size += int64(len(p)); s.size > fileMax {
 		return 0, never("the result is larger than %d bytes: select less", int64(fileMax))
@@ -129,7 +130,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return s.file.Write(p)
 }
 
-// discard removes the file, unless it was closed.
+// discard removes the file if close has not been called.
 func (s *sink) discard() {
 	if s.file != nil {
 		_ = s.file.Close()
@@ -138,7 +139,7 @@ func (s *sink) discard() {
 	}
 }
 
-// close gives the file its name.
+// close completes the file and gives it its final name.
 func (s *sink) close() error {
 	if s.file == nil {
 		return nil
@@ -154,7 +155,7 @@ func (s *sink) close() error {
 	return err
 }
 
-// columns takes the names of the columns, before the rows.
+// columns sets the names of the columns. Call it before row.
 func (s *sink) columns(names []string) error {
 	seen := map[string]bool{}
 	s.names, s.plain = nil, names
@@ -175,7 +176,7 @@ func (s *sink) columns(names []string) error {
 	return nil
 }
 
-// row takes a row.
+// row adds a row.
 func (s *sink) row(cells []cell) error {
 	if s.n++; s.csv != nil {
 		record := make([]string, len(cells))
@@ -217,7 +218,7 @@ func (s *sink) row(cells []cell) error {
 	return nil
 }
 
-// rows are the rows for the outputs.
+// rows returns the kept rows in the form for the outputs.
 func (s *sink) rows() json.RawMessage {
 	switch {
 	case s.result == ResultRows:
@@ -230,7 +231,7 @@ func (s *sink) rows() json.RawMessage {
 	return nil
 }
 
-// first is the first kept row.
+// first returns the first kept row.
 func (s *sink) first() json.RawMessage {
 	var one json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(s.list))
@@ -240,14 +241,14 @@ func (s *sink) first() json.RawMessage {
 	return one
 }
 
-// checks evaluates expect with the result.
+// checks evaluates the task's expect with the result. It returns an error if expect is false.
 func (t *task) checks(s *sink, affected int64) error {
 	if t.expect == nil {
 		return nil
 	}
 	row, rows := map[string]any{}, []any{}
 	d := json.NewDecoder(bytes.NewReader(slices.Concat([]byte{'['}, s.list, []byte{']'})))
-	d.UseNumber() // integers stay exact
+	d.UseNumber() // keeps integers exact
 	if err := d.Decode(&rows); err != nil {
 		return err
 	}

@@ -18,20 +18,21 @@ import (
 	"skein.dev/skein/internal/sqltext"
 )
 
-// database is a session of a database. The end of the context that it was opened with ends the
-// statement that runs, in the server, too.
+// database is a session of a database. When the context of its opening ends, the current statement ends, on
+// the server too.
 type database interface {
 	// about describes the session for the log.
 	about() string
 	begin(ctx context.Context) error
-	// claim takes the key of the effect. If an earlier attempt has committed, it returns its result.
+	// claim inserts the key of the effect. If an earlier attempt has committed the key, claim returns the
+	// result of that attempt.
 	claim(ctx context.Context, key string) (*kept, error)
 	run(ctx context.Context, s *sqltext.Statement, to *sink) (affected int64, err error)
 	// keep stores the result under the key.
 	keep(ctx context.Context, key string, k *kept) error
-	// commit commits. Its error says that nothing was committed, or it is errUnknown.
+	// commit commits the transaction. If it fails, nothing was committed, unless the error is errUnknown.
 	commit(ctx context.Context) error
-	// rollback takes everything back. It works after the end of the context, too.
+	// rollback undoes the transaction. It also works after the end of the context.
 	rollback()
 	close()
 	// judge classifies an error of the database.
@@ -43,9 +44,9 @@ type verdict uint8
 
 const (
 	failed    verdict = iota
-	conflict          // the server ended the transaction because of another one
-	away              // the server cannot be used at present
-	permanent         // a retry does not help
+	conflict          // the server ended the transaction because it conflicts with another one
+	away              // the server cannot be used now
+	permanent         // a retry cannot help
 )
 
 func dialectOf(c *connection.Config) sqltext.Dialect {
@@ -75,7 +76,7 @@ func (t *task) open(ctx context.Context) (database, error) {
 	return nil, never("it has the type %s, and sql needs postgres, mysql, sqlite or clickhouse", t.to.Type())
 }
 
-// unreachable makes the error of a session that could not be opened.
+// unreachable returns the error for a session that could not be opened.
 func unreachable(err error, is verdict) error {
 	if refused, ok := egress.Refused(err); ok {
 		return never("%w", refused)
@@ -92,7 +93,7 @@ func unreachable(err error, is verdict) error {
 	return fmt.Errorf("no session: %w", err)
 }
 
-// run does the task.
+// run executes the task.
 func (t *task) run(ctx context.Context) error {
 	db, err := t.open(ctx)
 	if err != nil {
@@ -106,7 +107,7 @@ func (t *task) run(ctx context.Context) error {
 	return t.repeat(ctx, db, func() error { return t.transaction(ctx, db) })
 }
 
-// repeat does something again as long as the server ends it because of others.
+// repeat calls do again while its transactions conflict with others, at most triesMax times.
 func (t *task) repeat(ctx context.Context, db database, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
@@ -131,7 +132,7 @@ func (t *task) repeat(ctx context.Context, db database, do func() error) error {
 	}
 }
 
-// each executes the statements one by one, each committed by itself.
+// each executes the statements one after the other. Each is committed by itself.
 func (t *task) each(ctx context.Context, db database) error {
 	to := t.sink()
 	defer to.discard()
@@ -163,7 +164,7 @@ func codeOf(err error) int {
 	return kind.Failed
 }
 
-// judged checks the result and closes its file.
+// judged checks the result and completes its file.
 func (t *task) judged(to *sink, affected int64) error {
 	if err := t.checks(to, affected); err != nil {
 		return &failure{kind.Failed, err}
@@ -171,7 +172,7 @@ func (t *task) judged(to *sink, affected int64) error {
 	return to.close()
 }
 
-// statement executes one statement. The rows of the last one are the result.
+// statement executes one statement. The rows of the last statement are the result.
 func (t *task) statement(ctx context.Context, db database, i int, to *sink) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -189,7 +190,7 @@ func (t *task) statement(ctx context.Context, db database, i int, to *sink) (int
 	return n, err
 }
 
-// transaction makes one try.
+// transaction tries once to execute all statements in a transaction.
 func (t *task) transaction(ctx context.Context, db database) (err error) {
 	began := time.Now()
 	if err := db.begin(ctx); err != nil {
@@ -244,7 +245,7 @@ func (t *task) transaction(ctx context.Context, db database) (err error) {
 	return nil
 }
 
-// rowsOf counts rows in words.
+// rowsOf returns a number of rows in words.
 func rowsOf(n int64) string {
 	if n == 1 {
 		return "1 row"

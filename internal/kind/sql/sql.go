@@ -1,9 +1,9 @@
-// Package sql is the kind of tasks that execute statements in a database over a connection: PostgreSQL,
-// MySQL and MariaDB, SQLite, ClickHouse.
+// Package sql is the kind of tasks that execute statements in a database over a connection. The database is
+// PostgreSQL, MySQL or MariaDB, SQLite, or ClickHouse.
 //
-// All statements of a task are one transaction. With once, the transaction also writes a row with the
-// key of the task into the table skein_done, so it commits once, whatever is repeated. The end of the
-// attempt ends the statement in the server.
+// All statements of a task are one transaction. With once, the transaction also writes a row with the key of
+// the task into the table skein_done. So the task takes effect only once, however often it is repeated. The
+// end of the attempt also ends the statement on the server.
 package sql
 
 import (
@@ -34,9 +34,9 @@ const Name = "sql"
 // Kind is the kind sql.
 type Kind struct{}
 
-// Settings are what a machine tells the kind.
+// Settings holds the settings of a machine for the kind.
 type Settings struct {
-	// Protected are the paths that no connection to SQLite may reach.
+	// Protected lists paths that no connection to SQLite may reach.
 	Protected []string `json:"protected"`
 }
 
@@ -46,7 +46,7 @@ func (Kind) Name() string { return Name }
 // Connections implements kind.Connector.
 func (Kind) Connections() []string { return []string{"postgres", "mysql", "sqlite", "clickhouse"} }
 
-// Results of a task.
+// Values of Result.Use.
 const (
 	ResultNone  = "none"
 	ResultFirst = "first"
@@ -57,19 +57,20 @@ const (
 
 // With is the input of a task.
 type With struct {
-	Connection string                     `json:"connection"`
-	Query      string                     `json:"query,omitempty"`
-	File       string                     `json:"file,omitempty"` // a file with the statements, instead of Query
-	Params     map[string]json.RawMessage `json:"params,omitempty"`
-	Result     Result                     `json:"result,omitzero"`
-	Expect     string                     `json:"expect,omitempty"`
-	Isolation  string                     `json:"isolation,omitempty"`
-	Once       bool                       `json:"once,omitempty"`
-	// Transaction is false if each statement is committed by itself. nil is true.
+	Connection string `json:"connection"`
+	Query      string `json:"query,omitempty"`
+	// file with the statements; an alternative to Query.
+	File      string                     `json:"file,omitempty"`
+	Params    map[string]json.RawMessage `json:"params,omitempty"`
+	Result    Result                     `json:"result,omitzero"`
+	Expect    string                     `json:"expect,omitempty"`
+	Isolation string                     `json:"isolation,omitempty"`
+	Once      bool                       `json:"once,omitempty"`
+	// Transaction is false if each statement is committed by itself. nil means true.
 	Transaction *bool `json:"transaction,omitempty"`
 }
 
-// Result is the use of the rows of the last statement. In JSON it is a word, or {"csv": FILE} or
+// Result says what to do with the rows of the last statement. In JSON it is a word, or {"csv": FILE} or
 // {"jsonl": FILE}.
 type Result struct{ Use, File string }
 
@@ -99,22 +100,23 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 const (
-	outputsMax = 64 << 10  // bytes of all outputs
-	queryMax   = 256 << 10 // bytes of the text of the statements
-	triesMax   = 5         // tries of a transaction that the server ended because of others
-	shownMax   = 2000      // bytes of a text of a server in the log
-	noticesMax = 1000      // notices of a server in the log
+	outputsMax = 64 << 10  // bytes of all outputs together
+	queryMax   = 256 << 10 // bytes of the statements
+	triesMax   = 5         // tries of a transaction that conflicts with others
+	shownMax   = 2000      // bytes of one message of a server in the log
+	noticesMax = 1000      // messages of a server in the log
 )
 
-// stopMax is how long a cancelled statement may take to end in the server before the session is cut.
+// stopMax bounds the time that a cancelled statement may take to end on the server. Afterwards the session is
+// cut.
 const stopMax = 2 * time.Second
 
-// idleMax is how long a transaction may wait for its client before the server ends it. It is shorter
-// than the usual lease of a worker: a machine that vanished or was frozen leaves no locks and commits
-// nothing late.
+// idleMax bounds how long a transaction may wait for its client before the server ends it. It is shorter than
+// the usual lease of a worker. So a machine that vanished or was frozen leaves no locks and commits nothing
+// late.
 const idleMax = 10 * time.Second
 
-// failure is an error with the exit code that belongs to it.
+// failure is an error together with its exit code.
 type failure struct {
 	code int
 	err  error
@@ -123,7 +125,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// never is a failure that a retry does not mend.
+// never returns a failure that a retry cannot repair.
 func never(format string, args ...any) error {
 	return &failure{kind.Permanent, fmt.Errorf(format, args...)}
 }
@@ -131,13 +133,13 @@ func never(format string, args ...any) error {
 // errUnknown says that the session broke during the commit.
 var errUnknown = errors.New("it is unknown whether the transaction was committed: look at its effect before a retry, or use once: true")
 
-// errKeyGone refuses a commit whose row would be missing.
+// errKeyGone refuses a commit in which the row of the key would be missing.
 var errKeyGone = never("a statement of the task has removed its own row from skein_done, so the task could be done twice: leave out rows of the last days when you delete old ones")
 
 // errEnds refuses a statement such as COMMIT.
 var errEnds = never("a statement ends the transaction that the task has begun: remove COMMIT and ROLLBACK, or write transaction: false")
 
-// task is one attempt.
+// task is one attempt of a task.
 type task struct {
 	env      *kind.Env
 	with     With
@@ -148,14 +150,14 @@ type task struct {
 	all      []sqltext.Statement
 	params   map[string]param
 	expect   *workflow.Expectation
-	told     int // notices of the server
+	told     int // number of server messages in the log so far
 }
 
 // Main implements kind.Kind.
 func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
 	t := &task{env: env, hidden: mask.NewSet(nil)}
 	defer func() {
-		if p := recover(); p != nil { // a driver parses messages of a server that is not ours, and may panic
+		if p := recover(); p != nil { // the driver parses messages of a foreign server, and may panic
 			t.say("the driver of the database panicked: %v", p)
 			code = kind.Failed
 		}
@@ -187,8 +189,8 @@ func (Kind) Main(ctx context.Context, env *kind.Env) (code int) {
 	return code
 }
 
-// say writes a line to the log. It masks secrets before it shortens the text, because a mask does not find
-// a part of a value.
+// say writes a line to the log. It masks secrets before it shortens the text, because a mask cannot find a
+// part of a value.
 func (t *task) say(format string, args ...any) {
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' {
@@ -202,7 +204,7 @@ func (t *task) say(format string, args ...any) {
 	fmt.Fprintln(t.env.Stderr, text)
 }
 
-// notice logs a message of the server.
+// notice writes a message of the server to the log.
 func (t *task) notice(text string) {
 	if t.told++; t.told <= noticesMax {
 		t.say("%s", text)
@@ -211,7 +213,8 @@ func (t *task) notice(text string) {
 
 // read reads and checks the input.
 func (t *task) read() error {
-	if json.Unmarshal(t.env.Input.With, &t.with) != nil { // the error could show a value
+	// The error is dropped, because it could contain a value.
+	if json.Unmarshal(t.env.Input.With, &t.with) != nil {
 		return never("the input of the task cannot be read")
 	}
 	var err error
@@ -243,7 +246,7 @@ func (t *task) read() error {
 	return t.check()
 }
 
-// statements reads the text and finds its statements and parameters.
+// statements reads the text, and finds the statements and their parameters.
 func (t *task) statements() error {
 	text := t.with.Query
 	if t.with.File != "" {
@@ -282,7 +285,7 @@ func (t *task) statements() error {
 	return nil
 }
 
-// check refuses combinations that cannot hold.
+// check returns an error if the keys of the input contradict each other.
 func (t *task) check() error {
 	w := &t.with
 	file := w.Result.Use == ResultCSV || w.Result.Use == ResultJSONL
@@ -306,11 +309,11 @@ func (t *task) check() error {
 // whole reports whether all statements are one transaction.
 func (t *task) whole() bool { return t.with.Transaction == nil || *t.with.Transaction }
 
-// attempt is the number of the attempt that people see.
+// attempt returns the number of the attempt that people see.
 func (t *task) attempt() int32 { return dag.Token(t.env.Input.Token).Number() }
 
-// give writes the outputs, or says why they cannot be kept. It is called before the commit, so that no
-// result is refused whose effect is durable.
+// give writes the outputs, or returns an error if they cannot be kept. It is called before the commit, so a
+// durable effect always has a result.
 func (t *task) give(k *kept) error {
 	values := map[string]any{"rows_affected": k.Affected}
 	switch t.with.Result.Use {
@@ -336,7 +339,7 @@ func (t *task) give(k *kept) error {
 
 var errTooLarge = never("the result is larger than %d bytes: select less, write it into a table, or use result: csv", outputsMax)
 
-// kept is the result of a transaction, in the row of its key, too.
+// kept is the result of a transaction. With once, the row of the key holds it, too.
 type kept struct {
 	Affected int64           `json:"affected"`
 	Rows     json.RawMessage `json:"rows,omitempty"`

@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m, &pg, pgtest.Options{NoSync: true}))
 }
 
-// childVar names the input of an attempt that a test runs as a process.
+// childVar is set in a process that executes an attempt. Its value is the input of the attempt.
 const childVar = "SKEIN_SQL_TEST_CHILD"
 
-// child is an attempt in a process of its own. It stops at the step that its name of the task says.
+// child executes an attempt in this process, and returns the exit code.
 func child(input string) int {
 	env := &kind.Env{Stdout: os.Stdout, Stderr: os.Stderr, Output: &bytes.Buffer{}, Dir: os.TempDir()}
 	if err := json.Unmarshal([]byte(input), &env.Input); err != nil {
@@ -45,12 +45,12 @@ func child(input string) int {
 	return Kind{}.Main(context.Background(), env)
 }
 
-// server is a database of the tests.
+// server is a database for the tests.
 type server struct {
 	name       string
-	connection string // as a kind gets it
+	connection string // JSON, as in kind.Input
 	ask        func(statement string) string
-	done       string // makes skein_done
+	done       string // statement that makes skein_done
 }
 
 func portOf(t *testing.T, addr string) int {
@@ -105,14 +105,14 @@ func sqliteServer(t *testing.T) server {
 	return s
 }
 
-// result is what an attempt did.
+// result is the outcome of an attempt.
 type result struct {
 	code int
 	log  string
 	out  map[string]json.RawMessage
 }
 
-// locked is a log.
+// locked is a log that several goroutines may write.
 type locked struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -124,7 +124,7 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// option changes an attempt.
+// option changes the input of an attempt.
 type option func(*kind.Env)
 
 func key(k string) option { return func(e *kind.Env) { e.Input.Key = k } }
@@ -172,7 +172,7 @@ func attempt(t *testing.T, s server, w With, options ...option) result {
 	return run(t.Context(), t, s, w, options...)
 }
 
-// params makes parameters of JSON.
+// params decodes parameters from JSON.
 func params(t *testing.T, text string) map[string]json.RawMessage {
 	t.Helper()
 	var p map[string]json.RawMessage
@@ -182,7 +182,7 @@ func params(t *testing.T, text string) map[string]json.RawMessage {
 	return p
 }
 
-// await waits for a condition. The duration does not matter.
+// await waits until a condition holds. The test does not depend on the duration.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(20 * time.Millisecond) {
@@ -209,7 +209,7 @@ func TestMariaDB(t *testing.T) {
 
 func TestSQLite(t *testing.T) { suite(t, sqliteServer(t)) }
 
-// suite holds for all databases with transactions.
+// suite checks what holds for all databases with transactions.
 func suite(t *testing.T, s server) {
 	s.ask("DROP TABLE IF EXISTS sale")
 	s.ask("CREATE TABLE sale (day varchar(20), shop varchar(200), amount numeric(30,2), n int)")
@@ -272,7 +272,7 @@ func results(t *testing.T, s server) {
 
 type kindEnv = kind.Env
 
-// injection: values stay values, wherever they stand.
+// injection checks that values are never executed, wherever they are used.
 func injection(t *testing.T, s server) {
 	for _, evil := range []string{"'; DROP TABLE sale; --", `\'; DROP TABLE sale; -- `, "$$; DROP TABLE sale; $$", ":n", "?", "$1", "/*", "\\", "'", `"`, "`", "a\tb\\n", "\u2019", "*/ ; --"} {
 		raw, err := json.Marshal(map[string]string{"v": evil})
@@ -291,7 +291,7 @@ func injection(t *testing.T, s server) {
 	}
 }
 
-// whole: all statements are one transaction, or each by itself.
+// whole checks that all statements are one transaction, or that each is committed by itself.
 func whole(t *testing.T, s server) {
 	s.ask("DELETE FROM sale")
 	const two = "INSERT INTO sale (n) VALUES (1); INSERT INTO sale (n) VALUES (2); INSERT INTO nowhere VALUES (3)"
@@ -356,8 +356,8 @@ func once(t *testing.T, s server) {
 	}
 }
 
-// secrets: a result that holds a secret is refused before the commit, and a text that the database returns
-// does not show a part of one.
+// secrets checks that a result with a secret is refused before the commit, and that a message of the database
+// never shows a part of one.
 func secrets(t *testing.T, s server) {
 	s.ask("DELETE FROM sale")
 	const value = "of a parameter 4711"
@@ -381,7 +381,7 @@ func secrets(t *testing.T, s server) {
 	}
 }
 
-// TestShown: a secret is masked before a text is shortened.
+// TestShown checks that secrets are masked before a text is shortened.
 func TestShown(t *testing.T) {
 	var log bytes.Buffer
 	const value = "secret value of a parameter"
@@ -411,7 +411,7 @@ func expectations(t *testing.T, s server) {
 	}
 }
 
-// refused: what cannot work ends with its reason.
+// refused checks that a task that cannot work ends with the reason.
 func refused(t *testing.T, s server) {
 	not := false
 	for _, c := range []struct {
@@ -439,7 +439,7 @@ func refused(t *testing.T, s server) {
 	}
 }
 
-// conflicts: transactions that the server ends because of each other begin again.
+// conflicts checks that transactions that conflict with each other are repeated.
 func conflicts(t *testing.T, s server) {
 	s.ask("DROP TABLE IF EXISTS counter")
 	s.ask("CREATE TABLE counter (id int, n int)")
@@ -460,14 +460,15 @@ func conflicts(t *testing.T, s server) {
 	}
 }
 
-// numbered is a statement with rows.
+// numbered holds a statement that returns numbered rows, for each database.
 var numbered = map[string]string{
 	"postgres": "SELECT n, md5(n::text) AS text FROM generate_series(1, 100000) AS n",
 	"mysql":    "SELECT seq AS n, md5(seq) AS text FROM seq_1_to_100000",
 	"sqlite":   "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n, hex(n) AS text FROM c",
 }
 
-// million: rows are not collected in memory, and a result that is too large for the outputs is refused.
+// million checks that rows are not collected in memory, and that a result that is too large for the outputs
+// is refused.
 func million(t *testing.T, s server) {
 	dir := ""
 	got := attempt(t, s, With{Query: numbered[s.name], Result: Result{ResultJSONL, "all.jsonl"}}, func(e *kindEnv) { dir = e.Dir })

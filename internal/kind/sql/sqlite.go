@@ -14,8 +14,8 @@ import (
 	"skein.dev/skein/internal/sqltext"
 )
 
-// file is an open file of SQLite. The end of the attempt interrupts its statement; the end of the
-// process ends its locks.
+// file is an open SQLite file. The end of the attempt interrupts its statement. The end of the process
+// releases its locks.
 type file struct {
 	t    *task
 	conn *sqlite.Conn
@@ -59,7 +59,7 @@ func (f *file) do(text string, values ...string) (first *string, err error) {
 	}
 }
 
-// reads are the first words of statements that write nothing.
+// reads lists the first words of statements that write nothing.
 var reads = []string{"SELECT", "VALUES", "EXPLAIN"}
 
 func (f *file) begin(context.Context) error {
@@ -69,7 +69,8 @@ func (f *file) begin(context.Context) error {
 			return errEnds
 		}
 		if !slices.Contains(reads, f.t.all[i].Word(0)) {
-			how = "BEGIN IMMEDIATE" // waits for the lock now, when it holds nothing that others wait for
+			// Takes the lock now, while this transaction holds nothing that others wait for.
+			how = "BEGIN IMMEDIATE"
 		}
 	}
 	if level := f.t.with.Isolation; level != "" && level != "serializable" {
@@ -123,7 +124,7 @@ func (f *file) run(_ context.Context, s *sqltext.Statement, to *sink) (n int64, 
 	for i := range names {
 		names[i] = strings.Clone(stmt.ColumnName(i))
 	}
-	if slices.Contains(names, "") { // the driver drops a name that is there twice
+	if slices.Contains(names, "") { // the driver drops a name that occurs twice
 		return 0, never("two columns of the result have the same name, or one has none: name them with AS")
 	}
 	if len(names) > 0 {
@@ -155,7 +156,7 @@ func (f *file) run(_ context.Context, s *sqltext.Statement, to *sink) (n int64, 
 	if len(names) == 0 {
 		n = int64(f.conn.Changes())
 		if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"}, s.Word(0)) {
-			n = 0 // Changes is that of an earlier statement
+			n = 0 // Changes still has the value of an earlier statement
 		}
 	}
 	return n, nil
@@ -201,7 +202,7 @@ func (f *file) commit(context.Context) error {
 		f.open = false
 		return nil
 	}
-	if f.conn.AutocommitEnabled() { // the statement ended the transaction and reports an error
+	if f.conn.AutocommitEnabled() { // the statement ended the transaction, but reports an error
 		return fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return fmt.Errorf("the transaction was not committed: %w", err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tlsVerdict finds errors of TLS, which a retry does not mend.
+// tlsVerdict classifies errors of TLS. A retry cannot repair them.
 func tlsVerdict(err error) verdict {
 	var (
 		verify  *tls.CertificateVerificationError

@@ -19,7 +19,8 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// dialVar makes this program, started by ssh as its ProxyCommand, the connection to an address.
+// dialVar is set when ssh starts this program as its ProxyCommand. The program then connects to the address
+// in the variable.
 const dialVar = "SKEIN_SSH_DIAL"
 
 // Missing implements kind.Needy.
@@ -73,10 +74,10 @@ func run(ctx context.Context, env *kind.Env) (int, error) {
 		return kind.Permanent, err
 	}
 	ended := make(chan struct{})
-	go func() { // the input ends with the attempt; the other machine then ends the command
+	go func() { // when the attempt ends, so does the input, and then the other machine ends the command
 		defer input.Close()
 		if _, err := io.WriteString(input, script(&w, os.Getenv)+"\nend-"+nonce+"\n"); err != nil {
-			return // ssh has ended, and says why
+			return // ssh has ended, and has printed the reason
 		}
 		select {
 		case <-ctx.Done():
@@ -98,14 +99,14 @@ func run(ctx context.Context, env *kind.Env) (int, error) {
 		return unbegun(said.kept, code), nil
 	case code < 0:
 		return kind.Failed, errors.New("ssh was killed; the other machine ends the command")
-	case code == kind.Kept: // an own meaning for Skein, and none for the command
+	case code == kind.Kept: // a code with a meaning for Skein, but not for the command
 		return kind.Failed, fmt.Errorf("the command ended with exit code %d, which is a failure here and counts as exit code %d", code, kind.Failed)
 	}
 	return code, nil
 }
 
-// arguments returns the arguments of ssh. It reads no file of settings, asks no question, uses one key, and
-// refuses machines whose key is not among the known ones.
+// arguments returns the arguments of ssh. ssh reads no settings file, asks no questions, uses one key, and
+// refuses machines whose host key is not in the given file.
 func arguments(to *target, self, key, hosts, nonce string) []string {
 	args := []string{"-F", "none", "-T", "-l", to.User}
 	if to.Port != 0 {
@@ -122,7 +123,7 @@ func arguments(to *target, self, key, hosts, nonce string) []string {
 	return append(args, "--", to.Host, "exec sh -c "+quoted(remote)+" sh "+nonce+" "+strconv.Itoa(graceSeconds))
 }
 
-// inMemory is a file that is on no disk. Only processes of this user can open it, as long as this process
+// inMemory returns a file in memory. Only processes of this user can open it, and only while this process
 // lives.
 func inMemory(text string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("skein", unix.MFD_CLOEXEC)
@@ -137,10 +138,10 @@ func inMemory(text string) (*os.File, error) {
 	return f, nil
 }
 
-// seen is the path by which other processes open a file in memory.
+// seen returns the path at which other processes can open a file of this process.
 func seen(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
-// relay connects the input and output of this process to an address, if the rules of egress allow it.
+// relay connects the input and output of this process to an address, if the egress rules allow the address.
 func relay(ctx context.Context, env *kind.Env, address string) int {
 	var rules egress.Rules
 	if raw := env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &rules) != nil {
@@ -163,7 +164,7 @@ func relay(ctx context.Context, env *kind.Env, address string) int {
 	}
 	defer conn.Close()
 	go func() {
-		_, _ = io.Copy(conn, os.Stdin) // its end, or an error, ends the connection in this direction
+		_, _ = io.Copy(conn, os.Stdin) // the end of the input, or an error, closes this direction
 		if half, ok := conn.(*net.TCPConn); ok {
 			_ = half.CloseWrite()
 		}
@@ -174,7 +175,7 @@ func relay(ctx context.Context, env *kind.Env, address string) int {
 	return kind.Done
 }
 
-// plain removes the brackets around a name or an address of version 4.
+// plain removes the brackets around a name or an IPv4 address.
 func plain(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Package ssh is the kind of tasks that run a command on another machine, by the program ssh of this one.
+// Package ssh is the kind of tasks that run a command on another machine, with this machine's program ssh.
 //
 // # Nothing is left behind
 //
-// The command runs in a session of its own under a small script of the other machine. The script holds the
-// input of the connection. When the input ends, because the attempt gets SIGTERM, or because its processes
-// or this machine are gone, the script ends the whole session. See [remote].
+// The command runs in a session of its own, under a small script on the other machine. The script reads the
+// input of the connection. The input ends when the attempt gets SIGTERM, or when its processes or this
+// machine are gone. The script then ends the whole session. See [remote].
 //
 // # What can be seen
 //
 // The script, its environment and the private key are on no command line and in no file. The command goes
-// over the connection, and the key is in memory that only processes of this user can read.
+// through the connection, and the key is in memory that only processes of this user can read.
 package ssh
 
 import (
@@ -44,11 +44,11 @@ func (Kind) Connections() []string { return []string{"ssh"} }
 type With struct {
 	Connection string            `json:"connection"`
 	Run        string            `json:"run"`           // a text for sh
-	Dir        string            `json:"dir,omitempty"` // on the other machine; "": the home folder
+	Dir        string            `json:"dir,omitempty"` // folder on the other machine; "" means the home folder
 	Env        map[string]string `json:"env,omitempty"`
 }
 
-// target is the connection as the attempt gets it.
+// target is the connection with the values of its secrets.
 type target struct {
 	Host       string `json:"host"`
 	Port       int    `json:"port"`
@@ -57,15 +57,16 @@ type target struct {
 	KnownHosts string `json:"known_hosts"`
 }
 
-// Variables that the command gets from the attempt.
+// passed lists the variables of the attempt that the command gets.
 var passed = []string{"SKEIN_RUN_ID", "SKEIN_TASK", "SKEIN_ATTEMPT", "SKEIN_TOKEN", "SKEIN_IDEMPOTENCY_KEY", "SKEIN_WORKFLOW", "SKEIN_NAMESPACE", "TRACEPARENT"}
 
-// runMax bounds the text of a command, in bytes: the shell of the other machine reads it line by line.
+// runMax bounds the bytes of a command, because the shell on the other machine reads the command line by
+// line.
 const runMax = 64 << 10
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// read returns the input and the target of an attempt. Its errors hold no value.
+// read returns the input and the target of an attempt. Its errors contain no values.
 func read(in *kind.Input) (w With, to target, err error) {
 	switch {
 	case json.Unmarshal(in.With, &w) != nil || strings.TrimSpace(w.Run) == "":
@@ -87,8 +88,8 @@ func read(in *kind.Input) (w With, to target, err error) {
 	return w, to, nil
 }
 
-// script is what the shell of the other machine reads: variables, folder, command. get returns the variables
-// of the attempt.
+// script returns the text for the shell on the other machine: it sets the variables, changes the folder and
+// runs the command. get returns a variable of the attempt.
 func script(w *With, get func(string) string) string {
 	env := maps.Clone(w.Env)
 	if env == nil {
@@ -110,14 +111,15 @@ func script(w *With, get func(string) string) string {
 	return b.String()
 }
 
-// quoted is a text as one word of a shell.
+// quoted returns a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // remote is the script on the other machine. It reads the command from its input, up to the line end-NONCE,
-// and says begin-NONCE. The command is in no argument: the shell reads it from a pipe. Its process is the
-// first one of a session and of a process group, so that one signal reaches all of them. Once the input ends,
-// the group gets TERM, and after some seconds KILL. The rest of the group is killed when the command has
-// ended. The text holds no single quote, because it is one word of the login shell.
+// and then prints begin-NONCE. No argument contains the command: a shell reads the command from a pipe. This
+// shell is the first process of a session and of a process group, so one signal reaches all processes of the
+// command. When the input ends, the group gets TERM, and KILL some seconds later. When the command has ended,
+// the rest of the group is killed. The script contains no single quote, because it is passed to the login
+// shell as one quoted word.
 const remote = `command -v setsid >/dev/null || { echo "skein: there is no program setsid on the machine" >&2; exit 78; }
 exec 3<&0
 s=
@@ -137,17 +139,17 @@ wait $p; c=$?
 kill -s KILL $w; tell KILL
 exit $c`
 
-// graceSeconds is the time from TERM to KILL on the other machine.
+// graceSeconds is the time between TERM and KILL on the other machine.
 const graceSeconds = 5
 
-// gate passes on what the other machine prints, except for the line that says that the command has begun. The
-// line may follow other text, because the files of a login shell may print text without a line end. The text
-// before the line may have any length, so only its end is held.
+// gate forwards the output of the other machine, except for the line begin-NONCE. Other text may come before
+// that line without a line end, because the files of a login shell may print such text. The text may have any
+// length, so gate holds only its end.
 type gate struct {
 	to    io.Writer
-	line  []byte // the text that is looked for, with its line end
+	line  []byte // the expected line, with its line end
 	begun bool
-	held  []byte // shorter than line
+	held  []byte // possible beginning of the line; shorter than the line
 }
 
 func (g *gate) Write(p []byte) (int, error) {
@@ -171,20 +173,20 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end passes on what is held, once the other machine prints no more.
+// end forwards the held text. It is called after the last output of the other machine.
 func (g *gate) end() error {
 	_, err := g.to.Write(g.held)
 	g.held = nil
 	return err
 }
 
-// tail keeps the end of what is written.
+// tail forwards what is written to it, and keeps the end.
 type tail struct {
 	to   io.Writer
 	kept []byte
 }
 
-// tailMax bounds what a tail keeps, in bytes.
+// tailMax bounds the bytes that a tail keeps.
 const tailMax = 8 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -195,14 +197,14 @@ func (t *tail) Write(p []byte) (int, error) {
 	return t.to.Write(p)
 }
 
-// never are texts of ssh and of the own dialer that say that another try cannot help.
+// never lists messages of ssh, and of our ProxyCommand, after which a retry cannot help.
 var never = []string{"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED", "Permission denied (", "invalid format", "error in libcrypto",
 	"incorrect passphrase", dialRefused}
 
-// dialRefused begins the line of the own dialer about an address that the rules of egress refuse.
+// dialRefused begins a message of our ProxyCommand: the egress rules refuse the address.
 const dialRefused = "skein: the rules of egress refuse the address"
 
-// unbegun is the exit code of a command that has not begun.
+// unbegun returns the exit code of an attempt whose command has not begun.
 func unbegun(said []byte, code int) int {
 	for _, text := range never {
 		if bytes.Contains(said, []byte(text)) {

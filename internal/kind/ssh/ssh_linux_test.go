@@ -23,7 +23,7 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// TestMain makes this test binary the process of an attempt, and the ProxyCommand of its ssh.
+// TestMain makes this test binary execute an attempt, or the ProxyCommand of its ssh.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "kind" {
 		ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// machine is a Debian sshd on loopback.
+// machine runs Debian's sshd on loopback.
 type machine struct {
 	*testing.T
 	dir, hosts, key string
 	port            int
 }
 
-// newMachine starts a server that ends with the test.
+// newMachine starts a server. It ends with the test.
 func newMachine(t *testing.T) *machine {
 	sshd, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {
@@ -50,7 +50,7 @@ func newMachine(t *testing.T) *machine {
 		t.Skip(why)
 	}
 	m := &machine{T: t, dir: t.TempDir()}
-	if os.Getuid() == 0 { // the server wants it for the separation of its rights
+	if os.Getuid() == 0 { // sshd needs this folder for privilege separation
 		m.ok(os.MkdirAll("/run/sshd", 0o755))
 	}
 	for _, name := range []string{"host", "user"} {
@@ -66,7 +66,7 @@ func newMachine(t *testing.T) *machine {
 	m.hosts = fmt.Sprintf("[127.0.0.1]:%d %s", m.port, m.read("host.pub"))
 	m.ok(os.WriteFile(m.file("config"), fmt.Appendf(nil, "Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\n"+
 		"PasswordAuthentication no\nPerSourcePenalties no\n", m.port, m.file("host"), m.file("user.pub")), 0o600))
-	config := m.read("config") // servers before 9.8 do not know the last line
+	config := m.read("config") // sshd before version 9.8 does not know the last line
 	if exec.CommandContext(t.Context(), sshd, "-t", "-f", m.file("config")).Run() != nil {
 		m.ok(os.WriteFile(m.file("config"), []byte(strings.Replace(config, "PerSourcePenalties no\n", "", 1)), 0o600))
 	}
@@ -78,7 +78,7 @@ func newMachine(t *testing.T) *machine {
 	m.ok(cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // an error, because it was killed
 		_ = out.Close()
 	})
 	m.until("the server listens", func() bool {
@@ -118,7 +118,7 @@ func (m *machine) until(what string, is func() bool) {
 	}
 }
 
-// attempt is a process of the kind.
+// attempt is a process that executes an attempt.
 type attempt struct {
 	cmd      *exec.Cmd
 	out, log bytes.Buffer
@@ -156,11 +156,11 @@ func (m *machine) start(w With, change func(to map[string]any, in *kind.Input)) 
 
 // end waits for the end of an attempt, and returns its exit code.
 func (a *attempt) end() int {
-	_ = a.cmd.Wait() // the code says it
+	_ = a.cmd.Wait() // the exit code tells the outcome
 	return a.cmd.ProcessState.ExitCode()
 }
 
-// alive returns the number in a file if a process has it.
+// alive reads a process number from a file, and reports whether the process exists.
 func (m *machine) alive(name string) (pid int, is bool) {
 	text, err := os.ReadFile(m.file(name))
 	if err != nil || !strings.HasSuffix(string(text), "\n") {
@@ -172,8 +172,8 @@ func (m *machine) alive(name string) (pid int, is bool) {
 	return pid, err == nil && !strings.Contains(string(status), ") Z ")
 }
 
-// TestCommand: the command gets its environment and folder, and its output and exit code come back. It has no
-// input, and its text, with quotation marks and lines, comes unchanged.
+// TestCommand checks that the command gets its environment and folder, and that its output and exit code come
+// back. The command has no input. Its text, with quotation marks and lines, arrives unchanged.
 func TestCommand(t *testing.T) {
 	m := newMachine(t)
 	w := With{Run: "read x; printf '%s|%s|' \"$A\" \"$SKEIN_TASK\"; pwd\nprintf '%s' 'a\\b' \"it's $1\" >&2\nexit 7", Dir: m.dir, Env: map[string]string{"A": "one 'two'\nthree $HOME"}}
@@ -189,8 +189,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestGate: the line that says that the command has begun is found behind text without a line end, in any
-// pieces, and text without a line is not collected.
+// TestGate checks that the line begin-NONCE is found after text without a line end, in pieces of any size.
+// Without that line, the text must not be collected in memory.
 func TestGate(t *testing.T) {
 	for _, step := range []int{1, 2, 7, 100} {
 		var got bytes.Buffer
@@ -218,8 +218,9 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestRefuses: nothing runs on a machine with another key, with another user's key, or at an address that is
-// refused, and no retry helps. A machine that does not answer is away.
+// TestRefuses checks that nothing runs on a machine with another host key, with another user's key, or at an
+// address that the rules refuse, and that such an attempt is not retried. A machine that does not answer
+// counts as away.
 func TestRefuses(t *testing.T) {
 	m := newMachine(t)
 	for name, c := range map[string]struct {
@@ -234,8 +235,9 @@ func TestRefuses(t *testing.T) {
 		}, kind.Permanent},
 		"another user": {func(to map[string]any, _ *kind.Input) { to["key"] = m.read("host") }, kind.Permanent},
 		"no key":       {func(to map[string]any, _ *kind.Input) { to["key"] = "nothing" }, kind.Permanent},
-		"egress":       {func(_ map[string]any, in *kind.Input) { in.Egress, _ = json.Marshal(egress.Rules{}) }, kind.Permanent}, // public
-		"away":         {func(to map[string]any, _ *kind.Input) { to["port"] = 1; to["known_hosts"] = "[127.0.0.1]:1 x" }, kind.Away},
+		// Allows only public addresses.
+		"egress": {func(_ map[string]any, in *kind.Input) { in.Egress, _ = json.Marshal(egress.Rules{}) }, kind.Permanent},
+		"away":   {func(to map[string]any, _ *kind.Input) { to["port"] = 1; to["known_hosts"] = "[127.0.0.1]:1 x" }, kind.Away},
 	} {
 		a := m.start(With{Run: "touch " + m.file("ran")}, c.change)
 		if code := a.end(); code != c.want || strings.Contains(a.log.String(), "PRIVATE") {
@@ -247,7 +249,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// tree is a command with a child and a grandchild that ignore TERM if told, and write their numbers.
+// tree returns a command with a child and a grandchild, which write their numbers to files. trap makes them
+// ignore TERM.
 func (m *machine) tree(trap string) string {
 	return trap + " echo $$ > " + m.file("one") + "; sh -c '" + trap + ` echo $$ > ` + m.file("two") + `; sh -c "` + trap + ` echo \$\$ > ` + m.file("three") + `; while :; do sleep 1; done" & wait; wait' & wait; wait`
 }
@@ -267,8 +270,8 @@ func (m *machine) gone() {
 	}
 }
 
-// TestNothingIsLeft: the tree of the command ends when the attempt is told to end, when its process is killed,
-// and when its ssh is, also if the tree ignores TERM.
+// TestNothingIsLeft checks that the command's whole tree ends when the attempt gets TERM, when its process is
+// killed, and when its ssh is killed, even if the tree ignores TERM.
 func TestNothingIsLeft(t *testing.T) {
 	m := newMachine(t)
 	a := m.start(With{Run: m.tree("")}, nil)
@@ -288,7 +291,7 @@ func TestNothingIsLeft(t *testing.T) {
 	a = m.start(With{Run: m.tree("trap : TERM;")}, nil)
 	m.runs()
 	killed := 0
-	for range 1000 { // a thread may end meanwhile, and another one gets its children
+	for range 1000 { // repeated, because the children of a thread that ends move to another thread
 		if killed += m.killChildren(a.cmd.Process.Pid); killed > 0 {
 			break
 		}
@@ -299,8 +302,8 @@ func TestNothingIsLeft(t *testing.T) {
 	m.gone()
 }
 
-// killChildren kills the children of a process, and returns their number. A child is one of the thread that
-// has made it.
+// killChildren kills the children of a process, and returns their number. Children belong to the thread that
+// made them.
 func (m *machine) killChildren(of int) (killed int) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", of))
 	m.ok(err)
@@ -320,7 +323,8 @@ func (m *machine) killChildren(of int) (killed int) {
 	return killed
 }
 
-// TestNothingIsSeen: the command, its environment and the key are on no command line, here and there.
+// TestNothingIsSeen checks that no command line on either machine contains the command, its environment or
+// the key.
 func TestNothingIsSeen(t *testing.T) {
 	m := newMachine(t)
 	a := m.start(With{Run: "word=from-the-command; echo $$ > " + m.file("one") + "; while :; do sleep 1; done", Env: map[string]string{"A": "from-the-environment"}}, nil)

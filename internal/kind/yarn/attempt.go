@@ -10,14 +10,14 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Attempt is an attempt whose work is applications of YARN.
+// Attempt is an attempt whose work is done by YARN applications.
 type Attempt struct {
 	*Client
 	env *kind.Env
-	tag string // of its own applications
+	tag string // tag of the attempt's own applications
 }
 
-// Begin returns the attempt of a process.
+// Begin returns the attempt that this process executes.
 func Begin(env *kind.Env, urls []string) (*Attempt, error) {
 	c, err := New(env.Input.Egress, urls)
 	if err != nil {
@@ -26,12 +26,12 @@ func Begin(env *kind.Env, urls []string) (*Attempt, error) {
 	return &Attempt{c, env, Tag(env.Input.Key, env.Input.Token)}, nil
 }
 
-// Tag is the tag that the applications of the attempt must get.
+// Tag returns the tag that the attempt's applications must get.
 func (a *Attempt) Tag() string { return a.tag }
 
-// Find returns an application that the attempt goes on with: one of its own, which an earlier process of the
-// attempt began, or one of a lost attempt. nil means that there is none, so the attempt must begin one. Find
-// names the work of the attempt in both cases.
+// Find returns an application to continue with: one of a lost attempt, or one that an earlier process of this
+// attempt began. It returns nil if there is none, and the attempt must then submit one. In both cases Find
+// sets the handle of the attempt.
 func (a *Attempt) Find(ctx context.Context) (*App, error) {
 	for _, tag := range a.tags() {
 		app, err := a.of(ctx, tag)
@@ -48,21 +48,21 @@ func (a *Attempt) Find(ctx context.Context) (*App, error) {
 	return nil, a.env.SetHandle(a.tag)
 }
 
-// tags are the tags of the attempt and of the lost attempts before it, the latest first.
+// tags returns the tags of the attempt and of the lost attempts before it, latest first.
 func (a *Attempt) tags() []string {
 	tags := []string{a.tag}
 	for _, e := range a.env.Lost() {
 		if e.Handle != nil && IsTag(*e.Handle) {
 			tags = append(tags, *e.Handle)
-		} else { // it may have died before it named its work
+		} else { // the attempt may have died before it set its handle
 			tags = append(tags, Tag(a.env.Input.Key, e.Token))
 		}
 	}
 	return tags
 }
 
-// of returns the application of a tag that has a result or will have one: the one that runs, else the last
-// one.
+// of returns the application with a tag that has a result or will have one. A running application takes
+// precedence over the last one that has ended.
 func (a *Attempt) of(ctx context.Context, tag string) (last *App, err error) {
 	apps, err := a.Tagged(ctx, tag)
 	for i := range apps {
@@ -77,11 +77,11 @@ func (a *Attempt) of(ctx context.Context, tag string) (last *App, err error) {
 	return last, err
 }
 
-// appearsMax is how long an application that was submitted may be unknown.
+// appearsMax bounds how long YARN may not know an application that was submitted.
 const appearsMax = 30 * time.Second
 
-// Submitted returns the application that the attempt has submitted; nil: there is none. waits: it waits until
-// the application appears.
+// Submitted returns the application that the attempt has submitted, or nil if there is none. If waits is set,
+// it waits for at most appearsMax until YARN knows the application.
 func (a *Attempt) Submitted(ctx context.Context, waits bool) (*App, error) {
 	for began := time.Now(); ; {
 		app, err := a.of(ctx, a.tag)
@@ -117,13 +117,13 @@ func (a *Attempt) Finish(ctx context.Context, id string) int {
 	return kind.Done
 }
 
-// Outputs sets the outputs of a task by its application.
+// Outputs sets the outputs of a task from its application.
 func (a *Attempt) Outputs(app *App) error {
 	return errors.Join(a.env.Set("application_id", app.ID), a.env.Set("tracking_url", app.TrackingURL), a.env.Set("final_status", app.FinalStatus))
 }
 
-// EndEarlier ends the applications of lost attempts, for an attempt that begins again, and names the work of
-// the attempt.
+// EndEarlier ends the applications of lost attempts, so that this attempt can begin again. It also sets the
+// handle of this attempt.
 func (a *Attempt) EndEarlier(ctx context.Context) error {
 	for _, tag := range a.tags() {
 		if err := a.EndAll(ctx, tag); err != nil {
@@ -133,8 +133,8 @@ func (a *Attempt) EndEarlier(ctx context.Context) error {
 	return a.env.SetHandle(a.tag)
 }
 
-// StopMax bounds how long an attempt that got TERM waits for the end of its applications. An errand
-// ends them, too.
+// StopMax bounds how long an attempt that got TERM waits for the end of its applications. If that is too
+// short, an errand ends them later.
 const StopMax = 8 * time.Second
 
 // Stop ends the applications of an attempt that got TERM, and returns its exit code.
@@ -147,7 +147,7 @@ func (a *Attempt) Stop() int {
 	return kind.Failed
 }
 
-// ReleaseMax bounds one try of an errand, which is repeated.
+// ReleaseMax bounds one try of an errand. Errands are repeated.
 const ReleaseMax = 5 * time.Minute
 
 // Release ends the applications that a handle names, and returns the exit code of the errand.
@@ -165,5 +165,6 @@ func Release(ctx context.Context, env *kind.Env, urls []string) int {
 	return kind.Done
 }
 
-// oneLine is a text without line ends, because the last line of a log becomes the message of the attempt.
+// oneLine returns a text on one line. The last line of a log becomes the message of the attempt, so that line
+// must hold all of it.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

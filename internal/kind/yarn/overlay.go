@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// Overlay makes a folder with the settings of another one, in which the file name has a content that change
-// makes of the old one. The other files are links. A folder that does not exist counts as empty.
+// Overlay makes a folder with the settings of another one. It replaces the content of the file name with the
+// result of change. The other files are links. A missing folder counts as empty.
 func Overlay(at, from, name string, change func(old string) string) (string, error) {
-	if err := os.RemoveAll(at); err != nil { // of an earlier process of the attempt
+	if err := os.RemoveAll(at); err != nil { // an earlier process of the attempt may have made it
 		return "", err
 	}
 	if err := os.Mkdir(at, 0o700); err != nil {

@@ -1,11 +1,11 @@
-// Package yarn calls the ResourceManager of YARN by its REST interface, for kinds of tasks whose work is an
-// application of YARN.
+// Package yarn calls the REST interface of a YARN ResourceManager. It is for kinds of tasks whose work is a
+// YARN application.
 //
 // # One application
 //
-// An attempt gives its applications a tag that is made of the task's key and the token of the attempt. So the
-// applications of an attempt can be found without its help, also if it died before it knew their ids. The
-// next attempt of a lost one looks for them, and goes on with them. The tag is also the handle of the
+// An attempt gives its applications a tag, made from the task's key and the token of the attempt. So the
+// applications of an attempt can be found without its help, even if it died before it knew their ids. The
+// attempt after a lost one looks for them, and continues with them. The tag is also the handle of the
 // attempt, so that everything of an attempt can be ended.
 package yarn
 
@@ -30,10 +30,10 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// tagPrefix begins the tags of applications of tasks.
+// tagPrefix begins the tags of tasks' applications.
 const tagPrefix = "skein-"
 
-// Tag returns the tag of the applications of an attempt.
+// Tag returns the tag for the applications of an attempt.
 func Tag(key string, token int64) string {
 	sum := sha256.Sum256([]byte(key + "\n" + strconv.FormatInt(token, 10)))
 	return tagPrefix + hex.EncodeToString(sum[:16])
@@ -42,7 +42,7 @@ func Tag(key string, token int64) string {
 // IsTag reports whether a handle is a tag.
 func IsTag(handle string) bool { return strings.HasPrefix(handle, tagPrefix) }
 
-// App is an application.
+// App is a YARN application.
 type App struct {
 	ID          string `json:"id"`
 	State       string `json:"state"`
@@ -56,30 +56,30 @@ func (a *App) Ended() bool {
 	return a.State == "FINISHED" || a.State == "FAILED" || a.State == "KILLED"
 }
 
-// Succeeded reports whether the application has ended with success.
+// Succeeded reports whether the application has ended successfully.
 func (a *App) Succeeded() bool { return a.State == "FINISHED" && a.FinalStatus == "SUCCEEDED" }
 
-// Killed reports whether the application was killed, so that it has no result.
+// Killed reports whether the application was killed and therefore has no result.
 func (a *App) Killed() bool { return a.State == "KILLED" || a.FinalStatus == "KILLED" }
 
 // ErrAway says that no ResourceManager answers.
 var ErrAway = errors.New("no ResourceManager of YARN answers")
 
-// Client calls a ResourceManager.
+// Client calls the active ResourceManager.
 type Client struct {
 	http *http.Client
-	urls []string // of the ResourceManagers, of which one is active
+	urls []string // URLs of the ResourceManagers; one of them is active
 	user string
 }
 
-// callMax bounds the time of one call, and answerMax its answer in bytes.
+// callMax bounds the time of a call, and answerMax the bytes of its answer.
 const (
 	callMax   = 30 * time.Second
 	answerMax = 8 << 20
 )
 
-// New returns a client for ResourceManagers such as http://rm:8088, of which one is active. rules are those
-// of egress, as in kind.Input.
+// New returns a client for ResourceManagers such as http://rm:8088. One of them is active. rules are the
+// egress rules, as in kind.Input.
 func New(rules json.RawMessage, urls []string) (*Client, error) {
 	if len(urls) == 0 {
 		return nil, errors.New("the input needs resource_manager, such as http://rm:8088")
@@ -108,7 +108,7 @@ func New(rules json.RawMessage, urls []string) (*Client, error) {
 	return c, nil
 }
 
-// refusedError says that YARN refused a call.
+// refusedError says that YARN has refused a call.
 type refusedError struct {
 	status  int
 	message string
@@ -121,13 +121,13 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("YARN answers with status %d: %s", e.status, e.message)
 }
 
-// Gone reports whether YARN does not know an application.
+// Gone reports whether an error means that YARN does not know the application.
 func Gone(err error) bool {
 	var r *refusedError
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
 
-// CodeOf is the exit code of an attempt that a call of YARN ends.
+// CodeOf returns the exit code of an attempt that ends because a call to YARN failed.
 func CodeOf(err error) int {
 	if _, refused := egress.Refused(err); refused {
 		return kind.Permanent
@@ -142,7 +142,7 @@ func CodeOf(err error) int {
 	return kind.Failed
 }
 
-// call asks one ResourceManager after the other until one answers.
+// call sends a request to the ResourceManagers, one after the other, until one answers.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, body []byte, into any) error {
 	if query == nil {
 		query = url.Values{}
@@ -188,7 +188,7 @@ func (c *Client) ask(ctx context.Context, method, at string, body []byte, into a
 				Message string `json:"message"`
 			}
 		}
-		_ = json.Unmarshal(text, &said) // without a message, the status says enough
+		_ = json.Unmarshal(text, &said) // if there is no message, the status must do
 		return &refusedError{resp.StatusCode, fmt.Sprintf("%.300s", said.RemoteException.Message)}
 	case into == nil:
 		return nil
@@ -198,7 +198,7 @@ func (c *Client) ask(ctx context.Context, method, at string, body []byte, into a
 	return nil
 }
 
-// Tagged returns the applications with a tag.
+// Tagged returns the applications that have a tag.
 func (c *Client) Tagged(ctx context.Context, tag string) ([]App, error) {
 	var answer struct {
 		Apps *struct {
@@ -211,7 +211,7 @@ func (c *Client) Tagged(ctx context.Context, tag string) ([]App, error) {
 	return answer.Apps.App, nil
 }
 
-// App returns an application.
+// App returns the application with an id.
 func (c *Client) App(ctx context.Context, id string) (a App, err error) {
 	var answer struct {
 		App *App `json:"app"`
@@ -226,15 +226,15 @@ func (c *Client) App(ctx context.Context, id string) (a App, err error) {
 	return *answer.App, nil
 }
 
-// kill asks YARN to end an application. It does not wait.
+// kill makes YARN end an application. It does not wait for the end.
 func (c *Client) kill(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPut, "apps/"+url.PathEscape(id)+"/state", nil, []byte(`{"state":"KILLED"}`), nil)
 }
 
-// askEvery is the interval between two questions about an application.
+// askEvery is the interval between two queries about an application.
 const askEvery = time.Second
 
-// EndAll ends the applications with a tag, and returns once YARN says that they have ended.
+// EndAll ends the applications that have a tag, and returns once YARN reports that they have ended.
 func (c *Client) EndAll(ctx context.Context, tag string) error {
 	for {
 		apps, err := c.Tagged(ctx, tag)
@@ -269,8 +269,8 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Watch waits for the end of an application, and writes its changes into the log. While YARN is away, it asks
-// again. It returns an error if YARN does not know the application, or refuses to say.
+// Watch waits for the end of an application, and writes changes of its state to the log. It keeps asking
+// while YARN is away. It returns an error if YARN does not know the application, or refuses to answer.
 func (c *Client) Watch(ctx context.Context, id string, log io.Writer) (App, error) {
 	last, away := App{}, false
 	for {

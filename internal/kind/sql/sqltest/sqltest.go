@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package sqltest gives tests servers of MariaDB and ClickHouse of their own, as package pgtest does
-// for PostgreSQL. Each listens on a loopback port, and ends with the process that started it, however
-// that process ends. A test whose server is not installed is skipped; with CI=true it fails.
+// Package sqltest gives each test its own server of MariaDB or ClickHouse, like package pgtest for
+// PostgreSQL. A server listens on a loopback port. It ends with the process that started it, however that
+// process ends. If the server is not installed, the test is skipped. With CI=true it fails instead.
 package sqltest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The user of a server, and its database.
+// User, password and database of a server.
 const (
 	User     = "etl"
 	Password = "right-password"
@@ -41,10 +41,11 @@ type Server struct {
 	dir  string
 }
 
-// guardian starts a server with the folder $1, and ends it and removes the folder when its input ends.
+// guardian is a shell script that starts a server with the folder $1. When its input ends, it kills the
+// server and removes the folder.
 const guardian = `dir=$1; shift; "$@" >"$dir/log" 2>&1 & p=$!; read -r _; kill -KILL $p; wait $p 2>/dev/null; rm -rf -- "$dir"`
 
-// program finds a program, or ends the test.
+// program returns the path of the first program that exists, or skips the test.
 func program(t testing.TB, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -72,8 +73,8 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// folder makes a folder that the user nobody owns if this process is root's, because MariaDB does not
-// run as root.
+// folder makes a folder. If this process runs as root, the user nobody owns the folder, because MariaDB does
+// not run as root.
 func folder(t testing.TB) (dir string, as *syscall.Credential) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "skein-sql-")
@@ -127,12 +128,13 @@ func start(t testing.TB, s *Server, as *syscall.Credential, answers func() error
 	}
 }
 
-// MariaDB starts a server of MariaDB.
+// MariaDB starts a MariaDB server.
 func MariaDB(t testing.TB) *Server {
 	t.Helper()
 	server := program(t, "mariadbd", "mysqld")
 	dir, as := folder(t)
-	// Each server has its own folder: one that starts removes the temporary tables of all others there.
+	// Each server needs a temporary folder of its own, because a server removes all temporary tables in its
+	// folder when it starts.
 	temporary, _ := folder(t)
 	s := &Server{Port: freePort(t), dir: dir}
 	var script bytes.Buffer
@@ -184,8 +186,8 @@ func (s *Server) open() (*sql.DB, error) {
 	return sql.OpenDB(c), nil
 }
 
-// MySQL executes statements in a server of MariaDB, and returns the first value of the first row of the
-// first one.
+// MySQL executes statements on a MariaDB server. It returns the first value in the first row of the first
+// statement.
 func (s *Server) MySQL(t testing.TB, statements string) string {
 	t.Helper()
 	db, err := s.open()
@@ -218,7 +220,7 @@ func (s *Server) MySQL(t testing.TB, statements string) string {
 	return value
 }
 
-// ClickHouse starts a server of ClickHouse.
+// ClickHouse starts a ClickHouse server.
 func ClickHouse(t testing.TB) *Server {
 	t.Helper()
 	server := program(t, "clickhouse-server")
@@ -259,7 +261,7 @@ func (s *Server) post(statement string) (string, error) {
 	return strings.TrimSpace(string(raw)), err
 }
 
-// Post executes a statement in a server of ClickHouse and returns its answer.
+// Post executes a statement on a ClickHouse server and returns its answer.
 func (s *Server) Post(t testing.TB, statement string) string {
 	t.Helper()
 	is, err := s.post(statement)
