@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// alertRules are the rules of every workflow of a world with alerts. Those in timedRules are about runs that
-// have not ended: when all have, none of their incidents may be open.
+// alertRules returns the alert rules of every workflow in a world with alerts. The rules named in timedRules
+// are about unfinished runs. When every run has ended, none of their incidents may be open.
 func alertRules() []alert.Rule {
 	late, slow, to := []alert.Event{alert.Late}, []alert.Event{alert.Slow}, []string{"a", "b"}
 	return []alert.Rule{
@@ -24,7 +24,7 @@ func alertRules() []alert.Rule {
 
 var timedRules = map[string]bool{"e": true, "b": true, "s": true, "p": true}
 
-// alerts judges the incidents when everything has ended.
+// alerts checks the incidents after everything has ended.
 func (v *witness) alerts(ctx context.Context) {
 	for q := (store.IncidentQuery{Counting: true, Limit: 1000}); ; {
 		page, err := v.w.st.Incidents(ctx, q)

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestAlerts gives workflows an alert rule. Whatever fails, memory has the incidents of the rows, each
-// transition has its notices, and a rule has one incident that is not over.
+// TestAlerts gives workflows alert rules. Whatever fails, memory has the same incidents as the rows, each
+// transition has its notices, and a rule has at most one open incident.
 func TestAlerts(t *testing.T) {
 	all := soak(0, 250, nil, Stage{Alerts: true})
 	for _, seed := range all.bad {
@@ -17,7 +17,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertsGoBack does so with a store that goes back to an earlier state.
+// TestAlertsGoBack does the same with a store that goes back to an earlier state.
 func TestAlertsGoBack(t *testing.T) {
 	all := soak(0, 100, nil, Stage{Alerts: true, Back: true})
 	for _, seed := range all.bad {
@@ -25,7 +25,7 @@ func TestAlertsGoBack(t *testing.T) {
 	}
 }
 
-// TestAlertsCanFail: the simulator finds that a notice is lost.
+// TestAlertsCanFail checks that the simulator finds a lost notice.
 func TestAlertsCanFail(t *testing.T) {
 	m := &Mutant{Name: "lost-notice", commit: func(v *view, b *store.Batch) (dag.Micros, error) {
 		if n := len(b.Notices); n > 0 {
@@ -40,7 +40,7 @@ func TestAlertsCanFail(t *testing.T) {
 	}
 }
 
-// TestAlertsAreMet: the worlds with alerts meet the incidents of each rule, and escalations.
+// TestAlertsAreMet checks that the worlds with alerts meet incidents of each rule, and escalations.
 func TestAlertsAreMet(t *testing.T) {
 	var mu sync.Mutex
 	met := map[string]int{}

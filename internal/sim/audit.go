@@ -13,25 +13,26 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// audits models the audit log of a world: the changes that people have made, and the rows that the tree has
-// held.
+// audits models the audit log of a world. It records the changes that people made, and every row that the
+// tree has held.
 type audits struct {
 	calls  int
-	acked  map[string]order          // by the number of the acknowledged call
+	acked  map[string]order          // order of each acknowledged call, by the call's name
 	leaves map[int64]store.AuditLeaf // by index
-	grown  int                       // the number of steps that added rows to the tree
+	grown  int                       // number of steps that have added rows to the tree
 }
 
-// order is a verb of a person on a run.
+// order is a command of a person about a run.
 type order struct {
 	run    dag.RunID
 	intent dag.Intent
 }
 
-// growEach is the time between two looks of a node for rows without an index.
+// growEach is the interval at which a node looks for rows without an index.
 const growEach = 500 * time.Millisecond
 
-// audited makes a verb on a run write an audit row, and notes the answer. send is Do or Post of an engine.
+// audited gives an order and makes it write an audit row. It records an acknowledged order. send calls Do or
+// Post of an engine.
 func audited(w *World, l *life, o order, send func(context.Context) error) error {
 	if !w.stage.Audit {
 		return send(l.root)
@@ -45,7 +46,7 @@ func audited(w *World, l *life, o order, send func(context.Context) error) error
 	return err
 }
 
-// order gives an order to a run. An order to the owner of another shard is sometimes posted to it.
+// order sends a command to the owner of the run. In a cluster it sometimes posts the command instead.
 func (c *client) order(w *World, l *life, cmd engine.Command) error {
 	return audited(w, l, order{cmd.Run, cmd.Intent}, func(ctx context.Context) error {
 		if w.stage.Audit && w.swarm.nodes > 1 && w.rng.IntN(3) == 0 {
@@ -55,8 +56,8 @@ func (c *client) order(w *World, l *life, cmd engine.Command) error {
 	})
 }
 
-// growAudit makes a node give audit rows their index until the node ends. The node signs nothing, because a
-// signature contains the time of the signing.
+// growAudit makes a node give audit rows their index, until the node ends. The node does not sign the tree,
+// because a signature would depend on real time.
 func growAudit(w *World, l *life) {
 	if !w.stage.Audit {
 		return
@@ -65,14 +66,14 @@ func growAudit(w *World, l *life) {
 	must(err)
 	w.spawn(l, "audit", func() {
 		for !l.dead && l.ctx.Err() == nil {
-			_ = k.Step(l.ctx, false) // the next step tries again
+			_ = k.Step(l.ctx, false) // if it fails, the next step tries again
 			l.Await(l.ctx, nil, growEach)
 		}
 	})
 }
 
-// noted judges the audit rows of a batch: a row comes with its change, and an order by a person with its row.
-// In a rich or timed world others give orders, too.
+// noted checks the audit rows of a batch. A row needs its change in the same batch, and a person's order
+// needs its row. The latter is not checked in rich and timed worlds, because there others give orders, too.
 func (v *witness) noted(b *store.Batch) {
 	if !v.w.stage.Audit {
 		return
@@ -96,7 +97,7 @@ func (v *witness) noted(b *store.Batch) {
 	if v.w.rich != nil || v.w.timed != nil || len(b.Consumed) > 0 {
 		return // a posted order got its row when it was posted
 	}
-	ends := map[dag.RunID]bool{} // the failure of a task may stop its run
+	ends := map[dag.RunID]bool{} // runs that may have been stopped because a task failed
 	for i := range b.AttemptUpdates {
 		ends[b.AttemptUpdates[i].Run] = true
 	}
@@ -108,7 +109,8 @@ func (v *witness) noted(b *store.Batch) {
 	}
 }
 
-// treed follows the tree of audit rows. No leaf changes, whichever node advances the tree and dies.
+// treed checks that the tree of audit rows only grows. No leaf may change, whichever node advances the tree
+// and dies.
 func (v *witness) treed() {
 	w := v.w
 	w.aside++
@@ -151,8 +153,8 @@ func auditLeft(w *World) string {
 	return fmt.Sprintf(" audit row %s has no index;", rows[0].Request)
 }
 
-// closeAudit judges the end: an acknowledged order has at most one row. An order that changed nothing has
-// none.
+// closeAudit checks the audit rows at the end of a history. An acknowledged order has at most one row. An
+// order that changed nothing has none.
 func (v *witness) closeAudit() {
 	w := v.w
 	if !w.stage.Audit {

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestAudit audits the orders of people. Whatever fails, a change and its row come in one transaction, each
-// row gets one index, and no index is given twice: also if a process dies between the row and the tree.
+// TestAudit audits the orders of people. Whatever fails, a change and its row are in one transaction, each
+// row gets one index, and no index is given twice, even if a process dies between the row and the tree.
 func TestAudit(t *testing.T) {
 	all := soak(0, 300, nil, Stage{Audit: true})
 	for _, seed := range all.bad {
@@ -19,7 +19,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditGoesBack does so with a store that goes back to an earlier state.
+// TestAuditGoesBack does the same with a store that goes back to an earlier state.
 func TestAuditGoesBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Audit: true, Back: true})
 	for _, seed := range all.bad {
@@ -27,8 +27,8 @@ func TestAuditGoesBack(t *testing.T) {
 	}
 }
 
-// TestAuditCanFail: the simulator finds a lost row, a row that is not in the transaction of its change, and a
-// step of which a part is lost.
+// TestAuditCanFail checks that the simulator finds a lost row, a row outside of the transaction of its
+// change, and a step of which a part is lost.
 func TestAuditCanFail(t *testing.T) {
 	for _, m := range []*Mutant{
 		{Name: "lost-row", commit: func(v *view, b *store.Batch) (dag.Micros, error) {

@@ -14,14 +14,14 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// saved is a copy of a world's store at an instant, with the witness's records of that time.
+// saved is a copy of a world's store at some instant, with the witness's records of that instant.
 type saved struct {
 	st      *memory.Saved
 	witness witness
 }
 
-// goBack plans that the store goes back once or twice to an earlier state, as after a failover to a standby
-// that lacks the last transactions.
+// goBack schedules one or two times at which the store goes back to an earlier state, as after a failover to
+// a standby that lacks the last transactions.
 func (w *World) goBack() {
 	if !w.stage.Back {
 		return
@@ -47,12 +47,12 @@ func (w *World) save() *saved {
 	return &saved{memory.Save(w.st), v}
 }
 
-// back takes the store to an earlier state. The promises since then are lost, which is not a fault of the
+// back returns the store to a saved state. Promises made since then are lost. That is not a fault of the
 // program.
 func (w *World) back(to *saved) {
 	v := &w.witness
 	if w.calm || to.witness.backs == w.backs && to.witness.Commits == v.Commits {
-		return // the end is too close, or no commit would be lost
+		return // the history ends too soon, or no commit would be lost
 	}
 	w.backs++
 	w.backAt = w.now
@@ -66,7 +66,7 @@ func (w *World) back(to *saved) {
 	v.epoch, v.seq, v.owner, v.taker = was.epoch, was.seq, was.owner, was.taker
 	v.members, v.order, v.keys, v.active, v.runs = was.members, was.order, was.keys, was.active, was.runs
 	v.backs, v.moved, v.named = w.backs, w.now, was.named
-	for h, p := range v.members { // members that were listed after that time count as heard
+	for h, p := range v.members { // members that joined later count as heard now
 		if p.since = w.now; heard[h].since != 0 {
 			p.since = heard[h].since
 		}
@@ -80,7 +80,7 @@ func (w *World) back(to *saved) {
 }
 
 // remembers returns the Past of a node. A later process of the node reads it from a file, which the simulator
-// always keeps.
+// never loses.
 func (w *World) remembers(node int) *past.Past {
 	if w.pasts[node] == nil {
 		w.pasts[node] = past.Open(past.Config{Store: nowStore{w}, Node: fmt.Sprintf("n%d", node),
@@ -94,9 +94,9 @@ func (w *World) remembers(node int) *past.Past {
 	return w.pasts[node]
 }
 
-// connect gives a process a connection to the present server before it writes, if it has none, because all
-// connections end when the store goes back. The connection begins an era if the present era began at another
-// server.
+// connect connects a process to the current server before it writes. When the store goes back, all
+// connections end, so the process must connect again. If the present era began at another server, the
+// connection begins a new era.
 func (l *life) connect() {
 	w := l.w
 	line := memory.Timeline(w.st)
@@ -125,10 +125,10 @@ func (l *life) connect() {
 // pastSeen reports whether every node has had enough time to notice that the store went back.
 func (w *World) pastSeen() bool { return w.backs == 0 || w.now-w.backAt > int64(3*pastEvery) }
 
-// pastEvery is the time between two checks of a node whether the store has gone back.
+// pastEvery is the interval at which a node checks whether the store has gone back.
 const pastEvery = 5 * time.Second
 
-// watchPast checks every few seconds whether the store has gone back, as past.Run does.
+// watchPast checks regularly whether the store has gone back, as past.Run does.
 func (w *World) watchPast(l *life) {
 	if !w.stage.Back {
 		return
@@ -141,7 +141,7 @@ func (w *World) watchPast(l *life) {
 	})
 }
 
-// nowStore is the current store, for a reader.
+// nowStore reads from the store that is current at the time of the call.
 type nowStore struct{ w *World }
 
 func (s nowStore) now() database {
@@ -164,7 +164,7 @@ func (s nowStore) Raise(ctx context.Context, from, to dag.Era, letter []byte) (d
 	return s.now().Raise(ctx, from, to, letter)
 }
 
-// Raise plays a mutant: it reports a raised era without raising it.
+// Raise can play a mutant: it then reports a raised era without raising it.
 func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error) {
 	if v.m.eraless {
 		return to, nil
@@ -172,14 +172,14 @@ func (v *view) Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.
 	return v.Store.Raise(ctx, from, to, letter)
 }
 
-// begun is the beginning of an attempt: its worker, and how often the store had gone back.
+// begun records the beginning of an attempt: its process, and how often the store had gone back before.
 type begun struct {
 	by    *life
 	backs int
 }
 
-// begins judges the beginning of an attempt. No token begins twice, even if the store has lost transactions
-// in between.
+// begins checks the beginning of an attempt. No token may begin twice, even if the store has lost
+// transactions in between.
 func (v *witness) begins(l *life, k attemptKey) {
 	if before, given := v.given[k]; given && before.backs != v.w.backs {
 		v.w.violate("token given twice", "attempt %s begins at %s, and had begun at %s before the store went back", v.w.name(k), l, before.by)
@@ -187,7 +187,7 @@ func (v *witness) begins(l *life, k attemptKey) {
 	v.given[k] = begun{l, v.w.backs}
 }
 
-// raised records whether an era has begun, and reports it.
+// raised reports whether a shard has begun a new era, and records that.
 func (v *witness) raised(s *store.ShardRow) bool {
 	if s.Epoch <= v.epoch[s.ID] || s.Epoch%store.TakesOfEra != 0 {
 		return false

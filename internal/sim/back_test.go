@@ -2,11 +2,11 @@ package sim
 
 import "testing"
 
-// foundBack are seeds that once showed a violation, with a store that goes back.
+// foundBack lists seeds that once showed a violation with a store that goes back.
 var foundBack = []uint64{61115465, 62026355, 62027997}
 
-// TestGoesBack: the store goes back to an earlier state, as after a failover that lost commits, while other
-// faults happen, too. No token is given twice, and everything that the store still knows ends.
+// TestGoesBack makes the store go back to an earlier state, as after a failover that lost commits, while
+// other faults happen. No token may be given twice, and everything that the store still knows must end.
 func TestGoesBack(t *testing.T) {
 	stage := &Stage{Back: true}
 	defer stage.Close()
@@ -29,7 +29,8 @@ func TestGoesBack(t *testing.T) {
 	}
 }
 
-// TestTokenGivenAgain: a token that begins again after the store went back is a fault, whoever gives it.
+// TestTokenGivenAgain checks that a token that begins again after the store went back is a violation,
+// whichever process gives it.
 func TestTokenGivenAgain(t *testing.T) {
 	one, two := &life{node: 0}, &life{node: 1}
 	for name, c := range map[string]struct {

@@ -55,7 +55,7 @@ func definition(text string) []byte {
 	return def
 }
 
-// setUp writes the workflows from outside of the simulated world.
+// setUp writes the workflows before the simulated world begins.
 func (w *World) setUp() {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -143,18 +143,18 @@ func (w *World) declared(wf *store.Workflow, def []byte) []store.Trigger {
 	return d.Triggers
 }
 
-// client submits runs, and remembers the promises of the answers.
+// client submits runs, and records what the answers promise.
 type client struct {
 	asked []*asked
 	names map[dag.RunID]string
-	open  int // the number of calls without an answer; they are repeated until they get one
+	open  int // number of calls without an answer; they are repeated until they get one
 }
 
-// asked is a submission.
+// asked is a submission of a run.
 type asked struct {
 	n        int
 	flow     int
-	id       dag.RunID // zero: the engine chooses
+	id       dag.RunID // zero if the engine chooses the id
 	key      string
 	bad      bool
 	priority dag.Priority
@@ -180,7 +180,7 @@ func (c *client) script(w *World) {
 		c.asked = append(c.asked, a)
 		c.open++
 		w.after(time.Duration(w.rng.Int64N(int64(s.active))), func() { c.ask(w, a) })
-		if a.key != "" && w.rng.IntN(2) == 0 { // two starts at the same time with one key
+		if a.key != "" && w.rng.IntN(2) == 0 { // start twice at the same time with one key
 			twin := *a
 			twin.n += 100
 			c.asked = append(c.asked, &twin)
@@ -195,7 +195,7 @@ func (c *client) script(w *World) {
 
 const askAgain = 300 * time.Millisecond
 
-// ask submits a start, and repeats it until there is an answer.
+// ask submits a start, and repeats the call until there is an answer.
 func (c *client) ask(w *World, a *asked) {
 	a.tries++
 	if a.quits && a.tries > 2 {
@@ -238,7 +238,8 @@ func (c *client) ask(w *World, a *asked) {
 			w.after(w.delay(w.swarm.latency), func() { reply(got, err) })
 		}
 	})
-	w.after(5*time.Second, func() { reply(engine.Accepted{}, errkind.ErrUnavailable) }) // every caller gets an answer eventually
+	// A call that got no answer so far fails now.
+	w.after(5*time.Second, func() { reply(engine.Accepted{}, errkind.ErrUnavailable) })
 }
 
 func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, again func()) {
@@ -258,14 +259,15 @@ func (c *client) answered(w *World, a *asked, got engine.Accepted, err error, ag
 		if !a.bad {
 			w.violate("refused", "run %d: %v", a.n, err)
 		}
-	case errors.Is(err, errkind.ErrConflict) && w.timed == nil: // only in a timed world a workflow may be paused
+	// A workflow may be paused only in a timed world.
+	case errors.Is(err, errkind.ErrConflict) && w.timed == nil:
 		w.violate("conflict", "run %d: %v", a.n, err)
 	default:
 		again()
 	}
 }
 
-// verb plays a person who pauses, resumes, stops or kills a run.
+// verb makes a person pause, resume, stop or kill a run.
 func (c *client) verb(w *World) {
 	l := w.anyLife()
 	if l == nil || l.frozen || len(w.witness.order) == 0 {
@@ -279,7 +281,7 @@ func (c *client) verb(w *World) {
 	w.spawn(l, "verb", func() {
 		w.tell("client tells %s to %s %s", l, intent, w.runName(id))
 		err := c.order(w, l, engine.Command{Run: id, Intent: intent, Actor: "ada"})
-		if err == nil && !l.dead && !w.stage.Audit { // a posted order counts later
+		if err == nil && !l.dead && !w.stage.Audit { // a posted order takes effect later
 			w.witness.ordered(id, intent)
 		}
 	})

@@ -12,11 +12,11 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// The exhaustive check plays every history of one small run within bounds. It uses the real Step and the
-// real contract of the store. There are two workers with one slot each, and one owner at a time. A worker
-// reports, and an owner takes the report in. Then the commit succeeds or fails, or the owner dies before or
-// after it. A successor of a dead owner takes the shard and loads it. A transaction that the dead owner had
-// begun is tried after that. A worker dies, and its report may still arrive late.
+// The exhaustive check plays every history of one small run within bounds. It uses the real Step and the real
+// store contract. There are two workers with one slot each, and one owner at a time. These events are
+// possible: a worker reports to the owner, and the commit then succeeds or fails, or the owner dies before or
+// after it. The successor of a dead owner takes the shard and loads it, and only then the dead owner's last
+// transaction is tried. A worker dies, and its report may still arrive late.
 
 // action is one event. Actions are tried in this order.
 type action struct {
@@ -27,9 +27,9 @@ type action struct {
 type actionKind uint8
 
 const (
-	report    actionKind = iota // the worker's attempt ends, the report is committed
-	failed                      // the commit of the owner fails, and the owner loads its rows again
-	unknown                     // the commit of the owner succeeds, and the owner does not learn this
+	report    actionKind = iota // the worker's attempt ends, and the report is committed
+	failed                      // the owner's commit fails, and the owner loads its rows again
+	unknown                     // the owner's commit succeeds, but the owner does not learn this
 	dieBefore                   // the owner dies before the commit
 	dieAfter                    // the commit succeeds, and the owner dies before any answer
 	perish                      // the worker dies, and its attempt with it
@@ -41,13 +41,13 @@ var actionNames = [...]string{"reports", "reports, the commit fails", "reports, 
 
 func (a action) String() string { return fmt.Sprintf("worker %d %s", a.worker, actionNames[a.kind]) }
 
-// bounds of an exploration.
+// bounds limits an exploration.
 type bounds struct {
 	plan   *plan
 	fails  map[dag.TaskID]bool // tasks whose attempts fail
-	faults int                 // the number of faults of all kinds in one history
-	// The next two are bugs, to show that the exploration finds them. wrong is a graph that runs instead of
-	// the right one. With anyToken a report counts for the newest attempt, whatever its token.
+	faults int                 // number of faults of all kinds in one history
+	// wrong and anyToken are bugs that the exploration must find. wrong is a graph that runs instead of the
+	// right one. With anyToken, a report counts for the newest attempt, whatever its token.
 	wrong    *plan
 	anyToken bool
 }
@@ -136,7 +136,7 @@ func (s *scene) step(ev dag.Event) dag.Verdict {
 	return v
 }
 
-// fill gives ready tasks to free workers and makes the transaction. Pauses end at once.
+// fill assigns ready tasks to free workers and makes the transaction. Pauses end at once.
 func (s *scene) fill() *store.Batch {
 	for len(s.timers) > 0 {
 		t := s.timers[0]
@@ -160,7 +160,7 @@ func (s *scene) fill() *store.Batch {
 	return b
 }
 
-// commit writes the results of the steps, and judges them. It reports whether they were written.
+// commit writes the results of the steps and checks them. It returns false if the commit failed.
 func (s *scene) commit() bool {
 	b := s.fill()
 	if b.Rows() == 0 {
@@ -193,7 +193,7 @@ func (s *scene) write(b *store.Batch) bool {
 	return err == nil
 }
 
-// judge compares the stored rows with the earlier ones.
+// judge checks the change from the earlier rows to the stored ones.
 func (s *scene) judge() *store.RunRecord {
 	recs, err := s.st.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{sceneRun}})
 	must(err)
@@ -210,8 +210,8 @@ func (s *scene) judge() *store.RunRecord {
 	return &recs[0]
 }
 
-// load acts like an owner that has taken a shard. Attempts of dead workers are lost. Attempts that no worker
-// has are assigned again under their token.
+// load continues as an owner that has taken the shard. Attempts of dead workers are lost. Attempts that no
+// worker has are assigned again with the same token.
 func (s *scene) load() {
 	s.refuse = false
 	s.take()
@@ -243,7 +243,7 @@ func (s *scene) load() {
 	s.commit()
 }
 
-// enabled returns the actions that can happen now.
+// enabled returns the actions that are possible now.
 func (s *scene) enabled() []action {
 	var all []action
 	if s.run == nil || s.run.State.Terminal() {
@@ -296,8 +296,8 @@ func (s *scene) play(a action) {
 	s.ended(a.kind, &had)
 }
 
-// ended finishes the transaction that takes in a report: it succeeds, fails, or its owner dies. The worker
-// keeps the report until an owner has taken it, so the report comes again.
+// ended completes the transaction with a report. The transaction succeeds, fails, or its owner dies. The
+// worker keeps the report until an owner has accepted it, so the report may come again.
 func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	switch k {
 	case report:
@@ -311,7 +311,7 @@ func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 	case dieBefore:
 		pending := s.fill()
 		s.load()
-		// The transaction of the dead owner arrives only now. It must change nothing.
+		// The transaction of the dead owner arrives only now. The store must refuse it.
 		if _, err := s.st.Commit(context.Background(), pending); !errors.Is(err, store.ErrFenced) {
 			s.fail("a stale owner's commit: %v", err)
 		}
@@ -319,7 +319,7 @@ func (s *scene) ended(k actionKind, had *dag.AttemptRow) {
 		return
 	}
 	s.load()
-	if k != failed && s.run != nil { // the worker has no answer, and repeats the report
+	if k != failed && s.run != nil { // the worker got no answer, so it repeats the report
 		if v := s.report(had); v != dag.Duplicate {
 			s.fail("a report said twice is %s", v)
 		}
@@ -345,7 +345,7 @@ func (s *scene) report(a *dag.AttemptRow) dag.Verdict {
 var sceneSeed = maphash.MakeSeed()
 
 // hash identifies a scene by its rows without times, and by the dead processes. The two workers are
-// interchangeable, and the names of their handlers do not count.
+// interchangeable, and the numbers of their handlers do not matter.
 func (s *scene) hash() uint64 {
 	var h maphash.Hash
 	h.SetSeed(sceneSeed)
@@ -397,7 +397,7 @@ func explore(b *bounds) *explored {
 	return e
 }
 
-// end judges a history in which no further action is possible.
+// end checks a history in which no further action is possible.
 func (e *explored) end(s *scene, way []action) {
 	e.ends++
 	r := &s.shadow.row

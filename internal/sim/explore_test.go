@@ -51,7 +51,7 @@ func TestExhaustive(t *testing.T) {
 	t.Logf("%d states by %d histories played", states, steps)
 }
 
-// TestExhaustiveCanFail: for each bug there is a history that shows it.
+// TestExhaustiveCanFail checks that some history shows each bug.
 func TestExhaustiveCanFail(t *testing.T) {
 	join := mangled(diamond(), func(i int, q *plan) {
 		if i == 3 {

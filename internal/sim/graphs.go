@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// condition is one of the conditions of simulated graphs.
+// condition is the text of a condition in a simulated graph.
 type condition string
 
 func (c condition) Source() string { return string(c) }
@@ -32,20 +32,20 @@ func (c condition) Holds(v dag.View) (bool, error) {
 
 func compile(source string) (dag.Condition, error) { return condition(source), nil }
 
-// plan is a graph, and the data by which the rules judge it without package dag.
+// plan is a graph, together with the data that the rules need to judge it without package dag.
 type plan struct {
 	g            *dag.Graph
 	packed       []byte
 	needs        [][]int
-	ifs          []condition // "": none
+	ifs          []condition // "" if a task has no condition
 	retries      []int32
 	policies     []dag.Policy
 	endOnFailure bool
-	rich         bool // naive.go does not know all of its features
+	rich         bool // the graph has features that naive.go does not know
 	text         string
 }
 
-// plansMax bounds the different graphs. Seeds choose among them.
+// plansMax bounds the number of different graphs. Seeds choose among them.
 const plansMax = 512
 
 var plans = sync.OnceValue(func() []*plan {
@@ -146,7 +146,7 @@ func sortedKeys[V any](m map[attemptKey]V) []attemptKey {
 	return keys
 }
 
-// mangled returns a copy of p with a fault in every task.
+// mangled returns a copy of p in which wrong has changed every task.
 func mangled(p *plan, wrong func(i int, q *plan)) *plan {
 	q := *p
 	q.needs, q.ifs, q.retries = slices.Clone(p.needs), slices.Clone(p.ifs), slices.Clone(p.retries)
@@ -160,7 +160,7 @@ func mangled(p *plan, wrong func(i int, q *plan)) *plan {
 	}, p.endOnFailure, p.g.Timeout)
 }
 
-// packed returns the graph in the form that the engine gets.
+// packed returns the graph in the form that the engine reads.
 func (w *World) packed(p *plan) []byte {
 	if w.mutant.graph == nil || p.rich {
 		return p.packed

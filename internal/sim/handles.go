@@ -15,29 +15,30 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// In a world with handles, attempts begin work outside of their processes, and errands end it. The world
-// knows what exists outside. After each commit the witness judges that each work has an attempt, an errand or
-// an orphan.
+// In a world with handles, attempts begin work outside of their processes, and errands end that work. The
+// world knows all work that exists outside. After each commit the witness checks that each piece of work has
+// an attempt, an errand or an orphan.
 
-// outside is what exists outside of the processes of attempts.
+// outside records the work that exists outside of the processes of attempts.
 type outside struct {
 	errands flow                  // the workflow of errands; its row is empty until it exists
-	works   map[string]attemptKey // by handle, the attempt that began the work
-	made    int                   // count of works
-	early   map[attemptKey]int64  // handles to be released before that workflow existed, and the epoch of then
+	works   map[string]attemptKey // handle → the attempt that began the work
+	made    int                   // number of handles made so far
+	// Handles to release from before that workflow existed, with the epoch of that time.
+	early map[attemptKey]int64
 }
 
 // errandTries bounds the attempts of an errand.
 const errandTries = 100
 
-// errandPlan is the graph of errands.
+// errandPlan returns the graph of an errand.
 var errandPlan = sync.OnceValue(func() *plan {
 	return newPlan([][]int{nil}, func(_ int, t *dag.TaskSpec, _ *plan) {
 		t.Name, t.Policy.Retry.Max = engine.ReleaseTask, errandTries
 	}, false, 0)
 })
 
-// handlePlans are random graphs whose tasks have handles.
+// handlePlans returns random graphs whose tasks have handles.
 var handlePlans = sync.OnceValue(func() (all []*plan) {
 	for r := rand.New(rand.NewPCG(11, 11)); len(all) < plansMax/2; {
 		p := randomPlan(r)
@@ -53,16 +54,16 @@ var handlePlans = sync.OnceValue(func() (all []*plan) {
 	return all
 })
 
-// drawHandles makes attempts end in all ways.
+// drawHandles adjusts the faults of a world with handles, so that attempts end in all possible ways.
 func drawHandles(w *World) {
 	if s := &w.swarm; w.stage.Handles {
 		s.triggers, s.limit, s.crash = false, false, max(s.crash, 2)
-		s.poison, s.badRuns = 0, 0 // a run that the store refuses is quarantined, with its handles
+		s.poison, s.badRuns = 0, 0 // no run is quarantined, because its handles would be, too
 		s.verbs, s.long, s.fail, s.stray = 2, max(s.long, 30), max(s.fail, 20), max(s.stray, 5)
 	}
 }
 
-// flowOf returns a workflow. All that the world did not make are that of errands.
+// flowOf returns a workflow. Every workflow that the world did not make is that of the errands.
 func flowOf(w *World, id dag.WorkflowID) *flow {
 	if int(id) > len(w.flows) {
 		return &w.outside.errands
@@ -70,7 +71,8 @@ func flowOf(w *World, id dag.WorkflowID) *flow {
 	return &w.flows[id-1]
 }
 
-// makeRelease makes the workflow of errands, as package recovery does. The owner of its shard makes it.
+// makeRelease returns a function that makes the workflow of errands, as package recovery does. If another
+// node owns its shard, the function asks that node and returns ErrUnavailable.
 func makeRelease(w *World, l *life) func(context.Context) error {
 	const shard = dag.ShardID(0)
 	return func(ctx context.Context) error {
@@ -92,7 +94,7 @@ func makeRelease(w *World, l *life) func(context.Context) error {
 			return errkind.ErrUnavailable
 		case owner != l:
 			w.spawn(owner, "apply", func() { _ = make(owner) })
-			return errkind.ErrUnavailable // it exists soon
+			return errkind.ErrUnavailable // it will exist soon
 		}
 		return make(l)
 	}
@@ -105,7 +107,7 @@ func errandsExist(w *World) bool {
 	return err == nil
 }
 
-// reaches draws what an attempt does outside of its process.
+// reaches decides at random what an attempt does outside of its process.
 func (wk *worker) reaches(at *attempt, a *engine.Assignment) {
 	w := wk.life.w
 	switch {
@@ -119,7 +121,7 @@ func (wk *worker) reaches(at *attempt, a *engine.Assignment) {
 	}
 	found := earlier(w, at)
 	if at.found = found; w.chance(20) {
-		return // it has no work outside, or has taken over all that there was
+		return // no work outside of the process
 	}
 	if at.handle = ""; len(found) > 0 && !w.chance(20) {
 		at.handle = found[w.rng.IntN(len(found))]
@@ -127,7 +129,7 @@ func (wk *worker) reaches(at *attempt, a *engine.Assignment) {
 	w.after(time.Duration(w.rng.IntN(30)+1)*time.Millisecond, func() { wk.life.do(func() { wk.names(at) }) })
 }
 
-// names begins the work outside of an attempt, or continues earlier work, and names it.
+// names begins work outside of the process, or continues earlier work, and sets the attempt's handle.
 func (wk *worker) names(at *attempt) {
 	w := wk.life.w
 	if at.over {
@@ -142,13 +144,13 @@ func (wk *worker) names(at *attempt) {
 		w.count("adopted work")
 	}
 	w.tell("%s: %s names %s", wk.life, w.name(at.attemptKey), at.handle)
-	at.result.Handle, at.result.Adopts = at.handle, at.task%2 == 1 // as the kind of the task would say
+	at.result.Handle, at.result.Adopts = at.handle, at.task%2 == 1 // Adopts is a constant of the task's kind
 	if w.rng.IntN(3) > 0 {
 		wk.life.eng.Report(engine.Report{Run: at.run, Task: at.task, Token: at.token, Started: wk.told(), Handle: at.handle, Adopts: at.result.Adopts})
 	}
 }
 
-// overOutside ends the work outside of an attempt that succeeds.
+// overOutside ends the outside work of an attempt that succeeds.
 func overOutside(w *World, at *attempt, s dag.AttemptState) {
 	if s != dag.AttemptSucceeded || !w.stage.Handles {
 		return
@@ -165,7 +167,8 @@ func overOutside(w *World, at *attempt, s dag.AttemptState) {
 	}
 }
 
-// earlier returns the handles that earlier attempts of a task have left, as $SKEIN_EARLIER names them.
+// earlier returns the handles of earlier attempts of a task that are not released, as a real attempt gets
+// them in $SKEIN_EARLIER.
 func earlier(w *World, at *attempt) (names []string) {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -192,7 +195,7 @@ func errandParams(row *dag.RunRow) (p engine.ErrandParams) {
 	return p
 }
 
-// handles judges, after each commit, that each work outside has an attempt, an errand or an orphan.
+// handles checks, after each commit, that each piece of outside work has an attempt, an errand or an orphan.
 func (v *witness) handles() {
 	w := v.w
 	if !w.stage.Handles {
@@ -222,8 +225,8 @@ func (v *witness) handles() {
 	}
 }
 
-// noteEarly notes the handles whose release begins before the workflow of errands exists. If the owner of
-// the run ends before it has started the errand, and the handle is an orphan by then, no errand is started.
+// noteEarly records the handles whose release begins before the workflow of errands exists. If the owner of
+// the run ends before it starts the errand, and the handle is an orphan by then, no errand is started.
 func (v *witness) noteEarly(sh *shadow) {
 	for i := range sh.attempts {
 		a := &sh.attempts[i]
@@ -245,7 +248,7 @@ func (o *outside) sorted() (names []string) {
 	return names
 }
 
-// judgeHandles judges the handles of a run, and adds them to named.
+// judgeHandles checks the handles of a run, and adds them to named.
 func judgeHandles(r *dag.RunRow, attempts []dag.AttemptRow, named map[string]bool) (fs findings) {
 	live, holds := map[dag.TaskID]bool{}, map[string]bool{}
 	for i := range attempts {
@@ -282,7 +285,7 @@ func judgeHandles(r *dag.RunRow, attempts []dag.AttemptRow, named map[string]boo
 	return fs
 }
 
-// judgeErrand judges an errand that has not ended: its handle is being released, or is an orphan.
+// judgeErrand checks an unfinished errand: its handle must be in release, or be an orphan.
 func judgeErrand(r *dag.RunRow, runs map[dag.RunID]*shadow) (fs findings) {
 	if r.State.Terminal() {
 		return nil
@@ -300,7 +303,8 @@ func judgeErrand(r *dag.RunRow, runs map[dag.RunID]*shadow) (fs findings) {
 	return fs
 }
 
-// closeHandles judges the end of a history. An orphan is left only if its errand has failed, or was lost.
+// closeHandles checks the handles at the end of a history. An orphan may remain only if its errand has failed
+// or was lost.
 func (v *witness) closeHandles() {
 	for _, id := range v.order {
 		sh := v.runs[id]
@@ -324,7 +328,7 @@ func (v *witness) closeHandles() {
 	}
 }
 
-// bare returns attempts without their handles, which change after the end of an attempt.
+// bare returns copies of attempts without their handles. Handles change even after the end of an attempt.
 func bare(attempts []dag.AttemptRow) []dag.AttemptRow {
 	out := slices.Clone(attempts)
 	for i := range out {
@@ -348,8 +352,8 @@ func (v *view) handleOf(of *dag.AttemptRow) dag.HandleState {
 	return ""
 }
 
-// Run plays an engine that does not start an errand for a handle that is in the store already: it finds the
-// run of the errand.
+// Run can play a mutant: an engine that never starts an errand for a handle that was stored earlier, because
+// it believes that the errand's run exists.
 func (v *view) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	row, err := v.Store.Run(ctx, id)
 	if !v.m.noErrand || err == nil {

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestHandles: attempts begin work outside of their processes. Whatever fails, each work has an attempt, an
-// errand or an orphan, and errands end what no attempt goes on with.
+// TestHandles makes attempts begin work outside of their processes. Whatever fails, each piece of work has an
+// attempt, an errand or an orphan, and errands end the work that no attempt continues.
 func TestHandles(t *testing.T) {
 	all := soak(0, 900, nil, Stage{Handles: true})
 	for _, seed := range all.bad {
@@ -22,8 +22,8 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestHandlesCanFail: the simulator finds an errand that is not sent, a handle that is forgotten, and a
-// handle that is released although another attempt has taken it over.
+// TestHandlesCanFail checks that the simulator finds an errand that is not sent, a forgotten handle, and a
+// handle that is released although another attempt has adopted it.
 func TestHandlesCanFail(t *testing.T) {
 	for _, m := range []*Mutant{
 		{Name: "errand-not-sent-again", noErrand: true},
@@ -57,7 +57,7 @@ func TestHandlesCanFail(t *testing.T) {
 	}
 }
 
-// TestJudgeHandles: each rule about handles can be broken.
+// TestJudgeHandles breaks each rule about handles once.
 func TestJudgeHandles(t *testing.T) {
 	row := func(task dag.TaskID, token dag.Token, s dag.AttemptState, h dag.HandleState, text string) dag.AttemptRow {
 		return dag.AttemptRow{Task: task, Token: token, Handler: 1, State: s, Outputs: []byte(`{"handle":"` + text + `","state":"` + string(h) + `"}`)}

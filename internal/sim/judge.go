@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// judge compares a run with its earlier state and checks the rules.
+// judge checks the change of a run since its last commit.
 func (v *witness) judge(l *life, rec *store.RunRecord) {
 	id := rec.Run.ID
 	sh := v.runs[id]
@@ -34,7 +34,7 @@ func (v *witness) judge(l *life, rec *store.RunRecord) {
 	sh.ended = sh.ended || sh.row.State.Terminal() && sh.row.State != dag.RunSkipped
 }
 
-// losses judges that an attempt is lost only if its holder died, was reborn, or gave it up.
+// losses checks that an attempt is lost only if its holder has died, was reborn, or gave up the attempt.
 func (v *witness) losses(was *shadow, is *store.RunRecord) {
 	for i := range is.Attempts {
 		a := &is.Attempts[i]
@@ -59,7 +59,7 @@ func sameAttempt(was []dag.AttemptRow, a *dag.AttemptRow) bool {
 	return false
 }
 
-// finding is a broken rule.
+// finding is a violation of a rule.
 type finding struct{ rule, what string }
 
 type findings []finding
@@ -68,8 +68,8 @@ func (fs *findings) add(rule, format string, args ...any) {
 	*fs = append(*fs, finding{rule, fmt.Sprintf(format, args...)})
 }
 
-// judgeRun judges one change of a run, from the earlier state to the present one. said holds the reports that
-// the holders of attempts have sent. It is a pure function, so that a test can judge a history made by hand.
+// judgeRun checks one change of a run, from its earlier to its present state. said holds the reports that the
+// holders of attempts have sent. It is a pure function, so that tests can judge hand-made histories.
 func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	if r.Cause == dag.CauseCorrupt {
@@ -118,7 +118,7 @@ func judgeRun(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptS
 	return fs
 }
 
-// judgeSkipped judges that a run is skipped only if it had to begin by an instant and did not.
+// judgeSkipped checks that a run is skipped only if it missed the instant by which it had to begin.
 func judgeSkipped(is *store.RunRecord, fs *findings) {
 	if r := &is.Run; r.Cause != dag.CauseMissed || r.Fire == nil || r.Fire.StartBy == 0 {
 		fs.add("outcome", "it ended skipped for %s", r.Cause)
@@ -198,17 +198,17 @@ func judgeAttempts(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Att
 	}
 }
 
-// lossesMax bounds the losses of a task in one generation: the sixth fails it.
+// lossesMax bounds the losses of a task in one generation. The sixth loss fails the task.
 const lossesMax = 6
 
-// judgeStart judges a new attempt: the needs of its task are settled, its run is not stopped, and the
+// judgeStart checks a new attempt: the tasks that its task needs are settled, its run is not stopped, and the
 // previous attempt has ended.
 func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *findings) {
 	if was.row.Intent > dag.IntentRun && is.Run.Intent > dag.IntentRun && was.row.Generation == is.Run.Generation && a.Handler != 0 {
 		fs.add("stopped", "task %d starts, and the run is told to %s", a.Task, was.row.Intent)
 	}
 	if a.Task < 0 || int(a.Task) >= len(was.plan.needs) || was.plan.rich {
-		return // a reader reports it
+		return // another check reports this
 	}
 	before := make([]dag.AttemptRow, 0, len(is.Attempts))
 	for i := range is.Attempts {
@@ -224,7 +224,7 @@ func judgeStart(was *shadow, is *store.RunRecord, a *dag.AttemptRow, fs *finding
 	}
 }
 
-// close judges the end of a history.
+// close checks the state at the end of a history.
 func (v *witness) close() {
 	w := v.w
 	w.aside++
@@ -268,7 +268,7 @@ func (v *witness) close() {
 	}
 }
 
-// ledger judges that every instant has one outcome, and that every end of a run was noticed once.
+// ledger checks that every instant has one outcome, and that every end of a run was followed up once.
 func (v *witness) ledger(ctx context.Context) {
 	w := v.w
 	all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1000})
@@ -300,7 +300,7 @@ func (v *witness) ledger(ctx context.Context) {
 	}
 }
 
-// limits judges that no run becomes active beyond the concurrency limit of its workflow. Runs that were
+// limits checks that no run becomes active beyond the concurrency limit of its workflow. Runs that were
 // active before the limit was lowered may continue.
 func (v *witness) limits() {
 	if !v.w.swarm.limit {

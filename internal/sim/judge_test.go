@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// step is a history made by hand: the earlier and the present state of a run.
+// step is a hand-made history: an earlier and a present state of a run.
 type step struct {
 	was  shadow
 	is   store.RunRecord
@@ -25,7 +25,7 @@ func row(task dag.TaskID, token dag.Token, state dag.AttemptState) dag.AttemptRo
 	return a
 }
 
-// goodStep is a diamond whose first task ends and frees the next two.
+// goodStep returns a step that breaks no rule: in a diamond, the first task ends and frees the next two.
 func goodStep() step {
 	p := diamond()
 	r := dag.RunRow{Header: dag.Header{ID: theRun, Workflow: 1}, State: dag.RunRunning, SplitAt: 1, StartedAt: 1, Generation: 1}
@@ -51,8 +51,8 @@ func (s *step) over() {
 	s.is.Run.Final = final(states)
 }
 
-// TestJudgeCanFail: each rule about a run finds its bad history, and no rule finds anything in the good
-// ones.
+// TestJudgeCanFail checks that each rule about a run finds its bad history, and that no rule objects to the
+// good ones.
 func TestJudgeCanFail(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
@@ -68,7 +68,7 @@ func TestJudgeCanFail(t *testing.T) {
 		{"outcome", func(s *step) { s.over(); s.is.Attempts[3] = row(3, 1, dag.AttemptAssigned) }},
 		{"finalised at once", func(s *step) { s.over(); s.is.Run.State, s.is.Run.Final = dag.RunRunning, nil }},
 		{"derive", func(s *step) { s.is.Attempts = append(s.is.Attempts, row(9, 1, dag.AttemptAssigned)) }},
-		{"closure", func(s *step) { // the graph passes the failure on, but by the rules t3 waits
+		{"closure", func(s *step) { // the graph passes the failure on to t3, but by the rules t3 waits
 			p := *s.was.plan
 			p.ifs = slices.Clone(p.ifs)
 			p.ifs[3] = "always"
@@ -103,7 +103,7 @@ func TestJudgeCanFail(t *testing.T) {
 	}
 }
 
-// TestRichJudgeCanFail: each rule of rich worlds finds its bad history.
+// TestRichJudgeCanFail checks that each rule of rich worlds finds its bad history.
 func TestRichJudgeCanFail(t *testing.T) {
 	claim := func(stage dag.ClaimStage) *dag.Claim { return &dag.Claim{Queue: "q", Stage: stage} }
 	other := dag.RunID{2}

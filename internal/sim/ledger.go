@@ -18,11 +18,11 @@ import (
 // of fires with a walk over all seconds. It supports every, at, and cron expressions of the form "*/N * * * *
 // *", and does not use package cron. The caller must hold a lock.
 type Ledger struct {
-	Triggers map[store.TriggerKey]store.Trigger // the present ones
-	past     map[store.TriggerKey][]declaration // declarations that were replaced
+	Triggers map[store.TriggerKey]store.Trigger // the current declarations
+	past     map[store.TriggerKey][]declaration // replaced declarations
 }
 
-// declaration is a span of time, (since, until], in which a trigger had the specification spec.
+// declaration says that a trigger had a specification during (since, until].
 type declaration struct {
 	spec, kind   string
 	since, until dag.Micros
@@ -33,8 +33,8 @@ func NewLedger() *Ledger {
 	return &Ledger{Triggers: map[store.TriggerKey]store.Trigger{}, past: map[store.TriggerKey][]declaration{}}
 }
 
-// Commit records a transaction. It returns the triggers whose declaration has changed, and the violations
-// in it.
+// Commit records a transaction. It returns the triggers whose declarations have changed, and the violations
+// of rules in the transaction.
 func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []string) {
 	for _, t := range b.TriggerInserts {
 		l.Triggers[keyOf(&t)] = t
@@ -73,9 +73,9 @@ func (l *Ledger) ended(k store.TriggerKey, was *store.Trigger, until dag.Micros)
 	l.past[k] = append(l.past[k], declaration{spec: string(was.Spec), kind: was.Kind, since: was.Since, until: until})
 }
 
-// Audit walks over the recorded declarations. Every instant up to where the trigger is decided has exactly
-// one outcome, and no other instant has any. Every line of a fire has one run, and every run of a trigger
-// has one line. lines returns all lines of a trigger. runs are all runs.
+// Audit walks over the recorded declarations. Every instant that the trigger has decided must have exactly
+// one outcome, and no other instant may have one. Every line with a fire must have one run, and every run of
+// a trigger one line. lines returns all lines of a trigger. runs holds all runs.
 func (l *Ledger) Audit(lines func(store.TriggerKey) []store.Fire, runs map[dag.RunID]dag.RunRow) (wrong []string) {
 	all := map[store.TriggerKey][]declaration{}
 	for k, ds := range l.past {
@@ -105,7 +105,7 @@ func byKey(a, b store.TriggerKey) int {
 const second = dag.Micros(1_000_000)
 
 func auditInstants(k store.TriggerKey, all []declaration, lines []store.Fire) (wrong []string) {
-	owed := map[dag.Micros]int{} // owed outcomes by instant
+	owed := map[dag.Micros]int{} // number of outcomes that an instant must have
 	for _, d := range all {
 		for _, at := range instants(d.spec, d.kind, d.since, d.until) {
 			owed[at] = 0
@@ -140,7 +140,7 @@ func auditInstants(k store.TriggerKey, all []declaration, lines []store.Fire) (w
 	return wrong
 }
 
-// sensor reports whether a declaration has no instants, or other events besides its instants.
+// sensor reports whether a declaration has events other than instants, such as those of a sensor.
 func sensor(all []declaration) bool {
 	for _, d := range all {
 		if d.kind != "every" && d.kind != "at" && d.kind != "cron" {

@@ -17,30 +17,30 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// life is one life of a process: a node of the cluster, or the only node.
+// life is one process of a node, from its start to its end.
 type life struct {
 	w       *World
-	node    int // index of the node, whose processes have the same name
+	node    int // index of the node; all processes of a node have the same name
 	number  int
 	root    context.Context // ends with this process
 	kill    context.CancelFunc
-	ctx     context.Context // ends when the process is ordered to stop
+	ctx     context.Context // ends when the process must stop
 	cancel  context.CancelFunc
 	eng     *engine.Engine
-	member  *cluster.Node // nil: the node is alone
+	member  *cluster.Node // nil if there is no cluster
 	work    *worker
 	handler dag.HandlerID // the handler of this process in the store
 
 	dead, frozen bool
 	frozenAt     int64
 	later        []func() // calls that arrived while the process was frozen
-	asleep       int64    // nanoseconds for which its clock stood still
-	skew         int64    // offset of its clock, in nanoseconds
-	drift        float64  // the speed of the process's clock
+	asleep       int64    // nanoseconds for which the process's clock stood still
+	skew         int64    // offset of the process's clock in nanoseconds
+	drift        float64  // speed of the process's clock
 	cut          bool     // the process cannot reach the database
 	leaving      bool
-	renewed      int64 // time of the last renewal of its row
-	line         int64 // timeline of the server to which its connections go
+	renewed      int64 // time of the last renewal of its member row
+	line         int64 // timeline of the server that it is connected to
 }
 
 func (l *life) String() string { return fmt.Sprintf("n%d.%d", l.node, l.number) }
@@ -55,10 +55,10 @@ func (l *life) elapsed() int64 {
 	return int64(float64(now-l.asleep) * l.drift)
 }
 
-// Now returns the time of its machine's clock.
+// Now returns the time by the clock of the process's machine.
 func (l *life) Now() time.Time { return time.Unix(clockBase, l.skew+l.elapsed()) }
 
-// Await parks the thread until it is woken or d has passed.
+// Await suspends the thread until wake is signalled or d has passed.
 func (l *life) Await(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
 	if l.dead {
 		return false
@@ -88,7 +88,7 @@ func (l *life) Go(wg *sync.WaitGroup, f func()) {
 	})
 }
 
-// Wait parks the thread until the group counts nothing.
+// Wait suspends the thread until the group's counter is zero.
 func (l *life) Wait(wg *sync.WaitGroup) {
 	if !l.dead && l.w.groups[wg] > 0 {
 		l.w.cur.group = wg
@@ -107,13 +107,12 @@ func (w *World) id() (id [16]byte) {
 	return id
 }
 
-// Jitter draws a duration from the seed.
+// Jitter draws a random duration.
 func (l *life) Jitter(d time.Duration) time.Duration {
 	return time.Duration(l.w.rng.Int64N(max(int64(d), 1)))
 }
 
-// do calls f in a simulated process (a life): at once, or after the process thaws. It never calls f in a dead
-// process.
+// do calls f in the process: at once, or after the process thaws. It never calls f in a dead process.
 func (l *life) do(f func()) {
 	switch {
 	case l.dead:
@@ -124,7 +123,7 @@ func (l *life) do(f func()) {
 	}
 }
 
-// start begins the next life of a node.
+// start starts the next process of a node.
 func (w *World) start(node int) *life {
 	w.born[node]++
 	l := &life{w: w, node: node, number: w.born[node], drift: 1, skew: w.rng.Int64N(int64(time.Hour))}
@@ -142,7 +141,7 @@ func (w *World) start(node int) *life {
 
 const bootPause = 200 * time.Millisecond
 
-// main does the work that cmd/skein and internal/app do in a real process.
+// main does the work of cmd/skein and internal/app in a real process.
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{
@@ -165,7 +164,7 @@ func (l *life) main() {
 	if w.stage.Back {
 		p := w.remembers(l.node)
 		cfg.Past, look = p, func() cluster.Compare { return p.Look() }
-		if w.mutant.unsettled && !w.mutant.eraless { // the bug shows before a node compares, so nodes compare later
+		if w.mutant.unsettled && !w.mutant.eraless { // the bug must show before a node compares its past
 			look = nil
 		}
 		for {
@@ -220,7 +219,7 @@ const (
 	lag  = 4 * time.Second
 )
 
-// owner is the engine. It notes each handler that its life gets.
+// owner is the engine of a process. It records each handler that the process gets.
 type owner struct{ l *life }
 
 func (o owner) Own(ctx context.Context, s []dag.ShardID) ([]dag.ShardID, error) {
@@ -238,7 +237,7 @@ func (o owner) Reborn(ctx context.Context) (store.Handler, error) {
 	return h, err
 }
 
-// die ends a life as kill -9 does.
+// die ends a process like kill -9.
 func (l *life) die() {
 	if l.dead {
 		return
@@ -257,7 +256,7 @@ func (l *life) crash(where string) {
 	}
 }
 
-// reap ends the attempts that earlier processes of this node left.
+// reap ends the attempts of this node's earlier processes.
 func (l *life) reap(context.Context, []dag.AttemptRow) error {
 	for _, old := range l.w.workers {
 		if old.life.node == l.node && old.life != l && old.life.dead {

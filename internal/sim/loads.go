@@ -14,27 +14,28 @@ import (
 const (
 	// loadPeriod is the time between two decisions about the load.
 	loadPeriod = 2 * time.Second
-	// convergeBound bounds the periods from the last fault until the load is spread.
+	// convergeBound bounds the number of periods from the last fault until the load is spread.
 	convergeBound = 250
-	// restPeriods are the periods for which the world then goes on, and restMoves the moves that may happen in
-	// them: figures are never exact, and an imbalance can be just below the bound.
+	// After the load is spread, the world continues for restPeriods. At most restMoves moves may happen
+	// during this rest. Zero would be too strict, because figures are never exact, and an imbalance can be
+	// just below the bound.
 	restPeriods, restMoves = 60, 3
 )
 
-// burdens is the load of the shards of a world, and the shifts that its nodes have made.
+// burdens holds the load of a world's shards, and the shifts that its nodes have made.
 type burdens struct {
-	costs   map[dag.ShardID]float64 // the true ones
-	told    map[*life]*store.Load   // the last figures of each process
+	costs   map[dag.ShardID]float64 // true costs
+	told    map[*life]*store.Load   // last figures that each process reported
 	shifts  map[dag.ShardID]store.Shift
-	at      map[dag.ShardID]int64 // the time of the last shift by shard, in the time of the world
-	last    int64                 // the time of the last shift of any shard; 0: none
-	jumps   int                   // the jumps of the database's clock until the last shift
+	at      map[dag.ShardID]int64 // time of the last shift of each shard, in the time of the world
+	last    int64                 // time of the last shift of any shard; 0 if there was none
+	jumps   int                   // number of jumps of the database's clock before the last shift
 	moves   int
-	resting int // moves at the beginning of the rest; -1: it has not begun
+	resting int // number of moves before the rest; -1 before the rest
 }
 
-// burden gives shards their costs: most are idle, some cost much, and sometimes one costs more than all
-// others.
+// burden gives shards their costs. Most are idle, some cost much, and sometimes one costs more than all
+// others together.
 func burden(w *World) {
 	if !w.stage.Load {
 		return
@@ -50,7 +51,7 @@ func burden(w *World) {
 	if w.rng.IntN(4) == 0 {
 		b.costs[dag.ShardID(w.rng.IntN(w.swarm.shards))] = 0.6
 	}
-	for range w.rng.IntN(3) { // an operator moves shards, and takes it back
+	for range w.rng.IntN(3) { // an operator moves a shard, and later moves it back
 		w.after(time.Duration(w.rng.Int64N(int64(w.swarm.active))), func() { moveByHand(w) })
 	}
 }
@@ -73,7 +74,7 @@ func moveByHand(w *World) {
 	})
 }
 
-// loads is how a life takes part in the spread by load.
+// loads returns the means by which a process takes part in the balance of load.
 func (l *life) loads() cluster.Loads {
 	if !l.w.stage.Load {
 		return cluster.Loads{}
@@ -85,7 +86,8 @@ func (l *life) loads() cluster.Loads {
 	return cluster.Loads{Rule: rule, Measured: l.measured}
 }
 
-// measured returns the figures of a life. While there are faults, they may be old, missing or lies.
+// measured returns the load figures of a process. While there are faults, the figures may be old, missing or
+// wrong.
 func (l *life) measured() *store.Load {
 	w, b := l.w, &l.w.burdens
 	if !w.calm {
@@ -116,7 +118,7 @@ func (l *life) measured() *store.Load {
 	return b.told[l]
 }
 
-// shifted judges the shifts after a change of members or shards.
+// shifted checks the shifts after a change of members or shards.
 func (v *witness) shifted(shards []store.ShardRow, members []store.Member) {
 	w, b := v.w, &v.w.burdens
 	if !w.stage.Load {
@@ -161,7 +163,7 @@ func (v *witness) shifted(shards []store.ShardRow, members []store.Member) {
 	}
 }
 
-// interrupt lets one of the two nodes of a shift die while the shard is under way.
+// interrupt kills one of the two nodes of a shift while the shard moves.
 func interrupt(w *World, s store.Shift) {
 	if w.calm || w.rng.IntN(2) == 0 {
 		return
@@ -175,8 +177,8 @@ func interrupt(w *World, s store.Shift) {
 	})
 }
 
-// spread reports whether no move of a shard would make the busiest node of the cluster less busy by much. It
-// knows the true costs, and not the rule.
+// spread reports whether the load is balanced: no move of a shard would relieve the busiest node of the
+// cluster by much. It uses the true costs, not the rule of package balance.
 func spread(w *World) bool {
 	if !w.stage.Load {
 		return true
@@ -214,7 +216,7 @@ func spread(w *World) bool {
 	return true
 }
 
-// balanced waits until the load is spread, and then for a rest in which hardly any shard may move.
+// balanced waits until the load is spread. Afterwards it waits for a rest in which hardly any shard may move.
 func balanced(w *World, healed int64) {
 	if !w.stage.Load || len(w.Found) > 0 {
 		return

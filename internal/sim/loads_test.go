@@ -6,9 +6,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestLoads spreads shards by their load while nodes die, freeze and lie about their load. No shard moves
-// back and forth, no shard has two owners, and after the faults the load is spread within a bounded number
-// of periods.
+// TestLoads balances shards by their load while nodes die, freeze and report wrong loads. No shard moves back
+// and forth, no shard has two owners, and after the last fault the load is spread within a bounded number of
+// periods.
 func TestLoads(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Load: true})
 	for _, seed := range all.bad {
@@ -22,7 +22,8 @@ func TestLoads(t *testing.T) {
 	t.Logf("%d shifts, %d of them interrupted by the death of a node", all.kinds["shift"], all.kinds["crash during a shift"])
 }
 
-// TestLoadsCanFail: the simulator finds a rule without hysteresis, and a store that forgets shifts.
+// TestLoadsCanFail checks that the simulator finds a rule without hysteresis, and a store that forgets
+// shifts.
 func TestLoadsCanFail(t *testing.T) {
 	for _, m := range []*Mutant{
 		{Name: "rash", rash: true},

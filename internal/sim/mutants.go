@@ -11,30 +11,30 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// Mutant is a known bug of ours or of other systems. It is played from outside of the engine: the store,
-// the network or the definition behaves in such a way that the engine does what a program with the bug
-// would do. The zero value is no bug.
+// Mutant is a known bug of Skein or of another system. The store, the network or the definition is changed so
+// that the engine behaves like a program with this bug. The engine's code stays the same. The zero value is
+// no bug.
 type Mutant struct {
 	Name string
 	Like string // description of the bug
 
-	first uint64 // the first seed to play: the bug is rare, and a seed soon after this one shows it
+	first uint64 // a seed shortly before one that shows the bug; set for rare bugs
 
 	commit    func(v *view, b *store.Batch) (dag.Micros, error)
 	claim     func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error)
 	load      func(v *view, recs []store.RunRecord) []store.RunRecord
 	graph     func(p *plan) *plan // the graph that the engine gets
-	slots     int                 // the engine sees this number of additional slots
+	slots     int                 // number of slots that the engine believes to have in addition
 	ahead     dag.Micros          // offset of the clock that the engine reads
-	alive     func(bool) bool     // replaces the answer whether another handler is alive
+	alive     func(bool) bool     // replaces the answer to the question whether another handler is alive
 	anyBeat   bool                // a member is deposed even if its counter moves
 	deaf      bool                // a node never notices that it was declared dead
 	noKeys    bool                // idempotency keys are ignored
-	cursor    bool                // runs that programs insert are searched only after the last one that was found
+	cursor    bool                // the search for runs that programs insert begins after the last one found
 	unfenced  bool                // the store accepts writes of former owners
 	noneDue   bool                // no trigger is ever due
 	boundless bool                // workflows have no concurrency limit
-	anyToken  bool                // every report is taken as one of the newest attempt, whatever its token
+	anyToken  bool                // every report counts for the newest attempt, whatever its token
 	forgetful bool                // a report is sent only once
 	again     bool                // a running attempt is started again
 	eraless   bool                // no node raises the era
@@ -43,13 +43,13 @@ type Mutant struct {
 	halfStep  bool                // a step of the audit log is not one transaction
 	recalls   bool                // a report counts as still being sent after an owner has accepted it
 	registry  bool                // the bug shows in worlds with a registry
-	hasty     bool                // a member that the registry has lost is deposed whatever its counter does
+	hasty     bool                // a member that the registry has lost is deposed even if its counter moves
 	rash      bool                // shards are shifted without hysteresis
-	noErrand  bool                // the start of an errand is not sent again after a load
+	noErrand  bool                // after a load, the start of an errand is not sent again
 	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
 
-// view is the store as seen by one life.
+// view is the store as one process sees it.
 type view struct {
 	*memory.Store
 	l      *life
@@ -60,7 +60,7 @@ type view struct {
 
 var _ database = (*view)(nil)
 
-// store returns the store as a process sees it. Without a bug it is the store itself.
+// store returns the store as a process sees it. Without a bug this is the real store.
 func (m *Mutant) store(l *life, engine bool) database {
 	if m.Name == "" {
 		return l.w.st
@@ -68,7 +68,7 @@ func (m *Mutant) store(l *life, engine bool) database {
 	return &view{Store: l.w.st, l: l, m: m, engine: engine}
 }
 
-// Members plays an engine that takes living members for dead: only this node is listed.
+// Members can play a mutant that takes living members for dead: it then lists only this node.
 func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, error) {
 	members, shards, err := v.Store.Members(ctx)
 	if v.engine && v.m.alive != nil && !v.m.alive(true) {
@@ -102,7 +102,7 @@ func (v *view) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.Shar
 	return v.m.claim(v, owner, shards)
 }
 
-// GrowAudit plays a step that moves the tree and loses the index of its last row.
+// GrowAudit can play a mutant whose step moves the tree but loses the index of its last row.
 func (v *view) GrowAudit(ctx context.Context, size int64, to store.AuditTree, rows []store.AuditLeaf) error {
 	if v.m.halfStep && len(rows) > 0 {
 		rows = rows[:len(rows)-1]
@@ -156,7 +156,7 @@ func (v *view) Clock(ctx context.Context) (dag.Micros, error) {
 
 func (v *view) Depose(ctx context.Context, h dag.HandlerID, beat int64) (bool, error) {
 	if v.m.anyBeat {
-		v.l.w.pause(v.l.w.delay(lag)) // the decision takes time
+		v.l.w.pause(v.l.w.delay(lag)) // time passes between the decision and the call
 		members, _, err := v.Store.Members(ctx)
 		for i := range members {
 			if members[i].Handler == h && err == nil {
@@ -179,7 +179,7 @@ func (v *view) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed || v.m.deaf, err
 }
 
-// forge changes a report into one that a program without a check of tokens would accept.
+// forge changes a report like a program that does not check tokens.
 func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.HandlerID, engine.Report) {
 	sh := w.witness.runs[r.Run]
 	if !m.anyToken || sh == nil {
@@ -193,7 +193,7 @@ func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.Handl
 	return from, r
 }
 
-// split writes a batch as two transactions. move moves rows from the first to the second.
+// split writes a batch in two transactions. move moves rows from the first to the second.
 func split(move func(first, second *store.Batch) bool) func(v *view, b *store.Batch) (dag.Micros, error) {
 	return func(v *view, b *store.Batch) (dag.Micros, error) {
 		first, second := *b, store.Batch{}
@@ -211,14 +211,14 @@ func split(move func(first, second *store.Batch) bool) func(v *view, b *store.Ba
 		}
 		if now, err = v.write(&second); err == nil {
 			for i := range b.Fences {
-				b.Fences[i].Seq++ // the writer counts one transaction
+				b.Fences[i].Seq++ // the writer expects only one transaction
 			}
 		}
 		return now, err
 	}
 }
 
-// without removes a part of a batch before the store gets it.
+// without removes a part of a batch before the store gets the batch.
 func without(drop func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micros, error) {
 	return func(v *view, b *store.Batch) (dag.Micros, error) {
 		c := *b
@@ -227,7 +227,7 @@ func without(drop func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micro
 	}
 }
 
-// unfence lets a former owner write: the batch gets the present epoch of the shard.
+// unfence lets a former owner write. It puts the shard's current epoch into the batch.
 func unfence(w *World, b *store.Batch) {
 	for i := range b.Fences {
 		f := &b.Fences[i]
@@ -235,14 +235,14 @@ func unfence(w *World, b *store.Batch) {
 	}
 }
 
-// apart copies a batch, so that a bug does not change the fences of the writer.
+// apart commits a copy of a batch, so that a bug does not change the writer's fences.
 func apart(v *view, b *store.Batch) (dag.Micros, error) {
 	c := *b
 	c.Fences = slices.Clone(b.Fences)
 	return v.write(&c)
 }
 
-// Mutants are the known bugs.
+// Mutants lists the known bugs.
 var Mutants = []*Mutant{
 	{Name: "epoch-only-read", Like: "the epoch is read before the transaction, not moved by it (DolphinScheduler, Quartz)", unfenced: true, commit: func(v *view, b *store.Batch) (dag.Micros, error) {
 		for _, f := range b.Fences {

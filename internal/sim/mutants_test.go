@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// caughtWithin bounds the seeds that a bug may need.
+// caughtWithin bounds the number of seeds until a bug must be found.
 const caughtWithin = 10_000
 
 func mutantNamed(t *testing.T, name string) *Mutant {
@@ -35,11 +35,11 @@ func caught(stage *Stage, m *Mutant) (seed uint64, rule string) {
 	return 0, ""
 }
 
-// shownByMutants lists the rules that no history made by hand can break, because they judge the world and
-// not a run. A mutant must break each of them.
+// shownByMutants lists the rules that no hand-made history can break, because they judge the world and not a
+// run. For each of them a mutant must break it.
 var shownByMutants = []string{"fence", "owner", "acknowledged", "memory", "started once", "false death", "false loss", "slots", "early", "outcome", "liveness", "heard", "walk", "limit of a workflow"}
 
-// TestMutants: the simulator catches every known bug.
+// TestMutants checks that the simulator finds every known bug.
 func TestMutants(t *testing.T) {
 	var mu sync.Mutex
 	rules := map[string]bool{}

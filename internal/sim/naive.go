@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// naive computes the state of every task from the text of the graph and the attempts alone. It states the
+// naive computes the state of every task only from the text of the graph and the attempts. It states the
 // rules a second time, in the simplest form.
 func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 	states := make([]dag.TaskState, len(p.needs))
@@ -16,7 +16,7 @@ func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 			last[a.Task] = a
 		}
 	}
-	for t := range p.needs { // tasks come after the tasks that they need
+	for t := range p.needs { // in this order, tasks come after the tasks that they need
 		if last[t] != nil {
 			states[t] = afterAttempt(last[t])
 			if states[t] != dag.Ready {
@@ -28,8 +28,8 @@ func (p *plan) naive(attempts []dag.AttemptRow) []dag.TaskState {
 	return states
 }
 
-// afterAttempt returns the state of a task after its newest attempt. Ready means that the attempt has no
-// influence.
+// afterAttempt returns the state of a task after its newest attempt. Ready means that this attempt does not
+// affect the state.
 func afterAttempt(a *dag.AttemptRow) dag.TaskState {
 	switch a.State {
 	case dag.AttemptAssigned:
@@ -90,7 +90,7 @@ func ends(s dag.TaskState) bool {
 	return false
 }
 
-// ended judges the end of a run.
+// ended checks the end of a run.
 func (p *plan) ended(r *dag.RunRow, attempts []dag.AttemptRow) error {
 	states := p.naive(attempts)
 	failures, open := 0, 0

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// overseeEach is the time between two observations of a node.
+	// overseeEach is the interval between two observations by a node.
 	overseeEach = 350 * time.Millisecond
-	// conditionFor is the time for which a condition of a simulated cluster stands.
+	// conditionFor is how long a condition of a simulated cluster lasts.
 	conditionFor = 900 * time.Millisecond
 )
 
-// clusterRules are the rules about the cluster of a world with alerts.
+// clusterRules returns the rules about the cluster in a world with alerts.
 func clusterRules() *alert.ClusterRules {
 	return &alert.ClusterRules{Rules: []alert.ClusterRule{
 		{Name: "lost", On: []alert.Event{alert.NodeLost}, To: []string{"a", "b"}, Escalate: []alert.Rung{{After: 300_000, To: []string{"c"}}}},
@@ -25,7 +25,8 @@ func clusterRules() *alert.ClusterRules {
 	}}
 }
 
-// conditions are what every node would measure now. A loss has a cause that tells it from the next one.
+// conditions returns what every node would measure now. The cause of a loss differs from that of the next
+// loss.
 func conditions(w *World) *alert.Findings {
 	slot, f := int64(w.now)/int64(conditionFor), &alert.Findings{}
 	for i, node := range []string{"x", "y"} {
@@ -37,7 +38,7 @@ func conditions(w *World) *alert.Findings {
 	return f
 }
 
-// oversee lets the owner of the first shard observe the cluster while clients are active.
+// oversee makes the owner of the first shard observe the cluster while clients are active.
 func oversee(w *World, l *life) {
 	if !w.stage.Alerts {
 		return
@@ -45,14 +46,15 @@ func oversee(w *World, l *life) {
 	w.spawn(l, "oversee", func() {
 		for !l.dead && l.ctx.Err() == nil && int64(w.now) < int64(w.swarm.active) {
 			if l.eng != nil && l.eng.Owns(store.GateShard) {
-				_ = engine.NewIncidents(l.eng).Observe(l.ctx, clusterRules(), conditions(w)) // the next look tries again
+				// If it fails, the next observation tries again.
+				_ = engine.NewIncidents(l.eng).Observe(l.ctx, clusterRules(), conditions(w))
 			}
 			l.Await(l.ctx, nil, overseeEach)
 		}
 	})
 }
 
-// oneEach judges that each loss of a node has at most one incident, whoever observed it.
+// oneEach checks that each loss of a node has at most one incident, whichever node observed the loss.
 func (v *witness) oneEach(ctx context.Context) {
 	seen := map[string]store.Incident{}
 	for q := (store.IncidentQuery{Over: true, Limit: 1000}); ; {

@@ -8,13 +8,13 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// quotasEach is the time between two readings of the quotas by a node.
+// quotasEach is the interval at which a node reads the quotas.
 const quotasEach = time.Second
 
-// quotaRuns is the quota of unfinished runs.
+// quotaRuns is the quota of unfinished runs in the namespace.
 const quotaRuns = 2
 
-// bound gives the namespace of all workflows its quota.
+// bound sets the quota of the namespace that holds all workflows.
 func bound(w *World) {
 	if !w.stage.Quotas {
 		return
@@ -23,8 +23,8 @@ func bound(w *World) {
 	must(err)
 }
 
-// quotas judges, after each commit, that no more runs are unfinished than the quota allows, and that the
-// store counts as many in each shard as there are.
+// quotas checks, after each commit, that there are no more unfinished runs than the quota allows, and that
+// the store's count for each shard is right.
 func (v *witness) quotas(b *store.Batch) {
 	w := v.w
 	if !w.stage.Quotas {

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestQuotas bounds the unfinished runs of all shards. Whatever fails, there are never more, each shard
-// counts its own exactly, and a start that was refused is accepted when there is room.
+// TestQuotas bounds the unfinished runs of all shards together. Whatever fails, there are never more, each
+// shard's count is exact, and a refused start is accepted once there is room.
 func TestQuotas(t *testing.T) {
 	all := soak(0, 300, nil, Stage{Quotas: true})
 	for _, seed := range all.bad {
@@ -16,7 +16,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestQuotasGoBack does so with a store that goes back to an earlier state.
+// TestQuotasGoBack does the same with a store that goes back to an earlier state.
 func TestQuotasGoBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Quotas: true, Back: true})
 	for _, seed := range all.bad {
@@ -24,7 +24,8 @@ func TestQuotasGoBack(t *testing.T) {
 	}
 }
 
-// TestQuotasCanFail: the simulator finds a store that does not compare, and one that loses a count.
+// TestQuotasCanFail checks that the simulator finds a store that ignores the quota, and a store that loses a
+// count.
 func TestQuotasCanFail(t *testing.T) {
 	for _, m := range []*Mutant{
 		{Name: "unchecked", commit: func(v *view, b *store.Batch) (dag.Micros, error) {

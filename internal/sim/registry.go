@@ -11,25 +11,27 @@ import (
 	"skein.dev/skein/internal/registry"
 )
 
-// sessionTTL is the time to live of sessions in the registry of a world. The silence after which a gone
+// sessionTTL is the time to live of the sessions in a world's registry. The silence after which a missing
 // member counts as dead must be shorter than the lag.
 const sessionTTL = 1600 * time.Millisecond
 
-// shelf is the registry of a world. It can be away, lose all sessions, and lie: it hides living members,
-// lists dead ones, or gives an old list.
+// shelf is the registry of a world. It can be away, and it can lose all sessions. It can also give wrong
+// answers: hide living members, list dead ones, or return an old list.
 type shelf struct {
 	w       *World
-	expires map[string]int64 // by UUID
+	expires map[string]int64 // end of each session, by UUID
 	away    bool
-	failing int              // percent of the calls
-	hidden  map[string]bool  // living members that only they themselves see
-	undead  bool             // ended sessions are listed
-	ended   map[string]bool  // sessions that have ended, for undead
-	old     map[string]int64 // the shown values; nil: the true ones
-	// missing is since when answers to a life have lacked a member that they had before.
+	failing int              // percent of the calls that fail
+	hidden  map[string]bool  // living members that are listed only to themselves
+	undead  bool             // sessions that have ended are still listed
+	ended   map[string]bool  // sessions that have ended; listed if undead is set
+	old     map[string]int64 // an old list that is shown; nil shows the current one
+	// missing holds, for each process, since when the registry's answers to it have lacked a member that they
+	// once had.
 	missing map[*life]map[string]int64
 	seen    map[*life]map[string]bool
-	// lost are the members that answers to a life had lacked for long enough when the life last judged them.
+	// lost holds, for each process, whether a member had been missing for long enough at the process's last
+	// question about it.
 	lost map[*life]map[string]bool
 }
 
@@ -39,7 +41,7 @@ func (s *shelf) open(w *World) {
 	s.missing, s.seen, s.lost = map[*life]map[string]int64{}, map[*life]map[string]bool{}, map[*life]map[string]bool{}
 }
 
-// judge returns the judge of a life, or nil if the world has no registry.
+// judge returns the judge of a process, or nil if the world has no registry.
 func (s *shelf) judge(l *life) cluster.Judge {
 	if !s.w.stage.Registry {
 		return nil
@@ -47,8 +49,8 @@ func (s *shelf) judge(l *life) cluster.Judge {
 	return &questioned{registry.NewJudge(registry.Config{Registry: desk{l}, TTL: sessionTTL, Host: l}), l}
 }
 
-// questioned is the judge of a life. It records what the registry had told the life at each question,
-// because a member may come back to the registry while the verdict is on its way to the store.
+// questioned is the judge of a process. At each question it records what the registry had told the process so
+// far. The member may come back to the registry while the verdict is on its way to the store.
 type questioned struct {
 	*registry.Judge
 	l *life
@@ -65,7 +67,7 @@ func (q *questioned) Gone(uuid string) bool {
 	return q.Judge.Gone(uuid)
 }
 
-// script plans the faults.
+// script schedules the faults of the registry.
 func (s *shelf) script() {
 	w := s.w
 	if !w.stage.Registry {
@@ -93,13 +95,13 @@ func (s *shelf) script() {
 	}, func() { clear(s.hidden) })
 }
 
-// heal makes the registry answer, and tell the truth.
+// heal makes the registry answer, and answer correctly.
 func (s *shelf) heal() {
 	s.away, s.failing, s.undead, s.old = false, 0, false, nil
 	clear(s.hidden)
 }
 
-// lists reports whether the registry lists a member to others.
+// lists reports whether the registry lists a member to other members.
 func (s *shelf) lists(uuid string) bool {
 	listed := s.expires
 	if s.old != nil {
@@ -115,8 +117,8 @@ func (s *shelf) lists(uuid string) bool {
 	return is && (s.old != nil || until > s.w.now)
 }
 
-// lagOf is the least silence after which a life may declare a member dead: the lag, or less if the registry
-// had told it that the member is gone.
+// lagOf returns the silence after which a process may declare a member dead. It is the lag, or less if the
+// registry had told the process that the member is gone.
 func (w *World) lagOf(l *life, p pulse) time.Duration {
 	if p.quick && w.shelf.lost[l][p.uuid] {
 		return registry.QuickOf(sessionTTL)
@@ -124,12 +126,12 @@ func (w *World) lagOf(l *life, p pulse) time.Duration {
 	return lag
 }
 
-// desk is the registry as a life reaches it.
+// desk is a process's connection to the registry.
 type desk struct{ l *life }
 
 var errDesk = errors.New("the registry is away")
 
-// reach plays the way of a call to the registry.
+// reach simulates the network between a process and the registry.
 func (d desk) reach() error {
 	s := &d.l.w.shelf
 	if d.l.dead {
@@ -156,7 +158,7 @@ func (d desk) Announce(_ context.Context, of registry.Life) (registry.Session, e
 // Probe implements registry.Registry.
 func (d desk) Probe(context.Context) (int, error) { return len(d.l.w.shelf.expires), d.reach() }
 
-// seat is a session.
+// seat is a session in the registry.
 type seat struct {
 	desk
 	uuid string

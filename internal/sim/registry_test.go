@@ -2,9 +2,9 @@ package sim
 
 import "testing"
 
-// TestRegistry gives the nodes a registry that is away, loses all sessions, and lies: it hides living members
-// and lists dead ones. No member is declared dead while its counter moves, a shard has one owner, and
-// everything ends.
+// TestRegistry gives the nodes a registry that is away, loses all sessions, hides living members and lists
+// dead ones. No member is declared dead while its counter moves, each shard has one owner, and everything
+// ends.
 func TestRegistry(t *testing.T) {
 	all := soak(0, 400, nil, Stage{Registry: true})
 	for _, seed := range all.bad {
@@ -17,8 +17,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestRegistryBackDuringVerdict: in this seed, a member that was silent for long enough comes back to the
-// registry while the order to depose it is on its way to the store. The order counts.
+// TestRegistryBackDuringVerdict plays a seed in which a member that was silent for long enough comes back to
+// the registry while the order to depose it is on its way to the store. The order must count.
 func TestRegistryBackDuringVerdict(t *testing.T) {
 	stage := &Stage{Registry: true, Handles: true}
 	defer stage.Close()
@@ -27,7 +27,7 @@ func TestRegistryBackDuringVerdict(t *testing.T) {
 	}
 }
 
-// TestRegistryGoesBack does so with a store that goes back to an earlier state.
+// TestRegistryGoesBack does the same as TestRegistry, with a store that goes back to an earlier state.
 func TestRegistryGoesBack(t *testing.T) {
 	all := soak(0, 150, nil, Stage{Registry: true, Back: true})
 	for _, seed := range all.bad {

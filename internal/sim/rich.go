@@ -15,18 +15,18 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// A rich world has features that a plain world lacks: tasks that no worker runs (waits, approvals,
-// switches, foreach, calls), queues and locks, and operators who decide about tasks and runs. naive.go does
-// not cover these features; rich_judge.go has rules for them.
+// A rich world has features that a plain world lacks: tasks that no worker runs (waits, approvals, switches,
+// foreach, calls), queues and locks, and operators who decide about tasks and runs. naive.go does not cover
+// these features. rich_judge.go has their rules.
 
-// rich holds the random choices of a rich world. It is nil in a plain world. It has a random source of its
-// own, so that the histories of plain worlds do not change.
+// rich holds the random choices of a rich world. It is nil in a plain world. It has its own source of random
+// numbers, so that the histories of plain worlds do not change.
 type rich struct {
-	verbs  int // decisions of operators
+	verbs  int // number of decisions by operators
 	queues []store.Queue
 	locks  bool
 	named  bool // workflows name queues or locks
-	tasks  bool // tasks name a queue, the last of queues
+	tasks  bool // tasks name a queue: the last one in queues
 }
 
 func (w *World) drawRich() {
@@ -71,10 +71,10 @@ func (w *World) richPlans() []*plan {
 
 var unqueuedPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, false) })
 
-// queuedPlans are the same graphs, with tasks that name a queue.
+// queuedPlans returns the same graphs, with tasks that name a queue.
 var queuedPlans = sync.OnceValue(func() []*plan { return drawPlans(rand.New(rand.NewPCG(9, 9)), false) })
 
-// callingPlans are the same graphs, but the instances of every second foreach are calls.
+// callingPlans returns the same graphs, but the instances of every second foreach are calls.
 var callingPlans = sync.OnceValue(func() []*plan { return drawPlans(nil, true) })
 
 func drawPlans(queues *rand.Rand, calls bool) (all []*plan) {
@@ -84,8 +84,8 @@ func drawPlans(queues *rand.Rand, calls bool) (all []*plan) {
 	return all
 }
 
-// richPlan draws a graph with logical tasks. The name of a call tells the distance of the called workflow
-// in the row of workflows.
+// richPlan draws a graph with logical tasks. The name of a call holds the distance from the caller to the
+// called workflow in the list of workflows.
 func richPlan(r, queues *rand.Rand, calls bool) *plan {
 	needs := make([][]int, 2+r.IntN(5))
 	for i := range needs {
@@ -132,7 +132,7 @@ func richPlan(r, queues *rand.Rand, calls bool) *plan {
 	return p
 }
 
-// names returns the queue and locks of workflow i, as lines of its file.
+// names returns the queue and the locks of workflow i, as lines of a workflow file.
 func (w *World) names(i int) string {
 	if w.rich == nil || !w.rich.named {
 		return ""
@@ -151,7 +151,7 @@ func (w *World) names(i int) string {
 	return text
 }
 
-// serve configures an engine for a rich world.
+// serve adds to an engine's configuration what a rich world needs.
 func (w *World) serve(cfg *engine.Config) {
 	if w.rich != nil {
 		cfg.Preparer, cfg.Namer = preparer{w}, trigger.New(w.st)
@@ -161,7 +161,8 @@ func (w *World) serve(cfg *engine.Config) {
 // preparer prepares logical tasks.
 type preparer struct{ w *World }
 
-// Prepare draws items. It makes each call name a later workflow, so that no workflow calls itself.
+// Prepare draws items for a foreach. It makes each call name a later workflow, so that no workflow calls
+// itself.
 func (p preparer) Prepare(_ context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
 	w := p.w
 	switch l := w.cur.life; {
@@ -196,7 +197,7 @@ func (p preparer) Outputs(_ context.Context, _ engine.PrepareQuery, last [][]byt
 	return last[len(last)-1], nil
 }
 
-// operate makes operators decide while there are faults.
+// operate makes operators decide during the time of faults.
 func (c *client) operate(w *World) {
 	if w.rich == nil {
 		return
@@ -253,7 +254,7 @@ func (c *client) say(w *World, cmd engine.Command) {
 	})
 }
 
-// why explains what a rich world waits for at a time when it should have settled.
+// why explains what a rich world still waits for after it should have settled.
 func (w *World) why() (text string) {
 	w.aside++
 	defer func() { w.aside-- }()
@@ -263,7 +264,8 @@ func (w *World) why() (text string) {
 		if w.rich == nil || sh.row.State.Terminal() || l == nil || l.eng == nil {
 			continue
 		}
-		x, err := l.eng.Explain(inspect.FromRows(context.Background()), id, "") // this read is made outside of the world's processes, so it cannot wait for the writer
+		// No writer runs at this point, so the call must not wait for one.
+		x, err := l.eng.Explain(inspect.FromRows(context.Background()), id, "")
 		text += fmt.Sprintf("\n\t%s of w%d, claim %+v: %+v %v", w.runName(id), sh.row.Workflow-1, sh.row.Claim, x.Reasons, err)
 	}
 	return text
@@ -272,8 +274,7 @@ func (w *World) why() (text string) {
 // sweepEvery is the interval of each node's sweeps, in virtual time.
 const sweepEvery = 20 * time.Second
 
-// sweepUp makes every node sweep, as system/recovery does. Only the sweep ends circular waits through
-// limits.
+// sweepUp makes every node sweep, as package recovery does. Only a sweep ends circular waits through limits.
 func (w *World) sweepUp() {
 	if w.rich == nil || !w.rich.named || w.mutant.noSweep {
 		return

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// judgeRich judges one change of a run of a rich world by rules that hold for any decision of operators.
+// judgeRich checks one change of a run in a rich world. Its rules hold whatever the operators decide.
 func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.AttemptState) (fs findings) {
 	r := &is.Run
 	same := r.Generation == was.row.Generation
@@ -52,7 +52,8 @@ func judgeRich(was *shadow, is *store.RunRecord, said map[attemptKey]dag.Attempt
 		}
 	}
 	late := was.beside && open == 0
-	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting && !late { // operators decided, and the run does not have its claims yet
+	// An operator has decided, but the run does not hold its claims yet.
+	if (open == 0) != r.State.Terminal() && r.State != dag.RunWaiting && !late {
 		fs.add("finalised at once", "%d tasks have not ended, and it is %s", open, r.State)
 	}
 	return fs
@@ -81,7 +82,7 @@ func (v *witness) commons() {
 	}
 }
 
-// queueUse counts the attempts of a run that handlers have and that need a queue slot.
+// queueUse counts the assigned attempts of a run that need a queue slot.
 func queueUse(sh *shadow) (n int) {
 	if sh.row.State.Terminal() || sh.graph == nil {
 		return 0
@@ -129,8 +130,8 @@ func judgeCommons(held []store.Claimant, queues []store.Queue) (fs findings) {
 	return fs
 }
 
-// closeRich judges the end of a rich history. No lock or slot is held, families agree, and a decision that
-// was sent twice under one key took effect once.
+// closeRich checks the end of a rich history. No lock or slot is held, families agree, and a decision that
+// was sent twice with one key took effect once.
 func (v *witness) closeRich(ctx context.Context) {
 	w := v.w
 	if w.rich == nil {
@@ -154,8 +155,8 @@ func (v *witness) closeRich(ctx context.Context) {
 	v.saidOnce(ctx)
 }
 
-// judgeFamilies judges calls. A call has the run that it names, and ended in the same state. A child has
-// the call that started it.
+// judgeFamilies checks calls. The run that a call names exists and ended in the same state as the call. A
+// child run has the call that started it.
 func judgeFamilies(order []dag.RunID, runs map[dag.RunID]*shadow) (fs findings) {
 	for _, id := range order {
 		sh := runs[id]
@@ -187,7 +188,7 @@ func judgeFamilies(order []dag.RunID, runs map[dag.RunID]*shadow) (fs findings) 
 	return fs
 }
 
-// saidOnce counts, in the histories of runs, the decisions under one key.
+// saidOnce checks that the histories of runs have each decision with a key only once.
 func (v *witness) saidOnce(ctx context.Context) {
 	done := map[string]int{}
 	err := v.w.st.Scan(ctx, func(_ store.RunRecord, events []dag.EventRow) error {
@@ -196,7 +197,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 			if err != nil {
 				return err
 			}
-			one := map[string]bool{} // the transaction of one decision may have several records
+			one := map[string]bool{} // one decision may have several records in its transaction
 			for _, r := range records {
 				if r.Actor != "" {
 					one[r.Actor] = true
@@ -216,7 +217,7 @@ func (v *witness) saidOnce(ctx context.Context) {
 	}
 }
 
-// runGraph returns the graph in the row of a run.
+// runGraph returns the graph that a run's row holds.
 func runGraph(p *plan, row *dag.RunRow) *dag.Graph {
 	if len(row.Graph) == 0 {
 		return p.g

@@ -41,20 +41,20 @@ type Stage struct {
 	// Ahead lets the engine make a transaction while the previous one is being written, even if both are
 	// small.
 	Ahead bool
-	// Back makes the store go back to an earlier state, and lets nodes remember the confirmed commits.
+	// Back makes the store go back to an earlier state, and makes nodes remember the confirmed commits.
 	Back bool
-	// Audit makes verbs on runs write audit rows, which the nodes give their index.
+	// Audit makes orders about runs write audit rows. Nodes give the rows their index.
 	Audit bool
 	// Quotas bounds the unfinished runs of all workflows together.
 	Quotas bool
 	// Registry gives the nodes a registry of living nodes. The registry sometimes fails, and sometimes gives
-	// false answers.
+	// wrong answers.
 	Registry bool
 	// Alerts gives every workflow an alert rule.
 	Alerts bool
-	// Load gives the shards costs, and lets the nodes spread them.
+	// Load gives the shards costs, and makes the nodes balance them.
 	Load bool
-	// Handles lets attempts begin work outside of their processes.
+	// Handles makes attempts begin work outside of their processes.
 	Handles bool
 }
 
@@ -75,20 +75,20 @@ func (s *Stage) Close() {
 	s.idle = nil
 }
 
-// proc is a thread, and the condition that it waits for.
+// proc is a thread, and the condition for which it waits.
 type proc struct {
 	c     *coro
-	life  *life // nil: of no process
+	life  *life // nil if the thread belongs to no process
 	name  string
 	wake  <-chan struct{}
-	until int64 // in nanoseconds of virtual time; < 0: no limit
+	until int64 // nanoseconds of virtual time; a negative value is no limit
 	ctx   context.Context
-	group *sync.WaitGroup // the task waits until the count of group is zero
+	group *sync.WaitGroup // the thread waits until the group's counter is zero
 	woken bool
 	done  bool
 }
 
-// ready reports whether p can continue.
+// ready reports whether the thread can continue.
 func (p *proc) ready(w *World) bool {
 	switch {
 	case p.done || p.life != nil && p.life.frozen:
@@ -126,13 +126,13 @@ func (q *events) Pop() any {
 	return e
 }
 
-// after makes the world call f after d.
+// after makes the world call f once d has passed.
 func (w *World) after(d time.Duration, f func()) {
 	w.seq++
 	heap.Push(&w.events, event{w.now + max(int64(d), 0), w.seq, f})
 }
 
-// spawn creates a thread. It runs when the scheduler chooses it.
+// spawn creates a thread. The thread runs when the scheduler chooses it.
 func (w *World) spawn(l *life, name string, f func()) *proc {
 	p := &proc{c: w.stage.take(), life: l, name: name, until: w.now}
 	p.c.f, p.c.over = f, false
@@ -152,7 +152,7 @@ func (w *World) resume(p *proc) {
 	defer func() {
 		w.cur = nil
 		if r := recover(); r != nil {
-			p.done = true // the coroutine of the process has ended
+			p.done = true // the thread's coroutine has ended
 			w.violate("panic", "%s: %v\n%s", p.name, r, debug.Stack())
 		}
 	}()
@@ -164,20 +164,20 @@ func (w *World) resume(p *proc) {
 	}
 }
 
-// park suspends the thread until the condition holds that its caller has set in the proc.
+// park suspends the current thread until the condition holds that the caller has set in its proc.
 func (w *World) park() {
 	p := w.cur
 	p.c.yield(struct{}{})
 	w.cur = p
 }
 
-// pause lets other threads run, for d.
+// pause lets other threads run until d has passed.
 func (w *World) pause(d time.Duration) {
 	w.cur.until = w.now + int64(d)
 	w.park()
 }
 
-// step executes one event. It returns false if no event is possible any more.
+// step executes one event. It returns false if no event is possible.
 func (w *World) step() bool {
 	w.steps++
 	w.cands = w.cands[:0]
@@ -209,7 +209,7 @@ func (w *World) step() bool {
 	return true
 }
 
-// advance moves the time forward until an event is possible.
+// advance moves the clock forward until an event is possible.
 func (w *World) advance() bool {
 	next := int64(-1)
 	if len(w.events) > 0 {
@@ -227,8 +227,8 @@ func (w *World) advance() bool {
 	return true
 }
 
-// bury runs the threads of dead processes to their ends. Every call that they make fails at once, and has
-// no effect.
+// bury lets the threads of dead processes run to their ends. Each of their calls fails at once, without an
+// effect.
 func (w *World) bury() {
 	for len(w.dying) > 0 {
 		l := w.dying[0]
@@ -245,7 +245,7 @@ func (w *World) bury() {
 	}
 }
 
-// clockBase is the beginning of every world: 2020-09-13 12:26:40 UTC.
+// clockBase is the time at which every world begins: 2020-09-13 12:26:40 UTC.
 const clockBase = 1_600_000_000
 
 func (w *World) String() string { return fmt.Sprintf("%9.3fs", float64(w.now)/1e9) }

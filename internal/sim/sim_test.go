@@ -51,7 +51,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestSameSeed: the same seed gives exactly the same history.
+// TestSameSeed checks that the same seed gives exactly the same history.
 func TestSameSeed(t *testing.T) {
 	stage := &Stage{}
 	defer stage.Close()
@@ -65,10 +65,10 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
-// found are seeds that have shown a violation of the product, see docs/reliability.md.
+// found lists seeds that have shown a bug of the product. See docs/reliability.md.
 var found = []uint64{16, 106, 430, 972, 1903, 6721, 7933, 9820, 10720, 20200, 39076, 45061, 57163, 1352, 4268, 98588, 123121, 128233, 138937, 146755, 238237, 291097, 133867, 400148, 511966, 533758, 666718, 810503, 1157629, 3392344, 3495376, 3875977, 3913520, 4012814, 4075233, 4082823}
 
-// TestFound: no seed that once showed a violation shows one again.
+// TestFound checks that no seed that once showed a bug shows one again.
 func TestFound(t *testing.T) {
 	stage := &Stage{}
 	defer stage.Close()
@@ -104,12 +104,12 @@ func (a *tally) add(w *World) {
 	}
 }
 
-// badMax bounds the violations that a soak prints, because one bug can be in every seed.
+// badMax bounds the violations that a soak prints, because one bug can show in every seed.
 const badMax = 20
 
 func newTally() *tally { return &tally{kinds: map[string]int{}, what: map[uint64]string{}} }
 
-// tellEach prints the progress each minute, so that an observer of a long soak learns of a violation early.
+// tellEach prints the progress each minute, so that a long soak shows a violation early.
 func (a *tally) tellEach(ctx context.Context, t *testing.T, n uint64) {
 	for {
 		select {
@@ -156,7 +156,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestAhead: an owner makes transactions while the previous one is being written, and that one may fail.
+// TestAhead makes owners prepare transactions while the previous one is being written, and lets the previous
+// one fail.
 func TestAhead(t *testing.T) {
 	all := soak(0, 250, nil, Stage{Ahead: true})
 	for _, seed := range all.bad {
@@ -167,7 +168,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestSoak plays many seeds. make soak SEEDS=n calls it.
+// TestSoak plays many seeds. `make soak SEEDS=n` runs it.
 func TestSoak(t *testing.T) {
 	n := *seedsFlag
 	if testing.Short() {

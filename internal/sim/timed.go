@@ -15,21 +15,21 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// In a timed world triggers are due all the time. People edit, roll back, pause and resume the triggers
-// when they are due. Owners die, freeze or lose their connection at the instant at which they write fires.
-// A walk over the seconds (ledger.go) judges the outcome of every instant.
+// In a timed world, triggers are due all the time. People edit, roll back, pause and resume triggers at the
+// instants when they are due. Owners die, freeze or lose their connection just when they write fires. A walk
+// over the seconds (ledger.go) checks the outcome of every instant.
 
-// timed holds the random choices of a timed world. It is nil in other worlds. It has a random source of its
-// own, so that the histories of other worlds do not change.
+// timed holds the random choices of a timed world. It is nil in other worlds. It has its own source of random
+// numbers, so that the histories of other worlds do not change.
 type timed struct {
 	r      *rand.Rand
 	edits  int
-	snipe  int // percent: the owner is lost at a commit with fires
+	snipe  int // percent of the commits with fires at which the owner is lost
 	ledger *Ledger
 }
 
 func (w *World) drawTimed() {
-	if w.Seed%6 != 2 || w.stage.Handles { // these worlds are not rich
+	if w.Seed%6 != 2 || w.stage.Handles { // no seed with this remainder makes a rich world
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71de))
@@ -37,7 +37,7 @@ func (w *World) drawTimed() {
 	w.swarm.triggers = true
 	w.swarm.active += time.Duration(r.IntN(6000)) * time.Millisecond
 	w.swarm.jumps += r.IntN(3)
-	w.swarm.slots, w.swarm.long = 4+w.swarm.slots, min(w.swarm.long, 5) // many runs come, and all have to end
+	w.swarm.slots, w.swarm.long = 4+w.swarm.slots, min(w.swarm.long, 5) // many runs start, and all must end
 }
 
 // lines draws new triggers of a workflow.
@@ -51,16 +51,16 @@ func (d *timed) lines(i int) string {
 		text += pick("", "", "", ", delay_tolerance: 2s", ", delay_tolerance: 30s") + pick("", "", "", ", paused: true") + "}\n"
 	}
 	text += pick("", "", "  - {name: hook, webhook: {secret: s}, overlap: allow}\n", "  - {name: loop, again: {max_per_hour: 20}}\n")
-	if i > 0 { // the workflow listens to the previous one, so there is no cycle
+	if i > 0 { // a workflow listens only to the previous one, so there is no cycle
 		text += pick("", "", fmt.Sprintf("  - {name: after, run_of: {workflow: sim/w%d, require: ended}, overlap: allow}\n", i-1),
 			fmt.Sprintf("  - {name: gone, absent: {run_of: {workflow: sim/w%d}, by: 5s}}\n", i-1))
 	}
 	return text + pick("", "", "max_concurrent_runs: 2\n", "max_concurrent_runs: 1\n")
 }
 
-// flowText returns a whole workflow file. Its one task stands for the graph of the simulated workflow.
+// flowText returns a whole workflow file. Its single task stands for the graph of the simulated workflow.
 func flowText(i int, lines string) string {
-	// The rules of a world with alerts are those of alertRules, whatever this one says.
+	// In a world with alerts, alertRules replaces the alert rule in this text.
 	return fmt.Sprintf("name: w%d\nnamespace: sim\nalerts: [{on: failed, to: a}]\n%stasks:\n  a: {run: \"true\"}\n", i, lines)
 }
 
@@ -71,7 +71,7 @@ func (c *client) people(w *World) {
 	}
 	for range w.timed.edits {
 		at := time.Duration(w.timed.r.Int64N(int64(w.swarm.active)))
-		if w.timed.r.IntN(3) > 0 { // close to a full second
+		if w.timed.r.IntN(3) > 0 { // choose an instant close to a full second
 			at = at.Truncate(time.Second) + time.Duration(w.timed.r.IntN(60)-20)*time.Millisecond
 		}
 		w.after(at, func() { c.change(w) })
@@ -153,7 +153,7 @@ func (w *World) became(i int, row store.Workflow, err error) error {
 	return err
 }
 
-// snipe kills the owner that writes fires: before the write, or after the write and before any answer.
+// snipe kills the owner that writes fires, before the write or between the write and the answer.
 func (w *World) snipe(l *life, op memory.Op) {
 	if w.timed == nil || w.calm || l.dead || op.Batch == nil || len(op.Batch.Fires) == 0 || w.timed.r.IntN(100) >= w.timed.snipe {
 		return
@@ -173,7 +173,7 @@ func (w *World) snipe(l *life, op memory.Op) {
 	}
 }
 
-// healTriggers ends due triggers until the end of the history.
+// healTriggers deletes due triggers until the end of the history.
 func (c *client) healTriggers(w *World) {
 	if w.timed == nil {
 		return
@@ -206,7 +206,7 @@ func (d *timed) watch(w *World, b *store.Batch) {
 	}
 }
 
-// walk judges every instant that was ever declared.
+// walk checks every instant that was ever declared.
 func (v *witness) walk(ctx context.Context) {
 	w := v.w
 	runs := map[dag.RunID]dag.RunRow{}

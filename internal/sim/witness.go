@@ -11,8 +11,8 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// witness sees the commits that the store accepted, and judges every change of the base tables. It trusts
-// neither engine nor store. It remembers every row, and states the rules in its own words.
+// witness sees every commit that the store accepted, and checks every change of the base tables. It trusts
+// neither the engine nor the store. It remembers every row, and states the rules in its own words.
 type witness struct {
 	w       *World
 	epoch   map[dag.ShardID]int64
@@ -21,37 +21,37 @@ type witness struct {
 	taker   map[dag.ShardID]dag.HandlerID // the last owner, even if the shard is free now
 	members map[dag.HandlerID]pulse
 	runs    map[dag.RunID]*shadow
-	order   []dag.RunID // the runs in the order of their arrival
+	order   []dag.RunID // the runs in the order of their insertion
 	keys    map[string]dag.RunID
 	once    map[string]bool                 // actors whose report counts only once
-	said    map[attemptKey]dag.AttemptState // the reports that holders really sent
+	said    map[attemptKey]dag.AttemptState // reports that holders really sent
 	latest  dag.Micros                      // the latest time that the database's clock has shown
 	moved   int64                           // time of the last change of a run or an attempt
-	active  map[dag.WorkflowID][2]int32     // active runs and their limit; a limit of 0 means none
+	active  map[dag.WorkflowID][2]int32     // number of active runs, and the limit; a limit of 0 is none
 	Commits int
 	backs   int                  // how often the store returned to an earlier state
-	given   map[attemptKey]begun // attempts that have begun, in any history
-	named   map[string]bool      // the handles that rows have had
+	given   map[attemptKey]begun // attempts that have begun, including those in lost transactions
+	named   map[string]bool      // handles that rows have ever held
 }
 
-// pulse is the counter of a member, and the time of its last move.
+// pulse is the counter of a member, and the time at which it last moved.
 type pulse struct {
 	beat  int64
 	since int64
 	name  string
 	uuid  string
-	quick bool // the row promises to end attempts soon
+	quick bool // the member has promised to end its attempts soon after it loses the registry
 }
 
-// shadow is a run after its last commit.
+// shadow is the state of a run after its last commit.
 type shadow struct {
 	name     string
 	plan     *plan
 	graph    *dag.Graph // the graph of the run
 	row      dag.RunRow
 	attempts []dag.AttemptRow
-	intent   dag.Intent // the acknowledged intent
-	ended    bool       // the run has ended before and was not skipped; it may have been recovered since
+	intent   dag.Intent // the intent that was acknowledged
+	ended    bool       // the run has ended once and was not skipped; it may have been recovered since
 	beside   bool       // conditions are evaluated outside the writer, so memory may lag behind the rows
 }
 
@@ -64,11 +64,11 @@ func (v *witness) open(w *World) {
 	v.given, v.named = map[attemptKey]begun{}, map[string]bool{}
 	v.once, v.active = map[string]bool{}, map[dag.WorkflowID][2]int32{}
 	for _, s := range w.allShards() {
-		v.epoch[s] = 1 // the epoch of the set-up
+		v.epoch[s] = 1 // the epoch at which setUp leaves the shard
 	}
 }
 
-// after is called after an operation of the store, before its caller gets the result.
+// after is called after each operation of the store, before the caller gets the result.
 func (v *witness) after(l *life, op memory.Op) {
 	w := v.w
 	w.aside++
@@ -93,7 +93,7 @@ func (v *witness) after(l *life, op memory.Op) {
 	}
 }
 
-// look records the owners of shards, and the handlers that are declared dead.
+// look records the owners of shards, and the members that are declared dead.
 func (v *witness) look(l *life, op memory.Op) {
 	w := v.w
 	members, shards, err := w.st.Members(context.Background())
@@ -131,7 +131,7 @@ func (v *witness) look(l *life, op memory.Op) {
 		p := v.members[h]
 		delete(v.members, h)
 		gone := w.byHandler[h]
-		if gone == l || names[p.name] { // the node left, or was replaced
+		if gone == l || names[p.name] { // the node left by itself, or a new process of it has joined
 			continue
 		}
 		w.count("deposed")
@@ -195,9 +195,9 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	}
 }
 
-// mirrorAll compares the memory of an owner with the rows of the shards that it wrote. It leaves out three
-// kinds of runs: runs that other nodes inserted and the owner has not read yet, runs that have just ended,
-// and transactions that the owner has made ahead of the rows.
+// mirrorAll compares the memory of an owner with the rows of the shards that it wrote. It leaves out runs
+// that other nodes inserted and the owner has not read yet, runs that have just ended, and transactions that
+// the owner has prepared ahead of the rows.
 func (v *witness) mirrorAll(l *life, b *store.Batch, live, written int) {
 	if v.w.swarm.nodes > 1 || live != written || v.w.stage.Ahead {
 		return
@@ -209,7 +209,7 @@ func (v *witness) mirrorAll(l *life, b *store.Batch, live, written int) {
 	}
 }
 
-// touched returns the runs of a batch.
+// touched returns the runs that a batch changes.
 func touched(b *store.Batch) []dag.RunID {
 	set := map[dag.RunID]bool{}
 	for i := range b.RunInserts {
@@ -261,13 +261,13 @@ func describe(w *World, b *store.Batch) string {
 	return text
 }
 
-// promised judges an acknowledged start. Its run exists with the requested content, and no other run has
-// its key.
+// promised checks an acknowledged start. Its run exists with the requested content, and no other run has its
+// key.
 func (v *witness) promised(a *asked) {
 	w := v.w
 	row, ok := w.peekRun(a.acked)
 	switch {
-	case !ok && w.backs > 0: // the answer was being sent when the store went back
+	case !ok && w.backs > 0: // the start may have been lost when the store went back
 		a.acked = dag.RunID{}
 		return
 	case !ok:
@@ -285,13 +285,14 @@ func (v *witness) promised(a *asked) {
 	v.keys[key] = a.acked
 }
 
-// ordered notes that an intent was acknowledged as durable.
+// ordered records that an intent was acknowledged and must be durable.
 func (v *witness) ordered(id dag.RunID, intent dag.Intent) {
 	row, ok := v.w.peekRun(id)
-	if v.w.backs > 0 { // acknowledged writes may be lost
+	if v.w.backs > 0 { // the store may have lost acknowledged writes
 		return
 	}
-	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil { // or the run continues in a new generation
+	// A run with a lower intent is no violation if it continues in a new generation.
+	if !ok || row.Intent < intent && !row.State.Terminal() && intent >= dag.IntentStop && v.w.rich == nil {
 		v.w.violate("acknowledged", "run %s was told to %s, its row says %s", v.w.runName(id), intent, row.Intent)
 	}
 }

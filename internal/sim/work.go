@@ -12,14 +12,14 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// attemptKey names an attempt.
+// attemptKey identifies an attempt.
 type attemptKey struct {
 	run   dag.RunID
 	task  dag.TaskID
 	token dag.Token
 }
 
-// worker holds the attempts of a process. They take time, fail, hang and repeat their reports.
+// worker holds the attempts of a process. Attempts take time, fail, hang and repeat their reports.
 type worker struct {
 	life   *life
 	live   map[attemptKey]*attempt
@@ -33,9 +33,9 @@ type attempt struct {
 	result  dag.Result
 	over    bool
 
-	handle   string   // of its work outside; "": none
-	found    []string // the handles that earlier attempts have left
-	releases string   // the handle that it releases, as an errand
+	handle   string   // handle of its outside work; "" if there is none
+	found    []string // unreleased handles of earlier attempts
+	releases string   // handle that this attempt releases, if it is an errand
 }
 
 func newWorker(l *life) *worker {
@@ -84,7 +84,7 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 	case n < s.fail:
 		at.result.State, at.result.Cause, at.result.ExitCode = dag.AttemptFailed, dag.CauseExit, 1
 	case n < s.fail+s.stray:
-		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // without a request
+		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // although nobody requested it
 	case n < s.fail+s.stray+s.poison:
 		at.result.Outputs = poison
 	case n < s.fail+s.stray+s.poison+s.vanish && g != nil && g.Policy(at.task).Timeout > 0:
@@ -99,7 +99,7 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 // poison is an output that the store refuses.
 var poison = []byte(`{"poison":true}`)
 
-// told returns the time by this machine's clock.
+// told returns the time by the clock of the process's machine.
 func (wk *worker) told() dag.Micros { return dag.Micro(wk.life.Now()) }
 
 func (wk *worker) started(at *attempt) {
@@ -108,7 +108,7 @@ func (wk *worker) started(at *attempt) {
 	}
 }
 
-// end reports an attempt.
+// end reports the end of an attempt.
 func (wk *worker) end(at *attempt) {
 	if at.over {
 		return
@@ -149,8 +149,8 @@ func (wk *worker) Cancel(cs []dag.Cancel) {
 	}
 }
 
-// Running reports whether the worker has the attempt, or has reported its end. The executor of a node also
-// remembers ends, because the report may not be in the store yet.
+// Running reports whether the worker has the attempt, or has reported its end. It also covers the end,
+// because the report may not be in the store yet. The executor of a real node does the same.
 func (wk *worker) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	k := attemptKey{run, task, token}
 	return (wk.live[k] != nil || wk.done[k]) && !wk.life.w.mutant.again
@@ -161,8 +161,8 @@ func (wk *worker) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return wk.live[attemptKey{run, task, token}] != nil && !wk.life.w.mutant.again
 }
 
-// orphan separates attempts from their dead process. Some of them still report their end, late and under
-// their old token.
+// orphan separates attempts from their dead process. Some of them still report their end, late and with their
+// old token.
 func (wk *worker) orphan() {
 	w := wk.life.w
 	for _, k := range sortedKeys(wk.live) {
@@ -182,7 +182,7 @@ func (wk *worker) orphan() {
 	}
 }
 
-// haunt delivers the report of a dead process to the present owner of the run.
+// haunt delivers a report of a dead process to the current owner of the run.
 func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 	l := w.ownerOf(r.Run)
 	if wk.reaped || l == nil || l.eng == nil {
@@ -194,11 +194,11 @@ func (w *World) haunt(wk *worker, from dag.HandlerID, r engine.Report) {
 	})
 }
 
-// peers carries messages of a node to other nodes. Package peer does this over HTTP. Here the network
+// peers carries messages of a node to other nodes, as package peer does over HTTP. The simulated network
 // loses, doubles and delays messages.
 type peers struct {
 	l       *life
-	pending map[engine.AttemptID]int // reports that no owner has taken yet
+	pending map[engine.AttemptID]int // reports that no owner has accepted yet
 }
 
 // Pending reports whether a report of an attempt is on its way.
@@ -221,7 +221,7 @@ const (
 	replyWait = 3 * time.Second
 )
 
-// Report repeats a report until an owner accepts it, or answers that the report is no longer needed.
+// Report repeats a report until an owner accepts it or answers that it is no longer needed.
 func (p *peers) Report(r engine.Report) {
 	l := p.l
 	if l.dead {
@@ -282,7 +282,7 @@ func (p *peers) try(from dag.HandlerID, r engine.Report) bool {
 	return took
 }
 
-// Cancel sends once. The cancels are lost if the message is lost.
+// Cancel sends a message once. If the message is lost, so are the cancels.
 func (p *peers) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	if p.l.dead {
 		return
@@ -292,7 +292,7 @@ func (p *peers) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	}
 }
 
-// Confirm sends once, too.
+// Confirm also sends a message only once.
 func (p *peers) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	if p.l.dead {
 		return
@@ -302,7 +302,7 @@ func (p *peers) Confirm(h dag.HandlerID, ids []engine.AttemptID) {
 	}
 }
 
-// Nudge sends once, too.
+// Nudge also sends a message only once.
 func (p *peers) Nudge(s dag.ShardID) {
 	if p.l.dead {
 		return
@@ -312,7 +312,7 @@ func (p *peers) Nudge(s dag.ShardID) {
 	}
 }
 
-// send delivers a message to a life, loses it, or delivers it twice.
+// send delivers a message to a process, loses it, or delivers it twice.
 func (w *World) send(to *life, f func(to *life)) {
 	if to == nil {
 		return
@@ -332,7 +332,7 @@ func (w *World) send(to *life, f func(to *life)) {
 	}
 }
 
-// delay draws a delay of at most most. It is usually much shorter.
+// delay draws a delay of at most most. Usually it is much shorter.
 func (w *World) delay(most time.Duration) time.Duration {
 	d := w.rng.Int64N(int64(most) + 1)
 	if w.rng.IntN(4) > 0 {
@@ -341,7 +341,7 @@ func (w *World) delay(most time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// ownerOf returns the owner of a run's shard by the rows, or nil if that process is dead.
+// ownerOf returns the process that owns a run's shard according to the rows, or nil if that process is dead.
 func (w *World) ownerOf(run dag.RunID) *life {
 	row, ok := w.peekRun(run)
 	if !ok {
@@ -375,7 +375,7 @@ func (w *World) name(k attemptKey) string {
 	return fmt.Sprintf("%s/%d#%d", w.runName(k.run), k.task, k.token)
 }
 
-// database is a store that several nodes can use.
+// database is a store that several nodes can share.
 type database interface {
 	store.Store
 	store.Cluster

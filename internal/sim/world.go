@@ -17,23 +17,23 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// swarm holds the faults of one history, and how frequent they are. Each seed draws its own, so that rare
-// combinations occur. Small ints are percent.
+// swarm holds the kinds of faults in one history, and their frequencies. Each seed draws its own, so that
+// rare combinations occur. Small integers are percentages.
 type swarm struct {
 	nodes, shards, slots, flows int
-	runs                        int           // starts by clients
+	runs                        int           // number of runs that clients start
 	active                      time.Duration // the time during which faults occur
 	latency                     time.Duration // longest delay of a message
-	commit                      time.Duration // longest duration of a call of the store
+	commit                      time.Duration // longest duration of a store call
 
-	crash    float64 // percent, at a call of the store
-	freezes  int     // the number in the whole history
-	stall    float64 // percent, at a call of the store that writes: longer than its peers wait
+	crash    float64 // percent of store calls at which the process dies
+	freezes  int     // number in the whole history
+	stall    float64 // percent of writing store calls that take longer than other nodes wait
 	outages  int
 	cuts     int
 	leaves   int
 	jumps    int // number of jumps of the database's clock
-	unknown  int // the answer is lost, or the commit
+	unknown  int // the answer to a commit is lost, or the commit itself
 	failing  int // a write fails
 	blind    int // a read fails
 	lose     int
@@ -54,12 +54,12 @@ type swarm struct {
 	beside   bool // conditions are evaluated outside the writer
 }
 
-// Bounds of a history. A history with more steps does not make progress.
+// Bounds on a history. A history with more steps makes no progress.
 const (
 	stepsMax = 400_000
-	// Bounds after the faults, in virtual time. Within stillMax something must change, and by the end
-	// everything must have ended. Runs that pass a queue of one slot take long. So do circular waits, of which
-	// the sweep resolves one each minute.
+	// Bounds on the time after the faults, in virtual time. Something must change within stillMax, and by the
+	// end everything must have ended. Runs that all pass through a queue with one slot take long. So do
+	// circular waits, because a sweep resolves only one each minute.
 	stillMax = 3 * time.Minute
 	endBound = 45 * time.Minute
 )
@@ -103,13 +103,13 @@ func (w *World) draw() {
 	s.fail, s.stray, s.poison, s.vanish = some(60, 30), some(20, 8), some(20, 8), some(25, 8)
 	s.long, s.twice, s.ghosts = some(40, 30), some(40, 40), some(50, 80)
 	s.verbs, s.badRuns = some(40, 2), some(10, 1)
-	s.beside = w.Seed%9 == 3 // derived from the seed and not drawn, so that older seeds keep their histories
+	s.beside = w.Seed%9 == 3 // derived from the seed, not drawn, so that older seeds keep their histories
 	s.triggers, s.limit = r.IntN(4) == 0, r.IntN(4) == 0
-	if w.stage.Registry { // a process promises nothing in its first lag
+	if w.stage.Registry { // a new process makes no promise during its first lag
 		s.active += 2 * lag
 		s.runs *= 2
 	}
-	if w.stage.Ahead { // such transactions need shards, and many events at the same time
+	if w.stage.Ahead { // prepared transactions need several shards, and many events at the same time
 		s.shards, s.runs, s.flows = max(s.shards, 2), 2*s.runs+2, 3
 	}
 	if w.stage.Audit {
@@ -134,11 +134,11 @@ func (w *World) draw() {
 	w.drawTimed()
 }
 
-// World is one history.
+// World plays one history.
 type World struct {
 	Seed  uint64
 	swarm swarm
-	rich  *rich // nil: a plain world
+	rich  *rich // nil in a plain world
 	timed *timed
 	rng   *rand.Rand
 	stage *Stage
@@ -157,17 +157,17 @@ type World struct {
 	st        *memory.Store
 	ahead     dag.Micros // offset of the database's clock
 	outage    bool
-	aside     int // above 0 while the test itself uses the store, from outside of the world
+	aside     int // above 0 while the test itself uses the store
 	planner   engine.Planner
-	lives     []*life // by node
+	lives     []*life // the current process of each node
 	born      []int
 	byHandler map[dag.HandlerID]*life
 	workers   []*worker
-	unarrived int // reports in delivery
+	unarrived int // number of reports on their way
 	calm      bool
-	backAt    int64        // the time at which the store last went back
-	backs     int          // count of the times the store went back
-	pasts     []*past.Past // the confirmed states that each node remembers; nil: none
+	backAt    int64        // time at which the store last went back
+	backs     int          // how often the store went back
+	pasts     []*past.Past // confirmed states that each node remembers; nil if it remembers none
 
 	outside outside
 	shelf   shelf
@@ -180,7 +180,7 @@ type World struct {
 
 	trace  io.Writer
 	Faults map[string]int
-	Found  []string // violations
+	Found  []string // descriptions of the violations
 }
 
 // Run plays the history of a seed.
@@ -228,11 +228,11 @@ func Run(stage *Stage, seed uint64, m *Mutant, trace io.Writer) *World {
 	return w
 }
 
-// play continues until an instant, or until over returns true. It returns whether that happened.
+// play continues until an instant, or until over returns true. It returns whether over was true.
 func (w *World) play(until int64, over func() bool) bool {
 	look := int64(0)
 	for len(w.Found) == 0 && w.now < until {
-		if w.now >= look { // the method over is costly, so it is not called at every step
+		if w.now >= look { // over is costly, so it is not called after every step
 			if over() {
 				return true
 			}
@@ -249,7 +249,7 @@ func (w *World) play(until int64, over func() bool) bool {
 	return false
 }
 
-// end runs every thread to its end.
+// end lets every thread run to its end.
 func (w *World) end() {
 	for _, l := range w.lives {
 		if l != nil {
@@ -285,7 +285,7 @@ func (w *World) violate(rule, format string, args ...any) {
 	w.tell("VIOLATION %s", what)
 }
 
-// script plans the faults that happen at fixed instants.
+// script schedules the faults that happen at fixed instants.
 func (w *World) script() {
 	s := &w.swarm
 	at := func(n int, f func()) {
@@ -337,7 +337,7 @@ func (w *World) script() {
 	w.keepUp()
 }
 
-// keepUp starts dead processes again after a while.
+// keepUp restarts dead processes after a while.
 func (w *World) keepUp() {
 	for i, l := range w.lives {
 		if l != nil && l.dead && len(w.dying) == 0 {
@@ -367,7 +367,7 @@ func (w *World) anyLife() *life {
 func (w *World) heal() {
 	s := &w.swarm
 	w.calm, w.outage = true, false
-	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // so that triggers become due
+	if w.ahead += max(w.witness.latest-w.clock(), 0); w.ahead < 0 { // makes triggers due
 		w.ahead = 0
 	}
 	s.stall = 0
@@ -394,10 +394,10 @@ func (w *World) settled() bool {
 			return false // the owner does not know the outcome of its last transaction yet
 		}
 		if _, listed := w.witness.members[l.handler]; l.member != nil && !listed {
-			return false // the owner was deposed and does not know it yet
+			return false // the owner was deposed, but does not know it yet
 		}
 	}
-	for _, p := range w.procs { // messages sent during the faults may arrive only now
+	for _, p := range w.procs { // messages from the time of faults may arrive only now
 		if !p.done && p.life != nil && !p.life.dead && (p.name == "ask" || p.name == "decide" || p.name == "verb" || p.name == "change") {
 			return false
 		}
@@ -429,7 +429,7 @@ func (w *World) left() string {
 		}
 	}
 	text += auditLeft(w)
-	if w.timed != nil { // the people of the world have not ended all declared triggers yet
+	if w.timed != nil { // the people of a timed world have not deleted all triggers yet
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
 		}
