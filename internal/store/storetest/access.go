@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// righted is a check of a store that keeps principals, roles and bindings. Every engine does.
+// righted returns a check that gets the store as store.Access. Every engine implements that.
 func righted(run func(b *bed, s store.Access)) func(b *bed) {
 	return func(b *bed) {
 		s, ok := b.s.(store.Access)
@@ -34,7 +34,8 @@ func rights() []check {
 	}
 }
 
-// rightsOf reads the rights without their times. It checks the revision that is read separately, too.
+// rightsOf reads the rights and clears their times. It also checks that the separately read revision is the
+// same.
 func rightsOf(b *bed, s store.Access) store.Rights {
 	b.Helper()
 	all, err := s.Rights(b.ctx)
@@ -54,7 +55,7 @@ func rightsOf(b *bed, s store.Access) store.Rights {
 	return all
 }
 
-// changeRights makes a change at the present revision, and returns the new revision.
+// changeRights makes a change based on the current revision, and returns the new revision.
 func changeRights(b *bed, s store.Access, c store.RightsChange) int64 {
 	b.Helper()
 	was, err := s.RightsRevision(b.ctx)
@@ -111,7 +112,7 @@ func rightsChanged(b *bed, s store.Access) {
 	b.same(rightsOf(b, s), want, "after a role went")
 }
 
-// rightsFenced: a change of another revision, or of a missing row, is refused as a whole.
+// rightsFenced checks that a change based on another revision, or about a missing row, is refused as a whole.
 func rightsFenced(b *bed, s store.Access) {
 	before := rightsOf(b, s)
 	for _, c := range []struct {
@@ -196,8 +197,8 @@ func passwordsChange(b *bed, s store.Access) {
 	is(ann, "")
 }
 
-// identitiesChange: an account at a provider belongs to one principal at a time. Roles that come from its
-// groups are distinguished from other roles.
+// identitiesChange checks that an account at a provider belongs to one principal at a time, and that roles
+// from the account's groups are kept apart from other roles.
 func identitiesChange(b *bed, s store.Access) {
 	const provider, other = "https://id.example", "https://id2.example"
 	ann := changeRights(b, s, store.RightsChange{Add: someone("ann"), Identify: &store.Identity{Issuer: provider, Subject: "1", Source: "oidc:corp"},
@@ -257,7 +258,7 @@ func rightsClosed(b *bed, s store.Access) {
 	}
 }
 
-// rightsStay: an engine that keeps rows keeps rights, too.
+// rightsStay checks that an engine that keeps rows also keeps rights.
 func rightsStay(b *bed, s store.Access) {
 	if b.e.Reopen == nil {
 		return

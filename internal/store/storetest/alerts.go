@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// alerts: channels, incidents and notices.
+// alerts covers channels, incidents and notices.
 func alerts() []check {
 	return []check{
 		{"a channel is replaced by its next version only", channelReplaced},
@@ -123,7 +123,7 @@ func alertsWithBatch(b *bed) {
 	got, err := b.s.Notices(b.ctx, gouuid.UUID{1, 7})
 	b.ok(err)
 	b.same(got, []store.Notice{noticeFor(1, 1, "mail"), noticeFor(1, 1, "ops")}, "notices")
-	x := b.batch() // the same notice twice: nothing of the batch is written
+	x := b.batch() // the batch has a notice twice, so nothing of it is written
 	x.Incidents = append(x.Incidents, incidentFor(2, "missed"))
 	x.Notices = append(x.Notices, noticeFor(1, 1, "ops"))
 	b.fails(x, store.ErrRefused)
@@ -265,7 +265,7 @@ func incidentsExpire(b *bed) {
 		sent.State, sent.Tries, sent.Ended = store.NoticeSent, 1, 30
 		b.ok(b.s.NoteNotice(b.ctx, sent))
 	}
-	for _, want := range []int{1, 1, 0} { // 3 has a pending notice, 4 is younger
+	for _, want := range []int{1, 1, 0} { // incident 3 has a pending notice, and incident 4 is too young
 		gone, err := b.s.ExpireIncidents(b.ctx, store.IncidentExpiry{Before: 35, Keep: 9, Limit: 1})
 		b.ok(err)
 		b.same(gone, want, "deleted")
@@ -281,7 +281,8 @@ func incidentsExpire(b *bed) {
 		sent.State, sent.Tries, sent.Ended = store.NoticeSent, 1, 30
 		b.ok(b.s.NoteNotice(b.ctx, sent))
 	}
-	for _, x := range []struct{ keep, gone int }{{5, 0}, {2, 2}, {2, 0}} { // incidents 3 to 7 are left; if 2 are kept, 4 and 5 are not among the newest
+	// Incidents 3 to 7 are left. If the newest two are kept, 4 and 5 are deleted.
+	for _, x := range []struct{ keep, gone int }{{5, 0}, {2, 2}, {2, 0}} {
 		gone, err := b.s.ExpireIncidents(b.ctx, store.IncidentExpiry{Before: 35, Keep: x.keep, Limit: 9})
 		b.ok(err)
 		b.same(gone, x.gone, fmt.Sprintf("deleted but the newest %d", x.keep))

@@ -39,8 +39,8 @@ func freshAudits(b *bed) []store.Audit {
 	return all
 }
 
-// auditedChanges makes each kind of change that is audited. A change of which no row is expected, like the
-// use of a session, is among them.
+// auditedChanges makes each kind of change that is audited. Some of these calls write no row, such as the use
+// of a session.
 func auditedChanges(b *bed) {
 	s, bounds := b.s, store.SessionBounds{OfOne: 5, All: 50}
 	var session store.Session
@@ -139,7 +139,7 @@ func auditRow(b *bed, n byte) store.Audit {
 func auditedBatch(b *bed) {
 	one, two := auditRow(b, 1), auditRow(b, 2)
 	two.At, two.Last = 0, 0
-	for range 2 { // the second time as after an unknown outcome
+	for range 2 { // the second time, as after an unknown outcome
 		b.put(func(x *store.Batch) {
 			x.Requests = append(x.Requests, store.Request{Scope: "s", Key: string(rune('a' + b.sent)), Hash: []byte{1}, Answer: []byte{2}, Created: 1})
 			x.Audit = append(x.Audit, one, two)
@@ -173,7 +173,7 @@ func auditedBatch(b *bed) {
 	}
 }
 
-// grownAudit adds rows and gives them indexes. The hashes are as large as those of a tree, but mean nothing.
+// grownAudit adds rows and gives them indexes. Its hashes have the right size but no meaning.
 func grownAudit(b *bed, n int) store.AuditTree {
 	b.Helper()
 	for i := range n {
@@ -198,7 +198,7 @@ func auditGrows(b *bed) {
 	to := grownAudit(b, 5)
 	is, err := b.s.AuditTree(b.ctx)
 	b.ok(err)
-	to.Head = is.Head // empty or nil
+	to.Head = is.Head // an empty head may come back as nil
 	b.same(is, to, "the tree")
 	b.same(len(freshAudits(b)), 0, "rows without an index")
 	all, err := b.s.AuditLeaves(b.ctx, 1, 3)
@@ -295,7 +295,9 @@ func auditListed(b *bed) {
 	b.same(ids(store.AuditQuery{Namespaces: []string{"shop"}}), []byte{4, 2, 0}, "of one namespace")
 	b.same(ids(store.AuditQuery{Namespaces: []string{"web", "shop"}}), []byte{4, 3, 2, 1, 0}, "of two namespaces")
 	b.same(ids(store.AuditQuery{Namespaces: []string{}}), []byte(nil), "of no namespace")
-	late := auditRow(b, 6) // the refused calls of a minute are written at its end, with the time of the first one
+	// The row about the refused calls of a minute is written at the end of the minute, with the time of the
+	// first call.
+	late := auditRow(b, 6)
 	late.At, late.Outcome = 50, store.AuditRefused
 	b.ok(b.s.AddAudit(b.ctx, late))
 	b.same(ids(store.AuditQuery{}), []byte{5, 4, 3, 2, 1, 0, 6}, "all, by time")
@@ -306,8 +308,8 @@ func auditListed(b *bed) {
 	b.same(ids(store.AuditQuery{Before: all[1].ID, BeforeAt: all[1].At, Limit: 2}), []byte{3, 2}, "a page in the middle")
 }
 
-// BenchAudited measures the cost of an audit row: a change without a row, a change with one, and adding a row
-// to the tree in steps of 100 rows.
+// BenchAudited measures the cost of an audit row: a change without one, a change with one, and adding rows to
+// the tree, 100 in a step.
 func BenchAudited(b *testing.B, s store.Store) {
 	change := func(b *testing.B, ctx context.Context) {
 		b.Helper()

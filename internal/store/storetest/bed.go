@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// bed is an open store, and an owner that holds all its shards.
+// bed is an open store, together with an owner that holds all its shards.
 type bed struct {
 	*testing.T
 	e      Engine
@@ -22,8 +22,8 @@ type bed struct {
 	ctx    context.Context
 	owner  dag.HandlerID
 	fences []store.Fence
-	count  uint32 // number of run ids
-	sent   int    // number of batches
+	count  uint32 // number of run ids made so far
+	sent   int    // number of batches sent so far
 }
 
 func newBed(t *testing.T, e Engine) *bed {
@@ -36,7 +36,7 @@ func newBed(t *testing.T, e Engine) *bed {
 	return b
 }
 
-// take acquires all shards, and returns the result.
+// take acquires all shards and returns what the store returned.
 func (b *bed) take() []store.Acquired {
 	b.Helper()
 	info, err := b.s.Info(b.ctx)
@@ -71,10 +71,10 @@ func (b *bed) is(err error, kinds ...error) {
 	b.Fatalf("error %v, want %v", err, kinds)
 }
 
-// batch returns an empty batch with all fences.
+// batch returns an empty batch with the fences of all shards.
 func (b *bed) batch() *store.Batch { return &store.Batch{Fences: slices.Clone(b.fences)} }
 
-// commit commits x. If that succeeds, it moves the fences of x.
+// commit commits x. If that succeeds, it advances the fences of x.
 func (b *bed) commit(x *store.Batch) error {
 	now, err := b.send(x)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bed) commit(x *store.Batch) error {
 	return nil
 }
 
-// send commits a batch. It stages every second batch before.
+// send commits a batch. It stages every second batch first.
 func (b *bed) send(x *store.Batch) (dag.Micros, error) {
 	if b.sent++; b.sent%2 == 0 {
 		b.stage(x)
@@ -101,7 +101,7 @@ func (b *bed) send(x *store.Batch) (dag.Micros, error) {
 	return b.s.Commit(b.ctx, x)
 }
 
-// stage lets an engine take in a batch, if the engine can.
+// stage stages a batch, if the engine supports that.
 func (b *bed) stage(x *store.Batch) {
 	if s, can := b.s.(store.Stager); can {
 		s.Stage(x)
@@ -116,7 +116,7 @@ func (b *bed) put(fill func(x *store.Batch)) {
 	b.ok(b.commit(x))
 }
 
-// fails commits x. It requires an error of one of the kinds, and that nothing of x was written.
+// fails commits x. It requires an error of one of the given kinds, and that nothing of x was written.
 func (b *bed) fails(x *store.Batch, kinds ...error) {
 	b.Helper()
 	before := b.contents()
@@ -173,7 +173,7 @@ func tidied(v reflect.Value) reflect.Value {
 	return v
 }
 
-// contents is everything that a store returns.
+// contents holds everything that a store can return.
 type contents struct {
 	Runs      []history
 	Workflows []store.Workflow
@@ -190,7 +190,7 @@ type history struct {
 	Events []dag.EventRow
 }
 
-// probed bounds the ids and keys that contents reads one by one.
+// probed bounds the ids and keys that contents reads one after the other.
 const probed = 4
 
 func (b *bed) contents() contents {
@@ -242,10 +242,10 @@ func key(n int) string { return fmt.Sprintf("key-%d", n) }
 
 func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// epoch is the time of the first run, in milliseconds.
+// epoch is the time of the first run in milliseconds.
 const epoch = 1_750_000_000_000
 
-// runID returns a UUIDv7 of the nth millisecond.
+// runID returns a UUIDv7 for the nth millisecond after epoch.
 func runID(n uint32) dag.RunID {
 	var id dag.RunID
 	binary.BigEndian.PutUint64(id[:], (epoch+uint64(n))<<16)
@@ -254,7 +254,7 @@ func runID(n uint32) dag.RunID {
 	return id
 }
 
-// run returns a new row in a state, of workflow 1 on shard 0. It is younger than all rows before.
+// run returns a new row in the given state, of workflow 1 on shard 0. It is younger than all earlier rows.
 func (b *bed) run(state dag.RunState) dag.RunRow {
 	b.count++
 	r := dag.RunRow{Header: dag.Header{
@@ -296,10 +296,10 @@ func request(n int) store.Request {
 	return store.Request{Scope: "scope", Key: key(n), Hash: []byte{1}, Answer: []byte("{}"), Created: 11}
 }
 
-// world is a store with one row of every kind, for batches that change all of them.
+// world is a store with one row of every kind. Tests make batches that change all of them.
 type world struct {
-	run     dag.RunRow     // running
-	attempt dag.AttemptRow // assigned
+	run     dag.RunRow     // in state running
+	attempt dag.AttemptRow // in state assigned
 	flow    store.Workflow
 	message store.Message
 	planned
@@ -326,7 +326,7 @@ func (b *bed) world() world {
 	return w
 }
 
-// full returns a batch with a valid row of every kind. A test adds one row that is not valid.
+// full returns a batch with a valid change of every kind. A test then adds an invalid one.
 func (b *bed) full(w *world) *store.Batch {
 	x := b.batch()
 	next := b.run(dag.RunRunning)

@@ -87,7 +87,7 @@ func deletedWorkflow(b *bed) {
 	back := revised(gone)
 	x := b.batch()
 	x.WorkflowUpdates = []store.Workflow{back}
-	b.fails(x, store.ErrRefused) // the name is taken
+	b.fails(x, store.ErrRefused) // another workflow has this name
 	away := revised(again)
 	away.State = store.WorkflowDeleted
 	b.put(func(x *store.Batch) { x.WorkflowUpdates = []store.Workflow{away, back} })
@@ -107,8 +107,8 @@ func (b *bed) listed(q store.WorkflowQuery) []string {
 	return names
 }
 
-// listWorkflows: lists and cursors are ordered by the pair of namespace and name, not by the joined text.
-// As a text, "a-b" sorts before "a/".
+// listWorkflows checks that lists and cursors are ordered by namespace and then by name, not by the joined
+// text. In the joined text, "a-b" sorts before "a/".
 func listWorkflows(b *bed) {
 	names := [][2]string{{"B", "z"}, {"a", "b"}, {"a", "b/c"}, {"a", "c"}, {"a-b", "a"}, {"a-b", "é"}, {"b", "A"}, {"b", "a"}}
 	var all []string
@@ -316,7 +316,7 @@ func messages() []check {
 	}
 }
 
-// wantMessages reads messages. Their ids and their payloads must rise.
+// wantMessages reads messages, and checks that their ids and payloads rise.
 func (b *bed) wantMessages(limit, want int) []store.Message {
 	b.Helper()
 	got, err := b.s.Messages(b.ctx, 0, limit)

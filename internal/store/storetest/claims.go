@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// claims: named queues, and the claims of runs on them.
+// claims covers named queues, and the claims of runs on them.
 func claims() []check {
 	return []check{
 		{"queue with every field", queueFields},
@@ -125,7 +125,7 @@ func queueFields(b *bed) {
 	next.Limit, next.PerKey, next.Order, next.Overflow, next.Rate, next.Each = 0, "", store.QueueFIFO, store.OverflowFail, 0, 1_000_000
 	next.State, next.Actor, next.Reason, next.Until, next.Revision, next.Modified = store.QueueDraining, "", "", 0, 2, 21
 	changed := next
-	changed.Paced, changed.Created = 1, 1 // an update does not change them
+	changed.Paced, changed.Created = 1, 1 // an update must not change these columns
 	b.put(func(x *store.Batch) { x.QueueUpdates = []store.Queue{changed} })
 	check(next)
 	b.put(func(x *store.Batch) { x.QueueDeletes = []store.Queue{next} })
@@ -229,7 +229,8 @@ func seatOf(r *dag.RunRow) store.Seat {
 	return store.Seat{Run: r.ID, Line: r.Claim.Line(), Level: r.Claim.Level, Asked: r.Claim.Asked}
 }
 
-// longLine: many runs ask at one instant. A run behind the counted positions is reported as such.
+// longLine makes many runs ask for a queue at one instant. The store must report which runs are behind the
+// counted positions.
 func longLine(b *bed) {
 	var rows []dag.RunRow
 	for i := range 250 {
@@ -256,8 +257,8 @@ func longLine(b *bed) {
 	}
 }
 
-// agingLine: a waiting run rises one level with each ageing. Within a level, the run that asked first is
-// first.
+// agingLine checks that a waiting run rises one level with each ageing. Within a level, the run that asked
+// first is first.
 func agingLine(b *bed) {
 	const now, ageing = 1000, 100
 	var rows []dag.RunRow
@@ -291,7 +292,7 @@ func agingLine(b *bed) {
 	}
 }
 
-// flatLine: in a line without levels the run that asked first is first.
+// flatLine checks that without levels the run that asked first is first.
 func flatLine(b *bed) {
 	var rows []dag.RunRow
 	q := store.SeatQuery{Most: 10_000, Now: 1000, Ageing: 100}
@@ -340,8 +341,8 @@ func lineGoes(b *bed) {
 	b.same(all, []store.Line(nil), "lines after the end")
 }
 
-// holders: the holders of a queue slot, of a slot of one key, and of a lock are listed in the order of
-// their grants.
+// holders checks that the holders of a queue slot, of a slot of one key, and of a lock are listed in the
+// order of their grants.
 func holders(b *bed) {
 	granted := func(key string, grant int64, locks ...string) dag.RunRow {
 		r := b.claiming(dag.ClaimGranted, "qü", key, dag.Medium, 10)
@@ -378,8 +379,8 @@ func holders(b *bed) {
 	of(store.HolderQuery{Lock: "b", First: 2}, 0)
 }
 
-// manyCome: many new and old runs join a queue in one transaction and at one instant. Other runs between
-// them are in other queues, or in none.
+// manyCome makes many new and old runs join a queue in one transaction and at one instant. Runs between them
+// are in other queues, or in none.
 func manyCome(b *bed) {
 	var old, rows []dag.RunRow
 	for range 20 {
@@ -429,8 +430,8 @@ func manyCome(b *bed) {
 	b.same(slices.Contains(b.line("q/", dag.Highest, 0, 1000), old[5].ID), false, "who did not come is in line")
 }
 
-// manyLeave: many runs leave a queue in one transaction while others join. Some of them were neighbours,
-// others not.
+// manyLeave makes many runs leave a queue in one transaction while others join. Some of the leaving runs are
+// neighbours, others are not.
 func manyLeave(b *bed) {
 	var rows []dag.RunRow
 	stands := map[dag.RunID]bool{}
@@ -438,17 +439,18 @@ func manyLeave(b *bed) {
 		from := len(rows)
 		for range n {
 			i := len(rows)
-			r := b.claiming(dag.ClaimAsked, "q", "", dag.Priority(i%5/3), dag.Micros(100+i/3)) // some ask at one instant
+			// Some runs ask at the same instant.
+			r := b.claiming(dag.ClaimAsked, "q", "", dag.Priority(i%5/3), dag.Micros(100+i/3))
 			rows, stands[r.ID] = append(rows, r), true
 		}
 		return rows[from:]
 	}
 	b.add(come(60)...)
 	for n, leaves := range []func(i int) bool{
-		func(i int) bool { return i < 25 },            // at the head
-		func(i int) bool { return i < 40 && i != 30 }, // all but one at the head
-		func(i int) bool { return i%2 == 0 },          // every other
-		func(i int) bool { return i > 45 },            // at the end
+		func(i int) bool { return i < 25 },            // the first ones
+		func(i int) bool { return i < 40 && i != 30 }, // all but one of the first ones
+		func(i int) bool { return i%2 == 0 },          // every second one
+		func(i int) bool { return i > 45 },            // the last ones
 		func(int) bool { return true },
 	} {
 		b.put(func(x *store.Batch) {
@@ -461,7 +463,7 @@ func manyLeave(b *bed) {
 					x.RunUpdates, stands[r.ID] = append(x.RunUpdates, u), false
 				}
 			}
-			slices.Reverse(x.RunUpdates) // the order does not matter
+			slices.Reverse(x.RunUpdates) // the order within a batch must not matter
 			if n < 4 {
 				x.RunInserts = slices.Clone(come(9))
 			}

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// classes covers custom resource classes.
+// classes covers resource classes.
 func classes() []check {
 	return []check{
 		{"a class takes the place of the one of its name", classReplaced},
@@ -55,7 +55,7 @@ func classesBounded(b *bed) {
 	}
 	_, err := b.s.PutClass(b.ctx, store.Class{Name: "more", Need: dag.Need{CPU: 1}})
 	b.is(err, store.ErrRefused)
-	b.class("c7", 2, 2) // an existing class can be changed
+	b.class("c7", 2, 2) // the limit does not apply to a change of an existing class
 }
 
 func classesClosed(b *bed) {

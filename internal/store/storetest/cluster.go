@@ -8,7 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// clustered is a check of a store that several nodes can share.
+// clustered returns a check that gets the store as store.Cluster. The check is skipped if the engine does not
+// implement that.
 func clustered(run func(b *bed, c store.Cluster)) func(b *bed) {
 	return func(b *bed) {
 		c, ok := b.s.(store.Cluster)
@@ -53,7 +54,7 @@ func clusters() []check {
 	}
 }
 
-// member adds a member with a new handler.
+// member makes the nth member join, with a new handler.
 func (b *bed) member(c store.Cluster, n int, name string) store.Member {
 	b.Helper()
 	h, err := b.s.Register(b.ctx, uuid(100+n), name)
@@ -72,7 +73,8 @@ func (b *bed) knows() int {
 	return info.Known
 }
 
-// risen: a new database has the newest format, and keeps it, whatever its members know.
+// risen checks that a new database has the newest format and keeps it, even if members know only an older
+// one.
 func risen(b *bed, c store.Cluster) {
 	for i := range 2 {
 		is, err := c.Rise(b.ctx)
@@ -92,7 +94,8 @@ func risen(b *bed, c store.Cluster) {
 	}
 }
 
-// attached: a worker keeps its row when its home changes, and only the present home renews it.
+// attached checks that a worker keeps its row when its home node changes, and that only the current home node
+// can renew it.
 func attached(b *bed, c store.Cluster) {
 	first, second := b.member(c, 1, "n1"), b.member(c, 2, "n2")
 	h, err := b.s.Register(b.ctx, uuid(103), "w")
@@ -148,8 +151,8 @@ func attached(b *bed, c store.Cluster) {
 	b.same(lease, int64(0), "who was deposed")
 }
 
-// held: a worker cannot take the name of another member, and the try changes nothing. A worker that joins
-// again under its own handler keeps its name.
+// held checks that a worker cannot take the name of another member, and that the attempt changes nothing. A
+// worker that joins again with its own handler keeps its name.
 func (b *bed) held(c store.Cluster, w, node store.Member) {
 	b.Helper()
 	before, shards := b.look(c)
@@ -168,7 +171,7 @@ func (b *bed) held(c store.Cluster, w, node store.Member) {
 	b.same(again[w.Handler].Beat-before[w.Handler].Beat, int64(1), "the counter of a worker that joins again")
 }
 
-// look reads the members by handler, and the shards.
+// look reads the members, by handler, and the shards.
 func (b *bed) look(c store.Workers) (map[dag.HandlerID]store.Member, []store.ShardRow) {
 	b.Helper()
 	members, shards, err := c.Members(b.ctx)
@@ -203,7 +206,7 @@ func (b *bed) every() (all []dag.ShardID) {
 	return all
 }
 
-// ownedBy returns the owners when one handler owns every shard.
+// ownedBy returns the list of owners that the store must report if one handler owns every shard.
 func (b *bed) ownedBy(h dag.HandlerID) []dag.HandlerID {
 	return slices.Repeat([]dag.HandlerID{h}, len(b.fences))
 }
@@ -241,7 +244,7 @@ func joined(b *bed, c store.Cluster) {
 	b.same(is[stranger.Handler].Started, is[stranger.Handler].Seen, "the start of a handler that is not registered")
 }
 
-// joinedAgain: the answer to a join was lost, so the node joins again.
+// joinedAgain makes a node join again, as if the answer to its first join was lost.
 func joinedAgain(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "a")
 	b.claims(c, m.Handler, b.every()...)
@@ -273,7 +276,7 @@ func joinedByName(b *bed, c store.Cluster) {
 	b.ok(err)
 	b.same(listed, false, "the earlier life is listed")
 	b.claims(c, second.Handler, 0)
-	b.ok(c.Leave(b.ctx, first.Handler)) // late, and without effect
+	b.ok(c.Leave(b.ctx, first.Handler)) // this late call must have no effect
 	b.same(b.owners(c)[0], second.Handler, "the owner")
 }
 
@@ -288,7 +291,7 @@ func joinRefused(b *bed, c store.Cluster) {
 	}
 	m := b.member(c, 1, "a")
 	m.Name = "b"
-	b.is(c.Join(b.ctx, m), store.ErrRefused) // one handler cannot have two names
+	b.is(c.Join(b.ctx, m), store.ErrRefused) // a handler must not have two names
 	m.Name, m.State = "a", "dancing"
 	_, err := c.Renew(b.ctx, m)
 	b.is(err, store.ErrRefused)
@@ -301,7 +304,8 @@ func renewed(b *bed, c store.Cluster) {
 	before, _ := b.look(c)
 	change := m
 	change.State, change.Busy = store.MemberLeaving, 7
-	change.Name, change.Address, change.Slots, change.UUID = "x", "x", 1, uuid(9) // only a join writes these
+	// Only a join may change these columns.
+	change.Name, change.Address, change.Slots, change.UUID = "x", "x", 1, uuid(9)
 	listed, err := c.Renew(b.ctx, change)
 	b.ok(err)
 	b.same(listed, true, "the member is listed")
@@ -346,7 +350,7 @@ func deposed(b *bed, c store.Cluster) {
 	listed, err := c.Renew(b.ctx, m)
 	b.ok(err)
 	b.same(listed, false, "the deposed one is listed")
-	b.ok(c.Join(b.ctx, m)) // the node did not learn that it had joined
+	b.ok(c.Join(b.ctx, m)) // as if the answer to the first join was lost
 	again, _ := b.look(c)
 	b.same(again[m.Handler].Beat == now[m.Handler].Beat || again[m.Handler].Beat == before[m.Handler].Beat, false, "it looks silent still")
 	depose(now[m.Handler].Beat, false)
@@ -424,7 +428,7 @@ func submittedFound(b *bed, c store.Cluster) {
 		rows = append(rows, b.run(dag.RunSubmitted))
 		rows[len(rows)-1].Shard = last
 	}
-	for _, i := range []int{3, 1, 4, 0, 2} { // the order of ids is not the order of commits
+	for _, i := range []int{3, 1, 4, 0, 2} { // ids and commits have different orders
 		x := &store.Batch{}
 		x.RunInserts = rows[i : i+1]
 		b.ok(b.commit(x))
@@ -465,7 +469,7 @@ func submittedFound(b *bed, c store.Cluster) {
 	found(10, []dag.RunRow{rows[0], rows[1], rows[2], rows[4]}, b.every()...)
 }
 
-// verbs returns a call of every method of a cluster's store.
+// verbs returns one call of each method of store.Cluster.
 func verbs(ctx context.Context, c store.Cluster, m store.Member) map[string]func() error {
 	return map[string]func() error{
 		"Join":      func() error { return c.Join(ctx, m) },

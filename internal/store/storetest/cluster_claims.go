@@ -61,8 +61,8 @@ func claimTells(b *bed, c store.Cluster) {
 	}
 }
 
-// claimOrphans: an owner that is not a member owns no shard. It may have used the store alone, or it was
-// declared dead during its claim.
+// claimOrphans checks that a shard can be claimed if its owner is not a member. Such an owner used the store
+// without a cluster, or was declared dead during its own claim.
 func claimOrphans(b *bed, c store.Cluster) {
 	b.take()
 	other := b.member(c, 1, "b")
@@ -70,7 +70,7 @@ func claimOrphans(b *bed, c store.Cluster) {
 	b.claims(c, other.Handler, b.every()...)
 }
 
-// claimStranger: a deposed member cannot claim any shard, not even a free one.
+// claimStranger checks that a deposed member cannot claim a shard, not even a free one.
 func claimStranger(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "a")
 	b.claims(c, m.Handler, 0)
@@ -131,8 +131,8 @@ func releaseStale(b *bed, c store.Cluster) {
 	b.same(b.owners(c), want, "owners")
 	x := &store.Batch{Fences: []store.Fence{is.Fence}}
 	_, err := b.s.Commit(b.ctx, x)
-	b.ok(err) // no other member owns it
+	b.ok(err) // no other member owns the shard
 	is.Seq += 99
-	b.ok(c.Release(b.ctx, []store.Fence{is.Fence})) // only the epoch counts
+	b.ok(c.Release(b.ctx, []store.Fence{is.Fence})) // only the epoch must match
 	b.same(b.owners(c)[0], dag.HandlerID(0), "the owner of a released shard")
 }

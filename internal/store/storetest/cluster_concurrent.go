@@ -24,7 +24,7 @@ func clustersAtOnce() []check {
 	}
 }
 
-// at calls f many times at the same time.
+// at calls f many times concurrently.
 func at(f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -87,8 +87,8 @@ func claimAtOnce(b *bed, c store.Cluster) {
 	b.same(total, len(b.fences), "shards that were claimed")
 }
 
-// commits writes runs under a fence until it has written most of them or is fenced. It returns the commits
-// that succeeded.
+// commits writes runs under a fence until it has written most of them, or is fenced. It returns the
+// successful commits.
 func (b *bed) commits(f *store.Fence, id func(n int) dag.RunID, most int) (all []committed, err error) {
 	for n := range most {
 		r := dag.RunRow{Header: dag.Header{ID: id(n), Workflow: 1}, Generation: 1}
@@ -104,7 +104,7 @@ func (b *bed) commits(f *store.Fence, id func(n int) dag.RunID, most int) (all [
 	return all, nil
 }
 
-// turns: while all owners stay members, no commit is fenced.
+// turns checks that no commit is fenced as long as all owners stay members.
 func turns(b *bed, c store.Cluster) {
 	base := b.take()[0].Fence
 	const owners, terms = 4, 6
@@ -144,17 +144,17 @@ func turns(b *bed, c store.Cluster) {
 	b.oneSequence(base, slices.Concat(results...))
 }
 
-// deposedCommitting: an owner that does not notice that it was deposed continues to commit. Each of its
-// commits is written before the next owner's claim, or not at all.
+// deposedCommitting lets an owner commit after it was deposed without noticing. Each of its commits must be
+// written before the next owner's claim, or not at all.
 func deposedCommitting(b *bed, c store.Cluster) {
 	base := b.take()[0].Fence
 	const lives = 5
 	results := make([][]committed, lives)
 	var wg sync.WaitGroup
 	for life := range lives {
-		m := b.member(c, 10+life, "a") // the member of the earlier life is replaced
+		m := b.member(c, 10+life, "a") // replaces the member of the earlier round
 		f := b.claims(c, m.Handler, 0)[0].Fence
-		wrote := make(chan struct{}) // closed when it has begun
+		wrote := make(chan struct{}) // closed when the owner has begun to commit
 		wg.Go(func() {
 			id := func(n int) dag.RunID { return runID(uint32(1000 + life*1000 + n)) }
 			first, err := b.commits(&f, id, 1)
@@ -198,7 +198,7 @@ func joinAtOnce(b *bed, c store.Cluster) {
 	}
 }
 
-// memberSnapshot: every read lists the owner of each shard, and no name twice.
+// memberSnapshot checks that every read lists the owner of each shard as a member, and no name twice.
 func memberSnapshot(b *bed, c store.Cluster) {
 	var done atomic.Bool
 	var wg sync.WaitGroup

@@ -21,14 +21,14 @@ func concurrent() []check {
 	}
 }
 
-// committed is a commit that returned without an error.
+// committed is a successful commit.
 type committed struct {
-	epoch, seq int64 // seq after it
+	epoch, seq int64 // seq as it was after the commit
 	run        dag.RunID
 }
 
-// contention: owners take the shard from each other while they commit. The commits must form one sequence
-// in which epochs never fall and no seq is missing. Each of them was made by the owner at its time.
+// contention lets owners take the shard from each other while they commit. The commits must form one sequence
+// in which epochs never fall and no seq is missing. Each commit must be by the owner of that time.
 func contention(b *bed) {
 	const owners, terms, termCommits = 4, 5, 6
 	base := b.take()[0].Fence
@@ -99,7 +99,7 @@ func guestsBesideOwner(b *bed) {
 		})
 	}
 	for range 15 {
-		b.add(b.run(dag.RunRunning)) // a guest's commit never fences the owner
+		b.add(b.run(dag.RunRunning)) // the commit of a guest never fences the owner
 	}
 	wg.Wait()
 	c := b.contents()
@@ -107,7 +107,7 @@ func guestsBesideOwner(b *bed) {
 	b.same(len(c.Messages), 45, "messages")
 }
 
-// scanSnapshot: every transaction changes two runs together, and every scan shows both in the same state.
+// scanSnapshot changes two runs together in every transaction. Every scan must show both in the same state.
 func scanSnapshot(b *bed) {
 	one, two := b.run(dag.RunRunning), b.run(dag.RunRunning)
 	b.add(one, two)
@@ -161,7 +161,8 @@ func scanWhileCommitting(b *bed) {
 		seen = append(seen, history{r, events})
 		next := b.run(dag.RunRunning)
 		b.put(func(x *store.Batch) {
-			for _, h := range want { // all handlers change: those that were read, and those that follow
+			// Change handlers that were already read, and handlers that are still to come.
+			for _, h := range want {
 				if len(seen) == 1 {
 					x.AttemptUpdates = append(x.AttemptUpdates, ended(h.Attempts[0]))
 				} else {
@@ -175,7 +176,7 @@ func scanWhileCommitting(b *bed) {
 			x.RunUpdates = []dag.RunUpdate{{RunRow: next, Was: dag.RunRunning}}
 			x.Events = []dag.EventRow{event(next.ID, 1)}
 		})
-		_, err := b.s.Run(b.ctx, next.ID) // every second reader reads it
+		_, err := b.s.Run(b.ctx, next.ID) // a single run can be read during the scan
 		b.ok(err)
 		return nil
 	}))
@@ -222,7 +223,7 @@ func readers(b *bed) {
 	wg.Wait()
 }
 
-// reads returns a call of every reading method, on rows of a world.
+// reads returns one call of each reading method, on the rows of a world.
 func reads(b *bed, w *world) map[string]func() error {
 	return map[string]func() error{
 		"Load": func() error { _, err := b.s.Load(b.ctx, store.LoadQuery{Limit: 10}); return err },

@@ -2,7 +2,7 @@ package storetest
 
 import "skein.dev/skein/internal/store"
 
-// connections: what tasks reach other systems by.
+// connections covers the connections by which tasks reach other systems.
 func connections() []check {
 	return []check{
 		{"a connection is replaced by its next version only", connectionReplaced},

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// ends covers attempts with a plain end. An engine may keep such ends elsewhere than in rows of their own.
+// ends covers attempts with a plain end. An engine may pack such ends into other rows.
 func ends() []check {
 	all := []check{
 		{"are read", func(b *bed) { endsAreRead(b, func() {}) }},
@@ -38,7 +38,7 @@ func ends() []check {
 	return all
 }
 
-// plainly returns the plain end of an attempt: one without outputs, message or other data.
+// plainly returns a plain end of an attempt: an end without outputs, message or other data.
 func plainly(a dag.AttemptRow) dag.AttemptUpdate {
 	u := ended(a)
 	u.Plain, u.Exited = true, true
@@ -47,7 +47,7 @@ func plainly(a dag.AttemptRow) dag.AttemptUpdate {
 }
 
 // over adds a run that has ended, was recovered and continues. Two of its attempts ended while others were
-// running, one ended with the run, and one after the recovery. The last one is open.
+// running, one ended with the run, one ended after the recovery, and one is open.
 func (b *bed) over() (dag.RunRow, []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -103,7 +103,7 @@ func endsAreRead(b *bed, before func()) {
 	b.same(standing[0].Moved, max(r.Created, all[1].Finished), "when it last moved")
 }
 
-// endsStay: no batch changes an ended attempt.
+// endsStay checks that no batch changes an ended attempt.
 func endsStay(b *bed, change func(u *dag.AttemptUpdate)) {
 	r, all := b.over()
 	for _, known := range []bool{true, false} {
@@ -122,7 +122,7 @@ func endsStay(b *bed, change func(u *dag.AttemptUpdate)) {
 	}
 }
 
-// endsTwiceAtOnce: the second end is refused, even if the first is not written yet.
+// endsTwiceAtOnce checks that a second end is refused even if the first one is not written yet.
 func endsTwiceAtOnce(b *bed) {
 	r, all := b.over()
 	u := plainly(all[4])
@@ -139,7 +139,7 @@ func endsTwiceAtOnce(b *bed) {
 	}
 }
 
-// endsOneByOne: attempts of one run end in many transactions, with other transactions in between.
+// endsOneByOne ends the attempts of one run in many transactions, with other transactions in between.
 func endsOneByOne(b *bed) {
 	r := b.run(dag.RunRunning)
 	var all []dag.AttemptRow
@@ -153,7 +153,7 @@ func endsOneByOne(b *bed) {
 	for i := range all {
 		u := plainly(all[i])
 		if i%3 == 0 {
-			u.Plain = false // the attempt gets a row of its own
+			u.Plain = false // an end that is not plain gives the attempt a row of its own
 		}
 		if i%7 == 0 {
 			b.take()
@@ -166,7 +166,7 @@ func endsOneByOne(b *bed) {
 	}
 }
 
-// endsAtOnce: an attempt is assigned and ends in one transaction.
+// endsAtOnce assigns and ends an attempt in one transaction.
 func endsAtOnce(b *bed) {
 	r := b.run(dag.RunRunning)
 	a := b.attempt(r.ID, 0, 1)
@@ -177,7 +177,8 @@ func endsAtOnce(b *bed) {
 	b.same(b.record(r.ID).Attempts, []dag.AttemptRow{plainly(a).AttemptRow}, "the attempt")
 }
 
-// endsWithoutHistory: if a transaction writes no history of the run, its ends are kept in rows.
+// endsWithoutHistory ends attempts in a transaction that writes no history of the run. The ends then need
+// rows of their own.
 func endsWithoutHistory(b *bed) {
 	r, open := b.handedOver(false)
 	b.put(func(x *store.Batch) {
@@ -190,7 +191,7 @@ func endsWithoutHistory(b *bed) {
 	}
 }
 
-// endsNotPlain: an end with more data keeps all of it, even if its owner calls it plain.
+// endsNotPlain checks that an end with more data keeps all of it, even if its owner calls the end plain.
 func endsNotPlain(b *bed) {
 	for _, tell := range []func(a *dag.AttemptRow){
 		func(a *dag.AttemptRow) { a.State = dag.AttemptFailed },
@@ -220,8 +221,9 @@ func endsNotPlain(b *bed) {
 	}
 }
 
-// handlesOfEnded: what an ended attempt has left is in the place of its outputs. It changes and goes under
-// the guards of the row, a load brings it, and the attempts of the task show it.
+// handlesOfEnded checks the handle of an ended attempt, which a row stores in the column of the outputs. It
+// changes and disappears under the guards of the row, and both a load and the list of the task's attempts
+// return it.
 func handlesOfEnded(b *bed) {
 	r := b.run(dag.RunRunning)
 	a := b.attempt(r.ID, 0, 1)

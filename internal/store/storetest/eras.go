@@ -29,7 +29,7 @@ func (b *bed) raise(from, to dag.Era, letter string) dag.Era {
 	return is
 }
 
-// letters returns the messages of each shard, by shard.
+// letters returns the messages of all shards, ordered by shard.
 func (b *bed) letters() (all []string) {
 	b.Helper()
 	for _, f := range b.fences {
@@ -53,8 +53,8 @@ func marksAreFences(b *bed) {
 	b.same(b.marks(), b.fences, "marks of shards that were taken again")
 }
 
-// raiseFences: after Raise no earlier batch is written, seq continues, and a new owner of the shards
-// belongs to the new era.
+// raiseFences checks that after Raise no earlier batch is written, that seq continues, and that a new owner
+// of the shards gets an epoch of the new era.
 func raiseFences(b *bed) {
 	b.put(func(x *store.Batch) { x.RunInserts = append(x.RunInserts, b.run(dag.RunSubmitted)) })
 	before := b.marks()
@@ -98,8 +98,8 @@ func marksOfMembers(b *bed, c store.Cluster) {
 	}
 }
 
-// floorRises: the floor of an era that began because of a loss cannot rise, and that era has ended no era
-// quietly.
+// floorRises checks an era that began because of a loss. Its floor is the era itself and cannot rise, and no
+// earlier era counts as having ended quietly.
 func floorRises(b *bed) {
 	b.same(b.raise(0, 2, ""), dag.Era(2), "the era")
 	b.take()

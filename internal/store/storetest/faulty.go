@@ -8,23 +8,24 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Fault is the outcome that a [Faulty] store gives to a commit.
+// Fault is the outcome of a commit in a [Faulty] store.
 type Fault uint8
 
 // The faults.
 const (
 	NoFault     Fault = iota
-	Lost              // ErrUnknown, and nothing was written
-	Written           // ErrUnknown, and all of it was written
-	Unavailable       // ErrUnavailable, and nothing was written
-	Refused           // ErrRefused, and nothing was written
+	Lost              // returns ErrUnknown, and nothing was written
+	Written           // returns ErrUnknown, and everything was written
+	Unavailable       // returns ErrUnavailable, and nothing was written
+	Refused           // returns ErrRefused, and nothing was written
 )
 
-// Faulty wraps a store and makes commits fail as they can fail in production. Above all, it loses answers.
+// Faulty wraps a store and makes commits fail in the ways that occur in production. The most important one is
+// a lost answer.
 type Faulty struct {
 	store.Store
-	// Next returns the fault of each commit. The goroutine that commits calls it. If it is nil, no commit
-	// fails.
+	// Next returns the fault for a commit. It is called by the goroutine that commits. If it is nil, no
+	// commit fails.
 	Next func(b *store.Batch) Fault
 }
 

@@ -64,7 +64,7 @@ func fences() []check {
 
 func fallingFences(b *bed) {
 	if len(b.fences) < 2 {
-		return // one shard has no order
+		return // the order of shards needs two of them
 	}
 	w := b.world()
 	x := b.full(&w)
@@ -72,8 +72,8 @@ func fallingFences(b *bed) {
 	b.fails(x, store.ErrFenced)
 }
 
-// oldEpoch: an owner was stopped and wakes up. None of its writes succeeds, before or after the new owner's
-// commits.
+// oldEpoch lets an owner commit after it was stopped for a while and another owner took over. None of its
+// writes may succeed, before or after the new owner's commits.
 func oldEpoch(b *bed) {
 	w := b.world()
 	old := slices.Clone(b.fences)
@@ -152,7 +152,7 @@ func allShardsMove(b *bed) {
 	}
 }
 
-// shardsApart: the events of a run carry the seq of the run's shard.
+// shardsApart checks that the events of a run carry the seq of the run's own shard.
 func shardsApart(b *bed) {
 	if len(b.fences) < 2 {
 		return
@@ -161,7 +161,7 @@ func shardsApart(b *bed) {
 	two.Shard = 1
 	x := b.batch()
 	x.Fences = x.Fences[1:2]
-	b.ok(b.commit(x)) // shard 1 is ahead now
+	b.ok(b.commit(x)) // now the seq of shard 1 is higher
 	b.put(func(x *store.Batch) {
 		x.RunInserts = []dag.RunRow{one, two}
 		x.Events = []dag.EventRow{event(two.ID, 1), event(one.ID, 1)}
@@ -192,7 +192,7 @@ func unfencedShard(b *bed) {
 	x.RunUpdates = append(x.RunUpdates, dag.RunUpdate{RunRow: other, Was: dag.RunRunning})
 	b.fails(x, store.ErrFenced)
 	x = only()
-	other.Shard = 0 // a wrong shard
+	other.Shard = 0 // not the shard of the run
 	x.RunUpdates = append(x.RunUpdates, dag.RunUpdate{RunRow: other, Was: dag.RunRunning})
 	b.fails(x, store.ErrFenced)
 	x = only()
@@ -329,7 +329,7 @@ func guestInserts(b *bed) {
 	}
 }
 
-// guestOfNowhere: a run or a message that no owner would find is refused.
+// guestOfNowhere checks that a run or a message is refused if no owner would find it.
 func guestOfNowhere(b *bed) {
 	r := b.run(dag.RunSubmitted)
 	r.Shard = 1 << 20

@@ -2,7 +2,7 @@ package storetest
 
 import "skein.dev/skein/internal/store"
 
-// gitSources: the repositories that namespaces get workflows from.
+// gitSources covers the repositories from which namespaces get workflows.
 func gitSources() []check {
 	return []check{
 		{"a git source is replaced by its next version only, and keeps its state", gitSourceReplaced},

@@ -10,18 +10,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// wrong is a batch that is valid except for the part that spoil adds. No part of the batch may be written.
+// wrong returns a check with a batch that is valid except for the change that spoil adds. Nothing of the
+// batch may be written.
 func wrong(kind error, spoil func(b *bed, w *world, x *store.Batch)) func(b *bed) {
 	return func(b *bed) {
 		w := b.world()
 		x := b.full(&w)
 		spoil(b, &w, x)
 		b.fails(x, kind)
-		b.ok(b.commit(b.full(&w))) // the refused batch must not prevent the valid one
+		b.ok(b.commit(b.full(&w))) // the refused batch must not affect a valid one
 	}
 }
 
-// guards covers updates of rows that are in another state than the writer expects.
+// guards covers updates of rows whose state differs from what the writer expects.
 func guards() []check {
 	attempt := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return wrong(store.ErrFenced, func(_ *bed, w *world, x *store.Batch) {
@@ -79,7 +80,7 @@ func attemptEnded(b *bed) {
 	b.put(func(x *store.Batch) { x.AttemptUpdates = []dag.AttemptUpdate{ended(w.attempt)} })
 	for was := dag.AttemptAssigned; was.Known(); was++ {
 		if was == dag.AttemptSucceeded {
-			continue // the column has this value already
+			continue // the column already has this value
 		}
 		x := b.batch()
 		x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: w.attempt, Was: was}}
@@ -87,8 +88,8 @@ func attemptEnded(b *bed) {
 	}
 }
 
-// insertedBefore: a batch is applied in the order of its fields, so an update applies to a row that the
-// same batch inserted.
+// insertedBefore checks that a batch is applied in the order of its fields, so that an update can change a
+// row that the same batch inserts.
 func insertedBefore(b *bed) {
 	r := b.run(dag.RunSubmitted)
 	a := b.attempt(r.ID, 0, 1)
@@ -145,7 +146,7 @@ func staleAndRefused(b *bed) {
 	b.fails(x, store.ErrFenced, store.ErrRefused)
 }
 
-// refusals covers contents that every engine refuses, at every try.
+// refusals covers contents that every engine must refuse, at every try.
 func refusals() []check {
 	type spoil = func(b *bed, w *world, x *store.Batch)
 	refuse := func(f spoil) func(b *bed) { return wrong(store.ErrRefused, f) }
@@ -224,7 +225,7 @@ func guestRefused(b *bed) {
 	b.fails(x, store.ErrRefused)
 }
 
-// refusedAgain: an engine that prepares or remembers something must not take a refused row for a valid one.
+// refusedAgain checks that an engine that remembers rows does not take a refused row for a valid one.
 func refusedAgain(b *bed) {
 	w := b.world()
 	for range 3 {
@@ -240,7 +241,7 @@ func refusedAgain(b *bed) {
 	b.ok(b.commit(b.full(&w)))
 }
 
-// innocent: an engine must forget its knowledge of rows that were rolled back.
+// innocent checks that an engine forgets what it knew about rows that were rolled back.
 func innocent(b *bed) {
 	w := b.world()
 	x := b.full(&w)
@@ -261,8 +262,7 @@ func innocent(b *bed) {
 	b.same(len(b.loadIDs(10)), 3, "unfinished runs")
 }
 
-// halving plays a writer's reaction to a refused batch: it halves the batch until the refused item is
-// alone.
+// halving reacts to a refused batch like a writer: it halves the batch until the refused item is alone.
 func halving(b *bed) {
 	var rows []dag.RunRow
 	for range 32 {

@@ -7,13 +7,15 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// hands are attempts that have been assigned and have not changed since. An engine may keep them elsewhere
-// than in rows of their own.
+// hands covers attempts that have been assigned and have not changed since. An engine may pack such attempts
+// into other rows.
 func hands() []check {
 	guard := func(change func(u *dag.AttemptUpdate)) func(b *bed) {
 		return func(b *bed) {
 			_, all := b.handedOver(false)
-			for _, known := range []bool{true, false} { // the report comes to the owner that assigned the attempt, and to an owner that has only read it
+			// If known is set, the owner that assigned the attempt gets the report. Otherwise an owner gets
+			// it that has only read the attempt.
+			for _, known := range []bool{true, false} {
 				if !known {
 					b.take()
 				}
@@ -55,7 +57,8 @@ func hands() []check {
 }
 
 // handedOver adds a run with four attempts. They were assigned in three transactions, and one of them has
-// ended. The first transaction also begins the run. If waited is set, the run existed before and waited.
+// ended. If waited is set, the run existed before and waited. Otherwise the first transaction also begins the
+// run.
 func (b *bed) handedOver(waited bool) (dag.RunRow, []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -130,7 +133,7 @@ func handsAreRead(b *bed, waited bool) {
 	b.same(at, want, "rows of history")
 }
 
-// finds runs a query for attempts and compares the result.
+// finds reads the attempts of a query and compares them with want.
 func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 	b.Helper()
 	got, err := b.s.Attempts(b.ctx, q)
@@ -138,7 +141,7 @@ func (b *bed) finds(q store.AttemptQuery, want []dag.AttemptRow) {
 	b.same(got, want, "attempts")
 }
 
-// handsEnd ends the assigned attempts after between. The memory of a store need not survive between.
+// handsEnd assigns attempts, calls between, and ends the attempts. The store may lose its memory in between.
 func handsEnd(b *bed, waited bool, between func()) {
 	r, open := b.handedOver(waited)
 	between()
@@ -152,14 +155,14 @@ func handsEnd(b *bed, waited bool, between func()) {
 	})
 	want = append(want, ended(b.attempt(r.ID, 2, 1)).AttemptRow)
 	b.same(b.record(r.ID).Attempts, want, "what has ended")
-	for _, a := range open { // no attempt ends twice
+	for _, a := range open { // no attempt may end twice
 		x := b.batch()
 		x.AttemptUpdates = []dag.AttemptUpdate{ended(a)}
 		b.fails(x, store.ErrFenced)
 	}
 }
 
-// handsChange: notes about an assigned attempt do not replace the attempt.
+// handsChange checks that an assigned attempt can change several times before it ends.
 func handsChange(b *bed) {
 	r, open := b.handedOver(false)
 	for _, why := range []dag.Cause{"first", "second"} {
@@ -191,7 +194,8 @@ func handsChange(b *bed) {
 	b.same(b.record(r.ID).Attempts[0], ended(open[0]).AttemptRow, "the first")
 }
 
-// handsAtTheEnd: a run without a row of history that could hold the assigned attempts keeps them, too.
+// handsAtTheEnd checks that a run keeps its assigned attempts even if the transaction writes no row of
+// history into which an engine could pack them.
 func handsAtTheEnd(b *bed) {
 	r, open := b.handedOver(false)
 	end := dag.RunUpdate{RunRow: r, Was: r.State}

@@ -21,7 +21,7 @@ func invitation(b *bed, s store.Tokens, n int, uses int32, parent int64) store.T
 	return t
 }
 
-// tokenOf returns the token of an ID as the store lists it.
+// tokenOf returns the token with an ID, as the store lists it.
 func tokenOf(b *bed, s store.Tokens, id int64) store.Token {
 	b.Helper()
 	all, err := s.TokenList(b.ctx)
@@ -35,8 +35,8 @@ func tokenOf(b *bed, s store.Tokens, id int64) store.Token {
 	return store.Token{}
 }
 
-// tokenJoined: the row of the certificate has the bounds of the invitation. The same key gets the same row
-// again, and uses the invitation no more than once.
+// tokenJoined checks that the row of a certificate gets the bounds of the invitation. A repeated use with the
+// same key returns the same row, and does not count again.
 func tokenJoined(b *bed, s store.Tokens) {
 	above, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "above", Hash: hashOf(7)})
 	b.ok(err)
@@ -61,7 +61,7 @@ func tokenJoined(b *bed, s store.Tokens) {
 	b.same(tokenOf(b, s, inv.ID).Used, int32(2), "uses at the end")
 }
 
-// tokenNotJoined: a refused use changes nothing.
+// tokenNotJoined checks that a refused use changes nothing.
 func tokenNotJoined(b *bed, s store.Tokens) {
 	above, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "above", Hash: hashOf(7)})
 	b.ok(err)
@@ -100,8 +100,8 @@ func tokenNotJoined(b *bed, s store.Tokens) {
 	b.same(tokenOf(b, s, old.ID).Revoked > 0, true, "the expired row gave its name up")
 }
 
-// tokenJoinedAtOnce: if several workers use an invitation at once, only as many join as the invitation
-// allows.
+// tokenJoinedAtOnce makes several workers use an invitation concurrently. No more may join than the
+// invitation allows.
 func tokenJoinedAtOnce(b *bed, s store.Tokens) {
 	inv := invitation(b, s, 1, 3, 0)
 	var wg sync.WaitGroup
@@ -151,7 +151,8 @@ func nodeEnrolled(b *bed, s store.Tokens) {
 	again, err := enroll(1, 2*anHour)
 	b.ok(err)
 	b.same(again.ID == one.ID && again.Expires > one.Expires, true, "the same row with a later end")
-	next, err := enroll(2, -anHour) // it has expired, and the next key takes its row all the same
+	// The certificate has expired. The next key may still use its row.
+	next, err := enroll(2, -anHour)
 	b.ok(err)
 	b.same(next.ID, one.ID, "the row after another key")
 	next, err = enroll(3, anHour)

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// scheduleGuards covers changes of rows that are in another state than the writer expects, and contents
-// that every engine refuses.
+// scheduleGuards covers changes of rows whose state differs from what the writer expects, and contents that
+// every engine must refuse.
 func scheduleGuards() []check {
 	fenced := func(spoil func(w *world, x *store.Batch)) func(b *bed) {
 		return wrong(store.ErrFenced, func(_ *bed, w *world, x *store.Batch) { spoil(w, x) })
@@ -97,7 +97,7 @@ func dueOrder(b *bed) {
 		for n := range 40 {
 			t := trigger(dag.WorkflowID(n%3+1), key(n), "cron")
 			if t.Next = dag.Micros(n*17%40) / 2; n%9 == 5 {
-				t.Next = -t.Next - 1 // never due
+				t.Next = -t.Next - 1 // a negative instant means never due
 			}
 			if t.Next > 0 {
 				want = append(want, t.Next)
@@ -195,8 +195,8 @@ func dueShards(b *bed) {
 	}
 }
 
-// dueFew: thousands of triggers wait, and many are due at the same instant. Reads return pages of due
-// triggers until all of them have moved.
+// dueFew makes many triggers due at the same instant while thousands of others wait. Each read returns a page
+// of due triggers, until all of them have moved on.
 func dueFew(b *bed) {
 	const many, at = 3000, 50
 	for part := range 3 {
@@ -263,7 +263,7 @@ func placeOf(f *store.Fire) store.FireKey {
 	return store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
 }
 
-// newestFirst is the order of lists.
+// newestFirst compares lines in the order of lists.
 func newestFirst(a, b store.Fire) int {
 	return cmp.Or(cmp.Compare(b.Decided, a.Decided), cmp.Compare(b.Workflow, a.Workflow), strings.Compare(b.Trigger, a.Trigger),
 		cmp.Compare(b.At, a.At), strings.Compare(b.Key, a.Key))
@@ -341,7 +341,7 @@ func fireCollapses(b *bed) {
 		b.ok(err)
 		b.same(found, line, "the line of its last instant")
 	}
-	for _, next := range []store.Fire{ // every column except the key
+	for _, next := range []store.Fire{ // they differ in every column except the key
 		{Last: 1, Count: 2, Outcome: store.OutcomeMissed, Reason: "began too late", Run: runID(7), Decided: 3},
 		{Outcome: store.OutcomeMerged},
 		{Last: math.MaxInt64, Count: math.MaxInt64, Outcome: store.OutcomeLate, Reason: "é", Run: runID(8), Decided: math.MaxInt64},
@@ -360,7 +360,7 @@ func fireCollapses(b *bed) {
 
 func fireOnce(b *bed) {
 	line := fire(1, "nightly", 100)
-	var apart []store.Fire // differ from line in one column of the key
+	var apart []store.Fire // lines that differ from line in one column of the key
 	for _, change := range []func(f *store.Fire){
 		func(f *store.Fire) { f.Workflow++ }, func(f *store.Fire) { f.Trigger = "Nightly" },
 		func(f *store.Fire) { f.At++; f.Last++ }, func(f *store.Fire) { f.Key = "event" },
@@ -416,7 +416,7 @@ func fireQueries(b *bed) {
 		}
 		for _, limit := range []int{1, 3, 1000, 0} {
 			if limit == 1 && len(want) > 20 {
-				continue // this takes long, and finds no more than 3 do
+				continue // slow, and finds nothing that 3 does not
 			}
 			b.same(b.fires(q, limit), want, fmt.Sprintf("fires of %+v by %d", q, limit))
 		}
@@ -441,7 +441,7 @@ func firePagesStable(b *bed) {
 		if last, err := b.s.LastFire(b.ctx, 1, "nightly"); err == nil {
 			at = max(at, last.At)
 		}
-		q.Before = store.FireKey{Decided: 100_000} // the following lines are newer
+		q.Before = store.FireKey{Decided: 100_000} // all following lines are newer
 		for q.Limit = 3; ; {
 			page, err := b.s.Fires(b.ctx, q)
 			b.ok(err)

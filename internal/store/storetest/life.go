@@ -44,8 +44,8 @@ func contextOver(b *bed) {
 	b.ok(b.commit(x)) // the writer is still the owner
 }
 
-// contextEnds: the answer is true at whatever moment the caller's context ends. nil means that the batch
-// was written. Every error except ErrUnknown means that it was not. The shard's seq agrees.
+// contextEnds checks that the answer is true, whenever the caller's context ends. nil means that the batch
+// was written. Any error except ErrUnknown means that it was not. The shard's seq must agree.
 func contextEnds(b *bed) {
 	for n := range 40 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -104,7 +104,7 @@ func closed(b *bed) {
 	}
 }
 
-// closedInUse: Close waits for running calls, and breaks none.
+// closedInUse checks that Close waits for running calls and breaks none.
 func closedInUse(b *bed) {
 	w := b.world()
 	var wg, under sync.WaitGroup
@@ -155,7 +155,7 @@ func (b *bed) reopen() {
 
 func reopened(b *bed) {
 	if b.e.Reopen == nil {
-		return // this engine keeps no such rows
+		return // the engine keeps no such rows
 	}
 	w := b.world()
 	b.ok(b.commit(b.full(&w)))
@@ -179,7 +179,7 @@ func reopened(b *bed) {
 		lives, err := b.s.Handlers(b.ctx, []dag.HandlerID{b.owner})
 		b.ok(err)
 		b.same(len(lives), 1, "handlers")
-		b.ok(b.commit(b.batch())) // opening the store again does not take shards from their owner
+		b.ok(b.commit(b.batch())) // reopening the store does not take shards from their owner
 		for i, a := range b.take() {
 			b.same(a.Fence, store.Fence{Shard: held[i].Shard, Epoch: held[i].Epoch + 1, Seq: held[i].Seq + 1}, "the fence")
 			b.same(a.Previous, b.owner, "the previous owner")

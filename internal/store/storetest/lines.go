@@ -9,8 +9,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// linesAtRandom: runs join and leave queues in transactions of all sizes, many of them at one instant. Some
-// join again. Some begin or cease to be kept in memory. A list in memory gives the expected content.
+// linesAtRandom makes runs join and leave queues in transactions of all sizes, many of them at one instant.
+// Some runs join again. For some, the owner begins or ceases to keep them in memory. A list in the test holds
+// the expected content.
 func linesAtRandom(b *bed) {
 	rnd := rand.New(rand.NewPCG(9, 9))
 	var all []dag.RunRow

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// loads covers the reads with which an owner continues.
+// loads covers the reads by which a new owner continues.
 func loads() []check {
 	return []check{
 		{"pages of unfinished runs in their order", loadPages},
@@ -37,7 +37,7 @@ func loads() []check {
 	}
 }
 
-// loadIDs reads the unfinished runs of shard 0 in pages.
+// loadIDs reads the ids of all unfinished runs of shard 0, in pages.
 func (b *bed) loadIDs(limit int) []dag.RunID {
 	b.Helper()
 	var all []dag.RunID
@@ -152,8 +152,8 @@ func loadAttemptOrder(b *bed) {
 	b.same(loaded[0].Attempts, want, "attempts")
 }
 
-// loadGuests: an owner finds runs that others have inserted, even if their ids are older than the newest id
-// that it has read.
+// loadGuests checks that an owner finds runs that others have inserted, even if their ids are older than the
+// newest id that it has read.
 func loadGuests(b *bed) {
 	older, seen := b.run(dag.RunSubmitted), b.run(dag.RunRunning)
 	b.add(seen)
@@ -168,7 +168,7 @@ func loadGuests(b *bed) {
 	b.put(func(x *store.Batch) { x.RunUpdates = []dag.RunUpdate{u} })
 }
 
-// loadFew: an owner starts on a store with 6,000 ended runs, and finds the few unfinished ones.
+// loadFew checks that an owner finds the few unfinished runs among 6,000 ended ones.
 func loadFew(b *bed) {
 	var want []dag.RunID
 	for part := range 6 {

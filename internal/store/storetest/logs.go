@@ -10,8 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// logged is a check of a store that keeps logs. Its bytes are not compressed, because that would gain
-// nothing for bytes that arrive one by one.
+// logged returns a check that gets the store as store.Logs. It is skipped if the engine does not store logs.
 func logged(run func(b *bed, l store.Logs)) func(b *bed) {
 	return func(b *bed) {
 		l, ok := b.s.(store.Logs)
@@ -54,7 +53,7 @@ func (b *bed) print(l store.Logs, id store.LogID, at int64, text string) store.L
 	return spans[0]
 }
 
-// text reads a log from its first byte, block by block.
+// text reads a whole log from its first byte, block by block.
 func (b *bed) text(l store.Logs, id store.LogID) (string, store.LogSpan) {
 	b.Helper()
 	span, err := l.LogSpan(b.ctx, id)
@@ -164,8 +163,8 @@ func logsDeleted(b *bed, l store.Logs) {
 	b.ok(l.DeleteLogs(b.ctx, nil))
 }
 
-// logAtOnce: several writers bring the same bytes in different pieces. The stored log consists of those
-// bytes.
+// logAtOnce makes several writers send the same bytes in different pieces. The stored log must consist of
+// exactly those bytes.
 func logAtOnce(b *bed, l store.Logs) {
 	id := b.printing()
 	text := strings.Repeat("0123456789abcdef", 400)

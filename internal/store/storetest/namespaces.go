@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// namespaces: quotas, and what the shards use of them.
+// namespaces covers quotas, and each shard's use of them.
 func namespaces() []check {
 	return []check{
 		{"the settings of a namespace change revision by revision", namespaceRevisions},
@@ -100,16 +100,17 @@ func quotaRefuses(b *bed) {
 	b.put(func(x *store.Batch) { x.Uses = append(x.Uses, useOf(b, 2, 3, true)) })
 	refused(3, 3, store.QuotaRuns)
 	refused(2, 4, store.QuotaRunsPerHour)
-	b.put(func(x *store.Batch) { x.Uses = append(x.Uses, useOf(b, 3, 4, false)) }) // runs that are not refused
+	// The quota does not refuse these runs.
+	b.put(func(x *store.Batch) { x.Uses = append(x.Uses, useOf(b, 3, 4, false)) })
 	refused(3, 3, store.QuotaRuns)
-	b.put(func(x *store.Batch) { // in the next hour
+	b.put(func(x *store.Batch) { // the next hour begins
 		u := useOf(b, 1, 1, true)
 		u.Since = 2 * 3600e6
 		x.Uses = append(x.Uses, u)
 	})
 }
 
-// quotaAtOnce makes several owners start runs of one namespace at the same time, each in its own shards.
+// quotaAtOnce makes several owners start runs of one namespace concurrently, each in its own shards.
 func quotaAtOnce(b *bed, _ store.Cluster) {
 	const tries, bound = 20, 25
 	if len(b.fences)*tries <= bound {

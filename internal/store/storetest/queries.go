@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// queries covers the reads for people.
+// queries covers the reads that people make.
 func queries() []check {
 	return []check{
 		{"newest first", func(b *bed) { b.wantRuns(b.mixed(), store.RunQuery{}, all) }},
@@ -120,7 +120,7 @@ func runsInStates(b *bed) {
 	}
 }
 
-// runsChangeLists: a run is not in the list of a state that it has left.
+// runsChangeLists checks that a run leaves the list of its former state.
 func runsChangeLists(b *bed) {
 	r := b.run(dag.RunRunning)
 	b.add(r)
@@ -141,7 +141,7 @@ func runsChangeLists(b *bed) {
 	b.sound()
 }
 
-// sound makes the engine compare the data that it keeps twice.
+// sound makes the engine compare the data that it stores twice.
 func (b *bed) sound() {
 	b.Helper()
 	if c, ok := b.s.(interface {
@@ -216,7 +216,7 @@ func runsThatFit(b *bed) {
 	}
 }
 
-// runsBetween: bounds in time are exact even if the clock went back, as long as it went back only a little.
+// runsBetween checks that bounds in time are exact even if the clock went back a little.
 func runsBetween(b *bed) {
 	const hour = dag.Micros(3600 * 1e6)
 	at := dag.Micro(time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC))
@@ -246,7 +246,7 @@ func runsBetween(b *bed) {
 	}
 }
 
-// madeAt returns an id that was made at an instant.
+// madeAt returns a run id with the given time.
 func madeAt(at dag.Micros, n uint16) (id dag.RunID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(at/1000)<<16|7<<12)
 	id[8] = 0x80
@@ -303,7 +303,7 @@ func runsByKeys(b *bed) {
 		asked = append(asked, store.RunKey{Workflow: r.Workflow, Key: r.Key}, store.RunKey{Workflow: 3 - r.Workflow, Key: r.Key})
 	}
 	b.add(want...)
-	b.add(b.run(dag.RunRunning)) // an empty key is no key
+	b.add(b.run(dag.RunRunning)) // an empty key means that there is no key
 	got, err := b.s.RunsByKeys(b.ctx, append(asked, store.RunKey{Workflow: 1}, store.RunKey{Workflow: 1, Key: "other"}))
 	b.ok(err)
 	byID := func(x, y dag.RunRow) int { return bytes.Compare(x.ID[:], y.ID[:]) }
@@ -317,7 +317,7 @@ func runsByKeys(b *bed) {
 
 func all(*dag.RunRow) bool { return true }
 
-// mixed commits runs of all states, of two workflows and two users, oldest first.
+// mixed adds runs of all states, of two workflows and of two users. It returns them oldest first.
 func (b *bed) mixed() []dag.RunRow {
 	b.Helper()
 	var rows []dag.RunRow
@@ -335,7 +335,8 @@ func (b *bed) mixed() []dag.RunRow {
 	return rows
 }
 
-// wantRuns reads all pages of a query with several limits.
+// wantRuns reads all pages of a query, with several sizes of pages, and compares them with the rows that
+// match.
 func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunRow) bool) {
 	b.Helper()
 	var want []dag.RunRow
@@ -351,7 +352,7 @@ func (b *bed) wantRuns(rows []dag.RunRow, q store.RunQuery, match func(*dag.RunR
 	}
 }
 
-// pages reads all pages of a query.
+// pages reads all pages of a query. It calls between after each page.
 func (b *bed) pages(q store.RunQuery, between func()) []dag.RunRow {
 	b.Helper()
 	var got []dag.RunRow
@@ -546,7 +547,8 @@ func ownerMeetsGuest(b *bed) {
 	}
 }
 
-// needle: each page reads a bounded number of rows, and all pages together read every row.
+// needle searches a rare run. Each page reads a bounded number of rows, and all pages together read every
+// row.
 func needle(b *bed) {
 	found := b.run(dag.RunFailed)
 	b.add(found)

@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// reloads plays real runs in an owner's loop on the store: events, Step, Flush, one transaction. Then a
-// fresh load must equal the owner's memory.
+// reloads plays real runs on the store, in the loop of an owner: events, Step, Flush, one transaction.
+// Afterwards, a fresh load must equal the owner's memory.
 func reloads() []check {
 	return []check{
 		{"random histories equal their rows", func(b *bed) { histories(b, nil) }},
@@ -24,14 +24,14 @@ func reloads() []check {
 	}
 }
 
-// driven is a run in the owner's memory, with the data that restores it after a lost commit.
+// driven is a run in the owner's memory, with the data that restores the run after a lost commit.
 type driven struct {
 	header dag.Header
 	graph  *dag.Graph
-	leader bool // Leader work splits it
+	leader bool // Leader work splits the run
 	run    *dag.Run
 	inbox  []heard // events since the last commit
-	fired  []heard // earlier retry timers: they have no row, so a reload must set them again
+	fired  []heard // fired retry timers; no row stores them, so a reload must repeat them
 }
 
 type heard struct {
@@ -47,7 +47,7 @@ type loop struct {
 	runs []*driven
 }
 
-// fataler has the methods that rapid.T and testing.T share.
+// fataler has the common methods of rapid.T and testing.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -64,7 +64,7 @@ func (l *loop) start(graph *dag.Graph, leader bool) *driven {
 	return d
 }
 
-// hear steps a run. Each event takes one second.
+// hear steps a run with an event. The clock advances by one second for each event.
 func (l *loop) hear(d *driven, ev dag.Event) dag.Verdict {
 	l.now.Wall += 1_000_000
 	l.now.Mono += time.Second
@@ -114,8 +114,8 @@ func (l *loop) commit(fault Fault) {
 	}
 }
 
-// again plays an owner's reaction to a commit that did not happen: it forgets the runs, loads them, and
-// applies the kept inbox. The result must equal the memory.
+// again reacts to a lost commit like an owner: it forgets the runs, loads them, and applies the kept events.
+// The result must equal the memory before.
 func (l *loop) again() {
 	l.t.Helper()
 	for _, d := range l.runs {
@@ -156,7 +156,7 @@ func (l *loop) load(d *driven) *dag.Run {
 	return run
 }
 
-// histories plays random histories of several runs at a time, all on one store.
+// histories plays random histories on one store. Each history has several runs at a time.
 func histories(b *bed, faults []Fault) {
 	rapid.Check(b.T, func(t *rapid.T) {
 		l := &loop{b: b, t: t, now: dag.Now{Wall: epoch * 1000, Mono: time.Hour}}
@@ -201,7 +201,7 @@ func (l *loop) pagesMatch() {
 	}
 }
 
-// random draws an event for a run. The engine refuses many of them, which is intended.
+// random draws an event for a run. The run may refuse the event.
 func (l *loop) random(t *rapid.T, d *driven) {
 	if d.run.State == dag.RunSubmitted {
 		ev := dag.Event{Kind: dag.EvSubmit, Handler: l.b.owner}
@@ -226,7 +226,7 @@ func (l *loop) random(t *rapid.T, d *driven) {
 		l.hear(d, dag.Event{Kind: dag.EvCheck})
 	case n < 94 && d.run.State.Terminal():
 		l.hear(d, dag.Event{Kind: dag.EvRecover, Actor: "ada", Reason: "again"})
-	default: // a holder of an older attempt
+	default: // the holder of an older attempt
 		l.hear(d, dag.Event{Kind: dag.EvReport, Task: task, Token: 99, Handler: l.b.owner, Result: dag.Result{State: dag.AttemptSucceeded}})
 	}
 }
@@ -356,7 +356,7 @@ func plainHistories(b *bed) {
 		g, err := dag.NewGraph(spec)
 		b.ok(err)
 		d := l.start(g, false)
-		l.commit(NoFault) // the row of the start
+		l.commit(NoFault) // writes the row of the new run
 		l.hear(d, dag.Event{Kind: dag.EvSubmit, Graph: g, Handler: b.owner})
 		l.commit(NoFault)
 	}

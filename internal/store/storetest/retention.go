@@ -34,7 +34,7 @@ func (b *bed) expire(x store.Expiry) []dag.RunID {
 	return did.Runs
 }
 
-// but returns the position of the newest finished run that is not one of the newest keep runs.
+// but returns the position of the newest finished run that is older than the newest keep runs.
 func (b *bed) but(w dag.WorkflowID, keep int) store.RunPos {
 	b.Helper()
 	pos, err := b.s.(store.Retention).FinishedBut(b.ctx, w, keep)
@@ -58,7 +58,7 @@ func expireByNumber(b *bed) {
 	var ids []dag.RunID
 	for i := range 10 {
 		ids = append(ids, b.past(dag.Micros(100+i), nil).ID)
-		if i%3 == 0 { // unfinished runs do not count
+		if i%3 == 0 { // unfinished runs must not count
 			b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{b.run(dag.RunRunning)} })
 		}
 	}
@@ -79,7 +79,7 @@ func expireByNumber(b *bed) {
 func expireByAge(b *bed) {
 	one := b.past(100, nil)
 	b.past(200, nil)
-	three := b.past(150, nil) // this run began later and ended earlier
+	three := b.past(150, nil) // began later than two, and ended earlier
 	x := store.Expiry{Workflow: one.Workflow, Before: 150, Limit: 10}
 	b.same(b.expire(x), []dag.RunID{one.ID}, "what is older")
 	x.Before = 151
@@ -128,7 +128,7 @@ func expireWhole(b *bed) {
 		_, err := l.LogSpan(b.ctx, store.LogID{Run: r.ID, Task: 3, Token: 1})
 		b.is(err, store.ErrNotFound)
 	}
-	// The key is free again, and the new run does not mix with the deleted one.
+	// The key can be used again, and the new run gets nothing of the deleted one.
 	again := b.run(dag.RunRunning)
 	again.User, again.Key, again.KeyHash = "somebody", "key", []byte{1}
 	b.put(func(x *store.Batch) {
@@ -245,8 +245,8 @@ func expireKeyed(b *bed) {
 	b.same(b.expire(x), []dag.RunID(nil), "all that a key protects")
 }
 
-// expireOn deletes runs of a workflow whose oldest runs stay. Each call continues after the last run of the
-// previous call, even if that run was deleted.
+// expireOn deletes runs of a workflow whose oldest runs must stay. Each call continues after the last run of
+// the previous call, even if that run was deleted.
 func expireOn(b *bed) {
 	var ids []dag.RunID
 	for i := range 30 {
@@ -277,7 +277,7 @@ func expireOn(b *bed) {
 	b.same(gone, ids[10:18], "runs after those that a key protects")
 }
 
-// expireOld checks old runs that a key protects, and young runs.
+// expireOld checks which runs are deleted if keys protect the old runs, and other runs are too young.
 func expireOld(b *bed) {
 	for i := range 20 {
 		b.past(dag.Micros(100+i), func(r *dag.RunRow) { r.Key, r.KeyHash = fmt.Sprint("key", i), []byte{1} })
@@ -301,7 +301,7 @@ func expireOld(b *bed) {
 	b.same(gone, []dag.RunID{last}, "an old run after those that a key protects")
 }
 
-// expireCursor reads the page after a deleted run.
+// expireCursor reads the page that follows a deleted run.
 func expireCursor(b *bed) {
 	var ids []dag.RunID
 	for i := range 6 {
@@ -321,14 +321,14 @@ func expireCursor(b *bed) {
 		b.same(page(q), []dag.RunID(nil), fmt.Sprintf("runs before one that has been deleted, %+v", q))
 	}
 	gap := ids[4]
-	gap[15]-- // an id between two runs
+	gap[15]-- // an id between those of two runs
 	b.same(page(store.RunQuery{Before: gap}), []dag.RunID{ids[3]}, "runs before an id between two runs")
 	b.same(page(store.RunQuery{}), []dag.RunID{ids[5], ids[4], ids[3]}, "all runs")
 }
 
 const day = dag.Micros(24 * 3600 * 1e6)
 
-// ledger adds lines of a trigger. Each is decided a moment after its instant.
+// ledger adds lines of a trigger. Each line was decided a moment after its instant.
 func (b *bed) ledger(trigger string, at ...dag.Micros) {
 	b.Helper()
 	b.put(func(x *store.Batch) {
@@ -499,8 +499,8 @@ func expireWorkflow(b *bed) {
 	}
 }
 
-// expireBusyCalls adds two calls of a first secret, few calls of two other secrets, and more and newer
-// calls of a busy secret. Twelve calls are kept, so each secret has a share of three.
+// expireBusyCalls adds two calls of a first secret, a few calls of two others, and many newer calls of a busy
+// secret. Twelve calls are kept, so the share of each secret is three.
 func expireBusyCalls(b *bed, x store.RecordExpiry) {
 	add := func(secret string, from, to int) {
 		b.put(func(x *store.Batch) {
@@ -541,7 +541,8 @@ func expireRequests(b *bed) {
 		_, err := b.s.Register(b.ctx, fmt.Sprintf("00000000-0000-4000-8000-00000000009%d", i), "node")
 		b.ok(err)
 	}
-	x := store.RecordExpiry{Requests: 102, RequestsKeep: 100, RecordsKeep: 1, RecordsMin: 1, Limit: 100} // no process is that old
+	// No process is old enough to be deleted.
+	x := store.RecordExpiry{Requests: 102, RequestsKeep: 100, RecordsKeep: 1, RecordsMin: 1, Limit: 100}
 	expire := func() int {
 		n, err := b.s.(store.Retention).ExpireRecords(b.ctx, b.owner, x)
 		b.ok(err)

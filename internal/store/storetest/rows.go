@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// rows covers rows that are read as they were written.
+// rows covers rows that must be read as they were written.
 func rows() []check {
 	return []check{
 		{"run with every field", runFields},
@@ -61,7 +61,7 @@ func (b *bed) fullAttempt(run dag.RunID) dag.AttemptRow {
 		Assigned: 21, Started: 22, Finished: 23, RetryAt: 24, RetryWait: 25 * time.Microsecond}
 }
 
-// record reads a run with its attempts and outputs in three ways, which must agree.
+// record reads a run with its attempts and outputs in three ways. The results must agree.
 func (b *bed) record(id dag.RunID) store.RunRecord {
 	b.Helper()
 	row, err := b.s.Run(b.ctx, id)
@@ -103,7 +103,7 @@ func updateKeepsHeader(b *bed) {
 	b.same(b.record(r.ID).Run, want, "the run")
 }
 
-// updateFills: an update can write the parameters of a header, and no other part of it.
+// updateFills checks that an update can write the parameters of a header, and no other part.
 func updateFills(b *bed) {
 	r, other := b.fullRun(), b.run(dag.RunRunning)
 	b.add(r, other)
@@ -166,7 +166,7 @@ func attemptRewrites(b *bed) {
 	}
 }
 
-// roundTrip commits a new run with the attempts that attempts returns, and compares them after a read.
+// roundTrip commits a new run with the attempts that the function returns, and compares them after a read.
 func (b *bed) roundTrip(attempts func(run dag.RunID) []dag.AttemptRow) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -186,7 +186,7 @@ func exitCodes(b *bed) {
 			a.Exited, a.ExitCode = true, code
 			all = append(all, a)
 		}
-		return append(all, b.attempt(run, 1, 1)) // the attempt has no exit code
+		return append(all, b.attempt(run, 1, 1)) // this attempt has no exit code
 	})
 }
 
@@ -263,7 +263,7 @@ func extremes(b *bed) {
 	})
 }
 
-// nilBlobs: nil means that there is no value (no final states, no outputs).
+// nilBlobs checks that nil columns stay nil: no final states, no outputs.
 func nilBlobs(b *bed) {
 	w := b.world()
 	rec := b.record(w.run.ID)
@@ -343,13 +343,13 @@ func eventsInOrder(b *bed) {
 	b.add(r, other)
 	var want []dag.EventRow
 	for n := range dag.Micros(12) {
-		e := event(r.ID, 100-n) // a clock may go back; seq gives the order
+		e := event(r.ID, 100-n) // the time may fall, because seq gives the order
 		x := b.batch()
 		x.Events = []dag.EventRow{event(other.ID, n)}
 		if n%3 != 0 {
 			e.Seq = x.Fences[0].Seq + 1
 			want = append(want, e)
-			e.Seq = 999 // the caller's value does not count
+			e.Seq = 999 // the store ignores the caller's value
 			x.Events = append(x.Events, e)
 		}
 		b.ok(b.commit(x))
@@ -378,8 +378,8 @@ func eventsInOrder(b *bed) {
 	b.same(unlimited, want, "events without a limit")
 }
 
-// eventsOfGenerations: history is read completely, wherever an engine keeps it: in rows of its own or in
-// the run's row. That holds with and without a change of the run in the same transaction.
+// eventsOfGenerations checks that history is read completely, wherever an engine keeps it: in rows of its own
+// or in the run's row. That must hold with and without a change of the run in the same transaction.
 func eventsOfGenerations(b *bed, fromTheStart bool) {
 	r := b.run(dag.RunSubmitted)
 	var want []dag.EventRow
@@ -417,8 +417,8 @@ func eventsOfGenerations(b *bed, fromTheStart bool) {
 		step(dag.RunRunning, 0, true)
 		step(dag.RunRunning, 0, true)
 		step(dag.RunFailed, 100+n, n != 1)
-		step(dag.RunFailed, 100+n, true) // a stale report of an ended run
-		r.Generation++                   // the run is recovered next
+		step(dag.RunFailed, 100+n, true) // a stale report about an ended run
+		r.Generation++                   // the run is recovered
 	}
 	step(dag.RunRunning, 0, false)
 	b.ok(b.s.Scan(b.ctx, func(_ store.RunRecord, events []dag.EventRow) error {
@@ -438,7 +438,7 @@ func attemptQueries(b *bed) {
 			all = append(all, a)
 		}
 	}
-	for i := range all { // in another order
+	for i := range all { // in the order of another list
 		b.put(func(x *store.Batch) { x.AttemptInserts = []dag.AttemptRow{all[(i*5+7)%len(all)]} })
 	}
 	query := func(q store.AttemptQuery, want []dag.AttemptRow) {
@@ -448,7 +448,7 @@ func attemptQueries(b *bed) {
 		b.same(got, want, "attempts")
 	}
 	query(store.AttemptQuery{Run: r.ID, Outputs: true}, all)
-	query(store.AttemptQuery{Run: r.ID, Outputs: true, Task: 2}, all) // Task counts only together with One
+	query(store.AttemptQuery{Run: r.ID, Outputs: true, Task: 2}, all) // without One, Task must be ignored
 	query(store.AttemptQuery{Run: r.ID, Outputs: true, One: true}, all[3:6])
 	query(store.AttemptQuery{Run: r.ID, Outputs: true, One: true, Task: dag.LeaderTask}, all[:3])
 	query(store.AttemptQuery{Run: r.ID, One: true, Task: 9}, nil)
@@ -460,7 +460,7 @@ func attemptQueries(b *bed) {
 	query(store.AttemptQuery{Run: r.ID, One: true, Task: 1}, all[6:9])
 }
 
-// copiedIn: after Commit, the caller may change the batch and everything that it points to.
+// copiedIn checks that after Commit the caller may change the batch and everything that it points to.
 func copiedIn(b *bed) {
 	r := b.fullRun()
 	a := b.fullAttempt(r.ID)

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// scheduled is everything that a store returns about triggers, their ledger and backfills.
+// scheduled holds everything that a store returns about triggers, their ledger and backfills.
 type scheduled struct {
 	Triggers  []store.Trigger
 	Due       []store.Trigger
@@ -64,7 +64,7 @@ func (b *bed) shards() (all []dag.ShardID) {
 // planned holds the triggers and backfills of a world.
 type planned struct {
 	trigger  store.Trigger // listens to default/first
-	gone     store.Trigger // to be deleted
+	gone     store.Trigger // will be deleted
 	line     store.Fire
 	backfill store.Backfill
 }
@@ -83,7 +83,7 @@ func backfill(id int64) store.Backfill {
 		Total: 3, Parallel: 2, User: "ada", Revision: 1, Created: 10, Modified: 10}
 }
 
-// plan adds the triggers and backfills of a world to x.
+// plan adds the triggers and backfills of a world to a batch.
 func (b *bed) plan(x *store.Batch) planned {
 	p := planned{trigger: trigger(1, "after", "run_of"), gone: trigger(1, "gone", "webhook"), line: fire(1, "after", 100), backfill: backfill(1)}
 	p.trigger.On, p.gone.On, p.gone.Next = []string{"default/first"}, []string{"default/second"}, 50
@@ -95,7 +95,7 @@ func (b *bed) plan(x *store.Batch) planned {
 	return p
 }
 
-// replan adds a valid change of each of the given rows to x.
+// replan adds a valid change of each of these rows to a batch.
 func (b *bed) replan(x *store.Batch, p *planned) {
 	next := trigger(2, "nightly", "cron")
 	next.Next = 500
@@ -112,14 +112,14 @@ func (b *bed) replan(x *store.Batch, p *planned) {
 	x.Watermark = 200
 }
 
-// moved returns a trigger after a fire.
+// moved returns a trigger as it is after a fire.
 func moved(t store.Trigger) store.Trigger {
 	t.Next, t.Decided, t.Fired = t.Next+60, t.Next, t.Fired+1
 	t.Revision, t.Modified = t.Revision+1, t.Modified+1
 	return t
 }
 
-// again returns the update of a line that adds one instant.
+// again returns an update that adds one instant to a line.
 func again(f store.Fire) store.FireUpdate {
 	u := store.FireUpdate{Fire: f, WasOutcome: f.Outcome, WasCount: f.Count}
 	u.Last, u.Count, u.Decided = f.Last+60, f.Count+1, f.Decided+60
@@ -166,7 +166,7 @@ func (b *bed) fullTrigger() store.Trigger {
 		On: []string{"équipe/b", "default/a"}, Data: []byte{2, 0}, Revision: 10, Created: 11, Modified: 12}
 }
 
-// trigger reads a trigger in all ways, which must agree.
+// trigger reads a trigger in all ways. The results must agree.
 func (b *bed) trigger(w dag.WorkflowID, name string) store.Trigger {
 	b.Helper()
 	t, err := b.s.Trigger(b.ctx, w, name)
@@ -275,7 +275,7 @@ func triggerUpdates(b *bed) {
 	}
 }
 
-// triggerListings: the lists of listeners and of sensors follow every change.
+// triggerListings checks that the lists of listeners and of sensors follow every change.
 func triggerListings(b *bed) {
 	t := trigger(1, "sensor", "webhook")
 	b.put(func(x *store.Batch) { x.TriggerInserts = []store.Trigger{t} })
@@ -363,7 +363,7 @@ func triggerComesAndGoes(b *bed) {
 func triggerDeleted(b *bed) {
 	w := b.world()
 	b.put(func(x *store.Batch) {
-		// Only the key and the revision count.
+		// A delete needs only the key and the revision.
 		x.TriggerDeletes = []store.Trigger{{Workflow: 1, Name: w.trigger.Name, Revision: w.trigger.Revision, State: "any", On: []string{"default/lie"}}}
 	})
 	c := b.scheduled()
@@ -383,7 +383,7 @@ func triggerLists(b *bed) {
 		want = append(want, t)
 	}
 	b.put(func(x *store.Batch) {
-		for i := range want { // in another order
+		for i := range want { // in the order of another list
 			x.TriggerInserts = append(x.TriggerInserts, want[(i*7+3)%len(want)])
 		}
 	})

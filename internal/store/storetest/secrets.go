@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// secrets: sealed values of namespaces, and their key.
+// secrets covers the sealed values of namespaces, and their key.
 func secrets() []check {
 	return []check{
 		{"a secret is replaced by its next version only", secretReplaced},
@@ -116,7 +116,7 @@ func secretsBounded(b *bed) {
 		b.ok(err)
 	}
 	putFails(b, secretFor("a", "more", 1, "k"), store.ErrRefused)
-	putSecret(b, secretFor("a", "c00007", 2, "k")) // a secret that exists can be changed
+	putSecret(b, secretFor("a", "c00007", 2, "k")) // the limit does not apply to a change of an existing secret
 }
 
 func secretsClosed(b *bed) {

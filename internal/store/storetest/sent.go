@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// sentEvents: the log of events that were sent.
+// sentEvents covers the log of sent events.
 func sentEvents() []check {
 	return []check{
 		{"an event is added once, whatever comes with it", sentOnce},
@@ -21,7 +21,7 @@ func sentEvent(n int) store.SentEvent {
 	return store.SentEvent{Namespace: "ns", Source: "shop·", ID: fmt.Sprint(n), Type: "order.created", Data: fmt.Appendf(nil, `{"n":%d}`, 10+n%90)}
 }
 
-// sentEach is the size of sentEvent's data.
+// sentEach is the size of an event's data.
 const sentEach = 8
 
 func sentOnce(b *bed) {
@@ -48,7 +48,7 @@ func sentOnce(b *bed) {
 	b.same(all[0], want, "the first event")
 }
 
-// sentLog checks the ends of the log.
+// sentLog checks the first and the last id of the log.
 func sentLog(b *bed, first, last int64) {
 	f, l, err := b.s.EventLog(b.ctx)
 	b.ok(err)

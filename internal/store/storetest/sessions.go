@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// sessioned is a check of a store that keeps sessions. Every engine does.
+// sessioned returns a check that gets the store as store.Sessions. Every engine implements that.
 func sessioned(run func(b *bed, s store.Sessions)) func(b *bed) {
 	return func(b *bed) {
 		s, ok := b.s.(store.Sessions)
@@ -121,7 +121,7 @@ func sessionParents(b *bed, s store.Sessions) {
 
 	parent = signIn(b, s, store.Session{Hash: sessionHash(5), Principal: 3})
 	signIn(b, s, child(6))
-	for n := range sessionBounds.OfOne { // the oldest of one principal are deleted
+	for n := range sessionBounds.OfOne { // the oldest sessions of a principal are deleted
 		signIn(b, s, store.Session{Hash: sessionHash(7 + n), Principal: 3})
 	}
 	for _, is := range signedIn(b, s) {

@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// shifted: a shift needs the owner, the epoch, two nodes and a pause since the last shift. An order of an
-// operator excludes it, and removes it.
+// shifted checks the conditions of a shift: the owner, the epoch, two nodes, and a pause since the last
+// shift. An operator's order excludes a shift, and removes one.
 func shifted(b *bed, c store.Cluster) {
 	a, o, worker := b.member(c, 1, "a"), b.member(c, 2, "o"), b.member(c, 3, "w")
 	b.ok(c.Leave(b.ctx, worker.Handler))

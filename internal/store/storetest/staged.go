@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// staged covers batches that an engine takes in before the previous batch is written.
+// staged covers batches that an engine gets before the previous batch is written.
 func staged() []check {
 	return []check{
 		{"one on top of another", func(b *bed) {
@@ -39,7 +39,7 @@ func staged() []check {
 			b.is(err, store.ErrFenced)
 			_, err = b.s.Commit(b.ctx, s.second)
 			b.is(err, store.ErrFenced)
-			s.first.Consumed = good // the same again, one by one
+			s.first.Consumed = good // commit the same again, without staging
 			s.both()
 		}},
 		{"and never sent", func(b *bed) {
@@ -54,7 +54,7 @@ func staged() []check {
 			s.second.AttemptInserts, s.second.AttemptUpdates = []dag.AttemptRow{b.attempt(s.run.ID, 4, 1)}, nil
 			_, err := b.s.Commit(b.ctx, &store.Batch{Fences: s.first.Fences, Consumed: []int64{999}})
 			b.is(err, store.ErrFenced)
-			b.stage(s.second) // the writer of this batch has not noticed the failed commit yet
+			b.stage(s.second) // the writer does not know of the failed commit yet
 			if e, can := b.s.(store.Stager); can {
 				e.Unstage()
 			}
@@ -85,7 +85,7 @@ func staged() []check {
 	}
 }
 
-// stages is a run with two batches. The second batch ends the attempts that the first assigns.
+// stages is a run with two batches. The second batch ends the attempts that the first one assigns.
 type stages struct {
 	b             *bed
 	run           dag.RunRow
@@ -114,7 +114,7 @@ func (b *bed) stages() *stages {
 	return s
 }
 
-// fence gives the batches the next numbers of the owner.
+// fence gives the batches the owner's next sequence numbers.
 func (s *stages) fence(b *bed) {
 	s.first.Fences, s.second.Fences = slices.Clone(b.fences), slices.Clone(b.fences)
 	for i := range s.second.Fences {

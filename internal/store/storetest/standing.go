@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// standing: a sweep reads the fields of a run by which it decides, and the open attempts of the run.
+// standing checks that a sweep reads the fields of a run that it needs, and the run's open attempts.
 func standing(b *bed) {
 	child, plain := b.run(dag.RunSuspended), b.run(dag.RunRunning)
 	child.Origin, child.Intent, child.SplitAt, child.StartedAt = dag.OriginParent, dag.IntentPause, child.Created+40, child.Created+5000
@@ -16,7 +16,7 @@ func standing(b *bed) {
 	ended := b.run(dag.RunFailed)
 	b.add(child, plain, ended)
 	held, began, over, waits := b.attempt(plain.ID, dag.LeaderTask, 1), b.attempt(plain.ID, 0, 2), b.attempt(plain.ID, 0, 1), b.attempt(child.ID, 0, 1)
-	at := plain.Created // before both
+	at := plain.Created // earlier than both runs
 	held.Assigned, began.Assigned, over.Assigned, waits.Assigned = at+1000, at+1100, at+1050, at+900
 	began.State, began.Started = dag.AttemptRunning, at+1400
 	over.State, over.Started, over.Finished, over.RetryAt = dag.AttemptFailed, at+1060, at+1300, at+9000

@@ -22,7 +22,7 @@ func stockOf(b *bed, namespace string) store.NamespaceStock {
 	return all[0]
 }
 
-// beginning adds a run with parameters, as its owner does.
+// beginning adds a run with parameters, like its owner does.
 func beginning(b *bed, state dag.RunState, params int) (dag.RunRow, error) {
 	r := b.run(state)
 	r.Params = bytes.Repeat([]byte("x"), params)
@@ -55,7 +55,8 @@ func stockCounted(b *bed) {
 	b.ok(err)
 	large, err := beginning(b, dag.RunRunning, 2000)
 	b.ok(err)
-	for _, sizes := range [][2]int{{4000, 2500}, {20, 1500}, {0, 0}} { // their parameters are completed
+	// These runs get their parameters later.
+	for _, sizes := range [][2]int{{4000, 2500}, {20, 1500}, {0, 0}} {
 		x := b.batch()
 		for i, r := range []dag.RunRow{small, large} {
 			r.Params = bytes.Repeat([]byte("y"), sizes[i])
@@ -113,7 +114,8 @@ func stockRefused(b *bed) {
 	refused(err, store.QuotaStoredBytes, kept+6000)
 	_, err = beginning(b, dag.RunRunning, 10)
 	b.ok(err)
-	b.put(func(x *store.Batch) { x.Versions = []store.Version{version(1, 2)} }) // a change that is not checked
+	// The quota does not refuse this change.
+	b.put(func(x *store.Batch) { x.Versions = []store.Version{version(1, 2)} })
 	b.put(func(x *store.Batch) {
 		x.Stocks = []store.StockUpdate{{Namespace: "default", Check: store.CheckTriggers}}
 	})
@@ -122,7 +124,7 @@ func stockRefused(b *bed) {
 	refused(b.commit(x), store.QuotaVersions, 2)
 }
 
-// stockAtOnce makes several owners make versions of one namespace at the same time.
+// stockAtOnce makes several owners add versions of one namespace concurrently.
 func stockAtOnce(b *bed, _ store.Cluster) {
 	const tries, bound = 10, 12
 	if len(b.fences)*tries <= bound {
@@ -180,7 +182,7 @@ func tokensWithin(b *bed) {
 	_, err := b.s.PutNamespace(b.ctx, store.Namespace{Name: "shop", Revision: 1, Quotas: store.Quotas{Tokens: 2}})
 	b.ok(err)
 	b.ok(add(1, store.TokenAPI, "shop web"))
-	b.ok(add(2, store.TokenAPI, "*")) // limited to no namespace
+	b.ok(add(2, store.TokenAPI, "*")) // not limited to a namespace
 	b.ok(add(3, store.TokenInvite, "shop"))
 	refused(add(4, store.TokenAPI, "web shop"))
 	refused(add(4, store.TokenInvite, "shop"))

@@ -14,20 +14,21 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Engine holds the functions of an engine that the suite needs.
+// Engine holds the functions of an engine that the suite calls.
 type Engine struct {
-	// Open makes an empty store. The suite closes it. The engine cleans up its other resources with t.Cleanup.
+	// Open makes an empty store. The suite closes the store. The engine cleans up everything else with
+	// t.Cleanup.
 	Open func(t *testing.T) store.Store
-	// Reopen opens the data of s again. s is closed already. Reopen is nil if the engine keeps no data.
+	// Reopen opens the data of s again after s was closed. It is nil if the engine keeps no data.
 	Reopen func(t *testing.T, s store.Store) store.Store
-	// RunsOnly leaves out the groups that write no run: for a second way of writing runs.
+	// RunsOnly leaves out the groups that write no run. Use it to test a second way of writing runs.
 	RunsOnly bool
 }
 
-// apart are the groups that write no run.
+// apart names the groups that write no run.
 var apart = map[string]bool{"handlers": true, "tokens": true, "classes": true, "rights": true, "sessions": true, "secrets": true, "workers": true}
 
-// check is one subtest on an open store with its shards taken.
+// check is a subtest that gets an open store whose shards are taken.
 type check struct {
 	name string
 	run  func(b *bed)

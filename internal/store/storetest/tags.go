@@ -8,7 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// runTags: runs are found by their tags, also together with other conditions, until they are deleted.
+// runTags checks that queries find runs by their tags, also together with other conditions, until the runs
+// are deleted.
 func runTags(b *bed) {
 	b.put(func(x *store.Batch) { x.WorkflowInserts = []store.Workflow{workflow(1, "alpha"), workflow(2, "beta")} })
 	var rows []dag.RunRow
@@ -60,7 +61,7 @@ func runTags(b *bed) {
 	look()
 }
 
-// workflowTags: workflows have tags, and are found by them.
+// workflowTags checks that queries find workflows by their tags.
 func workflowTags(b *bed) {
 	one, two, three := workflow(1, "alpha"), workflow(2, "beta"), workflow(3, "gamma")
 	one.Tags, two.Tags = "team=data", "a=1\nteam=data\nz=2"

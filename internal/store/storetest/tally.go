@@ -5,7 +5,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// tallies: counts of ended runs, and how far they go.
+// tallies covers the counts of ended runs, and how far they have been counted.
 func tallies() []check {
 	return []check{
 		{"counts and marks are written together or not at all", tallySteps},
@@ -23,7 +23,7 @@ func tallyRow(w dag.WorkflowID, span store.TallySpan, at int32, task string, n i
 	return store.TallyRow{TallyKey: store.TallyKey{Workflow: w, Span: span, At: at, Task: task}, N: n, Data: []byte{byte(n), 0, 1}}
 }
 
-// tallyOf reads the rows of all tasks of a span.
+// tallyOf reads the rows of a span for all tasks.
 func tallyOf(b *bed, w dag.WorkflowID, span store.TallySpan) []store.TallyRow {
 	b.Helper()
 	rows, err := b.s.Tally(b.ctx, store.TallyQuery{Workflow: w, Span: span, To: 1<<31 - 1, Tasks: true})
@@ -47,17 +47,18 @@ func tallySteps(b *bed) {
 	seq := b.fences[0].Seq
 	put := func(s store.TallyStep) error { return b.s.PutTally(b.ctx, b.owner, s) }
 	one := tallyRow(1, store.TallyDay, 5, "", 3)
-	b.is(put(tallyStep(b, 1, seq, one)), store.ErrFenced) // it has not begun
+	b.is(put(tallyStep(b, 1, seq, one)), store.ErrFenced) // counting has not begun yet
 	b.ok(put(tallyStep(b, 0, 0)))
 	b.is(put(tallyStep(b, 0, 0)), store.ErrFenced)
-	b.is(put(tallyStep(b, 1, seq+1, one)), store.ErrFenced) // the shard's seq is lower
+	b.is(put(tallyStep(b, 1, seq+1, one)), store.ErrFenced) // beyond the shard's seq
 	other := tallyStep(b, 1, seq, one)
 	other.Epoch++
 	b.is(put(other), store.ErrFenced)
 	b.is(b.s.PutTally(b.ctx, b.owner+1, tallyStep(b, 1, seq, one)), store.ErrFenced)
 	b.same(tallyOf(b, 1, store.TallyDay), []store.TallyRow(nil), "rows of steps that failed")
 	b.ok(put(tallyStep(b, 1, seq, one)))
-	b.is(put(tallyStep(b, 1, seq, tallyRow(1, store.TallyDay, 5, "", 9))), store.ErrFenced) // twice
+	// The same step a second time.
+	b.is(put(tallyStep(b, 1, seq, tallyRow(1, store.TallyDay, 5, "", 9))), store.ErrFenced)
 	b.same(tallyOf(b, 1, store.TallyDay), []store.TallyRow{one}, "rows")
 	b.same(tallyMarks(b), []store.TallyMark{{Rev: 2, Seq: seq, At: 77}}, "the mark")
 
@@ -118,7 +119,7 @@ func tallyExpires(b *bed) {
 	b.same(tallyOf(b, 2, store.TallyDay), rows[5:], "days of another workflow")
 }
 
-// endOn inserts a run and ends it on a day, each with its history.
+// endOn adds a run and ends it on a day. Both changes write history.
 func endOn(b *bed, state dag.RunState, at dag.Micros, generation int32) (dag.RunRow, int64) {
 	b.Helper()
 	r := b.run(dag.RunRunning)
@@ -134,7 +135,7 @@ func tallyExpiresRuns(b *bed) {
 	first, seq := endOn(b, dag.RunSucceeded, 2*day, 1)
 	failed, _ := endOn(b, dag.RunFailed, 2*day+1, 1)
 	again, last := endOn(b, dag.RunSucceeded, 3*day, 1)
-	// It begins and ends again.
+	// The run begins and ends again.
 	again.State, again.FinishedAt, again.Generation = dag.RunRunning, 0, 2
 	b.put(func(x *store.Batch) {
 		x.RunUpdates, x.Events = []dag.RunUpdate{{RunRow: again, Was: dag.RunSucceeded}}, []dag.EventRow{event(again.ID, 3*day+1)}

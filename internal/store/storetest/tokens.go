@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// tokened is a check of a store that keeps tokens. Every engine does.
+// tokened returns a check that gets the store as store.Tokens. Every engine implements that.
 func tokened(run func(b *bed, s store.Tokens)) func(b *bed) {
 	return func(b *bed) {
 		s, ok := b.s.(store.Tokens)
@@ -98,7 +98,7 @@ func tokensBounded(b *bed, s store.Tokens) {
 	b.is(err, store.ErrRefused)
 }
 
-// rotated replaces a token and returns the old row and the new one as the store lists them.
+// rotated rotates a token. It returns the old and the new row as the store lists them.
 func rotated(b *bed, s store.Tokens, r store.Rotation) (was, is store.Token) {
 	b.Helper()
 	made, err := s.RotateToken(b.ctx, r)
@@ -117,8 +117,8 @@ func rotated(b *bed, s store.Tokens, r store.Rotation) (was, is store.Token) {
 	return was, is
 }
 
-// tokenRotated: the new token gets the rights and the name of the old one. The old one ends after the grace,
-// and never later than before.
+// tokenRotated checks that the new token gets the rights and the name of the old one, and that the old one
+// ends after the grace period, but never later than before.
 func tokenRotated(b *bed, s store.Tokens) {
 	const hour = 3_600_000_000
 	one := b.token(s, 1, "one")
@@ -143,7 +143,7 @@ func tokenRotated(b *bed, s store.Tokens) {
 	b.token(s, 6, "two")
 }
 
-// tokenNotRotated: a refused rotation changes nothing.
+// tokenNotRotated checks that a refused rotation changes nothing.
 func tokenNotRotated(b *bed, s store.Tokens) {
 	one, two := b.token(s, 1, "one"), b.token(s, 2, "two")
 	old, err := s.AddToken(b.ctx, store.Token{Kind: store.TokenAPI, Name: "old", Hash: hashOf(3), Expires: 1})
@@ -189,7 +189,7 @@ func tokenNotRotated(b *bed, s store.Tokens) {
 	b.same(is, one, "the token that was not replaced")
 }
 
-// tokenRotatedAtOnce: several callers replace one token, and one of them succeeds.
+// tokenRotatedAtOnce makes several callers rotate one token concurrently. Exactly one must succeed.
 func tokenRotatedAtOnce(b *bed, s store.Tokens) {
 	one := b.token(s, 1, "one")
 	var made atomic.Int32
@@ -207,8 +207,8 @@ func tokenRotatedAtOnce(b *bed, s store.Tokens) {
 	b.same([]int{int(made.Load()), len(all)}, []int{1, 2}, "new tokens, and all")
 }
 
-// tokensRotateEachOther: two tokens, or tokens that they have made, replace the other one at once. One of the
-// two gets no successor. So one token remains that does not end with another.
+// tokensRotateEachOther makes two tokens, or tokens that they have made, rotate each other concurrently. One
+// of them must stay without a successor, so that one token remains that does not end with another.
 func tokensRotateEachOther(b *bed, s store.Tokens) {
 	for n := range 10 {
 		add := func(hash int, parent int64) int64 {
@@ -239,7 +239,7 @@ func tokensRotateEachOther(b *bed, s store.Tokens) {
 	}
 }
 
-// tokensAtOnce: several callers add a token of one name, and one of them succeeds.
+// tokensAtOnce makes several callers add a token with the same name concurrently. Exactly one must succeed.
 func tokensAtOnce(b *bed, s store.Tokens) {
 	var made atomic.Int32
 	var wg sync.WaitGroup

@@ -21,7 +21,7 @@ func unknowns() []check {
 	}
 }
 
-// next makes the store answer the next commit with a fault.
+// next gives the next commit a fault.
 func (b *bed) next(fault Fault) {
 	inner := b.s
 	if f, ok := inner.(*Faulty); ok {
@@ -49,7 +49,7 @@ func unknownCommit(b *bed, fault Fault) {
 	if fault == Lost {
 		b.same(b.contents(), before, "after a lost commit")
 		x.Fences = slices.Clone(b.fences)
-		b.ok(b.commit(x)) // the kept inbox is applied again
+		b.ok(b.commit(x)) // the kept events are applied again
 	}
 	c := b.contents()
 	b.same(len(c.Runs), 2, "runs")

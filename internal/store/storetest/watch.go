@@ -30,7 +30,7 @@ func alertRulesReplaced(b *bed) {
 	b.same(all, []store.AlertRules{second}, "all rules")
 }
 
-// watchedFound: a workflow is found by the rules of its current version.
+// watchedFound checks that a query finds a workflow by the rules of its current version.
 func watchedFound(b *bed) {
 	const rules = `{"name":"w","alerts":[{"name":"r"}]}`
 	def := func(w dag.WorkflowID, n int32, text string) store.Version {
@@ -65,7 +65,8 @@ func watchedFound(b *bed) {
 	b.same(len(all), 0, "those of no shard")
 }
 
-// memberLost: a member that was declared dead is noted until a member of its name joins.
+// memberLost checks that a member that was declared dead is listed as lost until a member with its name
+// joins.
 func memberLost(b *bed, c store.Workers) {
 	one, two := lists(b, c, 1, "one"), lists(b, c, 2, "two")
 	b.ok(c.Leave(b.ctx, two.Handler))
@@ -88,7 +89,7 @@ func memberLost(b *bed, c store.Workers) {
 	}
 }
 
-// nodeLost: depose notes a member as lost, and only the call that removes it does.
+// nodeLost checks that Depose records a lost member only in the call that removes it.
 func nodeLost(b *bed, c store.Cluster) {
 	m := b.member(c, 1, "n1")
 	members, _ := b.look(c)

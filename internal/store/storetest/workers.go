@@ -5,7 +5,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// listing is a check of a store that lists workers, of one node or of several.
+// listing returns a check that gets the store as store.Workers. Stores of one node and of several nodes
+// implement that.
 func listing(run func(b *bed, c store.Workers)) func(b *bed) {
 	return func(b *bed) {
 		c, ok := b.s.(store.Workers)
@@ -39,7 +40,7 @@ func lists(b *bed, c store.Workers, n int, name string) store.Member {
 	return m
 }
 
-// rowOf reads the row of a worker, and requires that there is one.
+// rowOf returns the row of a worker. It requires that there is one.
 func rowOf(b *bed, c store.Workers, h dag.HandlerID) store.Member {
 	b.Helper()
 	members, _ := b.look(c)
@@ -59,8 +60,8 @@ func workerJoined(b *bed, c store.Workers) {
 	b.same(is.Able(), false, "it may own shards")
 }
 
-// workerNames: the answer to a join may be lost, so a worker joins again under its handler. A worker under
-// another handler does not get the name, and its try changes nothing.
+// workerNames makes a worker join again with its handler, as after a lost answer. A worker with another
+// handler must not get the name, and its call must change nothing.
 func workerNames(b *bed, c store.Workers) {
 	w := lists(b, c, 1, "w")
 	before, _ := b.look(c)
