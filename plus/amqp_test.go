@@ -13,7 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// rabbit is a real broker of RabbitMQ.
+// rabbit is a real RabbitMQ broker.
 type rabbit struct {
 	*daemon
 	channel *amqp.Channel
@@ -28,7 +28,7 @@ func startRabbit(t *testing.T, dir string) *rabbit {
 			t.Fatal(err)
 		}
 	}
-	names := fmt.Sprintf("ERL_EPMD_PORT=%d", port(t)) // the daemon of Erlang that knows the names of its programs
+	names := fmt.Sprintf("ERL_EPMD_PORT=%d", port(t)) // port of Erlang's name server
 	env := []string{"HOME=" + dir, "RABBITMQ_NODENAME=skein@localhost", "RABBITMQ_MNESIA_BASE=" + dir + "/rabbit", "RABBITMQ_LOGS=-", "RABBITMQ_CONFIG_FILE=" + conf,
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + dir + "/plugins", fmt.Sprintf("RABBITMQ_DIST_PORT=%d", port(t)), "ERL_EPMD_ADDRESS=127.0.0.1", names}
 	t.Cleanup(func() {
@@ -45,7 +45,7 @@ func startRabbit(t *testing.T, dir string) *rabbit {
 	return r
 }
 
-// connect connects the sender of the test.
+// connect connects the test as a sender.
 func (r *rabbit) connect() {
 	r.t.Helper()
 	until(r.t, "the broker takes a session", func() bool {
@@ -65,7 +65,7 @@ func (r *rabbit) queue(name string, args amqp.Table) {
 	}
 }
 
-// send sends messages whose ids are their values.
+// send sends messages. The id of each message is its value.
 func (r *rabbit) send(queue string, values ...string) {
 	r.t.Helper()
 	for _, v := range values {
@@ -98,7 +98,7 @@ func TestAMQP(t *testing.T) {
 	n.refused("cannot be used", "connection", "test", "default/rubbish")
 	const wait = "a: {wait: 1ms}"
 
-	// Each message once, also if the node, the source and the broker are killed.
+	// Each message starts one run, even if the node, the source and the broker are killed.
 	r.queue("orders", nil)
 	n.apply("orders", `amqp: {connection: a1, queue: orders, filter: "event.value.n >= 0 && event.headers.kind == 'x'"}, overlap: allow`, wait)
 	r.send("orders", numbered(0, 300)...)
@@ -115,7 +115,7 @@ func TestAMQP(t *testing.T) {
 	n.once("orders", 1000)
 	n.refused("has no positions", "schedule", "seek", "orders/orders", "--to", "now")
 
-	// What cannot be used is missed, and goes to the dead letters.
+	// Messages that cannot be used are recorded as missed, and become dead letters.
 	r.queue("dead", nil)
 	r.queue("poison", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
 	r.send("poison", "{", `{"n":1}`, `"`+strings.Repeat("x", 2<<20)+`"`, `{"n":2}`)
@@ -129,7 +129,7 @@ func TestAMQP(t *testing.T) {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 
-	// One run for many messages. They are in the broker as long as the trigger takes none.
+	// One run takes many messages. They stay in the broker until the trigger takes them.
 	r.queue("many", nil)
 	r.send("many", numbered(0, 120)...)
 	n.apply("many", `amqp: {connection: a1, queue: many, batch: {max: 50, wait: 500ms}}, overlap: allow`, wait)

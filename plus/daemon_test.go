@@ -11,23 +11,24 @@ import (
 	"testing"
 )
 
-// daemon is a server of a package of Debian that a test starts and kills.
+// daemon is a server from a Debian package. A test starts and kills it.
 type daemon struct {
 	t       *testing.T
 	argv    []string
-	address string   // where it accepts connections
+	address string   // address at which the server accepts connections
 	env     []string // variables in addition to those of the test
 	cmd     *exec.Cmd
 	said    bytes.Buffer
 }
 
-// startDaemon starts a server that ends with the test. It skips the test if the program is not installed.
+// startDaemon starts a server. The server ends with the test. If the program is not installed, the test is
+// skipped.
 func startDaemon(t *testing.T, address string, argv ...string) *daemon {
 	t.Helper()
 	return startDaemonWith(t, nil, address, argv...)
 }
 
-// startDaemonWith is startDaemon with variables.
+// startDaemonWith does the same as startDaemon, with additional variables.
 func startDaemonWith(t *testing.T, env []string, address string, argv ...string) *daemon {
 	t.Helper()
 	path, err := exec.LookPath(argv[0])
@@ -75,7 +76,7 @@ func (d *daemon) kill() {
 	_ = d.cmd.Wait()
 }
 
-// hostile listens on a port, and sends an answer to each client.
+// hostile listens on a port, and sends the same answer to each client.
 func hostile(t *testing.T, answer string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// numbered are the records {"n": N} of some numbers.
+// numbered returns records {"n": N} for the numbers from from to to-1.
 func numbered(from, to int) (all []string) {
 	for n := from; n < to; n++ {
 		all = append(all, fmt.Sprintf(`{"n":%d}`, n))
@@ -45,7 +45,7 @@ func TestKafka(t *testing.T) {
 	}
 	const wait = "a: {wait: 1ms}"
 
-	// Each record once, also if skein-plus and the node are killed.
+	// Each record starts one run, even if skein-plus and the node are killed.
 	b.send("orders", 3, numbered(0, 100)...)
 	n.apply("orders", `kafka: {connection: k1, topic: orders, from: beginning, filter: "event.value.n >= 0"}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, wait)
 	until(t, "the first records have fired", func() bool { return n.schedule("orders").Fired >= 20 })
@@ -62,13 +62,13 @@ func TestKafka(t *testing.T) {
 	until(t, "all records have fired", func() bool { s := n.schedule("orders"); return s.Fired >= 300 && s.Source.Filtered == 1 })
 	n.once("orders", 300)
 
-	// From the beginning again: nothing fires twice.
+	// After a seek to the beginning, nothing fires a second time.
 	n.run("", "schedule", "seek", "orders/orders", "--to", "beginning")
 	b.send("orders", 3, `{"n":300}`)
 	until(t, "the source has read all again", func() bool { return n.schedule("orders").Source.Filtered == 2 && n.schedule("orders").Fired == 301 })
 	n.once("orders", 301)
 
-	// A new partition is read from its start.
+	// A new partition is read from its beginning.
 	if _, err := b.admin.CreatePartitions(t.Context(), 1, "orders"); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestKafka(t *testing.T) {
 	})
 	until(t, "a record of the new partition has fired", func() bool { return n.schedule("orders").Fired == 302 })
 
-	// What cannot be used is missed, and stops nothing.
+	// Records that cannot be used are recorded as missed, and do not stop the source.
 	b.send("poison", 1, "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `{"n":2}`)
 	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: "poison", Key: []byte("k")}).FirstErr(); err != nil { // a tombstone
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestKafka(t *testing.T) {
 		t.Errorf("%+v", n.fires("poison"))
 	}
 
-	// Records that are deleted before they were read are counted.
+	// Records that are deleted before they are read are counted.
 	b.send("gap", 3, numbered(0, 30)...)
 	n.apply("gap", `kafka: {connection: k1, topic: gap, from: beginning}, overlap: allow`, wait)
 	until(t, "the records have fired", func() bool { return n.schedule("gap").Fired == 30 })
@@ -113,20 +113,20 @@ func TestKafka(t *testing.T) {
 	n.run("", "schedule", "resume", "gap/gap")
 	until(t, "the rest has fired", func() bool { return n.schedule("gap").Fired == 51 })
 
-	// TLS and SASL, and no secret in a file.
+	// TLS and SASL work, and no file contains a secret.
 	n.apply("safe", `kafka: {connection: safe, topic: safe, value: text}, overlap: allow`, wait)
 	until(t, "the source has a cursor", func() bool { return n.schedule("safe").Source.Cursor != "" })
 	b.send("safe", 1, "no json")
 	until(t, "a record of the secured listener has fired", func() bool { return n.schedule("safe").Fired == 1 })
 	n.free("canary-8842")
 
-	// One run for many records.
+	// One run takes many records.
 	n.apply("many", `kafka: {connection: k1, topic: many, from: beginning, batch: {max: 50, wait: 2s}}, overlap: allow`, wait)
 	until(t, "the source has a cursor", func() bool { return n.schedule("many").Source.Cursor != "" })
 	b.send("many", 3, numbered(0, 120)...)
 	until(t, "the records have fired", func() bool { s := n.schedule("many"); return s.Source.Lag != nil && *s.Source.Lag == 0 && s.Fired >= 3 })
 
-	// Reasons in words.
+	// A trigger says in words why it cannot read.
 	for name, c := range map[string][2]string{"away": {"away", "refused"}, "wrong": {"wrong", "SASL_AUTHENTICATION_FAILED"}, "strange": {"strange", "certificate"},
 		"notopic": {"k1", "there is no topic"}} {
 		n.apply(name, `kafka: {connection: `+c[0]+`, topic: `+name+`}`, wait)
@@ -135,7 +135,7 @@ func TestKafka(t *testing.T) {
 }
 
 // TestKafkaThroughKills sends 10,000 numbered records while the broker, the node and the source are killed
-// and frozen. Each starts one run.
+// and frozen. Each record must start one run.
 func TestKafkaThroughKills(t *testing.T) {
 	const records, partitions = 10_000, 5
 	b := startBroker(t)
@@ -144,7 +144,7 @@ func TestKafkaThroughKills(t *testing.T) {
 	n.run("", "connection", "set", "default/k1", "kafka", "--broker", b.plain, "--tls", "disable")
 	n.apply("orders", `kafka: {connection: k1, topic: orders, from: beginning}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, "a: {wait: 1ms}")
 	sent := make(chan error, 1)
-	go func() { // the client repeats what a broker that was killed has not acknowledged, each once
+	go func() { // the client repeats unacknowledged records after a kill, without duplicates
 		all := numbered(0, records)
 		for i := 0; i < records; i += 100 {
 			var part []*kgo.Record

@@ -66,7 +66,7 @@ func TestMQTT(t *testing.T) {
 	n.refused("cannot be used", "connection", "test", "default/rubbish")
 	const wait = "a: {wait: 1ms}"
 
-	// Each message once, also if the node is killed: the broker keeps the session.
+	// Each message starts one run, even if the node is killed, because the broker keeps the session.
 	send("orders/kept", true, `{"n":0}`)
 	n.apply("orders", `mqtt: {connection: m1, topic: "orders/#", id: event.value.n, filter: "event.value.n >= 0"}, overlap: allow`, wait)
 	until(t, "the retained message has fired", func() bool { return n.schedule("orders").Fired == 1 })
@@ -83,7 +83,7 @@ func TestMQTT(t *testing.T) {
 	n.once("orders", 1000)
 	n.refused("has no positions", "schedule", "seek", "orders/orders", "--to", "beginning")
 
-	// What cannot be used is missed, and stops nothing.
+	// Messages that cannot be used are recorded as missed, and do not stop the source.
 	n.apply("poison", `mqtt: {connection: m1, topic: poison, id: event.value.id}, overlap: allow`, wait)
 	until(t, "the source has subscribed", func() bool { send("poison", false, `{"id":1}`); return n.schedule("poison").Fired == 1 })
 	send("poison", false, "{", `{"id":2}`, `{"no":1}`, `"`+strings.Repeat("x", 2<<20)+`"`, `{"id":3}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsServer is a real server of NATS with JetStream.
+// natsServer is a real NATS server with JetStream.
 type natsServer struct {
 	*daemon
 	js jetstream.JetStream
@@ -55,7 +55,7 @@ func (s *natsServer) stream(name string, subjects ...string) {
 	})
 }
 
-// send sends messages, each once: the server knows their numbers.
+// send sends messages. If it repeats one, the server recognizes its id.
 func (s *natsServer) send(subject string, values ...string) {
 	s.t.Helper()
 	for _, v := range values {
@@ -91,7 +91,7 @@ func TestNATS(t *testing.T) {
 	n.refused("ermission", "connection", "test", "default/poor")
 	const wait = "a: {wait: 1ms}"
 
-	// Each message once, also if the node, the source and the server are killed.
+	// Each message starts one run, even if the node, the source and the server are killed.
 	s.stream("ORDERS", "orders.>", "other.>")
 	n.apply("orders", `nats: {connection: n1, stream: ORDERS, subject: "orders.*", from: beginning, filter: "event.value.n >= 0"}, overlap: allow, params: {n: "${{ trigger.event.value.n }}"}`, wait)
 	s.send("other.a", `{"n":7}`)
@@ -110,7 +110,8 @@ func TestNATS(t *testing.T) {
 	until(t, "the source has read all again", func() bool { return n.schedule("orders").Source.Filtered == 2 })
 	n.once("orders", 1000)
 
-	// What cannot be used is missed, and stops nothing: also a message that is larger than a request takes.
+	// Messages that cannot be used are recorded as missed, and do not stop the source. One of them is larger
+	// than a request takes.
 	s.stream("POISON", "poison")
 	s.send("poison", "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `"`+strings.Repeat("x", 2<<20)+`"`, `"`+strings.Repeat("y", 8<<20-300)+`"`, `{"n":2}`)
 	n.apply("poison", `nats: {connection: n1, stream: POISON, from: beginning}, overlap: allow`, wait)
@@ -119,8 +120,8 @@ func TestNATS(t *testing.T) {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 
-	// Messages that are deleted before they were read are counted, and so is a stream that was created
-	// again.
+	// Messages that are deleted before they are read are counted. A stream that was created again counts as
+	// one loss.
 	s.stream("GAP", "gap")
 	s.send("gap", numbered(0, 10)...)
 	n.apply("gap", `nats: {connection: n1, stream: GAP, from: beginning}, overlap: allow`, wait)
@@ -149,7 +150,7 @@ func TestNATS(t *testing.T) {
 	n.run("", "schedule", "resume", "gap/gap")
 	until(t, "the new stream is read", func() bool { return n.schedule("gap").Fired == 24 })
 
-	// One run for many messages, from now on.
+	// One run takes many messages, beginning with the present ones.
 	s.stream("MANY", "many")
 	s.send("many", `{"n":-1}`)
 	n.apply("many", `nats: {connection: n1, stream: MANY, batch: {max: 50, wait: 500ms}}, overlap: allow`, wait)
@@ -157,7 +158,7 @@ func TestNATS(t *testing.T) {
 	s.send("many", numbered(0, 120)...)
 	until(t, "the messages have fired", func() bool { return n.items("many") == 120 })
 
-	// Reasons in words.
+	// A trigger says in words why it cannot read.
 	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "WORK", Subjects: []string{"work"}, Retention: jetstream.WorkQueuePolicy}); err != nil {
 		t.Fatal(err)
 	}

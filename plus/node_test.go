@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// built is the folder of programs, if they were built.
+// built is the folder with the built programs, or "" if none were built.
 var built string
 
 // programs builds skein and skein-plus once, next to each other.
@@ -102,7 +102,7 @@ func (n *node) kill() {
 	_ = n.cmd.Wait()
 }
 
-// run runs a command with an input, and returns what it printed.
+// run runs a command with an input, and returns its output.
 func (n *node) run(input string, args ...string) string {
 	n.t.Helper()
 	var out, said bytes.Buffer
@@ -114,7 +114,7 @@ func (n *node) run(input string, args ...string) string {
 	return out.String()
 }
 
-// apply applies a workflow whose name is that of its only trigger.
+// apply applies a workflow with one trigger. Both have the same name.
 func (n *node) apply(name, trigger, tasks string) {
 	n.t.Helper()
 	path := filepath.Join(n.dir, name+".yaml")
@@ -125,7 +125,7 @@ func (n *node) apply(name, trigger, tasks string) {
 	n.run("", "workflow", "apply", path)
 }
 
-// schedule is the part of a trigger that the tests look at.
+// schedule holds the fields of a trigger that the tests need.
 type schedule struct {
 	State  string `json:"state"`
 	Reason string `json:"reason"`
@@ -155,7 +155,7 @@ func (n *node) schedule(name string) (s schedule) {
 	return s
 }
 
-// refused runs a command that fails, and fails the test unless it says why.
+// refused runs a command that must fail. The output must contain the reason.
 func (n *node) refused(why string, args ...string) {
 	n.t.Helper()
 	if out, err := n.command(args...).CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
@@ -178,7 +178,7 @@ func (n *node) fires(name string) (all []fire) {
 	return all
 }
 
-// missed counts the missed events of a trigger by texts of their reasons.
+// missed counts the missed events of a trigger whose reasons contain each of the texts.
 func (n *node) missed(name string, texts ...string) (all [3]int) {
 	n.t.Helper()
 	for _, f := range n.fires(name) {
@@ -191,7 +191,7 @@ func (n *node) missed(name string, texts ...string) (all [3]int) {
 	return all
 }
 
-// items counts the events of the batches of a trigger.
+// items counts the events in the batches of a trigger.
 func (n *node) items(name string) (all int) {
 	n.t.Helper()
 	for _, f := range n.fires(name) {
@@ -203,7 +203,7 @@ func (n *node) items(name string) (all int) {
 	return all
 }
 
-// once fails unless the ledger has each key once, with a run of its own.
+// once checks that the ledger has each key once, and that each has a run of its own.
 func (n *node) once(name string, events int) {
 	n.t.Helper()
 	keys, runs := map[string]bool{}, map[string]bool{}
@@ -221,7 +221,7 @@ func (n *node) once(name string, events int) {
 	}
 }
 
-// sources returns the processes of skein-plus of this test.
+// sources returns the skein-plus processes of this test.
 func (n *node) sources() (pids []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
@@ -236,15 +236,14 @@ func (n *node) sources() (pids []int) {
 	return pids
 }
 
-// signal sends a signal to the processes of skein-plus.
+// signal sends a signal to the skein-plus processes.
 func (n *node) signal(s syscall.Signal) {
 	for _, pid := range n.sources() {
 		_ = syscall.Kill(pid, s)
 	}
 }
 
-// free fails the test if a file of the node's folder has the value of a secret, except some files of the
-// test.
+// free checks that no file in the node's folder contains the value of a secret. Files in own are not checked.
 func (n *node) free(value string, own ...string) {
 	n.t.Helper()
 	if err := filepath.WalkDir(n.dir, func(path string, d os.DirEntry, err error) error {

@@ -44,7 +44,7 @@ func TestRedis(t *testing.T) {
 	n.refused("cannot be used", "connection", "test", "default/rubbish")
 	const wait = "a: {wait: 1ms}"
 
-	// Each entry once, also if the node and the server are killed.
+	// Each entry starts one run, even if the node and the server are killed.
 	send("orders", numbered(0, 300)...)
 	n.apply("orders", `redis: {connection: r1, stream: orders, field: data, from: beginning, filter: "event.value.n >= 0 && event.fields.kind == 'x'"}, overlap: allow`, wait)
 	until(t, "the first entries have fired", func() bool { return n.schedule("orders").Fired >= 100 })
@@ -61,7 +61,7 @@ func TestRedis(t *testing.T) {
 	until(t, "the source has read all again", func() bool { return n.schedule("orders").Source.Filtered == 2 })
 	n.once("orders", 1000)
 
-	// What cannot be used is missed, and stops nothing.
+	// Entries that cannot be used are recorded as missed, and do not stop the source.
 	send("poison", "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `"`+strings.Repeat("x", 6<<20)+`"`)
 	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "poison", Values: []string{"other", "1"}}).Err(); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,8 @@ func TestRedis(t *testing.T) {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 
-	// Entries that are deleted before they were read are counted, and so is a stream that was created again.
+	// Entries that are deleted before they are read are counted. A stream that was created again counts as
+	// one loss.
 	send("gap", numbered(0, 10)...)
 	n.apply("gap", `redis: {connection: r1, stream: gap, from: beginning}, overlap: allow`, wait)
 	until(t, "the entries have fired", func() bool { return n.schedule("gap").Fired == 10 })
@@ -96,15 +97,15 @@ func TestRedis(t *testing.T) {
 	n.run("", "schedule", "resume", "gap/gap")
 	until(t, "the new stream is read", func() bool { return n.schedule("gap").Fired == 24 })
 
-	// One run for many entries, from now on.
+	// One run takes many entries, beginning with the present ones.
 	send("many", `{"n":-1}`)
-	time.Sleep(2 * time.Millisecond) // an entry of the millisecond in which the trigger is declared is not older
+	time.Sleep(2 * time.Millisecond) // an entry of the same millisecond as the trigger would count as new
 	n.apply("many", `redis: {connection: r1, stream: many, batch: {max: 50, wait: 500ms}}, overlap: allow`, wait)
 	until(t, "the source has a cursor", func() bool { return n.schedule("many").Source.Cursor != "" })
 	send("many", numbered(0, 120)...)
 	until(t, "the entries have fired", func() bool { return n.items("many") == 120 })
 
-	// Reasons in words.
+	// A trigger says in words why it cannot read.
 	if err := rdb.Set(t.Context(), "text", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

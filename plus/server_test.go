@@ -29,7 +29,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// libraries returns the folder with the libraries of Kafka that "make kafka" puts into the cache.
+// libraries returns the folder with the Kafka libraries that "make kafka" has put into the cache.
 func libraries(t *testing.T) string {
 	t.Helper()
 	pom, err := os.ReadFile("../tools/kafka/pom.xml")
@@ -54,7 +54,7 @@ func libraries(t *testing.T) string {
 	return ""
 }
 
-// broker is a real broker of Kafka with two listeners: one without TLS, one with TLS and SASL.
+// broker is a real Kafka broker with two listeners: one without TLS, and one with TLS and SASL.
 type broker struct {
 	t              *testing.T
 	dir, libraries string
@@ -76,7 +76,7 @@ func port(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// pair makes a certificate for 127.0.0.1, and its key in PKCS8.
+// pair makes a certificate for 127.0.0.1 and its key in PKCS8.
 func pair(t *testing.T) (certificate, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -100,7 +100,7 @@ func pair(t *testing.T) (certificate, key string) {
 	return text("CERTIFICATE", der), text("PRIVATE KEY", raw)
 }
 
-// startBroker starts a broker in KRaft mode that ends with the test.
+// startBroker starts a broker in KRaft mode. The broker ends with the test.
 func startBroker(t *testing.T) *broker {
 	t.Helper()
 	b := &broker{t: t, dir: t.TempDir(), libraries: libraries(t)}
@@ -193,7 +193,7 @@ func (b *broker) kill() {
 	_ = b.cmd.Wait()
 }
 
-// topic makes a topic.
+// topic creates a topic.
 func (b *broker) topic(name string, partitions int32) {
 	b.t.Helper()
 	until(b.t, "topic "+name+" is made", func() bool {
@@ -204,7 +204,7 @@ func (b *broker) topic(name string, partitions int32) {
 	})
 }
 
-// send sends records to the partitions of a topic in turn, each once.
+// send sends records to the partitions of a topic in turn, without duplicates.
 func (b *broker) send(topic string, partitions int, values ...string) {
 	b.t.Helper()
 	var all []*kgo.Record
@@ -216,7 +216,7 @@ func (b *broker) send(topic string, partitions int, values ...string) {
 	}
 }
 
-// untilMax ends a test that would never end.
+// untilMax bounds a wait, so that a failing test ends.
 const untilMax = 3 * time.Minute
 
 func until(t *testing.T, what string, is func() bool) {

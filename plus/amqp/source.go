@@ -1,5 +1,5 @@
-// Package amqp takes messages from a queue of a broker of AMQP 0.9.1, such as RabbitMQ. A message is
-// acknowledged when the node has stored it.
+// Package amqp takes messages from a queue of an AMQP 0.9.1 broker, such as RabbitMQ. It acknowledges a
+// message after the node has stored it.
 package amqp
 
 import (
@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	callMax   = 10 * time.Second // bounds the beginning of a connection
+	callMax   = 10 * time.Second // bounds the time to open a connection
 	heartbeat = 10 * time.Second
-	// prefetchMin is the least number of messages that a broker sends in advance, if a trigger does not say
-	// it.
+	// prefetchMin is the least number of messages that the broker sends in advance, if the trigger does not
+	// set a number.
 	prefetchMin = 100
 )
 
-// open connects and signs in.
+// open connects to the broker and signs in.
 func open(start *feed.Start) (*client.Connection, error) {
 	var c broker.AMQP
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -40,7 +40,7 @@ func open(start *feed.Start) (*client.Connection, error) {
 		vhost = "/"
 	}
 	if user == "" {
-		user, password = "guest", "guest" // as every client of AMQP does
+		user, password = "guest", "guest" // the defaults of AMQP clients
 	}
 	address := c.Address(broker.AMQPPort, broker.AMQPPortSecured)
 	conn, err := client.DialConfig("amqp://"+address, client.Config{
@@ -53,7 +53,8 @@ func open(start *feed.Start) (*client.Connection, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := conn.SetDeadline(time.Now().Add(callMax)); err != nil { // the library ends it when the connection is open
+			// The library removes the deadline once the connection is open.
+			if err := conn.SetDeadline(time.Now().Add(callMax)); err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}
 			return conn, nil
@@ -65,7 +66,7 @@ func open(start *feed.Start) (*client.Connection, error) {
 	return conn, nil
 }
 
-// Test signs in, and opens the virtual host.
+// Test signs in and opens the virtual host.
 func Test(_ context.Context, start *feed.Start) (found string, err error) {
 	conn, err := open(start)
 	if err != nil {
@@ -78,7 +79,7 @@ func Test(_ context.Context, start *feed.Start) (found string, err error) {
 	return fmt.Sprintf("a broker of AMQP 0.9.1: %s %s", name("product"), name("version")), conn.Close()
 }
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot go on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	s := &source{}
 	if err := stream.Read(&f.Start, &broker.AMQP{}, &s.with); err != nil {
@@ -114,7 +115,7 @@ type source struct {
 	channel *client.Channel
 	came    <-chan client.Delivery
 	closed  chan *client.Error // cap 1
-	asking  *client.Channel    // asks how many messages wait; nil: not open
+	asking  *client.Channel    // queries the number of waiting messages; nil if it is not open
 }
 
 // Receive implements stream.Queue.
@@ -142,7 +143,7 @@ func (s *source) Receive(ctx context.Context, most int) (all []stream.Message[ui
 	return all, nil
 }
 
-// ended returns why there are no more messages.
+// ended returns the reason why no more messages arrive.
 func (s *source) ended() error {
 	select {
 	case why := <-s.closed:
@@ -154,8 +155,8 @@ func (s *source) ended() error {
 	return fmt.Errorf("queue %s: the broker sends no more messages; perhaps the queue was deleted", s.with.Queue)
 }
 
-// Acknowledge implements stream.Queue. A message that cannot be used is rejected, so a queue with a dead
-// letter exchange sends it there.
+// Acknowledge implements stream.Queue. It rejects messages that cannot be used, so that a queue with a dead
+// letter exchange moves them there.
 func (s *source) Acknowledge(_ context.Context, all []stream.Message[uint64]) error {
 	for _, m := range all {
 		err := error(nil)
@@ -171,7 +172,7 @@ func (s *source) Acknowledge(_ context.Context, all []stream.Message[uint64]) er
 	return nil
 }
 
-// Waiting implements stream.Queue. A user who may not ask gets no number.
+// Waiting implements stream.Queue. It returns nil if the user may not query the number.
 func (s *source) Waiting(context.Context) (*int64, error) {
 	if s.asking == nil {
 		var err error
@@ -180,7 +181,7 @@ func (s *source) Waiting(context.Context) (*int64, error) {
 		}
 	}
 	q, err := s.asking.QueueDeclarePassive(s.with.Queue, false, false, false, false, nil)
-	if err != nil { // the broker has closed this channel
+	if err != nil { // after an error, the broker closes this channel
 		s.asking = nil
 		return nil, nil
 	}
@@ -210,7 +211,7 @@ func (s *source) message(d *client.Delivery) stream.Message[uint64] {
 	return stream.Identified(d.DeliveryTag, e, s.with.ID)
 }
 
-// plain returns a value of a header as one of JSON.
+// plain converts a value of a header to a value of JSON.
 func plain(v any) any {
 	switch is := v.(type) {
 	case client.Table:
@@ -232,5 +233,5 @@ func plain(v any) any {
 	case nil, bool, int, int8, int16, int32, int64, uint8, uint16:
 		return is
 	}
-	return fmt.Sprint(v) // a number that JSON may not have, a time
+	return fmt.Sprint(v) // a number that JSON does not have, or a time
 }

@@ -1,5 +1,5 @@
-// Package kafka reads topics of Apache Kafka. It assigns the partitions to itself, without a consumer group.
-// The row of the trigger keeps the offsets, which change in the transaction of the runs.
+// Package kafka reads topics of Apache Kafka. It assigns the partitions to itself and uses no consumer group.
+// The row of the trigger holds the offsets. They change in the same transaction that starts the runs.
 package kafka
 
 import (
@@ -15,22 +15,22 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// Bounds of what is fetched and held, in bytes.
+// Bounds on the fetched and buffered records, in bytes.
 const (
 	fetchMax     = 8 << 20
 	partitionMax = 2 << 20
-	// answerMax bounds an answer of a broker, which may say that its answer has any size.
+	// answerMax bounds an answer of a broker, because a broker could announce an answer of any size.
 	answerMax = 64 << 20
 )
 
-// callMax bounds a request, and retryMax its repetitions. The error of the last repetition tells the reason,
-// and the error of a context that has ended does not.
+// callMax bounds a request, and retryMax its repetitions. retryMax is shorter, because the error of the last
+// repetition says what is wrong, but the error of an ended context does not.
 const (
 	callMax  = 20 * time.Second
 	retryMax = 6 * time.Second
 )
 
-// options returns the options of a client for a start.
+// options returns the options of a client for the given Start.
 func options(start *feed.Start) ([]kgo.Opt, error) {
 	var c broker.Kafka
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -44,7 +44,7 @@ func options(start *feed.Start) ([]kgo.Opt, error) {
 		kgo.SeedBrokers(c.Brokers...), kgo.ClientID("skein"), kgo.Dialer(dial),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.KeepControlRecords(),
 		kgo.FetchMaxBytes(fetchMax), kgo.FetchMaxPartitionBytes(partitionMax), kgo.BrokerMaxReadBytes(answerMax),
-		// A partition that joins is read when the fetch that is under way ends.
+		// A new partition is read only when the current fetch ends, so a fetch must be short.
 		kgo.FetchMaxWait(500 * time.Millisecond), kgo.MaxConcurrentFetches(2), kgo.RetryTimeout(retryMax), kgo.RequestTimeoutOverhead(retryMax),
 		kgo.DisableClientMetrics(), kgo.MetadataMaxAge(30 * time.Second), kgo.MetadataMinAge(time.Second),
 	}

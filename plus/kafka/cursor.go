@@ -7,16 +7,17 @@ import (
 
 // cursor is the stored position in a topic.
 type cursor struct {
-	ID string `json:"id"` // of the topic; a deleted topic and a later one of the same name have different ones
-	// Next has the offset of the next record, and the epoch of the leader that wrote the last one, by
-	// partition. The epoch is -1 if no record was read.
+	// Id of the topic; if a topic is deleted and created again, the new one has another id.
+	ID string `json:"id"`
+	// Next holds two numbers for each partition: the offset of the next record, and the epoch of the leader
+	// that wrote the last record. The epoch is -1 if no record was read.
 	Next [][2]int64 `json:"next"`
 }
 
-// partitionsMax bounds the partitions of a topic, so that a cursor keeps its bound.
+// partitionsMax bounds the partitions of a topic, so that a cursor is not too large.
 const partitionsMax = 600
 
-// cursorAt is the position at an offset of each partition.
+// cursorAt returns the cursor with the given offset for each partition.
 func cursorAt(id string, offsets []int64) cursor {
 	c := cursor{ID: id}
 	for _, o := range offsets {
@@ -25,7 +26,7 @@ func cursorAt(id string, offsets []int64) cursor {
 	return c
 }
 
-// readCursor reads a stored cursor.
+// readCursor decodes a stored cursor.
 func readCursor(raw json.RawMessage) (c cursor, err error) {
 	if json.Unmarshal(raw, &c) != nil || c.ID == "" || len(c.Next) > partitionsMax {
 		return c, errors.New("it is no position in a topic")

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// TestCursor: a cursor is read as it was written, and rubbish is refused.
+// TestCursor checks that a cursor is read back as it was written, and that invalid ones are refused.
 func TestCursor(t *testing.T) {
 	c := cursorAt("topic", []int64{5, 0})
 	c.Next[1] = [2]int64{9, 3}
@@ -30,7 +30,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestRecord: the event of a record.
+// TestRecord checks the event that a record becomes.
 func TestRecord(t *testing.T) {
 	r := kgo.Record{Topic: "orders", Partition: 2, Offset: 7, LeaderEpoch: 4, Timestamp: time.UnixMilli(1_700_000_000_000), Key: []byte{0xff},
 		Headers: []kgo.RecordHeader{{Key: "h\xff", Value: []byte("v")}}, Value: []byte(`{"n":1}`)}
@@ -49,7 +49,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestMechanism: each known mechanism of SASL has a client.
+// TestMechanism checks that each known SASL mechanism has a client.
 func TestMechanism(t *testing.T) {
 	for _, name := range broker.KafkaMechanisms {
 		m, err := mechanism(&broker.KafkaSASL{Mechanism: name, User: "u", Password: &secret.Text{Plain: "p"}})

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// eventOf makes the event of a record. id tells topics of one name apart.
+// eventOf converts a record to an event. id distinguishes topics that have had the same name.
 func eventOf(r *kgo.Record, id, form string) feed.Event {
 	place := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
 	value, err := stream.Content(r.Value, form)

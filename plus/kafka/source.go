@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot read on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	var with broker.KafkaInput
 	if err := stream.Read(&f.Start, &broker.Kafka{}, &with); err != nil {
@@ -39,7 +39,7 @@ func Main(ctx context.Context, f *feed.Feed) error {
 	return stream.Follow(ctx, f, &source{with: &with, most: f.Start.Events, client: client, admin: kadm.NewClient(client), failing: map[int]bool{}})
 }
 
-// Test asks the brokers for their topics, so it also tries the user and the password.
+// Test asks the brokers for their topics. This also checks the user and the password.
 func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	opts, err := options(start)
 	if err != nil {
@@ -60,17 +60,17 @@ func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 // source reads one topic.
 type source struct {
 	with   *broker.KafkaInput
-	most   int // records of a poll
+	most   int // bounds the records of a poll
 	client *kgo.Client
 	admin  *kadm.Client
-	at     cursor  // the position after what was given
-	reads  int     // partitions that the client reads: those below
-	ends   []int64 // the ends of the partitions at the last look
-	// failing are partitions whose offset a broker refused. The client reads them again after move.
+	at     cursor  // position after the last given record
+	reads  int     // the client reads the partitions below this number
+	ends   []int64 // ends of the partitions at the last look
+	// failing holds the partitions whose offset a broker refused. The client reads them again after move.
 	failing map[int]bool
 }
 
-// partitions returns the id of the topic and the number of its partitions.
+// partitions returns the id of the topic, and the number of its partitions.
 func (s *source) partitions(ctx context.Context) (id string, n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *source) partitions(ctx context.Context) (id string, n int, err error) {
 	return id, n, nil
 }
 
-// list asks for one offset of each partition.
+// list returns one offset for each partition. ask says which one.
 func (s *source) list(ctx context.Context, ask func(context.Context, ...string) (kadm.ListedOffsets, error), n int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -149,7 +149,7 @@ func (s *source) Begin(ctx context.Context, since time.Time) error {
 // Cursor implements stream.Log.
 func (s *source) Cursor() any { return &s.at }
 
-// Look implements stream.Log. It counts the records that are gone, and adds new partitions.
+// Look implements stream.Log. It counts lost records, and adds new partitions.
 func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	id, n, err := s.partitions(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	if id != s.at.ID || n < len(s.at.Next) {
 		return s.recreated(id, starts, lines)
 	}
-	for p := len(s.at.Next); p < n; p++ { // a partition that is new holds nothing from before
+	for p := len(s.at.Next); p < n; p++ { // a new partition holds no records that are older than the trigger
 		s.at.Next = append(s.at.Next, [2]int64{starts[p], -1})
 	}
 	s.ends = ends
@@ -183,7 +183,7 @@ func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	return nil
 }
 
-// Lag implements stream.Log. It counts the records up to the ends of the last look that were not given.
+// Lag implements stream.Log. It counts the records between the position and the ends at the last look.
 func (s *source) Lag() *int64 {
 	if len(s.ends) < len(s.at.Next) {
 		return nil
@@ -195,13 +195,13 @@ func (s *source) Lag() *int64 {
 	return &n
 }
 
-// offset is where a partition is read on.
+// offset returns the offset at which to continue reading a partition.
 func (s *source) offset(p int) kgo.Offset {
 	next := s.at.Next[p]
 	return kgo.NewOffset().At(next[0]).WithEpoch(int32(next[1]))
 }
 
-// gaps moves the cursor over records that are gone, and gives their number.
+// gaps moves the cursor past lost records, and reports their number.
 func (s *source) gaps(starts []int64, lines *stream.Lines) error {
 	var lost int64
 	var why []string
@@ -213,7 +213,7 @@ func (s *source) gaps(starts []int64, lines *stream.Lines) error {
 			why = append(why, fmt.Sprintf("partition %d begins at offset %d, and %d was the next to read", p, starts[p], next))
 			s.move(p, starts[p])
 		case next > s.ends[p]:
-			lost++ // how many there were is not known
+			lost++ // the real number is not known
 			why = append(why, fmt.Sprintf("partition %d ends at offset %d, and %d was read, so a broker has lost records", p, s.ends[p], next-1))
 			s.move(p, s.ends[p])
 		case s.failing[p]:
@@ -227,7 +227,7 @@ func (s *source) gaps(starts []int64, lines *stream.Lines) error {
 	return lines.Lost(lost, "topic "+s.with.Topic+": "+strings.Join(why, "; "))
 }
 
-// move makes a partition be read from an offset on.
+// move makes the client continue a partition at an offset.
 func (s *source) move(p int, to int64) {
 	if to != s.at.Next[p][0] {
 		s.at.Next[p] = [2]int64{to, -1}
@@ -237,7 +237,7 @@ func (s *source) move(p int, to int64) {
 	}
 }
 
-// recreated begins at the beginning of a topic that was deleted and created again.
+// recreated moves the position to the beginning of a topic that was deleted and created again.
 func (s *source) recreated(id string, starts []int64, lines *stream.Lines) error {
 	s.at = cursorAt(id, starts)
 	if err := lines.Lost(1, "topic "+s.with.Topic+" was deleted and created again; how many records of the old one were not read is not known"); err != nil {
@@ -263,8 +263,8 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 	return nil
 }
 
-// failed decides about an error of a partition. A nil error means that a look at the partitions finds what
-// it is about.
+// failed handles an error of a partition. It returns nil if the next look at the partitions will find the
+// cause.
 func (s *source) failed(ctx context.Context, e kgo.FetchError, lines *stream.Lines) error {
 	var lost *kgo.ErrDataLoss
 	switch {
@@ -283,12 +283,12 @@ func (s *source) failed(ctx context.Context, e kgo.FetchError, lines *stream.Lin
 	return fmt.Errorf("topic %s, partition %d: %w", s.with.Topic, e.Partition, e.Err)
 }
 
-// records adds records.
+// records adds fetched records to lines.
 func (s *source) records(got kgo.Fetches, lines *stream.Lines) error {
 	for it := got.RecordIter(); !it.Done(); {
 		r := it.Next()
 		if int(r.Partition) >= len(s.at.Next) || r.Offset < s.at.Next[r.Partition][0] {
-			continue // of before a gap
+			continue // fetched before the position moved past a gap
 		}
 		if !r.Attrs.IsControl() {
 			if err := lines.Add(eventOf(r, s.at.ID, s.with.Value)); err != nil {

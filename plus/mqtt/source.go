@@ -1,5 +1,5 @@
-// Package mqtt takes messages from a broker of MQTT 5. The broker keeps a session for each trigger, so
-// messages wait there while the source is away. A message is acknowledged when the node has stored it.
+// Package mqtt takes messages from an MQTT 5 broker. The broker keeps a session for each trigger, so messages
+// wait there while the source is away. The source acknowledges a message after the node has stored it.
 package mqtt
 
 import (
@@ -21,14 +21,14 @@ import (
 const (
 	// callMax bounds a request to the broker.
 	callMax = 10 * time.Second
-	// sessionMax is the time for which the broker keeps the session of a source that is away.
+	// sessionMax is how long the broker keeps the session of a source that is away.
 	sessionMax = 7 * 24 * time.Hour
-	// acknowledgeEvery is the time after which acknowledgements are sent.
+	// acknowledgeEvery is the interval at which acknowledgements are sent.
 	acknowledgeEvery = 5 * time.Millisecond
 	keepAlive        = 15 // seconds
 )
 
-// open connects and signs in.
+// open connects to the broker and signs in.
 func open(ctx context.Context, start *feed.Start, cfg *client.ClientConfig, ask *client.Connect) (*client.Client, *client.Connack, error) {
 	var c broker.MQTT
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -53,7 +53,7 @@ func open(ctx context.Context, start *feed.Start, cfg *client.ClientConfig, ask 
 	answer, err := is.Connect(ctx, ask)
 	switch {
 	case answer != nil && answer.ReasonCode >= 0x80:
-		_ = cfg.Conn.Close() // the library may have closed it
+		_ = cfg.Conn.Close() // an error is expected if the library has closed it
 		return nil, nil, refused(answer)
 	case err != nil:
 		_ = cfg.Conn.Close()
@@ -62,7 +62,7 @@ func open(ctx context.Context, start *feed.Start, cfg *client.ClientConfig, ask 
 	return is, answer, nil
 }
 
-// reasons are the reasons of a broker to refuse a session.
+// reasons maps the codes with which a broker refuses a session to words.
 var reasons = map[byte]string{
 	0x84: "it does not speak MQTT 5", 0x85: "the name of the session is not valid", 0x86: "the user or the password is wrong", 0x87: "the user is not authorized",
 	0x88: "it is not available", 0x89: "it is busy", 0x8A: "the user is banned", 0x97: "a quota is exceeded", 0x9F: "there are too many connections",
@@ -79,7 +79,7 @@ func refused(answer *client.Connack) error {
 	return errors.New("the broker refuses the session: " + why)
 }
 
-// Test signs in.
+// Test signs in to the broker.
 func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	is, _, err := open(ctx, start, &client.ClientConfig{}, &client.Connect{CleanStart: true})
 	if err != nil {
@@ -88,13 +88,14 @@ func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	return "a broker of MQTT 5", is.Disconnect(&client.Disconnect{})
 }
 
-// sessionName names the session of a trigger. A broker must accept names of 23 letters and digits.
+// sessionName returns the name of a trigger's session. It has at most 23 letters and digits, because every
+// broker must accept such names.
 func sessionName(start *feed.Start) string {
 	sum := sha256.Sum256([]byte(start.Namespace + "/" + start.Workflow + "/" + start.Trigger))
 	return "skein" + hex.EncodeToString(sum[:9])
 }
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot go on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	s := &source{came: make(chan *client.Publish, stream.OpenMax), failed: make(chan error, 1)}
 	if err := stream.Read(&f.Start, &broker.MQTT{}, &s.with); err != nil {
@@ -118,19 +119,20 @@ func Main(ctx context.Context, f *feed.Feed) error {
 	defer s.close()
 	call, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
-	// Retained messages come when the session subscribes for the first time, and not after each start.
+	// The broker sends retained messages only when the session subscribes for the first time, not after each
+	// start.
 	if _, err := s.client.Subscribe(call, &client.Subscribe{Subscriptions: []client.SubscribeOptions{{Topic: s.with.Topic, QoS: 1, RetainHandling: 1, RetainAsPublished: true}}}); err != nil {
 		return fmt.Errorf("the broker refuses the topic %s: %w", s.with.Topic, err)
 	}
 	return stream.Consume(ctx, f, s)
 }
 
-// source takes the messages of one filter of topics.
+// source takes the messages of one topic filter.
 type source struct {
 	with   broker.MQTTInput
 	client *client.Client
-	// came are messages that were not received. The broker sends no more than its cap before some are
-	// acknowledged.
+	// came holds the messages that Receive has not returned yet. The broker sends no more unacknowledged
+	// messages than its capacity.
 	came   chan *client.Publish
 	failed chan error // cap 1
 }
@@ -187,7 +189,7 @@ func (s *source) Acknowledge(_ context.Context, all []stream.Message[*client.Pub
 	return nil
 }
 
-// Waiting implements stream.Queue. A broker does not tell it.
+// Waiting implements stream.Queue. MQTT brokers do not tell the number.
 func (s *source) Waiting(context.Context) (*int64, error) { return nil, nil }
 
 func (s *source) message(p *client.Publish) stream.Message[*client.Publish] {

@@ -1,5 +1,5 @@
-// Package nats reads streams of NATS JetStream. The server keeps no position for it: the row of the trigger
-// has the sequence number of the next message, which changes in the transaction of the runs.
+// Package nats reads NATS JetStream streams. The server keeps no position for it. The row of the trigger
+// holds the sequence number of the next message. It changes in the same transaction that starts the runs.
 package nats
 
 import (
@@ -22,12 +22,12 @@ import (
 // callMax bounds a request to the servers.
 const callMax = 5 * time.Second
 
-// dialer opens connections by the rules of egress. The library adds TLS, which begins after a first message
-// of the server.
+// dialer opens only connections that the egress rules allow. TLS begins after the server's first message, so
+// the library adds it later.
 type dialer struct {
 	dial   stream.Dial
 	mu     sync.Mutex // protects failed
-	failed error      // of the last connection; the library tells none
+	failed error      // error of the last connection, because the library does not return it
 }
 
 // Dial implements client.CustomDialer.
@@ -41,7 +41,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// why returns the reason for an error of the library.
+// why returns an error of the library with its cause.
 func (d *dialer) why(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,7 +51,7 @@ func (d *dialer) why(err error) error {
 	return err
 }
 
-// connect connects to one of the servers. It calls again whenever it has connected again.
+// connect connects to one of the servers. It calls again after each reconnection.
 func connect(start *feed.Start, again func()) (*client.Conn, jetstream.JetStream, error) {
 	var c broker.NATS
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -95,7 +95,7 @@ func connect(start *feed.Start, again func()) (*client.Conn, jetstream.JetStream
 	return nc, js, nil
 }
 
-// Test signs in, and asks for the account.
+// Test signs in and reads the account.
 func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	nc, js, err := connect(start, func() {})
 	if err != nil {

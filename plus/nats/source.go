@@ -16,21 +16,22 @@ import (
 )
 
 const (
-	fetchWait = 5 * time.Second // how long a request for messages waits for some
-	fetchMax  = 500             // messages of a request
-	// bytesMax bounds the messages of a request, in bytes.
+	fetchWait = 5 * time.Second // bounds how long a request waits for messages
+	fetchMax  = 500             // bounds the messages of a request
+	// bytesMax bounds the bytes of a request's messages.
 	bytesMax = 8 << 20
-	// idleMax is the time after which the server forgets the reader of a source that takes nothing.
+	// idleMax is the time after which the server deletes the consumer of a source that requests nothing.
 	idleMax = time.Minute
 )
 
 // cursor is the stored position in a stream.
 type cursor struct {
-	Created time.Time `json:"created"` // of the stream; a deleted one and a later one of the same name have different ones
-	Next    uint64    `json:"next"`    // the sequence number of the next message
+	// Of the stream; if a stream is deleted and created again, the new one has another time.
+	Created time.Time `json:"created"`
+	Next    uint64    `json:"next"` // sequence number of the next message
 }
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot read on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	var with broker.NATSInput
 	if err := stream.Read(&f.Start, &broker.NATS{}, &with); err != nil {
@@ -56,19 +57,20 @@ type source struct {
 	with *broker.NATSInput
 	conn *client.Conn
 	js   jetstream.JetStream
-	// again says that the connection was made again, so what a request brought may be lost. Its cap is 1.
+	// again receives a value after each reconnection, when answers to a request may have been lost. Its
+	// capacity is 1.
 	again chan struct{}
 
 	at   cursor
-	last uint64 // the last sequence number of the stream at the last look
+	last uint64 // last sequence number of the stream at the last look
 	lag  *int64
 
-	// reader is a consumer of JetStream without acknowledgements; nil: the next Read makes one.
+	// reader is a JetStream consumer without acknowledgements. If it is nil, the next Read makes one.
 	reader   jetstream.Consumer
-	received uint64                 // messages of the reader
-	batch    jetstream.MessageBatch // the request that is under way; nil: none
-	got      int                    // its messages
-	large    bool                   // the next request takes one message of any size
+	received uint64                 // number of messages that the reader has received
+	batch    jetstream.MessageBatch // current request; nil if there is none
+	got      int                    // number of messages that the current request has received
+	large    bool                   // the next request takes a single message of any size
 }
 
 // Restore implements stream.Log.
@@ -88,7 +90,7 @@ func (s *source) Cursor() any { return &s.at }
 // Lag implements stream.Log.
 func (s *source) Lag() *int64 { return s.lag }
 
-// away makes the error of a request tell the reason if the connection is lost.
+// away returns the error of a request. If the connection is lost, it includes the cause.
 func (s *source) away(err error) error {
 	if last := s.conn.LastError(); !s.conn.IsConnected() && last != nil {
 		return fmt.Errorf("the servers are away: %w", last)
@@ -136,7 +138,7 @@ func (s *source) Begin(ctx context.Context, since time.Time) error {
 	if err != nil {
 		return s.away(err)
 	}
-	s.at.Next = info.State.LastSeq + 1 // a message that has come meanwhile is read
+	s.at.Next = info.State.LastSeq + 1 // a message that arrives meanwhile is read
 	for m := range batch.Messages() {
 		if meta, err := m.Metadata(); err == nil {
 			s.at.Next = max(meta.Sequence.Stream, 1)
@@ -148,7 +150,7 @@ func (s *source) Begin(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-// consumer makes a reader of a stream, which the server forgets by itself.
+// consumer makes a reader of a stream. The server deletes the reader by itself when it is idle.
 func (s *source) consumer(ctx context.Context, is jetstream.Stream, where func(*jetstream.ConsumerConfig)) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
@@ -190,14 +192,14 @@ func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	return nil
 }
 
-// lost moves the position over messages that are gone.
+// lost moves the position past lost messages.
 func (s *source) lost(lines *stream.Lines, to uint64, n int64, why string) error {
 	s.at.Next = to
 	s.forget()
 	return lines.Lost(n, "stream "+s.with.Stream+": "+why)
 }
 
-// forget makes the next look open a new reader.
+// forget makes the next Read open a new reader.
 func (s *source) forget() { s.reader, s.batch = nil, nil }
 
 func (s *source) open(ctx context.Context, is jetstream.Stream) (err error) {
@@ -237,7 +239,7 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 			}
 			select {
 			case m, ok = <-s.batch.Messages():
-			default: // no more are here now
+			default: // no more messages are here now
 				return nil
 			}
 		}
@@ -245,7 +247,7 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 	return s.ended(ctx, lines)
 }
 
-// request asks for the next messages.
+// request requests the next messages.
 func (s *source) request() (err error) {
 	s.got = 0
 	if s.large {
@@ -256,8 +258,8 @@ func (s *source) request() (err error) {
 	return err
 }
 
-// ended looks at a request that has ended. If it brought nothing, the server says what the reader has got
-// and what waits.
+// ended handles the end of a request. If the request brought no messages, it asks the server which messages
+// the reader has got, and which still wait.
 func (s *source) ended(ctx context.Context, lines *stream.Lines) error {
 	err := s.batch.Error()
 	s.batch = nil
@@ -269,17 +271,18 @@ func (s *source) ended(ctx context.Context, lines *stream.Lines) error {
 		s.large = false
 		return nil
 	}
-	last := s.last // a look that began before the question below
+	last := s.last // from a look before the query below
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
 	info, err := s.reader.Info(ctx)
 	switch {
-	case err != nil || info.Delivered.Consumer != s.received: // the server has forgotten it, or messages were lost on the way
+	// The server has deleted the reader, or messages were lost on the way.
+	case err != nil || info.Delivered.Consumer != s.received:
 		s.forget()
 		return stream.Pause(ctx)
-	case info.NumPending > 0: // perhaps a message that is larger than a request takes
+	case info.NumPending > 0: // perhaps a message that is larger than bytesMax
 		s.large = true
-	case last >= s.at.Next: // the rest are messages of other subjects, or deleted ones
+	case last >= s.at.Next: // the rest are deleted, or have other subjects
 		s.at.Next = last + 1
 		lines.Moved()
 	}
@@ -292,7 +295,7 @@ func (s *source) waits(n uint64) {
 	s.lag = &lag
 }
 
-// add adds a message. It returns false if the messages are not all those that the server has sent.
+// add adds a message. It returns false if a message before this one was lost on the way.
 func (s *source) add(m jetstream.Msg, lines *stream.Lines) (whole bool, err error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -315,7 +318,7 @@ func (s *source) add(m jetstream.Msg, lines *stream.Lines) (whole bool, err erro
 	return true, nil
 }
 
-// eventOf makes the event of a message.
+// eventOf converts a message to an event.
 func eventOf(m jetstream.Msg, meta *jetstream.MsgMetadata, form string) feed.Event {
 	value, err := stream.Content(m.Data(), form)
 	headers := map[string][]string{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEntryID: ids are ordered by their numbers, and a position is read as it was written.
+// TestEntryID checks that ids are ordered by their numbers, and that an id is read back as it was written.
 func TestEntryID(t *testing.T) {
 	all := []string{"0-0", "0-7", "9-18446744073709551615", "10-0", "10-2", "10-10", "1700000000000-0"}
 	for i, text := range all {
@@ -29,7 +29,7 @@ func TestEntryID(t *testing.T) {
 	}
 }
 
-// TestPosition: a cursor is read as it was written, and rubbish is refused.
+// TestPosition checks that a cursor is read back as it was written, and that invalid ones are refused.
 func TestPosition(t *testing.T) {
 	s := source{at: cursor{Last: entryID{5, 1}, Read: 9}}
 	raw, err := json.Marshal(s.Cursor())

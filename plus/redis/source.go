@@ -1,5 +1,5 @@
-// Package redis reads streams of Redis. It uses no consumer group: the row of the trigger keeps the id of
-// the last entry, which changes in the transaction of the runs.
+// Package redis reads Redis streams. It uses no consumer group. The row of the trigger holds the id of the
+// last entry. It changes in the same transaction that starts the runs.
 package redis
 
 import (
@@ -21,14 +21,13 @@ import (
 const (
 	// callMax bounds a request to the server.
 	callMax = 5 * time.Second
-	// readWait is how long the server may wait for entries before it answers a request for some.
+	// readWait bounds how long a request waits at the server for entries.
 	readWait = 2 * time.Second
-	// answerMax is the size of an answer in bytes after which the next request asks for half as many
-	// entries.
+	// answerMax is the size of an answer in bytes above which the next request asks for half as many entries.
 	answerMax = 4 << 20
 )
 
-// connect makes a client. It has not connected yet.
+// connect makes a client. The client connects when it is used.
 func connect(start *feed.Start) (*client.Client, error) {
 	var c broker.Redis
 	if err := stream.Read(start, &c, nil); err != nil {
@@ -38,12 +37,12 @@ func connect(start *feed.Start) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	database, _ := strconv.Atoi(c.Database) // Check has read it
+	database, _ := strconv.Atoi(c.Database) // Check has verified the number
 	return client.NewClient(&client.Options{Addr: c.Address(broker.RedisPort, broker.RedisPort), Dialer: dial, ClientName: "skein", Username: c.User, Password: stream.Plain(c.Password),
 		DB: database, DialTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, PoolSize: 2, MaxRetries: -1, Protocol: 2, DisableIdentity: true}), nil
 }
 
-// Test signs in, and asks for the version.
+// Test signs in and reads the version of the server.
 func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	rdb, err := connect(start)
 	if err != nil {
@@ -54,7 +53,7 @@ func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 		return "", err
 	}
 	text, err := rdb.Info(ctx, "server").Result()
-	if err != nil { // a user need not have the right
+	if err != nil { // the user may lack the right to read it
 		return "a server that answers PING", nil
 	}
 	_, version, _ := strings.Cut(text, "redis_version:")
@@ -62,7 +61,7 @@ func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	return "a server of Redis " + version, nil
 }
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot read on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	var with broker.RedisInput
 	if err := stream.Read(&f.Start, &broker.Redis{}, &with); err != nil {
@@ -78,8 +77,8 @@ func Main(ctx context.Context, f *feed.Feed) error {
 
 // cursor is the stored position in a stream.
 type cursor struct {
-	Last entryID `json:"last"` // the id of the last entry that was read
-	// Read is the number of entries that were added to the stream up to Last; -1: it is not known yet.
+	Last entryID `json:"last"` // id of the last entry that was read
+	// Read is the number of entries that the stream has got up to Last, or -1 if that is not known yet.
 	Read int64 `json:"read"`
 }
 
@@ -88,8 +87,8 @@ type source struct {
 	with   *broker.RedisInput
 	client *client.Client
 	at     cursor
-	added  int64 // entries that were added to the stream by the last look
-	count  int64 // entries of the next request
+	added  int64 // number of entries that the stream had got at the last look
+	count  int64 // number of entries that the next request asks for
 }
 
 // Restore implements stream.Log.
@@ -120,10 +119,10 @@ func (s *source) Lag() *int64 {
 	return &n
 }
 
-// state is the state of a stream.
+// state is what the server reports about a stream.
 type state struct {
-	last, deleted  entryID // the last id, and the highest id of a deleted entry
-	first          entryID // the id of the first entry; the zero id: there is no entry
+	last, deleted  entryID // id of the last entry, and highest id of a deleted entry
+	first          entryID // id of the first entry; zero if there is no entry
 	added, removed int64
 }
 
@@ -185,7 +184,8 @@ func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	case s.at.Read < 0 && s.at.Last.less(is.deleted) && (is.first == entryID{} || is.deleted.less(is.first)):
 		s.at.Last = is.deleted
 		return lines.Lost(1, "stream "+s.with.Stream+": entries were deleted before they were read; their number is not known")
-	case s.at.Last == is.last && s.at.Read != is.added, s.at.Read < 0 && is.last.less(s.at.Last): // its end
+	// At the end of the stream, all entries were read.
+	case s.at.Last == is.last && s.at.Read != is.added, s.at.Read < 0 && is.last.less(s.at.Last):
 		s.at.Read = is.added
 		lines.Moved()
 	}
@@ -200,7 +200,7 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 	switch {
 	case errors.Is(err, client.Nil) || ctx.Err() != nil:
 		return nil
-	case err != nil: // the look says why, and whether it ends
+	case err != nil: // the next look says why, and whether the source must end
 		return stream.Pause(ctx)
 	}
 	size := 0
@@ -231,7 +231,7 @@ func (s *source) Read(ctx context.Context, lines *stream.Lines) error {
 	return nil
 }
 
-// event makes the event of an entry.
+// event converts an entry to an event.
 func (s *source) event(m *client.XMessage, id entryID) feed.Event {
 	fields := map[string]string{}
 	for name, v := range m.Values {
@@ -259,7 +259,7 @@ func (s *source) event(m *client.XMessage, id entryID) feed.Event {
 	}{s.with.Stream, m.ID, at, fields, value}, err)
 }
 
-// entryID is the id of an entry: a time in milliseconds, and a number of the entries of this millisecond.
+// entryID is the id of an entry: a time in milliseconds, and the number of the entry within that millisecond.
 type entryID struct{ Time, Seq uint64 }
 
 func parseID(text string) (id entryID, err error) {
@@ -273,7 +273,7 @@ func parseID(text string) (id entryID, err error) {
 	return id, nil
 }
 
-// before returns the highest id before a time.
+// before returns the highest id that is before a time.
 func before(ms uint64) entryID {
 	if ms == 0 {
 		return entryID{}

@@ -16,50 +16,52 @@ import (
 	"skein.dev/skein/internal/feed"
 )
 
-// Queue is a place that forgets a message when it is acknowledged. H names a message to it.
+// Queue is a queue that deletes a message when it is acknowledged. H is the type by which the queue
+// identifies a message.
 type Queue[H any] interface {
-	// Receive waits until ctx ends for messages, and returns up to most of them. If ctx ends, it returns
-	// none.
+	// Receive waits for messages, and returns at most most of them. If ctx ends first, it returns none.
 	Receive(ctx context.Context, most int) ([]Message[H], error)
-	// Acknowledge says that messages are stored. It may be called while Receive runs.
+	// Acknowledge tells the queue that messages are stored. It may be called while Receive runs.
 	Acknowledge(ctx context.Context, all []Message[H]) error
-	// Waiting returns how many messages wait; nil: unknown. It is called between calls of Receive.
+	// Waiting returns the number of waiting messages, or nil if it is unknown. It is never called during
+	// Receive.
 	Waiting(ctx context.Context) (*int64, error)
 }
 
 // Message is a message of a queue.
 type Message[H any] struct {
 	Handle H
-	// ID tells it apart from other messages, also if it comes again; "": nothing does.
+	// ID is the same each time the message comes, and differs from that of any other message. It is "" if the
+	// message has no id.
 	ID string
 	// Event is the event of the message, without a key.
 	Event feed.Event
 }
 
-// OpenMax bounds the messages that were given and are not acknowledged. A batch of the node, which has up to
-// feed.EventsMax events, must fit, and a cursor must hold a hash of each.
+// OpenMax bounds the messages that were given but not yet acknowledged. It must not be less than a batch of
+// the node (feed.EventsMax), and a cursor must have room for a hash of each message.
 const OpenMax = 1000
 
 const (
-	// aliveEvery is the time after which a source without messages says that it is alive.
+	// aliveEvery is the interval at which a source without messages reports that it is alive.
 	aliveEvery = 10 * time.Second
 	// acknowledgeMax bounds an acknowledgement.
 	acknowledgeMax = 10 * time.Second
-	// inheritMax is the time for which messages can come again that an earlier process has given.
+	// inheritMax bounds how long messages that an earlier process has given may still come again.
 	inheritMax = time.Hour
 )
 
 // taken is the stored position in a queue.
 type taken struct {
-	Series string `json:"series"` // tells this position apart from later ones that begin at 0
-	Taken  int64  `json:"taken"`  // the number of messages
-	// Open has 8 bytes of a hash of each message that may not be acknowledged yet. If such a message comes
-	// again, it is acknowledged, and starts nothing.
+	Series string `json:"series"` // distinguishes this position from later ones that also begin at 0
+	Taken  int64  `json:"taken"`  // number of messages taken
+	// Open holds 8 bytes of a hash of each message that may not be acknowledged yet. If such a message comes
+	// again, it is acknowledged but starts nothing.
 	Open []byte `json:"open,omitempty"`
 }
 
-// Consume takes messages until ctx ends, and acknowledges them when the node has stored them. It returns nil
-// when ctx has ended, and otherwise why it cannot go on.
+// Consume takes messages until ctx ends, and acknowledges them after the node has stored them. It returns nil
+// when ctx has ended, or an error if it cannot continue.
 func Consume[H any](ctx context.Context, f *feed.Feed, q Queue[H]) error {
 	c := &consumer[H]{queue: q, feed: f, room: make(chan struct{}, 1)}
 	c.lines = &Lines{feed: f, cursor: c.cursor, lag: func() *int64 { return c.lag }}
@@ -68,7 +70,7 @@ func Consume[H any](ctx context.Context, f *feed.Feed, q Queue[H]) error {
 	}
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	go func() { stop(c.take(work)) }() // it may wait for the node when ctx ends
+	go func() { stop(c.take(work)) }() // take may still be blocked by the node when ctx ends
 	err := c.acknowledge(work)
 	if err == nil {
 		err = context.Cause(work)
@@ -80,24 +82,23 @@ func Consume[H any](ctx context.Context, f *feed.Feed, q Queue[H]) error {
 type consumer[H any] struct {
 	queue Queue[H]
 	feed  *feed.Feed
-	lines *Lines // belongs to take
-	lag   *int64 // belongs to take
+	lines *Lines // used only by take
+	lag   *int64 // used only by take
 
 	series string
-	taken  int64 // belongs to take
-	// inherited are hashes of messages that an earlier process has given, with their number. They belong to
-	// take.
+	taken  int64 // used only by take
+	// inherited holds hashes of the messages that an earlier process has given. It is used only by take.
 	inherited []uint64
-	until     time.Time // when inherited is forgotten
+	until     time.Time // time at which inherited is dropped
 
 	mu   sync.Mutex // protects open
 	open []lot[H]   // in the order in which they were given
 	room chan struct{}
 }
 
-// lot are the messages of one line.
+// lot holds the messages of one line.
 type lot[H any] struct {
-	line int64 // the number of the line that has the last of them
+	line int64 // number of the line that has the last of them
 	all  []Message[H]
 }
 
@@ -124,7 +125,7 @@ func hashOf(id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// cursor is the position after all messages that were taken.
+// cursor returns the position after all taken messages.
 func (c *consumer[H]) cursor() any {
 	at := taken{Series: c.series, Taken: c.taken}
 	add := func(h uint64) {
@@ -186,7 +187,7 @@ func (c *consumer[H]) receive(ctx context.Context, most int, looked time.Time) (
 	return c.queue.Receive(ctx, most)
 }
 
-// wait waits until messages are acknowledged.
+// wait waits until messages have been acknowledged, and at most until the next sign of life is due.
 func (c *consumer[H]) wait(ctx context.Context, looked time.Time) {
 	timer := time.NewTimer(time.Until(looked.Add(aliveEvery)))
 	defer timer.Stop()
@@ -206,7 +207,7 @@ func (c *consumer[H]) unacknowledged() (n int) {
 	return n
 }
 
-// give gives messages. Those that an earlier process has given are only acknowledged.
+// give gives messages to the node. It only acknowledges messages that an earlier process has given.
 func (c *consumer[H]) give(ctx context.Context, all []Message[H]) error {
 	var again []Message[H]
 	for i := range all {
@@ -224,7 +225,7 @@ func (c *consumer[H]) give(ctx context.Context, all []Message[H]) error {
 		}
 		c.taken++
 		c.lines.Moved()
-		// The line with this message has this number, because Add has given what was before it.
+		// The next line has this message, because Add has sent everything before it if it did not fit.
 		c.keep(*m, c.lines.given+1)
 	}
 	if err := c.lines.Flush(); err != nil {
@@ -245,8 +246,8 @@ func (c *consumer[H]) stored(id string) bool {
 	return slices.Contains(c.inherited, h)
 }
 
-// joins adds a message that has come again to the one that was given, so that both are acknowledged
-// together. It returns false if the message was not given.
+// joins handles a message that has come again while its first delivery is unacknowledged. It adds the message
+// to the first one, so that both are acknowledged together. It returns false if there is no first one.
 func (c *consumer[H]) joins(m Message[H]) bool {
 	if m.ID == "" {
 		return false
@@ -264,10 +265,10 @@ func (c *consumer[H]) joins(m Message[H]) bool {
 	return false
 }
 
-// keyMax bounds an ID that is a part of a key as it is.
+// keyMax bounds an ID that is used in a key unchanged.
 const keyMax = 200
 
-// key names an event. A message without an ID gets its number, so it fires each time it comes.
+// key returns the key of an event. A message without an ID gets a new number, so it fires each time it comes.
 func (c *consumer[H]) key(id string) string {
 	switch {
 	case id == "":
@@ -279,7 +280,7 @@ func (c *consumer[H]) key(id string) string {
 	return "message " + id
 }
 
-// keep notes a message until its line is stored.
+// keep remembers a message until its line is stored.
 func (c *consumer[H]) keep(m Message[H], line int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,7 +291,7 @@ func (c *consumer[H]) keep(m Message[H], line int64) {
 	c.open = append(c.open, lot[H]{line: line, all: []Message[H]{m}})
 }
 
-// acknowledge acknowledges what is stored until ctx ends.
+// acknowledge acknowledges stored messages until ctx ends.
 func (c *consumer[H]) acknowledge(ctx context.Context) error {
 	for {
 		select {
@@ -304,7 +305,7 @@ func (c *consumer[H]) acknowledge(ctx context.Context) error {
 	}
 }
 
-// last acknowledges what was stored when the source ended.
+// last acknowledges the messages that were stored when the source ended.
 func (c *consumer[H]) last(ctx context.Context) error {
 	select {
 	case n := <-c.feed.Stored():
@@ -326,12 +327,13 @@ func (c *consumer[H]) settle(ctx context.Context, lines int64) error {
 	if len(all) == 0 {
 		return nil
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), acknowledgeMax) // also if ctx ends now
+	// An acknowledgement continues after the end of ctx.
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), acknowledgeMax)
 	defer cancel()
 	if err := c.queue.Acknowledge(own, all); err != nil {
 		return err
 	}
-	c.mu.Lock() // take appends only
+	c.mu.Lock() // meanwhile, take may only have appended
 	c.open = append([]lot[H](nil), c.open[n:]...)
 	c.mu.Unlock()
 	select {
@@ -341,8 +343,8 @@ func (c *consumer[H]) settle(ctx context.Context, lines int64) error {
 	return nil
 }
 
-// Identified returns a message that the text at a path identifies, see Find; "": nothing identifies it. If
-// there is no such text, the event cannot be used.
+// Identified returns a message whose ID is the text at a path in the event; see Find. If path is "", the
+// message has no ID. If there is no such text, the event cannot be used.
 func Identified[H any](handle H, e feed.Event, path string) Message[H] {
 	m := Message[H]{Handle: handle, Event: e}
 	if path == "" || e.Value == nil {
@@ -356,12 +358,12 @@ func Identified[H any](handle H, e feed.Event, path string) Message[H] {
 	return m
 }
 
-// Find returns the text at a path such as event.value.id in the value of an event. It is what the key id of
-// a trigger names.
+// Find returns the text at a path, such as event.value.id, in the value of an event. The key id of a trigger
+// names such a path.
 func Find(event json.RawMessage, path string) (string, error) {
 	var at any
 	d := json.NewDecoder(strings.NewReader(string(event)))
-	d.UseNumber() // a number of 20 digits must not become another one
+	d.UseNumber() // keeps all digits of large numbers
 	if err := d.Decode(&at); err != nil {
 		return "", errors.New("it is no JSON")
 	}

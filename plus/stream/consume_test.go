@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// store says that a number of lines is stored.
+// store reports to the source that a number of lines is stored.
 func (k *keeper) store(lines int64) {
 	k.t.Helper()
 	if _, err := fmt.Fprintf(k.in, "{\"taken\":%d}\n", lines); err != nil {
@@ -24,7 +24,7 @@ func (k *keeper) store(lines int64) {
 	}
 }
 
-// box is a queue of texts. A text that is not acknowledged comes again when the box is opened again.
+// box is a queue of texts. When the box is opened again, unacknowledged texts come again.
 type box struct {
 	mu       sync.Mutex
 	all      []string
@@ -33,7 +33,7 @@ type box struct {
 	refusing error
 }
 
-// life is a box for one process.
+// life is the view of one process on a box.
 type life struct {
 	*box
 	over <-chan struct{}
@@ -105,8 +105,8 @@ func (b *box) start(t *testing.T, cursor string) *keeper {
 	})
 }
 
-// TestConsume: a message is acknowledged after it is stored. If the process dies in between, the next one
-// acknowledges it when it comes again, and gives no event.
+// TestConsume checks that a message is acknowledged after it is stored. If the process dies in between, the
+// next process acknowledges the message when it comes again, and gives no event.
 func TestConsume(t *testing.T) {
 	b := newBox()
 	k := b.start(t, "")
@@ -119,14 +119,14 @@ func TestConsume(t *testing.T) {
 		t.Error("a message is acknowledged that is not stored")
 	}
 	k.store(1)
-	if err := k.end(); err != nil { // it acknowledges what is stored before it ends
+	if err := k.end(); err != nil { // before it ends, the source acknowledges stored messages
 		t.Fatal(err)
 	}
 	if b.count("a") != 2 || b.count("b") != 1 {
 		t.Errorf("%v", b.acked)
 	}
 
-	// The node has stored the line, and the process has not acknowledged it.
+	// The node has stored the line, but the process has not acknowledged it.
 	b = newBox()
 	b.refusing = io.ErrClosedPipe
 	k = b.start(t, "")
@@ -156,7 +156,7 @@ func TestConsume(t *testing.T) {
 	}
 }
 
-// TestConsumeIsBounded: a source holds no more messages than its cursor has room for.
+// TestConsumeIsBounded checks that a source holds no more messages than its cursor has room for.
 func TestConsumeIsBounded(t *testing.T) {
 	b := newBox()
 	k := b.start(t, "")
@@ -190,7 +190,7 @@ func TestConsumeIsBounded(t *testing.T) {
 	}
 }
 
-// TestFind: the key id of a trigger names a text or a number.
+// TestFind checks that the key id of a trigger can name a text or a number.
 func TestFind(t *testing.T) {
 	const event = `{"value":{"id":"x1","n":12345678901234567890,"o":{},"e":""}}`
 	for path, want := range map[string]string{"event.value.id": "x1", "event.value.n": "12345678901234567890"} {

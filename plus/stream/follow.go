@@ -9,36 +9,35 @@ import (
 	"skein.dev/skein/internal/feed"
 )
 
-// Log is a place whose messages keep their positions after they were read. Its methods are called by one
-// goroutine.
+// Log is a log whose messages keep their positions after they are read. Only one goroutine calls its methods.
 type Log interface {
-	// Restore goes to a stored position. An error says that the position is not one of this log.
+	// Restore moves to a stored position. It returns an error if the position is not one of this log.
 	Restore(raw json.RawMessage) error
-	// Begin goes to the first message since an instant; the zero time: to the oldest message.
+	// Begin moves to the first message since an instant. The zero time stands for the oldest message.
 	Begin(ctx context.Context, since time.Time) error
-	// Cursor returns the stored form of the position, which is after the last message that was added.
+	// Cursor returns the position after the last added message, in the form to store.
 	Cursor() any
-	// Look compares the position with the log. It moves the position over messages that are gone, and says
-	// how many with Lines.Lost.
+	// Look compares the position with the log. It moves the position past lost messages, and reports their
+	// number with Lines.Lost.
 	Look(ctx context.Context, lines *Lines) error
-	// Lag returns how many messages were behind the position at the last look; nil: unknown.
+	// Lag returns the number of messages after the position at the last look, or nil if it is unknown.
 	Lag() *int64
-	// Read waits for messages until ctx ends, and adds some. It may return without any.
+	// Read waits for messages and adds some. It may return without any, for example when ctx ends.
 	Read(ctx context.Context, lines *Lines) error
 }
 
-// lookEvery is the time between two looks at a log.
+// lookEvery is the interval between two looks at a log.
 const lookEvery = 10 * time.Second
 
-// outageMax is the time for which a broker that has answered before may be silent. Then the source says that
-// it is away.
+// outageMax bounds how long a broker that has answered before may be silent. After that, the source ends with
+// the code Away.
 const outageMax = 30 * time.Second
 
-// errCursor says that the stored cursor is not one of this source.
+// errCursor says that another source wrote the stored cursor.
 var errCursor = errors.New("the stored cursor was not written by this source; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
-// Follow reads a log from the stored position on. It returns nil when ctx has ended, and otherwise why it
-// cannot read on.
+// Follow reads a log from the stored position. It returns nil when ctx has ended, or an error if it cannot
+// continue.
 func Follow(ctx context.Context, f *feed.Feed, log Log) error {
 	lines := &Lines{feed: f, cursor: log.Cursor, lag: log.Lag}
 	err := begin(ctx, &f.Start, log, lines)
@@ -48,7 +47,7 @@ func Follow(ctx context.Context, f *feed.Feed, log Log) error {
 	return ended(ctx, err)
 }
 
-// begin goes to the stored position. If there is none, it stores the first one.
+// begin moves to the stored position. If there is none, it moves to the first one and stores it.
 func begin(ctx context.Context, start *feed.Start, log Log, lines *Lines) error {
 	at, moved := instant(start.Cursor)
 	switch {
@@ -68,7 +67,7 @@ func begin(ctx context.Context, start *feed.Start, log Log, lines *Lines) error 
 }
 
 func follow(ctx context.Context, log Log, lines *Lines) error {
-	var looked time.Time // the zero time: no look has succeeded yet
+	var looked time.Time // zero until a look has succeeded
 	for ctx.Err() == nil {
 		next := lookEvery
 		err := log.Look(ctx, lines)
@@ -81,7 +80,7 @@ func follow(ctx context.Context, log Log, lines *Lines) error {
 			}
 		case errors.As(err, &final) || looked.IsZero() || time.Since(looked) > outageMax:
 			return err
-		default: // a broker starts again; the client reads on by itself
+		default: // the broker may be restarting, and the client continues by itself
 			next = time.Second
 		}
 		if err := read(ctx, log, lines, next); err != nil {
@@ -91,7 +90,7 @@ func follow(ctx context.Context, log Log, lines *Lines) error {
 	return nil
 }
 
-// read gives messages for a time.
+// read gives messages to the node for a span of time.
 func read(ctx context.Context, log Log, lines *Lines, span time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
@@ -108,11 +107,11 @@ func read(ctx context.Context, log Log, lines *Lines, span time.Duration) error 
 	return nil
 }
 
-// ErrLook is an error of Log.Read that a look at the log explains.
+// ErrLook is returned by Log.Read. It means that the next look will find the cause.
 var ErrLook = errors.New("look at the log")
 
-// Pause waits for a second, so that a broker whose answers contradict each other is not asked all the time.
-// It returns ErrLook, or nil if ctx has ended.
+// Pause waits for a second, so that a broker with contradictory answers is not asked all the time. It returns
+// ErrLook, or nil if ctx has ended.
 func Pause(ctx context.Context) error {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()

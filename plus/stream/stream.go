@@ -1,6 +1,6 @@
-// Package stream is what the sources of skein-plus have in common: how a source starts and ends, the lines
+// Package stream holds what the sources of skein-plus share: the start and the end of a source, the lines
 // that it gives to the node, and their bounds. Follow reads a log whose messages keep their positions, such
-// as a topic of Kafka. Consume takes messages from a queue, which forgets them once they are acknowledged.
+// as a Kafka topic. Consume takes messages from a queue that deletes them when they are acknowledged.
 package stream
 
 import (
@@ -18,14 +18,15 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// Permanent returns the error of a source that cannot read until a person changes something.
+// Permanent returns an error for a source that cannot continue until a person changes something.
 func Permanent(format string, args ...any) error {
 	return &feed.Error{Code: feed.Permanent, Err: fmt.Errorf(format, args...)}
 }
 
-// Read reads the connection and the input of a start. with may be nil.
+// Read decodes the connection and the input of a Start. with may be nil.
 func Read(start *feed.Start, connection, with any) error {
-	if json.Unmarshal(start.Connection, connection) != nil { // the error could show a secret
+	// The error is dropped, because it could contain a secret.
+	if json.Unmarshal(start.Connection, connection) != nil {
 		return Permanent("the source %s needs a connection of its type", start.Source)
 	}
 	if with != nil && json.Unmarshal(start.With, with) != nil {
@@ -34,11 +35,11 @@ func Read(start *feed.Start, connection, with any) error {
 	return nil
 }
 
-// Dial opens connections.
+// Dial opens a connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dialers returns two diallers by the rules of egress: one for plain connections, and one that uses TLS as a
-// connection wants it. If the connection wants no TLS, both are the same, and cfg is nil.
+// Dialers returns two dial functions that obey the egress rules: one for plain connections, and one that uses
+// TLS as the connection says. If the connection uses no TLS, both are the same, and cfg is nil.
 func Dialers(start *feed.Start, s *broker.Security) (plain, secured Dial, cfg *tls.Config, err error) {
 	var rules egress.Rules
 	if err := json.Unmarshal(start.Egress, &rules); err != nil {
@@ -70,21 +71,21 @@ func Dialers(start *feed.Start, s *broker.Security) (plain, secured Dial, cfg *t
 	}, cfg, nil
 }
 
-// Lines gives the events of a source to the node, in lines within the bounds.
+// Lines gives the events of a source to the node, in lines within the bounds of package feed.
 type Lines struct {
 	feed   *feed.Feed
-	cursor func() any    // the position after all events that were added
-	lag    func() *int64 // the number of messages that wait; nil: unknown
+	cursor func() any    // returns the position after all added events
+	lag    func() *int64 // returns the number of waiting messages; nil if it is unknown
 	events []feed.Event
 	size   int
 	moved  bool
-	given  int64 // lines with a cursor
+	given  int64 // number of lines with a cursor that were given
 }
 
-// cursorMax bounds a cursor in bytes, as the engine does.
+// cursorMax bounds the bytes of a cursor. The engine has the same bound.
 const cursorMax = 16 << 10
 
-// Add adds an event. The caller moves its position behind the event afterwards, and calls Moved.
+// Add adds an event. Afterwards the caller must move its position past the event, and call Moved.
 func (l *Lines) Add(e feed.Event) error {
 	if n := len(l.events); n > 0 && (n >= l.feed.Start.Events || l.size+e.Size() > feed.BytesMax) {
 		if err := l.Flush(); err != nil {
@@ -95,10 +96,10 @@ func (l *Lines) Add(e feed.Event) error {
 	return nil
 }
 
-// Moved says that the position of the caller has moved.
+// Moved records that the caller's position has moved.
 func (l *Lines) Moved() { l.moved = true }
 
-// Flush gives the events that were added.
+// Flush gives the added events to the node.
 func (l *Lines) Flush() error {
 	if !l.moved && len(l.events) == 0 {
 		return nil
@@ -106,13 +107,13 @@ func (l *Lines) Flush() error {
 	return l.give(&feed.Line{Events: l.events})
 }
 
-// Lost says that messages up to the position of the caller no longer exist. The caller flushes the events
-// that it has added before it moves its position over the lost messages.
+// Lost reports that messages before the caller's position no longer exist. The caller must call Flush before
+// it moves its position past the lost messages.
 func (l *Lines) Lost(n int64, why string) error {
 	return l.give(&feed.Line{Lost: n, Why: why})
 }
 
-// give gives a line with the cursor.
+// give gives a line to the node, with the cursor.
 func (l *Lines) give(line *feed.Line) error {
 	raw, err := json.Marshal(l.cursor())
 	if err != nil {
@@ -130,10 +131,10 @@ func (l *Lines) give(line *feed.Line) error {
 	return nil
 }
 
-// alive says that the other side answers.
+// alive reports that the broker answers.
 func (l *Lines) alive() error { return l.feed.Give(&feed.Line{Lag: l.lag()}) }
 
-// instant returns the instant to which a person has moved the position. ok is false if raw is no instant.
+// instant returns the instant to which a person has moved the position. ok is false if raw is not an instant.
 func instant(raw json.RawMessage) (at time.Time, ok bool) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -143,7 +144,7 @@ func instant(raw json.RawMessage) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// ended returns the error of a source, or nil if the source ended because ctx has ended.
+// ended returns the error of a source. It returns nil if ctx has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -151,7 +152,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Plain returns the value of a secret of a connection; "": there is none.
+// Plain returns the value of a secret in a connection, or "" if there is none.
 func Plain(t *secret.Text) string {
 	if t == nil {
 		return ""

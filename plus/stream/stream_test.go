@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/plus/stream"
 )
 
-// keeper is a node: it reads the lines of a source, and stores them.
+// keeper plays the node: it reads the lines of a source and stores them.
 type keeper struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -91,7 +91,7 @@ func (k *keeper) rest() io.Reader {
 // numbers is a log of numbers.
 type numbers struct {
 	at, first, last int
-	failing         error // of a look
+	failing         error // error of a look
 }
 
 func (n *numbers) Restore(raw json.RawMessage) error {
@@ -139,8 +139,8 @@ func keysOf(l feed.Line) (all []string) {
 	return all
 }
 
-// TestFollow: a log is read from the stored position on, in lines within the bounds, and messages that are
-// gone are counted.
+// TestFollow checks that a log is read from the stored position, in lines within the bounds, and that lost
+// messages are counted.
 func TestFollow(t *testing.T) {
 	k := startSource(t, "", 500, func(ctx context.Context, f *feed.Feed) error {
 		return stream.Follow(ctx, f, &numbers{first: 3, last: 8})
@@ -149,7 +149,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("the first position is %s, with %d events", l.Cursor, len(l.Events))
 	}
 	if l := k.next(); string(l.Cursor) != "6" || !slices.Equal(keysOf(l), []string{"3", "4", "5"}) {
-		t.Errorf("%s %v", l.Cursor, keysOf(l)) // a fourth would have been too large
+		t.Errorf("%s %v", l.Cursor, keysOf(l)) // a fourth event would make the line too large
 	}
 	if l := k.next(); string(l.Cursor) != "8" || !slices.Equal(keysOf(l), []string{"6", "7"}) || *l.Lag != 0 {
 		t.Errorf("%s %v", l.Cursor, keysOf(l))
@@ -164,7 +164,7 @@ func TestFollow(t *testing.T) {
 	if l := k.next(); string(l.Cursor) != "5" || l.Lost != 3 || len(l.Events) != 0 {
 		t.Errorf("%s: %d are lost", l.Cursor, l.Lost)
 	}
-	if l := k.next(); !slices.Equal(keysOf(l), []string{"5", "6"}) { // with up to 2 events
+	if l := k.next(); !slices.Equal(keysOf(l), []string{"5", "6"}) { // a line has at most 2 events here
 		t.Errorf("%v", keysOf(l))
 	}
 	if err := k.end(); err != nil {
@@ -191,15 +191,15 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// isPermanent reports whether a person has to change something.
+// isPermanent reports whether an error lasts until a person changes something.
 func isPermanent(err error) bool {
 	var is *feed.Error
 	return errors.As(err, &is) && is.Code == feed.Permanent
 }
 
-// TestContent: each form of a value, and the values that cannot be used.
+// TestContent checks each form of a value, and values that cannot be used.
 func TestContent(t *testing.T) {
-	for _, c := range []struct{ given, form, want string }{ // an empty want: it cannot be used
+	for _, c := range []struct{ given, form, want string }{ // want is empty if the value cannot be used
 		{`{"a":1}`, broker.ValueJSON, `{"a":1}`},
 		{"{", broker.ValueJSON, ""},
 		{"{", broker.ValueText, `"{"`},

@@ -13,12 +13,12 @@ import (
 	"skein.dev/skein/internal/feed"
 )
 
-// ValueMax bounds the value of an event, so that an event with its key fits into a line.
+// ValueMax bounds the value of an event, so that an event and its key fit into a line.
 const ValueMax = feed.BytesMax - 8<<10
 
-// Event makes an event. place says in a few words which message it is. value is trigger.event; its field
-// with the content of the message is what Content returned. If err is not nil, the event cannot be used,
-// and the ledger shows why.
+// Event makes an event. place identifies the message in a few words. value becomes trigger.event. Its field
+// for the content of the message holds what Content returned. If err is not nil, the event cannot be used,
+// and the ledger shows err.
 func Event(key, place string, at time.Time, value any, err error) feed.Event {
 	e := feed.Event{Key: key, Time: Time(at), Reason: place}
 	if err == nil {
@@ -33,7 +33,8 @@ func Event(key, place string, at time.Time, value any, err error) feed.Event {
 	return e
 }
 
-// Time returns the time of a message in UTC, or the zero time if it is one that JSON does not have.
+// Time returns the time of a message in UTC. It returns the zero time if the year is not one from 1970 to
+// 9999.
 func Time(at time.Time) time.Time {
 	if y := at.Year(); y < 1970 || y > 9999 {
 		return time.Time{}
@@ -41,7 +42,7 @@ func Time(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Content returns the content of a message in the form that the trigger wants; null for nil.
+// Content returns the content of a message in the form that the trigger wants. For nil it returns null.
 func Content(b []byte, form string) (json.RawMessage, error) {
 	switch {
 	case b == nil:
@@ -60,7 +61,7 @@ func Content(b []byte, form string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// Text returns bytes as a text, or in base64 if they are none.
+// Text returns bytes as text if they are UTF-8, and otherwise in base64.
 func Text(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -68,5 +69,5 @@ func Text(b []byte) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// Name returns a text of a message as a name of JSON.
+// Name replaces the invalid bytes in a text of a message, so that the text can be a name in JSON.
 func Name(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -1,6 +1,6 @@
-// Command skein-plus has the clients of brokers, which are large. A node finds it next to its own program.
-// It starts it once for each trigger: skein-plus source NAME; and for each test of a connection: skein-plus
-// test TYPE.
+// Command skein-plus contains the clients of message brokers, which are large. A node finds it next to its
+// own program. The node runs "skein-plus source NAME" for each trigger, and "skein-plus test TYPE" for each
+// test of a connection.
 package main
 
 import (
@@ -23,11 +23,11 @@ import (
 // client is the client of a broker.
 type client struct {
 	source func(context.Context, *feed.Feed) error
-	// test uses a connection once, and describes the other side.
+	// test uses a connection once, and returns a description of the broker.
 	test func(context.Context, *feed.Start) (string, error)
 }
 
-// clients are the clients of this program, by the name of the source and of the type of the connection.
+// clients maps the names of sources, which are also the types of connections, to their clients.
 var clients = map[string]client{
 	"kafka": {kafka.Main, kafka.Test},
 	"nats":  {nats.Main, nats.Test},
