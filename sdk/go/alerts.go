@@ -16,10 +16,10 @@ func NewAlerts(c *Client) Alerts { return Alerts{c} }
 
 // AlertFilter selects alerts.
 type AlertFilter struct {
-	Namespace string // "": all
-	Workflow  string // the alerts of NAME or NAMESPACE/NAME; "": of all workflows
-	State     string // open, acknowledged or resolved; "": the field All decides
-	All       bool   // also resolved alerts
+	Namespace string // "" selects all
+	Workflow  string // NAME or NAMESPACE/NAME; "" selects all workflows
+	State     string // open, acknowledged or resolved; if "", All decides
+	All       bool   // include resolved alerts
 }
 
 // List lists a page of alerts, newest first.

@@ -22,16 +22,16 @@ func (c *Client) Artifacts(ctx context.Context, run, task string, attempt int) (
 
 // ArtifactQuery selects an attempt and the part of an artifact to read.
 type ArtifactQuery struct {
-	Attempt int   // 0: the newest attempt that succeeded
-	Offset  int64 // first byte
+	Attempt int   // 0 selects the newest attempt that succeeded
+	Offset  int64 // offset of the first byte
 }
 
-// Artifact is the content of a file that an attempt produced. The caller closes it.
+// Artifact is the content of a file that an attempt produced. The caller must close it.
 type Artifact struct {
 	io.ReadCloser
 	Attempt int
-	Size    int64  // the size of the answer in bytes; -1: unknown
-	SHA256  string // the SHA-256 of the whole file
+	Size    int64  // bytes of the answer; -1 if unknown
+	SHA256  string // SHA-256 of the whole file
 }
 
 // Artifact reads a file that an attempt of a task produced.

@@ -24,7 +24,7 @@ type AuditQuery struct {
 	Limit                      int
 }
 
-// List lists a page of rows, the newest first.
+// List lists a page of rows, newest first.
 func (a Audit) List(ctx context.Context, q AuditQuery) (page api.List[api.AuditRow], err error) {
 	k := newCall(http.MethodGet, nil, "audit")
 	if k.query = pageQuery(q.Cursor, q.Limit); k.query == nil {
@@ -42,7 +42,7 @@ func (a Audit) List(ctx context.Context, q AuditQuery) (page api.List[api.AuditR
 	return page, err
 }
 
-// Export returns the whole log with its hashes as lines of JSON, the oldest first. The caller closes it.
+// Export returns the whole log with its hashes as lines of JSON, oldest first. The caller must close it.
 func (a Audit) Export(ctx context.Context) (io.ReadCloser, error) {
 	k := newCall(http.MethodGet, nil, "audit")
 	k.verb = "export"

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/sdk/shared/session"
 )
 
-// Workflow is a definition that a program makes. When it is applied, the server checks it like a file. The
+// Workflow is a definition that a program builds. When it is applied, the server checks it like a file. The
 // message about a fault names the key, such as tasks.vm.with.
 type Workflow struct {
 	namespace, name string
@@ -140,7 +140,8 @@ func (t *TaskDef) Outputs(out any) *TaskDef {
 	declared := entries{}
 	for _, f := range reflect.VisibleFields(typ) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || f.Anonymous || name == "-" || strings.Contains(options, "omit") { // an output that may be missing cannot be declared
+		// An optional output cannot be declared.
+		if !f.IsExported() || f.Anonymous || name == "-" || strings.Contains(options, "omit") {
 			continue
 		}
 		if name == "" {
@@ -183,7 +184,7 @@ func (w *Workflow) Source() (string, error) {
 	for _, t := range w.tasks {
 		tasks.set(t.name, t.keys)
 	}
-	if len(w.tasks) > 0 { // otherwise a splitter makes the tasks, or the server reports that there are none
+	if len(w.tasks) > 0 { // if there are no tasks, a splitter makes them, or the server reports the lack
 		doc.set("tasks", tasks)
 	}
 	raw, err := doc.MarshalJSON()

@@ -13,7 +13,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// A workflow that a program has built is a workflow file.
+// TestBuilt checks that a workflow built by a program is a valid workflow file.
 func TestBuilt(t *testing.T) {
 	type out struct {
 		ID    string          `json:"id"`
@@ -90,7 +90,7 @@ func TestBuilt(t *testing.T) {
 	}
 }
 
-// A run is waited for while servers come and go, and its outputs are read with their types.
+// TestWaitAndOutputs waits for a run while servers come and go, and decodes its outputs into types.
 func TestWaitAndOutputs(t *testing.T) {
 	asked := 0
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {

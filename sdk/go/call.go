@@ -48,7 +48,7 @@ func addressOf(base *url.URL, text string) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: path %q: want one without . and .. and empty parts", ErrInvalid, text)
 	}
 	below := strings.TrimPrefix(u.EscapedPath(), api.Prefix)
-	if below == "" || below[0] != '/' { // no path, or one such as /api/v1x
+	if below == "" || below[0] != '/' { // there is no path, or one such as /api/v1x
 		below = u.EscapedPath()
 	}
 	at, err := url.Parse(base.String() + api.Prefix + below)

@@ -21,7 +21,7 @@ type Client struct {
 	// session is sent instead of a token. It is nil if there is no session.
 	session *http.Cookie
 
-	patience time.Duration // 0: none
+	patience time.Duration // 0 if the client never repeats a request
 	waiting  func(*Error)
 }
 
@@ -56,7 +56,7 @@ func WithTraceparent(text string) Option {
 	}
 }
 
-// traceMax bounds a trace context, in bytes: servers ignore longer ones.
+// traceMax bounds the bytes of a trace context, because servers ignore longer ones.
 const traceMax = 512
 
 func sendable(text string) bool {
@@ -67,14 +67,14 @@ func sendable(text string) bool {
 // the local token of this user's node at that address.
 func WithToken(token string) Option { return func(k *Client) { k.token = token } }
 
-// WithSession authenticates calls by a session: the cookie that POST /session has set. A token takes
-// precedence. nil: no session.
+// WithSession authenticates calls with a session, which is the cookie that POST /session has set. A token
+// takes precedence. nil means that there is no session.
 func WithSession(cookie *http.Cookie) Option { return func(k *Client) { k.session = cookie } }
 
-// WithPatience repeats a request for up to d if the server answers 503 with Retry-After. Servers do so if a
-// node of the cluster has died and no other node owns its shards yet, or if the database does not answer. At
-// the first refusal of a request, the client calls waiting, unless waiting is nil. Each POST without an
-// idempotency key gets one.
+// WithPatience repeats a request for up to d if the server answers 503 with Retry-After. Servers answer so
+// while no node owns the shards of a dead node, or while the database does not answer. At the first refusal
+// of a request, the client calls waiting, unless waiting is nil. Each POST without an idempotency key gets
+// one.
 func WithPatience(d time.Duration, waiting func(*Error)) Option {
 	return func(k *Client) { k.patience, k.waiting = d, waiting }
 }
@@ -122,7 +122,7 @@ func ownNodes(next http.RoundTripper) http.RoundTripper {
 // may delay an answer until the end of a run.
 func newTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // the program has replaced the default transport, so use the replacement
+	if !ok { // use the transport by which the program has replaced the default
 		return http.DefaultTransport
 	}
 	t = t.Clone()

@@ -160,8 +160,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// What a handler in this process writes is read as it writes it, and closing the answer
-// ends the handler.
+// TestInProcessStreams checks that the client reads each part when a handler in this process writes it, and
+// that closing the answer ends the handler.
 func TestInProcessStreams(t *testing.T) {
 	more, ended := make(chan string), make(chan struct{})
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
@@ -254,8 +254,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPatience: a request that a server cannot answer now is repeated under one key, until it succeeds or the
-// patience is used up.
+// TestPatience checks that a request that a server cannot answer now is repeated with the same key, until it
+// succeeds or the patience is used up.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	status, keys, heard := http.StatusServiceUnavailable, []string{}, 0
@@ -291,7 +291,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestRedirect: an answer sends no request, with its token, to another address.
+// TestRedirect checks that an answer cannot make the client send a request, with its token, to another
+// address.
 func TestRedirect(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {

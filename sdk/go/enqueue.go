@@ -13,17 +13,17 @@ import (
 // PostgreSQL database of a cluster. Only Workflow is required.
 type Enqueue struct {
 	Workflow string // NAME or NAMESPACE/NAME
-	Params   any    // a value that encodes to a JSON object: a map, a struct, a json.RawMessage
+	Params   any    // encodes to a JSON object: a map, a struct or a json.RawMessage
 	Key      string // equal requests with the same key start one run
-	Priority string // highest, high, medium, low, lowest; "": the priority of the workflow
+	Priority string // highest, high, medium, low or lowest; "" means that of the workflow
 	// User is the name that the program gives its user, or "". The run shows the name (claimed_by) next to
 	// the role of the connection. No decision depends on it.
 	User   string
-	Schema string // the schema of Skein's tables; "": the schema skein
+	Schema string // schema of Skein's tables; "" means skein
 	// Traceparent is the W3C trace context, of version 00, to which the tasks of the run belong, such as
-	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". It becomes the setting skein.traceparent of
-	// the transaction, so it also applies to later starts of the transaction that have no Traceparent. "":
-	// the present setting of the transaction.
+	// "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01". EnqueueTx stores it in the setting
+	// skein.traceparent of the transaction. So it also applies to later starts in the transaction that have
+	// no Traceparent. "" keeps the present setting.
 	Traceparent string
 }
 
@@ -78,7 +78,8 @@ func (e *Enqueue) statement() (query string, args []any, err error) {
 	}
 	query = `SELECT "` + strings.ReplaceAll(schema, `"`, `""`) + `".skein_enqueue($1::text, $2::text::jsonb, $3::text, $4::text, $5::text)::text`
 	args = []any{e.Workflow, string(params), orNull(e.Key), orNull(e.Priority), orNull(e.User)}
-	if e.Traceparent != "" { // because of WHERE trace IS NOT NULL, the database sets the trace before it calls the function
+	// Thanks to WHERE trace IS NOT NULL, the setting is made before the function is called.
+	if e.Traceparent != "" {
 		query += ` FROM (SELECT set_config('skein.traceparent', $6::text, true) AS trace OFFSET 0) AS caller WHERE trace IS NOT NULL`
 		args = append(args, e.Traceparent)
 	}

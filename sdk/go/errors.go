@@ -27,7 +27,7 @@ var (
 // Error is an error answer of the server.
 type Error struct {
 	Problem    api.Problem
-	RetryAfter time.Duration // 0: the server does not say
+	RetryAfter time.Duration // 0 if the server names no time
 }
 
 // Error returns the error text of the server.
@@ -39,7 +39,7 @@ func (e *Error) Code() string {
 	if e.Problem.Code != "" {
 		return e.Problem.Code
 	}
-	return api.CodeOf(e.Problem.Type) // an earlier server sends no codes
+	return api.CodeOf(e.Problem.Type) // earlier servers send no codes
 }
 
 // Unwrap returns the problem, so that errors.As finds it.

@@ -54,8 +54,8 @@ func Example() {
 	}
 }
 
-// Ship an order: the order and the run that ships it are there both, or neither. With pgx it is
-// EnqueueTx, the rest is the same.
+// Ship an order: either both the order and the run that ships it exist, or neither. With pgx, use EnqueueTx
+// instead. The rest is the same.
 func ExampleEnqueueSQL() {
 	ship := func(ctx context.Context, db *sql.DB, order int) (string, error) {
 		tx, err := db.BeginTx(ctx, nil)
@@ -73,10 +73,10 @@ func ExampleEnqueueSQL() {
 		}
 		return run, tx.Commit()
 	}
-	_ = ship // called where orders come in
+	_ = ship // the program calls it for each order
 }
 
-// Watch a run: subscribe first, then read, and nothing is missed.
+// Watch a run: subscribe first and read afterwards, so that no change is missed.
 func ExampleClient_Watch() {
 	ctx := context.Background()
 	c, err := skein.New("http://127.0.0.1:8080")
@@ -93,7 +93,7 @@ func ExampleClient_Watch() {
 			log.Fatal(err)
 		}
 		if change.Reset {
-			continue // some are missing: read again what you show
+			continue // changes may be missing: read again what you show
 		}
 		for _, e := range change.Events {
 			fmt.Println(change.Workflow, change.Run, e.Kind)

@@ -2,5 +2,5 @@ package skein
 
 import "net/http"
 
-// TransportOf answers calls by a handler in this process.
+// TransportOf returns a transport that answers calls with a handler in this process.
 func TransportOf(h http.Handler) http.RoundTripper { return handlerTransport{h} }

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// handlerTransport answers requests by a handler in this process. Streams work as over a socket: the client
+// handlerTransport answers requests with a handler in this process. Streams work as over a socket: the client
 // reads each part when the handler writes it.
 type handlerTransport struct{ h http.Handler }
 
@@ -45,7 +45,7 @@ func (t handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // pipeWriter is the ResponseWriter of one request.
 type pipeWriter struct {
 	header http.Header
-	sent   http.Header // the headers when the first byte was sent
+	sent   http.Header // headers at the time of the first byte
 	status int
 	once   sync.Once
 	begun  chan struct{} // closed when status and sent are set
@@ -97,7 +97,7 @@ type pipeBody struct {
 func (b *pipeBody) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	if err == io.EOF && b.ctx.Err() != nil {
-		err = b.ctx.Err() // the handler returned because the caller gave up, so this is not the end of the stream
+		err = b.ctx.Err() // the handler returned because the caller gave up, so the stream is not complete
 	}
 	return n, err
 }

@@ -59,12 +59,12 @@ func (c *Client) SetLogLevel(ctx context.Context, node, level string) (l api.Log
 	return l, err
 }
 
-// MoveShard moves a shard to a node; "-": to any node.
+// MoveShard moves a shard to a node. The node "-" stands for any node.
 func (c *Client) MoveShard(ctx context.Context, id int32, node string) (api.Shard, error) {
 	return c.move(ctx, node, "shards", strconv.Itoa(int(id)))
 }
 
-// MoveWorkflow moves the shard of a workflow to a node; "-": to any node.
+// MoveWorkflow moves the shard of a workflow to a node. The node "-" stands for any node.
 func (c *Client) MoveWorkflow(ctx context.Context, name, node string) (api.Shard, error) {
 	namespace, short := splitName(name)
 	return c.move(ctx, node, "workflows", namespace, short)

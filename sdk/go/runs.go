@@ -44,20 +44,20 @@ type RunsQuery struct {
 	Workflow  string // NAME or NS/NAME
 	Namespace string
 	State     string   // a state, or "active"
-	States    []string // runs in any of these states, in addition to State
+	States    []string // any of these states; added to State
 	User      string
 	Origin    string
-	Tags      map[string]string // runs that have all of these tags
-	Trigger   string            // the name of the trigger that started the runs
+	Tags      map[string]string // all of these tags
+	Trigger   string            // name of the trigger that started the run
 	Cause     string
 	Backfill  int64
-	Parent    string // the run whose task called the runs
-	Node      string // the node that made tasks of the runs
-	Text      string // a part of the id, workflow, key, user, cause or message of the runs
+	Parent    string // run whose task called the run
+	Node      string // node that made the tasks of the run
+	Text      string // a part of the id, workflow, key, user, cause or message
 	Since     time.Time
 	Until     time.Time
-	Params    bool // true: the runs have their parameters, which lists usually leave out
-	Count     bool // with Total
+	Params    bool // include the parameters, which lists usually leave out
+	Count     bool // include the total number
 	Limit     int
 	Cursor    string
 	// System includes runs of the built-in workflows.
@@ -92,8 +92,8 @@ func (q RunsQuery) values() url.Values {
 	return v
 }
 
-// Start starts a run. When it returns, the run is durable. Started reports whether this call made the run;
-// otherwise an earlier call with the same key made it.
+// Start starts a run. When it returns, the run is durable. Started reports whether this call made the run. If
+// it is false, an earlier call with the same key made the run.
 func (c *Client) Start(ctx context.Context, req api.RunRequest, opts ...CallOption) (run api.Run, started bool, err error) {
 	k := newCall(http.MethodPost, opts, "runs")
 	k.body = req

@@ -34,7 +34,7 @@ type SchedulesQuery struct {
 	Workflow  string // NAME or NS/NAME
 	State     string // active, paused or ended
 	Kind      string // cron, every, webhook …
-	System    bool   // true: the triggers of the built-in workflows are included
+	System    bool   // include the triggers of the built-in workflows
 	Limit     int
 	Cursor    string
 }
@@ -66,8 +66,8 @@ func (c *Client) Schedule(ctx context.Context, workflow, trigger string) (s api.
 	return s, err
 }
 
-// ScheduleDays reads one page of the counts of deleted ledger lines of a trigger, by day, newest first. limit
-// 0: 100.
+// ScheduleDays reads one page of the counts of a trigger's deleted ledger lines, by day, newest first. A
+// limit of 0 means 100.
 func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor string, limit int) (page api.List[api.FireDay], err error) {
 	k := scheduleCall(http.MethodGet, workflow, trigger, nil, "days")
 	k.query = pageQuery(cursor, limit)
@@ -77,11 +77,11 @@ func (c *Client) ScheduleDays(ctx context.Context, workflow, trigger, cursor str
 
 // NextQuery selects future instants.
 type NextQuery struct {
-	N         int       // 0: 20
-	From      time.Time // only instants after From; zero: the instants that are not decided yet
-	Namespace string    // used only by AllNextFires
-	Workflow  string    // used only by AllNextFires: NAME or NS/NAME
-	System    bool      // used only by AllNextFires; true: the triggers of the built-in workflows are included
+	N         int       // 0 means 20
+	From      time.Time // only instants after From; zero selects the instants that are not decided yet
+	Namespace string    // only for AllNextFires
+	Workflow  string    // only for AllNextFires: NAME or NS/NAME
+	System    bool      // only for AllNextFires: include the triggers of the built-in workflows
 }
 
 func (q *NextQuery) values() url.Values {
@@ -116,7 +116,7 @@ type FiresQuery struct {
 	Trigger  string // only with Workflow
 	Outcome  string // fired, late, skipped, merged or missed
 	Unfired  bool   // every outcome without a run
-	System   bool   // true: the built-in workflows are included
+	System   bool   // include the built-in workflows
 	Since    time.Time
 	Until    time.Time
 	Limit    int

@@ -13,7 +13,8 @@ type Split[P any] struct {
 	*Task   // the attempt of the splitter: run, workflow, instant, token, log
 	Version int
 	Params  P
-	// With is additional input from the file (splitter: {kind: …, with: …}), as JSON; nil: none.
+	// With is additional input from the file (splitter: {kind: …, with: …}), as JSON. It is nil if there is
+	// none.
 	With json.RawMessage
 }
 

@@ -14,8 +14,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// batchServer takes batches: each key makes one run, whose id is the key. The first time that it sees a
-// key that ends in 7, it is busy.
+// batchServer answers batches. Each key makes one run, and the key is the run's id. When the server sees a
+// key that ends in 7 for the first time, it answers that it is busy.
 func batchServer(t *testing.T, calls *[]int) *skein.Client {
 	t.Helper()
 	seen := map[string]bool{}
@@ -54,8 +54,8 @@ func batchServer(t *testing.T, calls *[]int) *skein.Client {
 	return c
 }
 
-// TestStartMany sends starts in chunks, keeps their order, and sends those again that the server could not
-// take.
+// TestStartMany checks that starts are sent in chunks and in order, and that starts that the server could not
+// accept are repeated.
 func TestStartMany(t *testing.T) {
 	var calls []int
 	c := batchServer(t, &calls)
@@ -77,7 +77,7 @@ func TestStartMany(t *testing.T) {
 		t.Errorf("%d verdicts of calls with %v starts", n, calls)
 	}
 	for range c.StartMany(t.Context(), starts) {
-		break // after the caller has stopped, no request is sent
+		break // after this, no request may be sent
 	}
 	if len(calls) != 4 {
 		t.Errorf("calls %v", calls)
@@ -95,7 +95,7 @@ func TestStartMany(t *testing.T) {
 	}
 }
 
-// TestStartManyBreaksOff: an error is the last pair.
+// TestStartManyBreaksOff checks that an error is the last pair.
 func TestStartManyBreaksOff(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
 	defer srv.Close()

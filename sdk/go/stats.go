@@ -14,7 +14,7 @@ import (
 type StatsQuery struct {
 	From, To time.Time
 	By       string // day, hour or task
-	Task     string // the attempts of this task are counted
+	Task     string // count the attempts of this task
 }
 
 // Stats makes the calls about counts and durations of ended runs.
@@ -50,7 +50,7 @@ type CountsQuery struct {
 	By        string // day, hour, workflow or state
 	Namespace string
 	Workflow  string
-	Cursor    string // Next of the answer before
+	Cursor    string // Next of the previous answer
 }
 
 // Counts counts the ended runs of all workflows.

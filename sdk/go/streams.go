@@ -53,8 +53,8 @@ func (c *Client) Logs(ctx context.Context, run, task string, q LogQuery) (*Log, 
 type WatchQuery struct {
 	Runs      []string
 	Workflows []string // NAME or NS/NAME
-	After     string   // Change.ID of the last received change; "" selects changes from now on
-	System    bool     // true: the runs of the built-in workflows (namespace system) are included
+	After     string   // ID of the last received change; "" selects changes from now on
+	System    bool     // include the runs of the built-in workflows (namespace system)
 }
 
 // Watcher receives changes as they are committed. Close it.

@@ -30,13 +30,13 @@ const answerMax = 1 << 30
 // call is one request.
 type call struct {
 	method string
-	path   []string // segments, not yet escaped
+	path   []string // segments before escaping
 	verb   string   // verb after a colon
-	root   bool     // true: the path is not below api.Prefix
-	at     *url.URL // the complete address, instead of path, verb, root and query; nil: not set
+	root   bool     // the path is not below api.Prefix
+	at     *url.URL // complete address, used instead of path, verb, root and query; nil if not set
 	query  url.Values
 	header http.Header
-	body   any // nil: no body; rawBody: sent unchanged
+	body   any // nil if there is no body; a rawBody is sent unchanged
 }
 
 // rawBody is a body that is not JSON. The header has its Content-Type.
@@ -121,7 +121,8 @@ func (c *Client) send(ctx context.Context, k *call) (*http.Response, error) {
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)): // random, so that callers that were refused together do not return at the same moment
+		// Random, so that callers that were refused together do not return together.
+		case <-time.After(e.RetryAfter + rand.N(e.RetryAfter/4)):
 		}
 	}
 }
@@ -178,7 +179,7 @@ func (c *Client) do(ctx context.Context, k *call, out any) (status int, err erro
 	}
 	defer resp.Body.Close()
 	if out == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerMax)) // so that the connection can be used again
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerMax)) // lets the connection be used again
 		return resp.StatusCode, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))

@@ -22,14 +22,14 @@ import (
 
 // WorkerOptions describes a worker. The zero value works.
 type WorkerOptions struct {
-	Name   string            // the name of this worker in the cluster, which must be free; "": host and process
-	Slots  int               // task functions that run at the same time; 0: four per core
-	Groups []string          // worker groups of this worker
+	Name   string            // name in the cluster, which must be free; "" means host and process
+	Slots  int               // bounds the concurrent task functions; 0 means four per core
+	Groups []string          // worker groups that it belongs to
 	Labels map[string]string // labels that tasks may require
 	Token  string            // a token of the kind worker, if the nodes require one
-	Drain  time.Duration     // how long task functions may continue after the end of the worker is ordered; 0: a minute
-	Log    *slog.Logger      // the worker's own log; nil: slog.Default
-	// Transport sends the calls; nil: HTTP with kept connections.
+	Drain  time.Duration     // how long task functions may continue when the worker must end; 0 means a minute
+	Log    *slog.Logger      // the worker's own log; nil means slog.Default
+	// Transport sends the calls. nil means HTTP with kept connections.
 	Transport http.RoundTripper
 }
 
@@ -134,16 +134,16 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// These errors are the reasons why the context of a task function has ended. context.Cause returns them.
+// These errors say why the context of a task function has ended. context.Cause returns them.
 var (
 	ErrStopped  = errors.New("the attempt was ordered to stop")
 	ErrTimedOut = errors.New("the attempt has reached its timeout")
-	// ErrFenced: another worker has the task now. The result of the task function is discarded.
+	// ErrFenced means that another worker has the task now. The result of the task function is discarded.
 	ErrFenced = errors.New("another worker has the task now, or the attempt counts as lost")
-	// ErrCutOff: no node has answered for the length of the worker's lease.
+	// ErrCutOff means that no node has answered for the length of the worker's lease.
 	ErrCutOff = errors.New("no node of the cluster answers this worker")
-	// ErrDraining: the worker is ending, and its time to drain has passed. Another attempt will run the task
-	// again.
+	// ErrDraining means that the worker must end, and that its time to drain has passed. Another attempt will
+	// run the task again.
 	ErrDraining = errors.New("the worker ends")
 )
 
@@ -163,11 +163,11 @@ type Task struct {
 	// IdempotencyKey is the same for all attempts of the task. It changes when the run is recovered or
 	// started again.
 	IdempotencyKey string
-	// Traceparent is the W3C trace context of the program that started the run; "": none. Make the spans of
-	// the task its children.
+	// Traceparent is the W3C trace context of the program that started the run, or "" if there is none. Make
+	// the spans of the task its children.
 	Traceparent string
 	LockToken   int64     // rises with every grant of the run's locks; 0: the run holds no lock
-	Instant     time.Time // the instant of the run: trigger.time
+	Instant     time.Time // rises with every grant of the run's locks; 0 if the run holds no lock
 
 	ctx context.Context
 	log *attemptLog

@@ -16,7 +16,7 @@ import (
 // attempt is the worker's state of an attempt, until its result is acknowledged.
 type attempt struct {
 	job    *workerv1.Job
-	masks  *mask.Set // of the attempt's secrets; nil: it has none
+	masks  *mask.Set // of the attempt's secrets; nil if it has none
 	log    *attemptLog
 	began  time.Time
 	ctx    context.Context
@@ -32,8 +32,8 @@ const (
 	stateLost      = "lost" // the attempt no longer runs, and its result is unknown
 )
 
-// judge makes the report about an attempt from the values that its task function returned; nil: no report is
-// needed.
+// judge makes the report about an attempt from the return values of its task function. It returns nil if no
+// report is needed.
 func (a *attempt) judge(ctx context.Context, raw []byte, err error) *workerv1.Result {
 	r := &workerv1.Result{Attempt: a.job.Attempt, StartedMicros: a.began.UnixMicro(), FinishedMicros: time.Now().UnixMicro(), State: stateSucceeded}
 	late := a.job.TimeoutMillis > 0 && time.Since(a.began) >= time.Duration(a.job.TimeoutMillis)*time.Millisecond
@@ -102,10 +102,10 @@ func (a *attempt) call(ctx context.Context, h handler) (raw []byte, err error) {
 }
 
 // errGoexit is the error of a task function that called runtime.Goexit, or a function of package testing that
-// does.
+// does so.
 var errGoexit = &failure{"panic", errors.New("the task function has ended its goroutine")}
 
-// messageMax bounds the message of a result, in bytes.
+// messageMax bounds the bytes of a result's message.
 const messageMax = 2000
 
 // plain returns a text in a form that every database accepts.

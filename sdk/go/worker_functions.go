@@ -67,7 +67,7 @@ func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // a runtime.Goexit cannot be stopped, so another goroutine continues
+		if !returned { // a runtime.Goexit ends this goroutine, so another one continues
 			go s.finish(a, a.Of.judge(ctx, nil, errGoexit))
 		}
 	}()
@@ -76,7 +76,7 @@ func (s *attached) work(ctx context.Context, a *session.Attempt[*attempt]) {
 	s.finish(a, a.Of.judge(ctx, raw, err))
 }
 
-// finish passes the result of an attempt to the session; nil: there is no result.
+// finish passes the result of an attempt to the session. A nil result means that there is none.
 func (s *attached) finish(a *session.Attempt[*attempt], result *workerv1.Result) {
 	size := a.Of.log.end()
 	if result != nil {
@@ -95,7 +95,7 @@ func (k unknownKind) Error() string {
 	return "this worker has no handler of kind " + string(k)
 }
 
-// endings are the causes with which the contexts of task functions end.
+// endings maps the reasons for an end to the causes of the contexts of task functions.
 var endings = map[session.Ending]error{session.Stopped: ErrStopped, session.Killed: ErrStopped, session.TakenAway: ErrFenced}
 
 // End implements session.Owner.

@@ -18,7 +18,8 @@ import (
 	"skein.dev/skein/sdk/shared/line"
 )
 
-// A worker that reports often uses a line, with its present token. When lines end, it uses calls again.
+// TestReportsOverLines checks that a worker that reports often uses a line, with its current token, and that
+// it uses ordinary calls when lines end.
 func TestReportsOverLines(t *testing.T) {
 	d := newDesk(t)
 	lines, gone := line.NewLines(), atomic.Bool{}
@@ -60,7 +61,7 @@ func TestReportsOverLines(t *testing.T) {
 		token++
 		d.jobs <- job(token, `{}`)
 		r := <-d.told
-		for r.Attempt.Token < token { // said again: the answer was lost with its line
+		for r.Attempt.Token < token { // repeated reports, because their answers were lost with the line
 			r = <-d.told
 		}
 		if r.Attempt.Token != token || r.State != "succeeded" {
@@ -74,7 +75,8 @@ func TestReportsOverLines(t *testing.T) {
 	}
 	gone.Store(true)
 	lines.Close()
-	for began := time.Now(); refused.Load() == 0; next() { // by calls, until it reports often enough to ask for a line again
+	// By ordinary calls, until reports are frequent enough for another line.
+	for began := time.Now(); refused.Load() == 0; next() {
 		if time.Since(began) > 2*time.Minute {
 			t.Fatal("nobody asked for a line since they ended")
 		}

@@ -15,8 +15,8 @@ const (
 	logKeep = 1 << 20
 	// logsEvery is the time between two calls that send logs, while task functions run.
 	logsEvery = time.Second
-	// logsMax bounds one call, in bytes. logsOpenMax bounds the number of logs of ended attempts that are
-	// kept while no node accepts them.
+	// logsMax bounds the bytes of one call. logsOpenMax bounds the logs of ended attempts that are kept while
+	// no node accepts them.
 	logsMax     = 4 << 20
 	logsOpenMax = 10_000
 )
@@ -25,7 +25,7 @@ const (
 type attemptLog struct {
 	to   *logs
 	of   *workerv1.Job
-	mask *mask.Writer // of the attempt's secrets; nil: it has none
+	mask *mask.Writer // of the attempt's secrets; nil if it has none
 
 	mu       sync.Mutex // protects the following fields
 	buf      []byte
@@ -45,7 +45,7 @@ func (l *attemptLog) Write(p []byte) (int, error) {
 	}
 	l.buf = append(l.buf, shown...)
 	if more := len(l.buf) - logKeep; more > 0 {
-		more = max(more, logKeep/4) // drop a larger part at once, so that not every line drops a few bytes
+		more = max(more, logKeep/4) // drop a larger part at once, so that this does not happen for every line
 		l.buf = append([]byte(nil), l.buf[more:]...)
 		l.offset += int64(more)
 		l.cut = true
@@ -101,7 +101,7 @@ func (l *attemptLog) chunk() *workerv1.LogChunk {
 func (l *attemptLog) took(end int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if end < 0 { // there is no such attempt, or its node keeps no logs
+	if end < 0 { // the node does not know the attempt, or keeps no logs
 		end = l.offset + int64(len(l.buf))
 	}
 	if n := end - l.offset; n > 0 {
@@ -131,7 +131,8 @@ func newLogs() *logs { return &logs{wake: make(chan struct{}, 1), open: map[*att
 func (s *logs) list(l *attemptLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) < logsOpenMax { // if the list is full, no node has accepted a log for a long time, and this log is dropped
+	// A full list means that no node has accepted a log for long, so this log is dropped.
+	if len(s.open) < logsOpenMax {
 		s.open[l] = true
 	}
 }
@@ -186,7 +187,7 @@ func (s *attached) flushLogs(ctx context.Context) error {
 			if c != nil {
 				in.Chunks, of = append(in.Chunks, c), append(of, l)
 				size += len(c.Data)
-			} else if l.done() { // everything was sent before the log ended
+			} else if l.done() { // the log ended after everything had been sent
 				s.logs.drop(l)
 			}
 		}

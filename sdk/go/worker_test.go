@@ -19,27 +19,27 @@ import (
 	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
-// desk plays the home of one worker.
+// desk plays the home node of one worker.
 type desk struct {
 	workerv1connect.UnimplementedWorkersHandler
 	t      *testing.T
-	jobs   chan *workerv1.Job // to be started
-	next   chan *workerv1.Job // likewise, in answers to reports
+	jobs   chan *workerv1.Job // jobs that the worker gets by polling
+	next   chan *workerv1.Job // jobs that the worker gets in answers to reports
 	stops  chan *workerv1.Stop
 	told   chan *workerv1.Result
 	left   chan struct{}
-	drains chan struct{} // closed when the worker says that it drains
+	drains chan struct{} // closed when the worker reports that it drains
 
 	mu         sync.Mutex // protects following fields
 	lease      int64
 	registered []*workerv1.RegisterRequest
-	refuse     int  // reports that are answered with UNAVAILABLE
+	refuse     int  // number of reports to answer with UNAVAILABLE
 	stale      bool // the attempts in the worker's polls are not its own
 	fence      bool // the next Poll finds an ended lease, and the next Register an ended handler
 	log        strings.Builder
 	draining   bool
-	lose       int  // answers to reports that do not arrive
-	again      bool // the worker has said that it missed one
+	lose       int  // number of answers to reports to lose
+	again      bool // the worker has reported that it missed an answer
 }
 
 func newDesk(t *testing.T) *desk {
@@ -74,7 +74,7 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	out := &workerv1.PollResponse{}
 	select {
 	case j := <-d.jobs:
-		out.Start = append(out.Start, j, j) // twice is once
+		out.Start = append(out.Start, j, j) // the worker must start it only once
 	case s := <-d.stops:
 		out.Stop = append(out.Stop, s)
 	case <-time.After(100 * time.Millisecond):
@@ -95,7 +95,7 @@ func (d *desk) Report(_ context.Context, in *workerv1.ReportRequest) (*workerv1.
 			v = workerv1.Verdict_VERDICT_UNAVAILABLE
 		case r.Running && d.stale:
 			v = workerv1.Verdict_VERDICT_STALE
-		case r.State == "lost": // the second sending of a job that had ended before
+		case r.State == "lost": // the answer to a job that was sent again after its end
 			v = workerv1.Verdict_VERDICT_STALE
 		default:
 			d.told <- r
@@ -134,7 +134,7 @@ type over struct{ h http.Handler }
 
 func (o over) transport() http.RoundTripper { return skein.TransportOf(o.h) }
 
-// begin runs a worker at the desk; the function ends it and waits.
+// begin runs a worker at the desk. The returned function ends the worker and waits for that.
 func (d *desk) begin(register func(*skein.Worker)) func() {
 	d.t.Helper()
 	_, h := workerv1connect.NewWorkersHandler(d)
@@ -161,7 +161,8 @@ func job(token int64, input string) *workerv1.Job {
 		Traceparent: trace}
 }
 
-// A result is said until somebody has it, once per attempt, and the worker does not leave before.
+// TestResultsAreSaidUntilTaken checks that a result is reported until a node has accepted it, once per
+// attempt, and that the worker does not leave before that.
 func TestResultsAreSaidUntilTaken(t *testing.T) {
 	d := newDesk(t)
 	d.refuse = 3
@@ -182,7 +183,7 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	<-begun
 	ended := make(chan struct{})
 	go func() { end(); close(ended) }()
-	<-d.drains // the worker was told to end, and waits for its task function
+	<-d.drains // the worker must end, and waits for its task function
 	close(open)
 	r := <-d.told
 	if r.State != "succeeded" || string(r.Outputs) != `{"n":7}` || r.Attempt.Token != 3 {
@@ -194,14 +195,15 @@ func TestResultsAreSaidUntilTaken(t *testing.T) {
 	}
 }
 
-// The answer to a report brings the next jobs. A worker that does not get the answer says so, and repeats its
-// result.
+// TestAnswersBringWhatFollows checks that the answer to a report brings the next jobs. A worker that misses
+// the answer says so, and repeats its result.
 func TestAnswersBringWhatFollows(t *testing.T) {
 	d := newDesk(t)
 	d.lose = 1
 	calls := 0
 	end := d.begin(func(w *skein.Worker) {
-		skein.Handle(w, "k", func(context.Context, *skein.Task, struct{}) (struct{}, error) { calls++; return struct{}{}, nil }) // one after the other
+		// Not concurrent, because there is one slot.
+		skein.Handle(w, "k", func(context.Context, *skein.Task, struct{}) (struct{}, error) { calls++; return struct{}{}, nil })
 	})
 	for token := range int64(3) {
 		d.next <- job(token+2, `{}`)
@@ -218,7 +220,8 @@ func TestAnswersBringWhatFollows(t *testing.T) {
 	}
 }
 
-// A fenced worker tells its task functions, discards their results, and registers under another handler.
+// TestFenced checks that a fenced worker ends its task functions, discards their results, and registers with
+// another handler.
 func TestFenced(t *testing.T) {
 	d := newDesk(t)
 	begun, why := make(chan struct{}), make(chan error, 1)
@@ -251,7 +254,7 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// What is said to run, and was taken away, is ended and not spoken of.
+// TestTakenAway checks that an attempt that was taken from the worker is ended and not reported.
 func TestTakenAway(t *testing.T) {
 	d := newDesk(t)
 	d.stale = true
@@ -273,7 +276,7 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
-// The ends of a task function, and the reports about them.
+// TestEndsOfHandlers checks the ways in which a task function can end, and the reports about them.
 func TestEndsOfHandlers(t *testing.T) {
 	d := newDesk(t)
 	end := d.begin(func(w *skein.Worker) {
@@ -329,7 +332,7 @@ func TestEndsOfHandlers(t *testing.T) {
 	}
 }
 
-// An error that waiting cannot cure is returned at once.
+// TestWorkersThatCannotBe checks that an error that does not pass by itself is returned at once.
 func TestWorkersThatCannotBe(t *testing.T) {
 	none := func(context.Context, *skein.Task, struct{}) (struct{}, error) { return struct{}{}, nil }
 	for want, make := range map[string]func() *skein.Worker{
@@ -376,8 +379,8 @@ func (alone) Register(context.Context, *workerv1.RegisterRequest) (*workerv1.Reg
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("ALONE: not one of a cluster"))
 }
 
-// TestSecretsAreMasked: log and message show no secret of an attempt, also one that comes in parts. Outputs
-// that hold one fail the attempt.
+// TestSecretsAreMasked checks that log and message show no secret of an attempt, even one that is written in
+// parts. Outputs that contain a secret fail the attempt.
 func TestSecretsAreMasked(t *testing.T) {
 	d := newDesk(t)
 	end := d.begin(func(w *skein.Worker) {

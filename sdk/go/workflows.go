@@ -27,8 +27,8 @@ func workflowCall(method, workflow string, opts []CallOption, more ...string) *c
 type WorkflowsQuery struct {
 	Namespace string
 	Tags      map[string]string // workflows that have all of these tags
-	System    bool              // true: the built-in workflows are included
-	Limit     int               // 0: the server chooses it
+	System    bool              // include the built-in workflows
+	Limit     int               // 0 lets the server choose
 	Cursor    string
 }
 

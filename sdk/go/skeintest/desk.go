@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// poll is how long a call waits for news. lag is the silence after which a worker counts as dead.
+	// poll bounds how long a call waits for news. lag is the silence after which a worker counts as dead.
 	poll, lag = 5 * time.Second, time.Minute
-	// shortLag is the lag of a worker that is to be cut off.
+	// shortLag is the lag of a worker that the test cuts off.
 	shortLag = 400 * time.Millisecond
-	// logMax bounds the log of an attempt, in bytes.
+	// logMax bounds the bytes of an attempt's log.
 	logMax = 64 << 20
 )
 
-// desk takes the role of the node to which the worker of one attempt is attached.
+// desk plays the home node of a worker with one attempt.
 type desk struct {
 	workerv1connect.UnimplementedWorkersHandler
 	job  *workerv1.Job
@@ -37,8 +37,8 @@ type desk struct {
 	given    bool
 	stopping bool
 	fenced   bool // the worker counts as dead
-	cut      bool // no call is answered until the attempt has ended
-	cutting  bool // the next registration gets a short lag, then the worker is cut off
+	cut      bool // calls get no answer until the attempt has ended
+	cutting  bool // the next registration gets a short lag, and then the worker is cut off
 	result   *workerv1.Result
 	written  strings.Builder
 }

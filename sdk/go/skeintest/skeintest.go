@@ -1,5 +1,5 @@
-// Package skeintest runs task functions and splitters of package skein without a server. A test says what an
-// attempt gets, and sees what a server would get: state, cause, outputs and log.
+// Package skeintest runs task functions and splitters of package skein without a server. A test sets the
+// input of an attempt, and sees what a server would receive: state, cause, outputs and log.
 //
 //	func register(w *skein.Worker) { skein.Handle(w, "orders.price", price) } // main calls it, too
 //
@@ -10,9 +10,9 @@
 //		}
 //	}
 //
-// Each attempt is run by a worker of its own, which is the one of package skein. So input, outputs, errors,
-// panics, timeouts and the end of contexts are as in production. The expressions of the workflow file are not
-// evaluated: With is what they give.
+// A real worker of package skein runs each attempt. So input, outputs, errors, panics, timeouts and the end
+// of contexts are the same as in production. The expressions of the workflow file are not evaluated: With
+// holds their values.
 package skeintest
 
 import (
@@ -32,21 +32,21 @@ import (
 // Task is the input of an attempt. Kind is required. The zero value of each other field has a default.
 type Task struct {
 	Kind string
-	With any // the input, which is encoded as JSON; nil: {}
-	// Outputs are the outputs that the task declares, by name: string, int, float, bool or json. A declared
-	// output that is missing, or has another type, fails the attempt.
+	With any // input, encoded as JSON; nil means {}
+	// Outputs holds the types of the outputs that the task declares: string, int, float, bool or json. The
+	// attempt fails if a declared output is missing or has another type.
 	Outputs map[string]string
-	Timeout time.Duration // 0: none
-	Attempt int           // the number of the attempt, from 1; 0: 1
+	Timeout time.Duration // 0 means none
+	Attempt int           // number of the attempt, from 1; 0 means 1
 
 	Run, Name, Workflow, Namespace string
-	IdempotencyKey                 string // "": Run/Name
+	IdempotencyKey                 string // "" means Run/Name
 	Instant                        time.Time
 	LockToken                      int64
 	Traceparent                    string
 }
 
-// Split is the input of a splitter: use it as Task.With.
+// Split is the input of a splitter. Use it as Task.With.
 type Split struct {
 	Params  any `json:"params"`
 	Version int `json:"version"`
@@ -58,20 +58,20 @@ const (
 	Succeeded = "succeeded"
 	Failed    = "failed"
 	Stopped   = "stopped"
-	// Lost means that the result is not wanted, because the attempt was taken from the worker. Another
-	// attempt begins.
+	// Lost means that the attempt was taken from the worker. Its result is discarded, and another attempt
+	// begins.
 	Lost = "lost"
 )
 
 // Result is the result of an attempt as a server would receive it.
 type Result struct {
 	State string
-	// Cause is the reason of a failure: error, permanent, panic, timeout, output or start.
+	// Cause is the kind of a failure: error, permanent, panic, timeout, output or start.
 	Cause   string
 	Message string
 	// Retried reports whether the server would try the task again, if the workflow file has retry.
 	Retried bool
-	Outputs json.RawMessage // a JSON object; nil: none
+	Outputs json.RawMessage // a JSON object; nil if there are none
 	Log     string          // the log of the attempt, and its progress
 }
 
@@ -97,7 +97,7 @@ type Attempt struct {
 	t      testing.TB
 	desk   *desk
 	cancel context.CancelFunc
-	ended  chan error // cap 1: the end of its worker
+	ended  chan error // capacity 1: the error of the worker
 	result *Result
 }
 
@@ -110,7 +110,7 @@ func (w *Worker) Start(task Task) *Attempt {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attempt{t: w.t, desk: newDesk(job), cancel: cancel, ended: make(chan error, 1)}
-	// The drain is short, because the worker ends after its only attempt, or at once.
+	// The time to drain is short, because the worker ends after its only attempt, or at once.
 	is := skein.NewWorker("http://skein.test", skein.WorkerOptions{Name: "skeintest", Slots: 1, Token: "skeintest", Drain: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Transport: a.desk.transport()})
 	w.register(is)
@@ -135,7 +135,7 @@ func (a *Attempt) Wait() *Result {
 	var err error
 	select {
 	case <-a.desk.over:
-		a.cancel() // the worker sends the rest of the log, and leaves
+		a.cancel() // makes the worker send the rest of the log, and leave
 		err = <-a.ended
 	case err = <-a.ended:
 	}

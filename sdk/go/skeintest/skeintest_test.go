@@ -23,7 +23,7 @@ type price struct {
 	Seen  string `json:"seen,omitempty"`
 }
 
-// waits is a task function that does nothing until its context ends.
+// waits is a task function that waits for the end of its context.
 func waits(ctx context.Context, t *skein.Task, _ struct{}) (price, error) {
 	fmt.Fprintln(t, "waiting")
 	<-ctx.Done()
@@ -103,7 +103,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestEnds: the context of a task function ends for each of the reasons that package skein names.
+// TestEnds ends the context of a task function for each reason that package skein names.
 func TestEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do           func(*skeintest.Attempt)
@@ -142,7 +142,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestStopFirst: an order that comes before the attempt has begun ends it.
+// TestStopFirst checks that a stop before the beginning of the attempt ends the attempt.
 func TestStopFirst(t *testing.T) {
 	a := skeintest.New(t, register).Start(skeintest.Task{Kind: "waits"})
 	a.Stop()
@@ -158,7 +158,7 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: an attempt that the test does not wait for ends with the test.
+// TestNothingLeft checks that an attempt that the test does not wait for ends with the test.
 func TestNothingLeft(t *testing.T) {
 	var ended error
 	t.Run("inner", func(t *testing.T) {

@@ -29,7 +29,7 @@ type Alert struct {
 	Resolved     *AlertWord    `json:"resolved"`
 }
 
-// AlertRule is a rule of a workflow: which events notify which channels.
+// AlertRule is a rule of a workflow. It says which events notify which channels.
 type AlertRule struct {
 	Name       string           `json:"name"`
 	On         []string         `json:"on" nullable:"false" doc:"The events that it watches."`
@@ -62,13 +62,13 @@ type AlertThan struct {
 	Percentile int     `json:"percentile" doc:"Of the durations of the last 50 runs that succeeded."`
 }
 
-// EscalationStep has channels that are notified later.
+// EscalationStep names channels that are notified later.
 type EscalationStep struct {
 	Seconds  float64  `json:"seconds" doc:"After the first message."`
 	Channels []string `json:"channels" nullable:"false"`
 }
 
-// Deadline compares a run with a rule that watches the time of runs.
+// Deadline is the state of a run with regard to a rule that watches the time of runs.
 type Deadline struct {
 	Rule     string   `json:"rule"`
 	Event    string   `json:"event" enum:"late,slow" doc:"What the run is when the deadline passes."`
@@ -78,7 +78,7 @@ type Deadline struct {
 	Channels []string `json:"channels" nullable:"false" doc:"Those that are notified."`
 }
 
-// AlertWord says who or what changed an alert.
+// AlertWord records a change of an alert by a person or by Skein.
 type AlertWord struct {
 	User   *string `json:"user" doc:"null: no person did."`
 	Run    *string `json:"run" doc:"The run that succeeded."`
@@ -108,7 +108,7 @@ type Silence struct {
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 }
 
-// SilenceRequest makes a silence.
+// SilenceRequest creates a silence.
 type SilenceRequest struct {
 	Workflow string `json:"workflow,omitempty" maxLength:"200" doc:"Only alerts of this workflow."`
 	Rule     string `json:"rule,omitempty" maxLength:"200" doc:"Only alerts of the rule of this name."`

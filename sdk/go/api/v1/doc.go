@@ -1,7 +1,7 @@
 // Package api holds the wire types of the REST interface, version 1. The server writes them, and every client
-// reads them. openapi.json is made from them and from the server's routes (go test ./internal/server -run
-// TestOpenAPI -update). They are independent of the domain types, so that either can change without the
-// other.
+// reads them. openapi.json is generated from them and from the server's routes (go test ./internal/server
+// -run TestOpenAPI -update). The types are independent of the domain types, so that either can change without
+// the other.
 //
 // Every field is always present. A field that does not apply is null. Within the version, fields may be
 // added. No field is removed or changes its meaning.
@@ -21,14 +21,14 @@ const (
 	// HeaderClaimedBy names the user of a program that sends no token. Runs and events show the name. No
 	// decision depends on it.
 	HeaderClaimedBy      = "Skein-Claimed-By"
-	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST: requests with the same key get the same answer
+	HeaderIdempotencyKey = "Idempotency-Key" // header of a POST; requests with the same key get the same answer
 	HeaderLogOffset      = "Skein-Log-Offset"
-	HeaderLogLine        = "Skein-Log-Line" // the number of the line at the offset, from 1, if it is known
+	HeaderLogLine        = "Skein-Log-Line" // number of the line at the offset, from 1, if it is known
 	HeaderAttempt        = "Skein-Attempt"
 )
 
-// KeyOnce is the prefix of the idempotency keys that a client makes by itself, so that it can repeat a
-// request whose answer was lost. A run with such a key is kept for an hour, and not for seven days.
+// KeyOnce is the prefix of the idempotency keys that a client generates, so that it can repeat a request
+// whose answer was lost. Such a key is valid for an hour, other keys for seven days.
 const KeyOnce = "once:"
 
 // List is one page. Next is the cursor of the following page. It is null on the last page. A page may be

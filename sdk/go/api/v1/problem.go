@@ -99,7 +99,7 @@ const (
 // ProblemKind is the documentation of one type of problem.
 type ProblemKind struct {
 	Type    string // one of the constants
-	Status  []int  // the HTTP statuses that it comes with
+	Status  []int  // HTTP statuses with which the type occurs
 	Title   string // the title of every problem of this type
 	Meaning string
 	Remedy  string

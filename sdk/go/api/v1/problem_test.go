@@ -12,7 +12,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestProblemKinds holds the table of problems to the constants: the documentation is made from the table.
+// TestProblemKinds checks that the table of problems covers the constants, because the documentation is
+// generated from the table.
 func TestProblemKinds(t *testing.T) {
 	constants := map[string]bool{}
 	for _, kind := range problemConstants(t) {

@@ -256,9 +256,9 @@ type Event struct {
 }
 
 // Change is the effect of one transaction on a run, as GET /events sends it. After an event named reset, some
-// changes may be missing, so the client must read the watched runs again.
+// changes may be missing. The client must then read the watched runs again.
 type Change struct {
-	ID       string  `json:"-"` // the SSE id: opaque, for Last-Event-ID
+	ID       string  `json:"-"` // SSE id: opaque, for the header Last-Event-ID
 	Reset    bool    `json:"-"`
 	Run      string  `json:"run"`
 	Workflow string  `json:"workflow"`

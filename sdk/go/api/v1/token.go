@@ -12,7 +12,7 @@ type Token struct {
 	RevokedAt *Time   `json:"revoked_at" format:"date-time"`
 	User      *string `json:"user" doc:"The user or service whose rights a token of the kind api has."`
 	Parent    *int64  `json:"parent" doc:"The token that made it: it has no right that its parent does not have, and ends with it."`
-	// Replaces and ReplacedBy are tokens by their IDs.
+	// Replaces and ReplacedBy are IDs of tokens.
 	Replaces   *int64 `json:"replaces" doc:"The token of which it is the successor."`
 	ReplacedBy *int64 `json:"replaced_by" doc:"Its successor. It counts until expires_at all the same."`
 	// Verbs and Namespaces restrict a token of the kind api.

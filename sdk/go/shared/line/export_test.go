@@ -2,5 +2,5 @@ package line
 
 import "time"
 
-// Shorten has lines end sooner.
+// Shorten makes lines end sooner.
 func (l *Lines) Shorten(life time.Duration) { l.life = life }

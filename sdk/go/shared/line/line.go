@@ -63,8 +63,8 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// headBytes is the size of the head of a reply. The head has the length of the reply and the code of Refused,
-// or 0 for a reply that is not refused. The head of a call has only the length.
+// headBytes is the size of the head of a reply. The head holds the length of the reply and the code of
+// Refused, or 0 if the reply is not refused. The head of a call holds only the length.
 const headBytes = 8
 
 // Lines holds the lines of a server.
@@ -115,7 +115,8 @@ func (l *Lines) Serve(w http.ResponseWriter, r *http.Request, answer func(ctx co
 		return
 	}
 	defer l.remove(conn)
-	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })() // the caller may make no further calls
+	// Close the line if the caller loses its right to further calls.
+	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
 	now := time.Now()
 	if errors.Join(conn.SetReadDeadline(now.Add(l.life)), conn.SetWriteDeadline(now.Add(l.life+2*replyTime))) != nil {
 		return
@@ -198,15 +199,14 @@ func framed(b, out []byte, err error) []byte {
 type Line struct {
 	conn io.ReadWriteCloser
 	from *bufio.Reader
-	end  time.Time // the end of the line's use
+	end  time.Time // time after which no call begins
 	call []byte
 }
 
 // ErrNone means that the server at this address serves no lines.
 var ErrNone = errors.New("this server does not support lines")
 
-// Open requests a line at a URL. The transport must use HTTP/1.1. If Open returns ErrNone, a further attempt
-// is useless.
+// Open requests a line at a URL. The transport must use HTTP/1.1. If Open returns ErrNone, do not try again.
 func Open(ctx context.Context, t http.RoundTripper, url string, header http.Header) (*Line, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/sdk/shared/line"
 )
 
-// served is a server of lines whose calls f answers.
+// served starts a server of lines. f answers the calls.
 func served(t *testing.T, life time.Duration, f func(ctx context.Context, call []byte) ([]byte, error)) (url string, end func()) {
 	t.Helper()
 	lines := line.NewLines()
@@ -51,7 +51,8 @@ func open(t *testing.T, url string) *line.Line {
 	return l
 }
 
-// TestCalls: each call gets its own reply, of any content, and a line still works after a refusal.
+// TestCalls checks that each call gets its own reply, of any content, and that a line still works after a
+// refusal.
 func TestCalls(t *testing.T) {
 	url, end := served(t, 0, func(_ context.Context, call []byte) ([]byte, error) {
 		switch string(call) {
@@ -97,7 +98,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestChecked: each call is looked at, not only the first.
+// TestChecked checks that the server checks each call, not only the first one.
 func TestChecked(t *testing.T) {
 	lines, let := line.NewLines(), atomic.Bool{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +122,7 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestOpen: who cannot have a line learns whether to ask again.
+// TestOpen checks that a client without a line learns whether to try again.
 func TestOpen(t *testing.T) {
 	url, _ := served(t, 0, func(context.Context, []byte) ([]byte, error) { return nil, nil })
 	for path, none := range map[string]bool{"/none": true, "/later": false} {
@@ -142,8 +143,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestEnds: a line ends after its longest time, when the context of its caller ends, and when the server
-// ends.
+// TestEnds checks that a line ends after its longest time, with the context of its caller, and with the
+// server.
 func TestEnds(t *testing.T) {
 	waits := func(ctx context.Context, call []byte) ([]byte, error) {
 		if string(call) == "wait" {
@@ -180,7 +181,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsRequest: a line ends when the request that it began with is ended, also while no call is made.
+// TestEndsWithItsRequest checks that a line ends with the request that opened it, even without a call.
 func TestEndsWithItsRequest(t *testing.T) {
 	lines := line.NewLines()
 	end := make(chan context.CancelFunc, 1)

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// node answers only calls with its token, and says what it got.
+// node answers only calls with its token, and records them.
 type node struct {
 	*httptest.Server
 	token string
@@ -61,10 +61,10 @@ func TestTransport(t *testing.T) {
 		return remove
 	}
 	n.token = "one"
-	ask(n.URL, 401) // nobody has recorded it
+	ask(n.URL, 401) // the node is not recorded yet
 	first := write(n.URL, "one")
 	ask(n.URL, 200)
-	n.token = "two" // it started again
+	n.token = "two" // the node was restarted
 	second := write(n.URL, "two")
 	ask(n.URL, 200)
 	u, err := url.Parse(n.URL)
@@ -73,7 +73,7 @@ func TestTransport(t *testing.T) {
 	}
 	ask("http://localhost:"+u.Port(), 200)
 
-	other := newNode(t) // of another user: it has no record
+	other := newNode(t) // another user's node has no record here
 	_, _ = c.Get(other.URL)
 	if len(other.got) != 1 || other.got[0] != "" {
 		t.Errorf("a node without a record was shown %q", other.got)
@@ -92,7 +92,8 @@ func TestTransport(t *testing.T) {
 		}
 	}
 	record := filepath.Join(folder, "127.0.0.1_"+u.Port())
-	for path, mode := range map[string]os.FileMode{record: 0o644, folder: 0o777} { // another user could read or replace the record
+	// With these modes, another user could read or replace the record.
+	for path, mode := range map[string]os.FileMode{record: 0o644, folder: 0o777} {
 		was, err := os.Stat(path)
 		if err != nil || os.Chmod(path, mode) != nil {
 			t.Fatal(path, err)
@@ -104,7 +105,7 @@ func TestTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first() // late: the address is the other's by now
+	first() // too late: by now the address belongs to the other node
 	ask(n.URL, 200)
 	second()
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {

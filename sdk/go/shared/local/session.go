@@ -21,7 +21,7 @@ type Session struct {
 	Cookie  string    `json:"cookie"` // its name
 	Secret  string    `json:"secret"`
 	User    string    `json:"user"`
-	Ends    time.Time `json:"ends"` // the session ends at this time at the latest; an unused session ends earlier
+	Ends    time.Time `json:"ends"` // latest end of the session; an unused session ends earlier
 }
 
 // Header returns the cookie that shows the session to its server.

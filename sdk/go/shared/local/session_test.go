@@ -9,7 +9,8 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// TestSession: a session counts at the address of its server only, and only while others cannot read or replace it.
+// TestSession checks that a session is used only at the address of its server, and only while others cannot
+// read or replace it.
 func TestSession(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
@@ -43,7 +44,7 @@ func TestSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A file of another server's session under this name does not count, however it came there.
+	// A file with another server's session under this name is ignored.
 	s.Address = "https://other.example"
 	if err := local.SaveSession(s); err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func TestSession(t *testing.T) {
 	if got := at("https://skein.example"); got != "" {
 		t.Error("the session of another server is shown")
 	}
-	// Servers under two paths of one host have sessions of their own.
+	// Servers at two paths of one host have separate sessions.
 	for _, base := range []string{"/a", "/b", "/a/../b"} {
 		s.Address, s.Secret = "https://skein.example"+base, base
 		if err := local.SaveSession(s); err != nil {

@@ -15,13 +15,13 @@ import (
 // Form is a way in which programs print a value.
 type Form struct {
 	Text   string
-	Breaks int // if > 0, the form is base64, in which line ends may follow after this number of bytes
+	Breaks int // if > 0, the form is base64, and line ends may follow after this number of bytes
 }
 
 const (
-	// breakFrom limits how often the last bytes of a line are held back, because few lines end with this
-	// number of bytes of a form. If line ends break a form earlier, the form is found without its first
-	// bytes, unless it is too short.
+	// breakFrom is the least number of bytes of a form before a line end. So the end of a line is held back
+	// only if it holds this number of bytes of a form, which is rare. If a line end comes earlier, the rest
+	// of the form is still found, unless the rest is too short.
 	breakFrom = 3
 	// breakMax bounds the bytes of one line end.
 	breakMax = 2
@@ -83,7 +83,7 @@ func unbroken(text []byte) (key [FormMin]byte, n, at int) {
 	return key, n, at
 }
 
-// base64Lines are the line lengths of base64(1) and of PEM. Each line is a form of its own, because programs
+// base64Lines holds the line lengths of base64(1) and of PEM. Each line is a form by itself, because programs
 // may indent lines.
 var base64Lines = [...]int{76, 64}
 
@@ -151,8 +151,8 @@ func texts(value string) []string {
 	return all
 }
 
-// jsonEscapes are characters that some programs write as \uXXXX although JSON does not require it. These
-// programs are Python, PHP, Go, Gson and .NET.
+// jsonEscapes holds sets of characters that some programs escape as \uXXXX although JSON does not require it.
+// The programs are Python, PHP, Go, Gson and .NET.
 var jsonEscapes = [...]string{"", "<>&", "<>&='", "<>&'+\"`"}
 
 // jsonEscaped returns a value as the inside of a JSON string. more are further characters to be escaped.

@@ -1,12 +1,12 @@
-// Package mask masks secrets in texts: the values, and the forms in which programs print them.
+// Package mask masks secrets in texts. It finds the values of the secrets, and the forms in which programs
+// print them.
 //
-// A Set is made of the secrets of one attempt. A Writer of the Set masks a stream of chunks. It holds back
-// the end of a chunk only while that end is a prefix of a form, so a text without secrets is not delayed.
-// Every byte that belongs to a form is masked, also if forms overlap. Each sequence of such bytes becomes one
-// Mark.
+// A Set holds the secrets of one attempt. A Writer of the Set masks a stream of chunks. It holds back the end
+// of a chunk only if that end is a prefix of a form, so a text without secrets is not delayed. Every byte
+// that belongs to a form is masked, even if forms overlap. Each sequence of such bytes becomes one Mark.
 //
 // Programs break base64 into lines, at a column that depends on the text before the value. So base64 is also
-// found if line ends break it.
+// found across line ends.
 package mask
 
 import "fmt"
@@ -20,10 +20,11 @@ const FormMin = 6
 
 // Set holds the forms of some secrets. It does not change, so several goroutines may use it.
 type Set struct {
-	forms  map[[FormMin]byte][]Form // by the first bytes of the form
-	begins map[string]bool          // the first 1 to FormMin-1 bytes of forms
-	broken map[string]int           // the first 1 to FormMin-1 bytes of forms that break, and the least Breaks
-	pairs  [1 << 16 / 64]uint64     // the first two bytes of forms
+	forms  map[[FormMin]byte][]Form // by the first bytes of a form
+	begins map[string]bool          // the first 1 to FormMin-1 bytes of each form
+	// The first 1 to FormMin-1 bytes of each form with line ends → the least Breaks.
+	broken map[string]int
+	pairs  [1 << 16 / 64]uint64 // set of the first two bytes of all forms
 }
 
 // NewSet makes the Set of some values. If there are no values, it returns nil. A nil Set masks nothing.
@@ -136,7 +137,7 @@ type Writer struct {
 	set  *Set
 	held []byte
 	over int  // the number of bytes at the beginning of held that belong to a form
-	run  bool // the byte before was masked
+	run  bool // the previous byte was masked
 }
 
 // NewWriter returns a Writer. A nil Set has a nil Writer.

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// naive masks a whole text the slow way: it marks every byte of every form.
+// naive masks a whole text in the simplest way: it marks every byte of every form.
 func naive(values []string, text []byte) []byte {
 	in := make([]bool, len(text))
 	for _, v := range values {
@@ -41,7 +41,7 @@ func naive(values []string, text []byte) []byte {
 	return out
 }
 
-// slowly returns the length of a form at the beginning of a text: it tries each length of the text.
+// slowly returns the length of a form at the beginning of a text. It tries each length.
 func slowly(form Form, text []byte) int {
 	for n := len(form.Text); n <= len(text) && text[0] == form.Text[0]; n++ {
 		plain := string(text[:n])
@@ -58,13 +58,13 @@ func slowly(form Form, text []byte) int {
 	return 0
 }
 
-// long reports whether a text has more bytes of adjacent line ends than those of one.
+// long reports whether a text contains more adjacent line-end bytes than one line end has.
 func long(text string) bool {
 	ends := strings.NewReplacer("\r", "\n").Replace(text)
 	return strings.Contains(ends, "\n\n\n")
 }
 
-// stream masks a text in chunks whose ends a seed decides.
+// stream masks a text in chunks. The seed decides where the chunks end.
 func stream(s *Set, text []byte, seed uint64) (out []byte) {
 	if s == nil {
 		return text
@@ -80,7 +80,7 @@ func stream(s *Set, text []byte, seed uint64) (out []byte) {
 
 var seeds = []string{"hunter2", "it's a \"secret\" & more/+%", "line one is here\nshort\r\nline three too\n", "aaaaaaaaab", "aaaaaa", "üñïçødé-geheim", strings.Repeat("0123456789abcdef", 9)}
 
-// shown are the ways in which tasks print a value.
+// shown returns the ways in which tasks print a value.
 func shown(v string) []string {
 	text, _ := json.Marshal(v)
 	all := []string{v, hex.EncodeToString([]byte(v)), string(text), url.QueryEscape(v), url.PathEscape(v), "+ echo '" + strings.ReplaceAll(v, "'", `'\''`) + "'"}
@@ -108,9 +108,10 @@ func TestForms(t *testing.T) {
 				}
 			}
 		}
-		for before := range 80 { // as base64(1) prints the value with something before it and a line end behind
+		for before := range 80 { // base64(1) of the value, with text before it and a line end after it
 			text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + v + "\n"))
-			open := len(text) - (8*(before+len(v))/6 - (8*before+5)/6) // what the value alone does not decide
+			// Bytes that do not depend on the value alone.
+			open := len(text) - (8*(before+len(v))/6 - (8*before+5)/6)
 			for _, end := range []string{"\n", "\r\n"} {
 				wrapped := text
 				for at := 76; at < len(wrapped); at += 76 + len(end) {
@@ -128,7 +129,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestEscapes has what Python, PHP, .NET and Gson print.
+// TestEscapes checks the escapes of Python, PHP, .NET and Gson.
 func TestEscapes(t *testing.T) {
 	s := NewSet([]string{"héllo/+wörld'=\U0001f600", "  within-space \n        \n"})
 	for _, text := range []string{`h\u00e9llo/+w\u00f6rld'=\ud83d\ude00`, `h\u00e9llo\/+w\u00f6rld'=\ud83d\ude00`,
@@ -142,7 +143,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestOutputs: outputs are searched as their readers decode them.
+// TestOutputs checks that outputs are searched as their readers decode them.
 func TestOutputs(t *testing.T) {
 	s := NewSet([]string{"pässword/1"})
 	for text, want := range map[string]bool{
@@ -159,7 +160,7 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestEverySplit cuts a text with every form at every place.
+// TestEverySplit cuts a text with every form at every position.
 func TestEverySplit(t *testing.T) {
 	for _, v := range seeds[:6] {
 		s := NewSet([]string{v, "another-one"})
@@ -176,7 +177,7 @@ func TestEverySplit(t *testing.T) {
 	}
 }
 
-// TestNoDelay: what is no beginning of a form is shown at once.
+// TestNoDelay checks that text that is not the beginning of a form is written at once.
 func TestNoDelay(t *testing.T) {
 	w := NewSet([]string{"zebra-zebra"}).NewWriter()
 	if got := string(w.Mask([]byte("progress 10 %... z"))); got != "progress 10 %... " {

@@ -1,4 +1,4 @@
-// Package output reads the outputs of tasks: an object of typed values.
+// Package output reads the outputs of tasks, which are an object of typed values.
 package output
 
 import (
@@ -57,8 +57,8 @@ func Missing(values map[string]json.RawMessage, types map[string]string) string 
 	return ""
 }
 
-// Object checks the result of a handler. The result must be a JSON object whose declared values have their
-// types. Other values are not changed.
+// Object checks the result of a task function. The result must be a JSON object whose declared values have
+// their types. Other values are not changed.
 func Object(data []byte, types map[string]string) (json.RawMessage, error) {
 	object := map[string]json.RawMessage{}
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -234,7 +234,7 @@ func parseFloat(text string) (json.RawMessage, error) {
 	}
 	out, err := Marshal(f)
 	if err == nil && !bytes.ContainsAny(out, ".e") {
-		out = append(out, ".0"...) // so that expressions can tell a float from an int
+		out = append(out, ".0"...) // lets expressions distinguish a float from an int
 	}
 	return out, err
 }
@@ -267,7 +267,7 @@ func HoldsNUL(raw []byte) bool {
 			return false
 		}
 		at += from
-		slashes := 0 // the backslashes before the escape: after an odd number, the backslash of the escape is text
+		slashes := 0 // number of backslashes before the escape; if it is odd, the escape itself is text
 		for at-slashes > 0 && raw[at-slashes-1] == '\\' {
 			slashes++
 		}
@@ -278,7 +278,7 @@ func HoldsNUL(raw []byte) bool {
 	}
 }
 
-// outputKey: [A-Za-z_][A-Za-z0-9_]{0,63}.
+// outputKey reports whether a text matches [A-Za-z_][A-Za-z0-9_]{0,63}.
 func outputKey(s string) bool {
 	if s == "" || len(s) > 64 || s[0] >= '0' && s[0] <= '9' {
 		return false

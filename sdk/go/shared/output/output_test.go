@@ -8,7 +8,7 @@ import (
 
 var allTypes = map[string]string{"s": "string", "i": "int", "f": "float", "b": "bool", "j": "json"}
 
-// some gives the declarations of the named outputs only.
+// some returns only the declarations of the named outputs.
 func some(names string) map[string]string {
 	types := map[string]string{}
 	for _, name := range strings.Fields(names) {
@@ -114,8 +114,8 @@ func TestOutputsBad(t *testing.T) {
 	}
 }
 
-// FuzzOutputs: whatever a task writes, the answer is an error or a JSON object with every declared output,
-// each of its type, without NULs; and reading that object again gives the same.
+// FuzzOutputs checks that whatever a task writes, the result is an error, or a JSON object without NULs in
+// which every declared output has its type. Reading that object again must give the same object.
 func FuzzOutputs(f *testing.F) {
 	for _, seed := range []string{"s=5\ni=-007\nf=1e3\nb=true\nj={}", `{"s":"","i":1,"f":2,"b":true,"j":[]}`, "{", "a", "s=\\u0000"} {
 		f.Add([]byte(seed), true)

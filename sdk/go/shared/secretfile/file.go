@@ -45,10 +45,10 @@ func Read(path string) ([]byte, error) {
 	return All(file)
 }
 
-// foldersOf returns ErrOpen if other users can replace a file: in the folder that the path names, or in a
-// folder to which links lead. In a folder with the sticky bit, such as /tmp, only the owner of a file can
-// replace it. A group with the number of its user counts as the user's own group, because distributions with
-// the umask 002 make such groups.
+// foldersOf returns ErrOpen if other users can replace a file, in the folder that the path names or in a
+// folder to which a link leads. In a folder with the sticky bit, such as /tmp, only the owner of a file can
+// replace it. A group with the same number as its user counts as the user's own group, because distributions
+// with the umask 002 make such groups.
 func foldersOf(path string) error {
 	names := []string{path}
 	switch real, err := filepath.EvalSymlinks(path); {
@@ -79,8 +79,8 @@ func foldersOf(path string) error {
 }
 
 // Closed returns ErrOpen unless a file or folder belongs to this user or to root, and other users can neither
-// read nor replace the file, nor write into the folder. If root owns the file, its group may read it: root
-// gives a service a file in this way, and so does systemd with a credential.
+// read nor replace the file, nor write into the folder. If root owns the file, its group may read it, because
+// root passes files to services in this way, and so does systemd with credentials.
 func Closed(info fs.FileInfo, path string) error {
 	owner, self, known := ownerOf(info)
 	if !known {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// owned is a file of a user.
+// owned is a file with a given owner.
 type owned struct {
 	fs.FileInfo
 	mode fs.FileMode
@@ -23,7 +23,8 @@ func (o owned) Mode() fs.FileMode { return o.mode }
 func (o owned) IsDir() bool       { return o.mode.IsDir() }
 func (o owned) Sys() any          { return &syscall.Stat_t{Uid: uint32(o.uid)} }
 
-// TestRemedyKeepsAccess: a service follows the remedy for a file of root's, and can read the file afterwards.
+// TestRemedyKeepsAccess follows the remedy for a file of root. Afterwards the service must be able to read
+// the file.
 func TestRemedyKeepsAccess(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o644, 0o604, 0o660, 0o444} {
 		err := closed(mode, "it", 0, 1000)
@@ -38,8 +39,8 @@ func TestRemedyKeepsAccess(t *testing.T) {
 	}
 }
 
-// TestFileInAnOpenFolder: a secret file is refused if others can put another file in its place, also where a
-// link leads. In a folder with the sticky bit they cannot.
+// TestFileInAnOpenFolder checks that a secret file is refused if others can replace it, even behind a link.
+// In a folder with the sticky bit they cannot.
 func TestFileInAnOpenFolder(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	file, link := filepath.Join(dir, "token"), filepath.Join(away, "link")
@@ -76,7 +77,8 @@ func TestFileInAnOpenFolder(t *testing.T) {
 	}
 }
 
-// TestClosed: only this user and root can replace what is closed, and only they read a file. The group reads what root gives it.
+// TestClosed checks that a closed file can be replaced only by this user and root, and read only by them and,
+// if root owns it, by its group.
 func TestClosed(t *testing.T) {
 	me := os.Geteuid()
 	root := os.FileMode(0o640)

@@ -48,7 +48,7 @@ func (s *Session[T]) Run(ctx context.Context, drain func()) error {
 		return err
 	}
 	detach()
-	<-fatal // the sessions must have ended, because otherwise they would attach again
+	<-fatal // wait for the sessions, because otherwise they would attach again
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (s *Session[T]) Reoffer(offer *workerv1.RegisterRequest) {
 // Attach registers with the first node that accepts the worker. It begins with the previous home.
 func (s *Session[T]) Attach(ctx context.Context) error {
 	s.mu.Lock()
-	if s.id.UUID == "" { // kept until an answer arrives: the first answer may have been lost
+	if s.id.UUID == "" { // kept until an answer arrives, because the first answer may be lost
 		s.id.UUID = uuid.NewString()
 	}
 	in := proto.CloneOf(s.cfg.Offer)
@@ -205,7 +205,7 @@ func (s *Session[T]) Poll(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.hungUp && ctx.Err() == nil {
-			return nil // the caller has a reason to report
+			return nil // the caller has something to report
 		}
 		return err
 	}

@@ -18,16 +18,16 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
-// lines are the kept connections over which a worker sends reports while reports are frequent.
+// lines holds the kept connections over which a worker sends reports while reports are frequent.
 type lines struct {
-	via  *http.Transport // nil: the transport of this worker cannot make lines
+	via  *http.Transport // nil if this worker's transport cannot make lines
 	asks sync.WaitGroup  // goroutines that open a line
 
 	mu     sync.Mutex // protects following fields
-	home   string     // whose they are
+	home   string     // the home that the lines lead to
 	idle   []*line.Line
 	n      int       // the number of lines that are idle, in use, or requested
-	before time.Time // the report before
+	before time.Time // time of the previous report
 	pause  time.Time // no line is requested before this time
 }
 

@@ -9,7 +9,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// TestComeAgain: a worker waits as long as a busy node asks, within bounds. It ignores an invalid time.
+// TestComeAgain checks that a worker waits as long as a busy node asks, within bounds, and ignores an invalid
+// time.
 func TestComeAgain(t *testing.T) {
 	t.Parallel()
 	busy := func(after string) error {

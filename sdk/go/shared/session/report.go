@@ -83,7 +83,7 @@ func (s *Session[T]) Started(a *Attempt[T], at time.Time, handle string, adopts 
 	s.mu.Lock()
 	if a.result == nil {
 		if handle == "" {
-			handle, adopts = a.notice.GetHandle(), a.notice.GetAdopts() // which was not sent yet
+			handle, adopts = a.notice.GetHandle(), a.notice.GetAdopts() // handle and adopts were not sent yet
 		}
 		a.notice = &workerv1.Result{Attempt: a.Wire, Running: true, Handle: handle, Adopts: adopts}
 		if !at.IsZero() {
@@ -194,7 +194,7 @@ func (s *Session[T]) Reports(ctx context.Context, every func()) {
 		select {
 		case <-ctx.Done():
 			for range reportsMax {
-				s.room <- struct{}{} // waits for the reports in progress
+				s.room <- struct{}{} // limits the concurrent reports
 			}
 			return
 		case <-s.kick:

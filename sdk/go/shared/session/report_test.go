@@ -10,7 +10,7 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// owner notes what the session says of attempts. It keeps their names.
+// owner is an Owner that records the names of the attempts that the session passes to it.
 type owner struct{ taken, acknowledged []string }
 
 func (o *owner) Refused(context.Context, Refusal) bool                     { return false }
@@ -40,7 +40,8 @@ func job(task string, token int64) *workerv1.Job {
 	return &workerv1.Job{Task: task, Attempt: &workerv1.Attempt{Run: "r", Token: token}}
 }
 
-// reported returns the content of the next report, and the function that gives a verdict on all its results.
+// reported returns the content of the next report, and a function that returns the verdict on all of its
+// results.
 func reported(s *Session[string]) (said []*workerv1.Result, verdict func(workerv1.Verdict) (later bool)) {
 	in := &workerv1.ReportRequest{}
 	s.mu.Lock()
@@ -55,8 +56,9 @@ func reported(s *Session[string]) (said []*workerv1.Result, verdict func(workerv
 	}
 }
 
-// TestReportsOfAnAttempt: a result that comes while the notice of its attempt is on its way is sent after it,
-// and again until it has a verdict. An attempt that is given out again afterwards is refuted.
+// TestReportsOfAnAttempt checks a result that comes while the notice of its attempt is being sent. The result
+// is sent afterwards, and repeated until it has a verdict. If the attempt is assigned again after that, it is
+// refuted.
 func TestReportsOfAnAttempt(t *testing.T) {
 	s, o := newTest()
 	if !s.start(job("a", 1), Caller{}) {
@@ -99,8 +101,8 @@ func TestReportsOfAnAttempt(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfOthers: an attempt whose notice is stale is taken away, and an attempt that was forgotten
-// while its report was on its way is not reported again. Slots bound the attempts.
+// TestAttemptsOfOthers checks that an attempt with a stale notice is taken from the worker, that an attempt
+// that was given up while its report was being sent is not reported again, and that slots bound the attempts.
 func TestAttemptsOfOthers(t *testing.T) {
 	s, o := newTest()
 	if !s.start(job("a", 1), Caller{}) || !s.start(job("b", 2), Caller{}) || s.start(job("c", 3), Caller{}) {
@@ -129,7 +131,7 @@ func TestAttemptsOfOthers(t *testing.T) {
 	}
 }
 
-// TestRecentIsBounded: the oldest end is forgotten first.
+// TestRecentIsBounded checks that the oldest end is forgotten first.
 func TestRecentIsBounded(t *testing.T) {
 	p := newRecent(2)
 	for token := range int64(3) {

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Name    string
 	Slots   int
-	Servers []string // URLs of nodes, which are tried in turn; the home sends further URLs
+	Servers []string // URLs of nodes, tried in order; the home sends further URLs
 	// Offer is the further content of a registration: groups, labels, kinds and abilities of the worker.
 	Offer *workerv1.RegisterRequest
 	Token func() string
@@ -28,8 +28,8 @@ type Config struct {
 	// other token.
 	RefusedEnds bool
 	HTTP        *http.Client
-	Lines       http.RoundTripper    // carries frequent reports; nil: these reports are ordinary calls
-	Clock       func() time.Duration // the clock of Keeper.Heard
+	Lines       http.RoundTripper    // carries frequent reports; if nil, they are ordinary calls
+	Clock       func() time.Duration // clock of the instants in Keeper.Heard
 	Log         *slog.Logger
 }
 
@@ -46,7 +46,7 @@ type Owner[T any] interface {
 	Prepare(j *workerv1.Job, from Caller) T
 	// Start runs an attempt that has got a slot.
 	Start(a *Attempt[T])
-	// End orders an attempt to end.
+	// End makes an attempt end.
 	End(a *Attempt[T], why Ending)
 }
 
@@ -55,8 +55,8 @@ type Ending int
 
 // The reasons why an attempt must end.
 const (
-	Stopped   Ending = iota // the home has ordered it; the attempt has time to end
-	Killed                  // the home has ordered it, and the time to end has passed
+	Stopped   Ending = iota // the home has requested the end, and the attempt has time to end
+	Killed                  // the home has requested the end, and this time has passed
 	TakenAway               // another worker has the attempt now
 )
 
@@ -88,11 +88,11 @@ type Keeper[T any] interface {
 // fields below Of.
 type Attempt[T any] struct {
 	Wire *workerv1.Attempt
-	Task string // its name
-	Of   T      // the zero value if the attempt is only refuted
+	Task string // name of the task
+	Of   T      // zero if the attempt is only refuted
 
-	result  *workerv1.Result // nil: it runs
-	notice  *workerv1.Result // the notice that the attempt runs; nil if there is no notice, or the notice is acknowledged
+	result  *workerv1.Result // nil while the attempt runs
+	notice  *workerv1.Result // report that the attempt runs; nil if there is none, or it was acknowledged
 	queued  bool             // the attempt waits for a report
 	busy    bool             // a report about the attempt is being sent
 	refuted bool             // the attempt did not run here: see refute
@@ -102,39 +102,40 @@ type Attempt[T any] struct {
 // Identity identifies a worker in the cluster.
 type Identity struct {
 	UUID           string
-	Handler, Lease int64 // Lease 0: not attached
+	Handler, Lease int64 // Lease is 0 while the worker is not attached
 }
 
 // Session attaches a worker to a home, and holds the attempts of the worker.
 type Session[T any] struct {
 	cfg    Config
 	owner  Owner[T]
-	keeper Keeper[T] // nil: attempts end with the process
+	keeper Keeper[T] // nil if attempts end with the process
 	log    *slog.Logger
 	lines  *lines
-	kick   chan struct{} // cap 1: there is something to report
-	idle   chan struct{} // cap 1: an attempt has ended, or its end was acknowledged
+	kick   chan struct{} // capacity 1: there is something to report
+	idle   chan struct{} // capacity 1: an attempt has ended, or its end was acknowledged
 	room   chan struct{} // capacity reportsMax: one for each report in progress
-	said   string        // the reason of the last rejection since the worker was attached; only attaching uses it
+	said   string        // reason of the last rejection since the worker was attached; used only to attach
 
-	mu         sync.Mutex // protects following fields
-	clients    map[string]workerv1connect.WorkersClient
-	has        map[Name]*Attempt[T]
-	running    int           // the number of attempts that hold a slot, including those whose result is no longer needed
-	queue      []*Attempt[T] // attempts with a report that is not being sent
-	recent     recent
-	id         Identity
-	home       string
-	nodes      []string
-	heard      time.Duration // the latest instant at which the store renewed the worker
-	lag        time.Duration
-	poll       time.Duration
-	logs       bool // true: the home stores the output of attempts
-	ack        int64
-	again      bool               // attempts may have been lost on the way, or found no slot; the next Poll reports this
-	asking     bool               // true: the open Poll has reported this
-	hangUp     context.CancelFunc // of that
-	hungUp     bool               // it was
+	mu      sync.Mutex // protects following fields
+	clients map[string]workerv1connect.WorkersClient
+	has     map[Name]*Attempt[T]
+	running int           // the number of attempts that hold a slot, including those whose result is no longer needed
+	queue   []*Attempt[T] // attempts with a report that is not being sent
+	recent  recent
+	id      Identity
+	home    string
+	nodes   []string
+	heard   time.Duration // the latest instant at which the store renewed the worker
+	lag     time.Duration
+	poll    time.Duration
+	logs    bool // the home stores the output of attempts
+	ack     int64
+	// Jobs may have been lost on the way, or found no slot; the next Poll requests them again.
+	again      bool
+	asking     bool               // the open Poll has requested them
+	hangUp     context.CancelFunc // ends the open Poll
+	hungUp     bool               // hangUp was called
 	draining   bool
 	delivering bool // the session only delivers the results of its attempts, and takes no further ones
 	full       bool
@@ -173,7 +174,7 @@ func (s *Session[T]) Client(url string) workerv1connect.WorkersClient {
 type Caller struct {
 	Identity
 	Home workerv1connect.WorkersClient
-	Logs bool // true: the home stores the output of attempts
+	Logs bool // the home stores the output of attempts
 }
 
 // Caller returns the present home, and the fields that every call about attempts has. It returns [ErrNoHome]
@@ -251,8 +252,8 @@ func (s *Session[T]) Counts() Counts {
 	return c
 }
 
-// Select returns the attempts without a result for which is returns true. is runs with the lock of the
-// session held, so it must not call the session.
+// Select returns the attempts without a result for which is returns true. The session's lock is held during
+// is, so is must not call the session.
 func (s *Session[T]) Select(is func(a *Attempt[T]) bool) (all []*Attempt[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
