@@ -37,6 +37,7 @@ type (
 	Namespaces     = sdk.Namespaces
 	NextQuery      = sdk.NextQuery
 	Option         = sdk.Option
+	Orphans        = sdk.Orphans
 	People         = sdk.People
 	Row            = sdk.Row
 	RunsQuery      = sdk.RunsQuery
@@ -123,6 +124,9 @@ func NewGitSources(c *Client) GitSources { return sdk.NewGitSources(c) }
 
 // NewNamespaces calls [sdk.NewNamespaces].
 func NewNamespaces(c *Client) Namespaces { return sdk.NewNamespaces(c) }
+
+// NewOrphans calls [sdk.NewOrphans].
+func NewOrphans(c *Client) Orphans { return sdk.NewOrphans(c) }
 
 // NewPeople calls [sdk.NewPeople].
 func NewPeople(c *Client) People { return sdk.NewPeople(c) }

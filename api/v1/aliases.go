@@ -111,6 +111,8 @@ type (
 	NodeSight            = sdk.NodeSight
 	Occurrence           = sdk.Occurrence
 	Outside              = sdk.Outside
+	Orphan               = sdk.Orphan
+	OrphanRequest        = sdk.OrphanRequest
 	Param                = sdk.Param
 	Params               = sdk.Params
 	PasswordRequest      = sdk.PasswordRequest

@@ -19,7 +19,8 @@ func (c *cli) taskCmd() *cobra.Command {
 	cmd.AddCommand(c.taskListCmd(), c.taskGetCmd(), c.taskLogsCmd(), c.taskArtifactsCmd(), c.taskApproveCmd(),
 		c.taskVerbCmd("stop", "Stop a task; its run continues, but tasks that need it cannot run", taskStop),
 		c.taskVerbCmd("retry", "Run a task again now, also a task that waits for its next retry", taskRetry),
-		c.taskVerbCmd("skip", "Skip a task: it counts as skipped", taskSkip), c.taskMarkCmd())
+		c.taskVerbCmd("skip", "Skip a task: it counts as skipped", taskSkip), c.taskMarkCmd(),
+		taskOrphansCmd(c), taskReleaseCmd(c), taskDismissCmd(c))
 	return cmd
 }
 

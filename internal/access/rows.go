@@ -61,6 +61,9 @@ var rows = []Row{
 	{"POST", "/api/v1/runs/{id}/tasks/{task}:skip", RunMark, OfRun, ""},
 	{"POST", "/api/v1/runs/{id}/tasks/{task}:mark", RunMark, OfRun, ""},
 	{"POST", "/api/v1/runs/{id}/tasks/{task}:approve", RunApprove, OfRun, ""},
+	{"GET", "/api/v1/orphans", RunRead, OfList, ""},
+	{"POST", "/api/v1/runs/{id}/tasks/{task}:release", RunControl, OfRun, ""},
+	{"POST", "/api/v1/runs/{id}/tasks/{task}:dismiss", RunMark, OfRun, ""},
 	// Workflows.
 	{"GET", "/api/v1/workflows", WorkflowRead, OfList, ""},
 	{"GET", "/api/v1/workflows/{ns}/{name}", WorkflowRead, OfWorkflow, ""},

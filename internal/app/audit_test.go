@@ -119,6 +119,43 @@ func secretKey(t *testing.T) string {
 	return path
 }
 
+// auditedOrphans makes an orphan, finds it in the list, and calls the routes about it.
+func auditedOrphans(b *auditBed, check func(route, path, body string) string) {
+	b.Helper()
+	check("PUT /workflows/{ns}/{name}", "/workflows/default/o", `{"source":"name: o\ntasks: {a: {run: 'echo job-1 > \"$SKEIN_HANDLE\"; exit 1', release: exit 1, release_timeout: 1ms}}\n"}`)
+	b.must("POST", "/runs", `{"workflow":"o"}`)
+	listed := func() (all api.List[api.Orphan]) {
+		if err := json.Unmarshal([]byte(b.must("GET", "/orphans?namespace=default", "")), &all); err != nil {
+			b.Fatal(err)
+		}
+		return all
+	}
+	until := func(want int) (all api.List[api.Orphan]) {
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if all = listed(); len(all.Items) == want {
+				return all
+			}
+			if time.Now().After(end) {
+				b.Fatalf("%d orphans are listed, want %d", len(all.Items), want)
+			}
+		}
+	}
+	o := until(1).Items[0]
+	if o.Workflow != "o" || o.Task != "a" || o.Attempt != 1 || o.Handle != "job-1" || o.Why == "" {
+		b.Errorf("orphan %+v", o)
+	}
+	if other := b.must("GET", "/orphans?namespace=shop", ""); strings.Contains(other, "job-1") {
+		b.Errorf("another namespace lists %s", other)
+	}
+	at := "/runs/" + o.Run + "/tasks/a"
+	check("POST /runs/{id}/tasks/{task}:release", at+":release", "")
+	check("POST /runs/{id}/tasks/{task}:dismiss", at+":dismiss", `{"attempt":1,"reason":"it has ended"}`)
+	until(0)
+	if code, text := b.call("POST", at+":dismiss", ""); code != http.StatusConflict {
+		b.Errorf("a second dismiss: %d %s", code, text)
+	}
+}
+
 // auditedOutside calls the routes about other systems.
 func auditedOutside(check func(route, path, body string) string) {
 	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
@@ -227,6 +264,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 	check("POST /schedules/{ns}/{workflow}/{trigger}:secret", "/schedules/default/w/h:secret", "")
 	check("DELETE /secrets/{ns}/{name}", "/secrets/default/S", "")
 	auditedOutside(check)
+	auditedOrphans(b, check)
 	check("POST /silences/{ns}", "/silences/default", `{"seconds":60,"reason":"r"}`)
 	var quiet api.List[api.Silence]
 	if err := json.Unmarshal([]byte(b.must("GET", "/silences", "")), &quiet); err != nil || len(quiet.Items) != 1 {

@@ -24,7 +24,7 @@ const (
 	EvDeny                           // a waiting run is denied its claim: it ends with Cause and Reason
 	EvRefuse                         // the tasks that wait for a slot of Queue fail with Reason, because they cannot get one
 	EvEvaluated                      // the owner evaluated conditions: Evaluated, of Generation
-	EvReleased                       // the errand for a handle has ended; Reason says why it failed, or is ""
+	EvReleased                       // the errand for a handle has ended; Reason says why it failed, or is ""; Actor has dismissed an orphan
 )
 
 var eventNames = [...]string{"", "submitted", "split", "assigned", "started", "ended", "lost", "timer", "intent", "recovered", "checked", "admitted", "marked", "armed", "settled", "denied", "refused", "evaluated", "released"}

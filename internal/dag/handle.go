@@ -282,8 +282,18 @@ func (o outside) find(t TaskID, token Token) (int32, bool) {
 	return 0, false
 }
 
+// OrphansOf returns the ended attempts of a task whose handles are orphans.
+func OrphansOf(r *Run, t TaskID) (all []AttemptRow) {
+	for _, i := range r.handles {
+		if a := &r.slots[i]; a.Task == t && handlesOf(r).at(i).State == HandleOrphan {
+			all = append(all, a.AttemptRow)
+		}
+	}
+	return all
+}
+
 // released applies the end of an errand. If the errand ends after its handle became an orphan, the result is
-// applied even if the run has ended.
+// applied even if the run has ended. If the event has an actor, this operator has dismissed an orphan.
 func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {
 	i, ok := o.find(ev.Task, ev.Token)
 	if !ok {
@@ -291,6 +301,11 @@ func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {
 	}
 	h := o.at(i)
 	switch {
+	case ev.Actor != "" && h.State != HandleOrphan:
+		return Stale
+	case ev.Actor != "":
+		o.drop(i)
+		o.r.record(Record{Kind: RecReleased, Task: ev.Task, Token: ev.Token, Text: h.Text, Actor: ev.Actor, Reason: ev.Reason})
 	case h.State == HandleHeld, h.State == HandleOrphan && ev.Reason != "":
 		return Stale
 	case ev.Reason != "":

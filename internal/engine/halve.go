@@ -169,9 +169,9 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	upd.Message = clean("quarantined: " + w.bad[id])
 	var b store.Batch
 	b.RunUpdates = []dag.RunUpdate{upd}
-	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords([]dag.Record{
-		{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message},
-	})}}
+	orphans, records := leftBehind(ctx, w, &row)
+	records = append(records, dag.Record{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message})
+	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords(records)}}
 	w.limits.released(&upd.RunRow, &b)
 	w.limits.releasedShares(&upd.RunRow, &b)
 	w.quotas.buried(&row, &b)
@@ -194,6 +194,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	}
 	counted()
 	noted()
+	tellOrphans(w.e, orphans)
 	if len(b.Notices) > 0 {
 		w.e.noticed()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,8 +15,10 @@ import (
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/storetest"
 )
 
 // releasing applies system/release, and a workflow of one task with handles.
@@ -174,6 +177,125 @@ func TestOrphans(t *testing.T) {
 	eventually(t, "the orphan is gone", func() bool { return n.handle(k) == dag.Handle{} })
 	if now, err := st.Run(t.Context(), id); err != nil || now.FinishedAt != row.FinishedAt || now.State != row.State {
 		t.Errorf("the ended run has changed: %+v, %v", now, err)
+	}
+	n.quiet()
+}
+
+// orphaned makes a run whose handle is an orphan. It returns the attempt of the errand, which still runs.
+func orphaned(n *node, h *hands) (k, errand attempt, errands store.Workflow) {
+	n.t.Helper()
+	main, errands := releasing(n, func(p *dag.Policy) { p.ReleaseTimeout = time.Millisecond })
+	id := n.submit(main)
+	k = h.holding(1)[0]
+	n.name(k, "job")
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	n.ends(id, dag.RunFailed)
+	return k, h.holding(1)[0], errands
+}
+
+// TestOrphanIsDismissed: an operator removes an orphan from an ended run. Its errand is stopped, and the run
+// stays as it was.
+func TestOrphanIsDismissed(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	k, errand, _ := orphaned(n, h)
+	c := engine.OrphanCommand{Run: k.run, Task: "a", Dismiss: true, Actor: "ada", Reason: "it has ended"}
+	row, err := st.Run(t.Context(), k.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Token = k.token + 1
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); !errors.Is(err, errkind.ErrConflict) {
+		t.Errorf("an attempt without an orphan: %v", err)
+	}
+	c.Token = 0
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.handle(k); got != (dag.Handle{}) {
+		t.Errorf("the handle is %+v", got)
+	}
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); !errors.Is(err, errkind.ErrConflict) {
+		t.Errorf("a second dismiss: %v", err)
+	}
+	if now, err := st.Run(t.Context(), k.run); err != nil || now.FinishedAt != row.FinishedAt || now.State != row.State {
+		t.Errorf("the ended run has changed: %+v, %v", now, err)
+	}
+	events, err := n.Events(t.Context(), k.run, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := events[len(events)-1].Records
+	if r := last[len(last)-1]; r.Kind != dag.RecReleased || r.Actor != "ada" || r.Reason != "it has ended" || r.Text != "job" {
+		t.Errorf("the history ends with %+v", r)
+	}
+	n.ends(errand.run, dag.RunStopped)
+	n.quiet()
+}
+
+// TestOrphanIsReleasedAgain: an errand that has ended in vain is recovered, and removes the orphan when it
+// succeeds.
+func TestOrphanIsReleasedAgain(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	k, errand, errands := orphaned(n, h)
+	c := engine.OrphanCommand{Run: k.run, Task: "a", Actor: "ada"}
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil { // the errand still runs
+		t.Fatal(err)
+	}
+	if err := n.Do(t.Context(), engine.Command{Run: errand.run, Intent: dag.IntentStop}); err != nil {
+		t.Fatal(err)
+	}
+	n.ends(errand.run, dag.RunStopped)
+	if got := n.handle(k); got.State != dag.HandleOrphan {
+		t.Fatalf("the handle is %+v", got)
+	}
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil {
+		t.Fatal(err)
+	}
+	again := h.holding(1)[0]
+	if again.run != errand.run || again.token <= errand.token {
+		t.Fatalf("attempt %v follows %v", again, errand)
+	}
+	h.end(again, dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	n.ends(errand.run, dag.RunSucceeded)
+	eventually(t, "the orphan is gone", func() bool { return n.handle(k) == dag.Handle{} })
+	if len(runsOf(t, st, errands)) != 1 {
+		t.Error("the release has a second run")
+	}
+	n.quiet()
+}
+
+// TestQuarantinedHandle: a run with a handle is quarantined. Its history and the counter of orphans tell the
+// handle.
+func TestQuarantinedHandle(t *testing.T) {
+	var guilty atomic.Pointer[dag.RunID]
+	st := &storetest.Faulty{Store: openMemory(t), Next: func(b *store.Batch) storetest.Fault {
+		id := guilty.Load()
+		if id != nil && slices.ContainsFunc(b.AttemptUpdates, func(a dag.AttemptUpdate) bool { return a.Run == *id }) {
+			return storetest.Refused
+		}
+		return storetest.NoFault
+	}}
+	h := newHands(t)
+	h.held = true
+	n := start(t, st, h)
+	main, _ := releasing(n, func(*dag.Policy) {})
+	id := n.submit(main)
+	k := h.holding(1)[0]
+	n.name(k, "job")
+	guilty.Store(&id)
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	n.ends(id, dag.RunFailed)
+	events, err := n.Events(t.Context(), id, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := events[len(events)-1].Records
+	if len(last) != 2 || last[0].Kind != dag.RecOrphan || last[0].Text != "job" || n.Stats().Orphans.Load() != 1 {
+		t.Errorf("%d orphans, the history ends with %+v", n.Stats().Orphans.Load(), last)
 	}
 	n.quiet()
 }

@@ -161,6 +161,7 @@ var namespaceParam = map[string]string{
 	api.Prefix + "/secrets": "namespace", api.Prefix + "/audit": "namespace", api.Prefix + "/namespaces": "namespace",
 	api.Prefix + "/alerts": "namespace", api.Prefix + "/channels": "namespace", api.Prefix + "/connections": "namespace",
 	api.Prefix + "/silences": "namespace", api.Prefix + "/runs/counts": "ns",
+	api.Prefix + "/orphans": "namespace", api.Prefix + "/git-sources": "namespace",
 }
 
 // workflowParam are the lists that can select by workflow.

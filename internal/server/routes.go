@@ -106,6 +106,7 @@ func (s *Server) runRoutes(runs tag) {
 	for _, v := range taskVerbs {
 		route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:"+v.name, v.name+"-task", v.summary)), s.taskVerb(v))
 	}
+	orphanRoutes(s, runs)
 	route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:mark", "mark-task", "Say how a task ended: succeeded or failed")), s.markTask)
 	route(s, runs.get("/runs/{id}/tasks", "list-tasks", "List a run's tasks in the order of its graph"), s.listTasks)
 	route(s, runs.get("/runs/{id}/tasks/{task}", "get-task", "Read a task of a run"), s.getTask)

@@ -119,6 +119,7 @@ var contract = []string{
 	"POST /runs/{id}:recover", "POST /runs/{id}:rerun", "POST /runs:stop", "POST /runs:kill", "POST /runs:pause", "POST /runs:resume", "POST /runs:recover", "POST /runs:rerun",
 	"POST /runs/{id}/tasks/{task}:stop", "POST /runs/{id}/tasks/{task}:retry",
 	"POST /runs/{id}/tasks/{task}:skip", "POST /runs/{id}/tasks/{task}:mark",
+	"GET /orphans", "POST /runs/{id}/tasks/{task}:release", "POST /runs/{id}/tasks/{task}:dismiss",
 	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/tasks/{task}/definition", "POST /runs/{id}/tasks/{task}:approve", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /runs/{id}/tasks/{task}/logs/search",
 	"GET /runs/counts", "GET /nodes/{name}/metrics", "GET /runs/{id}/tasks/{task}/logs/index", "GET /runs/{id}/logs/search",

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { address, get, path } from '../api/client'
+import { address, get, path, post } from '../api/client'
 import { useExplain } from '../api/queries'
 import type { ListArtifact, Outside, Run, Task } from '../api/types'
 import { taskVerb } from '../api/verbs'
@@ -261,7 +261,7 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
             ) : null}
             {a.child ? <RunLink id={a.child}>{t('its run')}</RunLink> : null}
           </p>
-          {a.outside ? <Left of={a.outside} /> : null}
+          {a.outside ? <Left of={a.outside} run={run} task={task} attempt={a.number} /> : null}
         </li>
       ))}
     </ol>
@@ -269,7 +269,26 @@ function Attempts({ run, task }: { run: Run; task: Task }) {
 }
 
 /** The work that an attempt has left outside of its process, and the run that ends it. */
-function Left({ of: o }: { of: Outside }) {
+function Left({ of: o, run, task, attempt }: { of: Outside; run: Run; task: Task; attempt: number }) {
+  const { run: act } = useToastVerb()
+  const { question, asked } = useQuestion({
+    'dismiss-orphan': (of) =>
+      of === String(attempt) && o.state === 'orphan'
+        ? {
+            title: t('Dismiss {name}', { name: o.handle }),
+            text: t('It leaves the list of orphans, and its release is stopped.'),
+            answer: t('Dismiss'),
+            reason: 'optional',
+            act: (reason) => post(`${path('runs', run.id, 'tasks', task.name)}:dismiss`, { attempt, reason }),
+            done: t('{name} is dismissed.', { name: o.handle }),
+          }
+        : undefined,
+  })
+  const release = () =>
+    act(
+      () => post(`${path('runs', run.id, 'tasks', task.name)}:release`, { attempt }),
+      () => toast(t('The release is tried again.')),
+    )
   return (
     <div className="outside">
       <p className="row">
@@ -283,10 +302,25 @@ function Left({ of: o }: { of: Outside }) {
         {o.why ? <span>{o.why}</span> : null}
       </p>
       {o.state === 'orphan' ? (
-        <p className="sub">
-          {t('The run did not wait any longer. Look in the other system whether the work has ended.')}
-        </p>
+        <>
+          <p className="sub">
+            {t('The run did not wait any longer. Look in the other system whether the work has ended.')}
+          </p>
+          <div className="row">
+            <VerbButton verb="run.control" namespace={run.namespace} onPress={release}>
+              {t('Try the release again')}
+            </VerbButton>
+            <VerbButton
+              verb="run.mark"
+              namespace={run.namespace}
+              onPress={() => asked.open('dismiss-orphan', String(attempt))}
+            >
+              {t('Dismiss')}
+            </VerbButton>
+          </div>
+        </>
       ) : null}
+      <Confirm question={question} onClose={asked.close} />
     </div>
   )
 }
