@@ -66,6 +66,7 @@ type (
 	FireDay              = sdk.FireDay
 	GitChange            = sdk.GitChange
 	GitFailing           = sdk.GitFailing
+	GitHook              = sdk.GitHook
 	GitOrigin            = sdk.GitOrigin
 	GitSource            = sdk.GitSource
 	GitSourceRequest     = sdk.GitSourceRequest
@@ -110,9 +111,9 @@ type (
 	NodeLoads            = sdk.NodeLoads
 	NodeSight            = sdk.NodeSight
 	Occurrence           = sdk.Occurrence
-	Outside              = sdk.Outside
 	Orphan               = sdk.Orphan
 	OrphanRequest        = sdk.OrphanRequest
+	Outside              = sdk.Outside
 	Param                = sdk.Param
 	Params               = sdk.Params
 	PasswordRequest      = sdk.PasswordRequest

@@ -61,9 +61,10 @@ secret set), and the source has their names. A node looks at the repository with
 	f.StringVar(&req.Password, "password-secret", "", "https, http: secret with the password or token")
 	f.StringVar(&req.Key, "key-secret", "", "ssh: secret with the private key, without a passphrase")
 	f.StringVar(&hosts, "known-hosts-file", "", "ssh: file with the keys of the server, as ssh-keyscan prints them")
+	f.StringVar(&req.Hook, "hook-secret", "", "secret with which the server of the repository signs its webhooks")
 	f.StringVar(&req.Removed, "removed", "", "workflows whose files were removed: keep | pause | delete (default pause)")
 	f.BoolVar(&req.Adopt, "adopt", false, "take over existing workflows of the same names that come from elsewhere")
-	notSettings(f, "url", "branch", "tag", "folder", "every", "user", "password-secret", "key-secret", "known-hosts-file", "removed", "adopt")
+	notSettings(f, "url", "branch", "tag", "folder", "every", "user", "password-secret", "key-secret", "known-hosts-file", "hook-secret", "removed", "adopt")
 	return cmd
 }
 

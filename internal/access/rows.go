@@ -128,6 +128,7 @@ var rows = []Row{
 	// for removed: delete and for file://, the handler requires further verbs
 	{"PUT", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
 	{"DELETE", "/api/v1/git-sources/{ns}/{name}", WorkflowWrite, OfNamespace, ""},
+	{"POST", "/api/v1/hooks/{ns}/{name}", Public, OfPublic, "the call carries the signature of its git source"},
 	{"POST", "/api/v1/git-sources/{ns}/{name}:sync", WorkflowWrite, OfNamespace, ""},
 	{"POST", "/api/v1/git-sources/{ns}/{name}:plan", WorkflowSource, OfNamespace, ""},
 	// Alerts and channels.

@@ -30,6 +30,7 @@ const (
 	AuditBehind     Event = "audit_behind"         // rows of the audit log have no index yet, so no checkpoint covers them
 	ChannelDown     Event = "channel_down"         // a channel does not accept its messages
 	SourceDown      Event = "source_down"          // a source of events cannot reach the other system
+	GitFailing      Event = "git_failing"          // the newest commit of a git source is not in force
 )
 
 // limit is the limit of an event that has one. below says that the condition is true below the limit;
@@ -49,7 +50,7 @@ const (
 // clusterEvents are the events of the cluster, with their limits.
 var clusterEvents = map[Event]limit{
 	NodeLost: {}, WorkerLost: {}, StoreRegressed: {}, ChannelDown: {}, NodeUnreachable: {},
-	NoWorker: {usual: minute}, NodeStuck: {usual: 30 * second}, ShardUnowned: {usual: 30 * second}, QueueOld: {usual: 10 * minute}, SourceDown: {usual: 5 * minute},
+	NoWorker: {usual: minute}, NodeStuck: {usual: 30 * second}, ShardUnowned: {usual: 30 * second}, QueueOld: {usual: 10 * minute}, SourceDown: {usual: 5 * minute}, GitFailing: {usual: 10 * minute},
 	AuditBehind: {usual: 5 * minute}, ClockSkew: {usual: second}, BackupOld: {usual: 26 * 60 * minute},
 	DiskLow: {usual: 1000, below: true, percent: true}, CertificateEnds: {usual: 14 * day, below: true},
 }

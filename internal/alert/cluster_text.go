@@ -13,7 +13,7 @@ var clusterTexts = map[Event]string{
 	DiskLow: "the disk of node %s is nearly full", CertificateEnds: "the certificate of node %s expires soon",
 	BackupOld: "the last backup is too old", ClockSkew: "the clock of node %s differs from that of the database",
 	QueueOld: "runs wait for long in queue %s", AuditBehind: "the audit log does not advance", ChannelDown: "channel %s does not take its messages",
-	SourceDown: "the source of trigger %s is away",
+	SourceDown: "the source of trigger %s is away", GitFailing: "the newest commit of git source %s is not in force",
 }
 
 // condition says in words what an event of the cluster means.

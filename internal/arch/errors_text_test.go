@@ -235,6 +235,7 @@ var logRemedies = map[string]string{
 	"source_away":                "the reason is in the line; the source is tried again by itself",
 	"git_refused":                "correct the files that `skein git list` names, and commit; the commit before stays in force",
 	"git_away":                   "the reason is in the line; the repository is looked at again by itself, and `skein git sync` does it at once",
+	"git_hook_secret":            "set the secret that the source names: `skein secret set`; the line comes at most once an hour for a source",
 	"git_look_failed":            "look at `err`; the next look comes by itself",
 	"git_unread":                 "look at the database; the node tries again",
 	"git_folder":                 "remove the folders `git/look-…` of the data folder",

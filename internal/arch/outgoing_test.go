@@ -24,7 +24,6 @@ var outgoing = map[string]string{
 	"internal/notify/watchdog.go":       "by the transport of egress",
 	"internal/worker/http.go":           "by the transport of egress",
 	"internal/source/poll.go":           "by the transport of egress",
-	"internal/gitsync/relay.go":         "by the dialler of egress",
 	"internal/kind/yarn/yarn.go":        "by the transport of egress",
 	"internal/kind/spark/master.go":     "by the transport of egress",
 	"internal/kind/python/proxy.go":     "by the dialler of egress",

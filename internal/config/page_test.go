@@ -93,7 +93,7 @@ var descriptions = map[string]described{
 	"secret_providers":         {meaning: "files, variables, programs and Vault that give [secrets](secrets.md#secrets-that-are-kept-elsewhere), in the order in which they are asked; in the file a list, else JSON"},
 	"token_file":               {meaning: "file with the token that is sent to nodes; others must not be able to read it; it is read again when a node refuses the token"},
 	"egress":                   {def: "`any` on loopback, else `public`", meaning: "addresses that http tasks may call: `any`, `public`, networks, or several with commas; of a worker: what its home node says"},
-	"egress_proxy":             {meaning: "proxy of http tasks: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
+	"egress_proxy":             {meaning: "proxy of http tasks, and of git sources with https or http: a URL, or `environment` for `HTTP_PROXY` and `HTTPS_PROXY`"},
 	"health_listen":            {meaning: "address at which a worker answers `/livez`, `/readyz` and `/metrics`: `:9090` listens on loopback only, `0.0.0.0:9090` on all addresses"},
 	"retention_calls_age":      {meaning: "time for which a signed call of a webhook is remembered, so that it fires once", reread: true},
 	"retention_events_age":     {meaning: "time for which an event of the events API is kept: so long it is not taken again, and triggers can read it", reread: true},

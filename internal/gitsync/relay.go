@@ -19,8 +19,8 @@ import (
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // relay connects one process of git with one host and port, which the rules of egress check. Git connects to
-// a port on loopback. For http and https, this port is a proxy with a password. For ssh, it passes all bytes
-// to the server.
+// a port on loopback. For http and https, this port is a proxy with a password, which uses the proxy of the
+// setting egress_proxy. For ssh, it passes all bytes to the server.
 type relay struct {
 	dial   dialer
 	target string
@@ -30,6 +30,8 @@ type relay struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
+	plain *http.Transport // for http
+
 	mu   sync.Mutex // protects why
 	why  error      // the error of the last connection
 	http *http.Server
@@ -37,11 +39,19 @@ type relay struct {
 
 // openRelay opens a relay to an address. The caller closes it.
 func openRelay(ctx context.Context, rules egress.Rules, target string, proxy bool) (*relay, error) {
-	dial, err := egress.Dialer(rules)
+	connect := egress.Dialer
+	if proxy {
+		connect = egress.Tunnel
+	}
+	dial, err := connect(rules)
 	if err != nil {
 		return nil, err
 	}
 	r := &relay{dial: dial, target: target, token: rand.Text()}
+	if r.plain, err = egress.Transport(rules); err != nil {
+		return nil, err
+	}
+	r.plain.DisableCompression, r.plain.DisableKeepAlives, r.plain.ForceAttemptHTTP2 = true, true, false
 	if r.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -136,36 +146,34 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "another host", http.StatusForbidden)
 		return
 	}
+	if req.Method != http.MethodConnect {
+		r.forward(w, req)
+		return
+	}
 	there, err := r.dial(req.Context(), "tcp", r.target)
 	if err != nil {
 		r.failed(err)
 		http.Error(w, "away", http.StatusBadGateway)
 		return
 	}
-	if req.Method == http.MethodConnect {
-		client, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			_ = there.Close()
-			return
-		}
-		defer client.Close()
-		if _, err := io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n"); err == nil {
-			r.join(client, there)
-		}
+	client, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = there.Close()
 		return
 	}
-	r.forward(w, req, there)
+	defer client.Close()
+	if _, err := io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n"); err == nil {
+		r.join(client, there)
+	}
 }
 
-// forward sends one plain request over a connection.
-func (r *relay) forward(w http.ResponseWriter, req *http.Request, there net.Conn) {
-	defer there.Close()
-	t := &http.Transport{DisableCompression: true, DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return there, nil }}
+// forward sends one plain request.
+func (r *relay) forward(w http.ResponseWriter, req *http.Request) {
 	out := req.Clone(req.Context())
 	out.RequestURI = ""
 	out.Header.Del("Proxy-Authorization")
 	out.Header.Del("Proxy-Connection")
-	resp, err := t.RoundTrip(out)
+	resp, err := r.plain.RoundTrip(out)
 	if err != nil {
 		r.failed(err)
 		http.Error(w, "away", http.StatusBadGateway)

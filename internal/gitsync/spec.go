@@ -6,7 +6,7 @@
 //   - repo.go: runs the program git, in a folder of its own, with limits.
 //   - relay.go: connects git to the network.
 //   - read.go: the workflows of a commit.
-//   - look.go: one look at a repository; syncer.go: the times of looks.
+//   - look.go: one look at a repository; syncer.go: the times of looks; hook.go: looks after a webhook.
 //
 // Nothing in a repository is executed on the node: there is no work tree, no hook, no filter, no submodule
 // and no credential helper. Files are read from an archive in memory.
@@ -40,6 +40,9 @@ type Spec struct {
 	Password   string `json:"password_secret,omitempty"`
 	Key        string `json:"key_secret,omitempty"`
 	KnownHosts string `json:"known_hosts,omitempty"`
+	// Hook is the name of the secret with which webhooks of the server of the repository are signed. "": there
+	// is no webhook.
+	Hook string `json:"hook_secret,omitempty"`
 	// Removed is the treatment of workflows whose files were removed. "" means Pause.
 	Removed string `json:"removed,omitempty"`
 	// Adopt lets the source take over existing workflows of other origin.

@@ -39,6 +39,7 @@ type Syncer struct {
 	cfg               Config
 	now               func() time.Time
 	slots             chan struct{}
+	wake              chan struct{} // ends the pause before the next round
 	applied, failures atomic.Int64
 	failing           atomic.Int64
 
@@ -55,11 +56,12 @@ type turn struct {
 	spec int64         // the version of the Spec to which next belongs
 	busy bool
 	full time.Time // the last attempt at a refused commit; protected by Syncer.mu
+	told time.Time // the last log line about the secret of the webhook; protected by Syncer.mu
 }
 
 // New returns a Syncer. It does nothing before Run, Sync and Plan.
 func New(cfg Config) *Syncer {
-	return &Syncer{cfg: cfg, now: time.Now, slots: make(chan struct{}, looksMax), looks: map[key]*turn{}}
+	return &Syncer{cfg: cfg, now: time.Now, slots: make(chan struct{}, looksMax), wake: make(chan struct{}, 1), looks: map[key]*turn{}}
 }
 
 // Show writes the metrics to a page: applied commits, failures, and the sources that fail now.
@@ -87,6 +89,7 @@ func (y *Syncer) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		case <-y.wake:
 		case <-time.After(tick):
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/gitsync"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/store"
 )
@@ -29,12 +30,15 @@ const (
 	troubleFor = time.Hour
 	// workerLostFor is how long a worker that does not come back counts as lost.
 	workerLostFor = 24 * time.Hour
+	// gitPage is the number of git sources per read.
+	gitPage = 100
 )
 
 // Store is the part of the store that a measurement reads.
 type Store interface {
 	store.Alerts
 	store.Eras
+	store.GitSources
 	Clock(ctx context.Context) (dag.Micros, error)
 	AuditFresh(ctx context.Context, limit int) ([]store.Audit, error)
 }
@@ -147,6 +151,7 @@ func (o *Overseer) measure(ctx context.Context, rules *alert.ClusterRules, f *al
 		{[]alert.Event{alert.QueueOld}, func() error { return o.queues(ctx, f) }},
 		{[]alert.Event{alert.AuditBehind}, func() error { return o.audit(ctx, f) }},
 		{[]alert.Event{alert.ChannelDown}, func() error { return o.channels(ctx, f) }},
+		{[]alert.Event{alert.GitFailing}, func() error { return o.gits(ctx, f) }},
 	} {
 		if !slices.ContainsFunc(part.of, func(e alert.Event) bool { return slices.Contains(watched, e) }) {
 			continue
@@ -249,6 +254,26 @@ func (o *Overseer) channels(ctx context.Context, f *alert.Findings) error {
 			Message: fmt.Sprintf("%d messages wait after a failed call, %d were lost within an hour", t.Pending, t.Lost)})
 	}
 	return err
+}
+
+// gits finds the git sources whose newest commit is not in force. Their rows know since when.
+func (o *Overseer) gits(ctx context.Context, f *alert.Findings) error {
+	for ns, name := "", ""; ; {
+		all, err := o.cfg.Store.GitSourceList(ctx, ns, name, gitPage)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if is := gitsync.ReadState(all[i].State).Failing; is != nil {
+				f.All = append(f.All, alert.Finding{Event: alert.GitFailing, Subject: all[i].Namespace + "/" + all[i].Name, Value: time.Since(is.Since).Microseconds(),
+					Message: "since " + is.Since.UTC().Format(time.RFC3339) + ": " + is.Why})
+			}
+		}
+		if len(all) < gitPage {
+			return nil
+		}
+		ns, name = all[len(all)-1].Namespace, all[len(all)-1].Name
+	}
 }
 
 // nodes finds what the nodes say of themselves and of each other. It reads memory only. A node that has not

@@ -2,6 +2,7 @@ package oversee_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/gitsync"
 	"skein.dev/skein/internal/monitor"
 	"skein.dev/skein/internal/oversee"
 	"skein.dev/skein/internal/store"
@@ -230,4 +232,29 @@ func TestOverseeCutOff(t *testing.T) {
 	b.Unreached = []string{"a"}
 	s.reports["b"] = b
 	s.look(t, "node_unreachable a")
+}
+
+// TestGitFailing: a git source whose newest commit is not in force for ten minutes is found.
+func TestGitFailing(t *testing.T) {
+	s := newStation(t)
+	s.rules(t, 1, alert.GitFailing)
+	for name, since := range map[string]time.Duration{"old": 11 * time.Minute, "young": time.Minute, "well": 0} {
+		g, err := s.PutGitSource(t.Context(), store.GitSource{Namespace: "shop", Name: name, Version: 1, Spec: []byte(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := gitsync.State{}
+		if since > 0 {
+			st.Failing = &gitsync.Failing{Since: time.Now().Add(-since), Why: "no route"}
+		}
+		if g.State, err = json.Marshal(&st); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetGitState(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.look(t, "git_failing shop/old")
+	s.rules(t, 2, alert.NodeStuck)
+	s.look(t)
 }

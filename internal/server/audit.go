@@ -36,6 +36,7 @@ var unaudited = map[string]string{
 	"POST /validate":                        "it changes nothing",
 	"POST /schedules:simulate":              "it changes nothing",
 	"POST /events":                          "the log of events keeps the event, and the row of a run its start",
+	"POST /hooks/{ns}/{name}":               "the row of the commit that the look applies is the record",
 	"POST /hooks/{ns}/{workflow}/{trigger}": "the ledger of the trigger records the call, and the row of the run its start",
 }
 

@@ -20,7 +20,7 @@ import (
 func (b *bed) gitSyncer() server.GitSyncer {
 	return gitsync.New(gitsync.Config{Store: b.db, Owns: b.engine.Owns, Applier: func() gitsync.Applier { return server.GitSets(b.srv) }, Log: slog.New(slog.DiscardHandler),
 		Needs: gitsync.Needs{Dir: filepath.Join(b.dir, "git"), Rules: func() egress.Rules { return egress.Rules{} },
-			Secret: func(context.Context, string, string) (string, error) { return "", nil }}})
+			Secret: func(_ context.Context, _, name string) (string, error) { return name, nil }}})
 }
 
 // repository is a repository whose files a test changes.
@@ -140,4 +140,22 @@ func TestGitSource(t *testing.T) {
 		wantProblem(t, b.do("PUT", "/api/v1/git-sources/shop/flows", body, "Content-Type", "application/json"), 422, code)
 	}
 	wantProblem(t, b.post("/api/v1/git-sources/shop/flows:sync", ""), 404, api.ProblemNotFound)
+}
+
+// TestGitHook: a call of the server of a repository needs no token, but a proof. Without one, the answer
+// does not tell whether the source exists.
+func TestGitHook(t *testing.T) {
+	b := newBed(t, true)
+	want[api.GitSource](t, b.do("PUT", "/api/v1/git-sources/shop/flows", `{"url":"file:///nowhere.git","hook_secret":"HOOK"}`, "Content-Type", "application/json"), 200)
+	if h := want[api.GitHook](t, b.do("POST", "/api/v1/hooks/shop/flows", `{"ref":"refs/heads/main"}`, "X-Gitlab-Token", "HOOK", "Content-Type", "application/json"), 200); !h.Looks {
+		t.Error("no look follows")
+	}
+	if h := want[api.GitHook](t, b.do("POST", "/api/v1/hooks/shop/flows", `{"ref":"refs/heads/other"}`, "X-Gitlab-Token", "HOOK", "Content-Type", "application/json"), 200); h.Looks {
+		t.Error("a look follows the push of another branch")
+	}
+	there := wantProblem(t, b.do("POST", "/api/v1/hooks/shop/flows", `{}`, "X-Gitlab-Token", "wrong"), 401, api.ProblemSignature)
+	none := wantProblem(t, b.do("POST", "/api/v1/hooks/shop/none", `{}`, "X-Gitlab-Token", "HOOK"), 401, api.ProblemSignature)
+	if there.Detail != none.Detail {
+		t.Errorf("%q and %q", there.Detail, none.Detail)
+	}
 }

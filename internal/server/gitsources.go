@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -22,6 +24,7 @@ import (
 type GitSyncer interface {
 	Sync(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
 	Plan(ctx context.Context, namespace, name string) (store.GitSource, *gitsync.Outcome, error)
+	Hook(ctx context.Context, namespace, name string, header http.Header, body []byte) (looks bool, form string, err error)
 }
 
 // gitting are the routes of git sources.
@@ -33,6 +36,11 @@ func gitRoutes(s *Server, sources tag) {
 	route(s, sources.put("/git-sources/{ns}/{name}", "set-git-source", "Make a git source, or change it; a node looks at it soon"), g.set)
 	route(s, sources.delete("/git-sources/{ns}/{name}", "delete-git-source", "Remove a git source; its workflows stay"), g.delete)
 	route(s, sources.verb("/git-sources/{ns}/{name}:sync", "sync-git-source", "Look at the repository now, and apply its commit: all workflows in one transaction, or none"), g.sync)
+	hook := sources.verb("/hooks/{ns}/{name}", "call-git-hook", "Look at the repository soon; the call of the server of the repository is signed with the secret of the source")
+	hook.Description, hook.MaxBodyBytes, hook.RequestBody = gitHookDoc, gitsync.HookBytesMax+1, &huma.RequestBody{}
+	hook.RejectUnknownQueryParameters = false
+	route(s, hook, g.hook)
+	hook.RequestBody.Required = false // huma makes every raw body required
 	route(s, sources.verb("/git-sources/{ns}/{name}:plan", "plan-git-source", "Show what a sync would change, and change nothing"), g.plan)
 }
 
@@ -88,7 +96,7 @@ func gitShown(g *store.GitSource, st *gitsync.State) api.GitSource {
 	spec, _ := gitsync.Parse(g.Spec)
 	out := api.GitSource{Namespace: g.Namespace, Name: g.Name, Version: g.Version, User: g.By, CreatedAt: instant(g.Created), ModifiedAt: instant(g.Modified),
 		GitSourceRequest: api.GitSourceRequest{URL: spec.URL, Branch: spec.Branch, Tag: spec.Tag, Folder: spec.Folder, User: spec.User, Password: spec.Password,
-			Key: spec.Key, KnownHosts: spec.KnownHosts, Removed: spec.Removed, Adopt: spec.Adopt}}
+			Key: spec.Key, KnownHosts: spec.KnownHosts, Hook: spec.Hook, Removed: spec.Removed, Adopt: spec.Adopt}}
 	if spec.Every != 0 {
 		out.Every = spec.Every.String()
 	}
@@ -163,7 +171,7 @@ func (g gitting) set(ctx context.Context, in *setGitSourceIn) (*jsonOut[api.GitS
 // may read.
 func (g gitting) spec(ctx context.Context, in *setGitSourceIn) ([]byte, error) {
 	b := &in.Body
-	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Removed: b.Removed, Adopt: b.Adopt}
+	spec := gitsync.Spec{URL: b.URL, Branch: b.Branch, Tag: b.Tag, Folder: b.Folder, User: b.User, Password: b.Password, Key: b.Key, KnownHosts: b.KnownHosts, Hook: b.Hook, Removed: b.Removed, Adopt: b.Adopt}
 	var err error
 	if b.Every != "" {
 		if spec.Every, err = workflow.ParseDuration(b.Every); err != nil {
@@ -264,6 +272,56 @@ func (g gitting) plan(ctx context.Context, in *GitSourcePath) (*jsonOut[api.GitS
 	}
 	is, out, err := y.Plan(store.WithAudit(ctx, nil), in.Namespace, in.Name)
 	return looked(in, &is, out, err)
+}
+
+const gitHookDoc = "A call is signed by X-Hub-Signature-256 (sha256=HEX: HMAC-SHA256 over the body; GitHub, Gitea, Forgejo), by X-Hub-Signature in the same form (Bitbucket), " +
+	"or has the secret in X-Gitlab-Token. A call about another branch or tag than that of the source has no effect. Any media type is taken. The Host of the call may be any; " +
+	"a call from a page of another site is refused."
+
+// gitHookIn is a call in its original form, because its signature covers each byte of the body.
+type gitHookIn struct {
+	GitSourcePath
+	RawBody []byte `contentType:"application/octet-stream"`
+	header  http.Header
+}
+
+// Resolve reads the headers of the call.
+func (in *gitHookIn) Resolve(ctx huma.Context) []error {
+	in.header = http.Header{}
+	ctx.EachHeader(in.header.Add)
+	return nil
+}
+
+// hook makes a look at a repository due. A caller without the secret learns nothing: it gets the same answer
+// whether the source exists or not.
+func (g gitting) hook(ctx context.Context, in *gitHookIn) (*jsonOut[api.GitHook], error) {
+	if err := g.s.hooks.enter("calls to webhooks are being looked at"); err != nil {
+		return nil, err
+	}
+	defer g.s.hooks.leave()
+	y, err := g.syncer()
+	if err != nil {
+		return nil, err
+	}
+	looks, form, err := y.Hook(ctx, in.Namespace, in.Name, in.header, in.RawBody)
+	outcome := hookTaken
+	switch {
+	case errkind.IsElsewhere(err): // the other node counts the call
+		return nil, err
+	case errors.Is(err, gitsync.ErrUnsigned):
+		outcome = hookUnsigned
+		p := fail(http.StatusUnauthorized, api.ProblemSignature, "there is no such git source, or it has no hook_secret, or the call is not signed with it")
+		p.cause, err = err, p
+	case err != nil:
+		outcome, err = hookFailed, unread(err)
+	case !looks:
+		outcome = hookFiltered
+	}
+	g.s.metrics.hooks.WithLabelValues(outcome, form).Inc()
+	if err != nil {
+		return nil, err
+	}
+	return &jsonOut[api.GitHook]{Body: api.GitHook{Looks: looks}}, nil
 }
 
 func gitChanges(namespace string, out *gitsync.Outcome) []api.GitChange {

@@ -129,7 +129,7 @@ var contract = []string{
 	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",
 	"GET /schedules/{ns}/{workflow}/{trigger}/fires", "GET /schedules/{ns}/{workflow}/{trigger}/days", "POST /schedules/{ns}/{workflow}/{trigger}:pause",
 	"POST /schedules/{ns}/{workflow}/{trigger}:resume", "POST /schedules/{ns}/{workflow}/{trigger}:trigger", "GET /fires",
-	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
+	"POST /hooks/{ns}/{workflow}/{trigger}", "POST /hooks/{ns}/{name}", "POST /backfills", "GET /backfills", "GET /backfills/{id}", "GET /backfills/{id}/runs",
 	"POST /backfills/{id}:pause", "POST /backfills/{id}:resume", "POST /backfills/{id}:cancel",
 	"GET /queues", "GET /queues/{name}", "PUT /queues/{name}", "DELETE /queues/{name}", "POST /queues/{name}:pause",
 	"POST /queues/{name}:drain", "POST /queues/{name}:resume", "GET /locks", "GET /me", "GET /identity-providers", "GET /classes", "PUT /classes/{name}", "DELETE /classes/{name}",

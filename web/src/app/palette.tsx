@@ -140,6 +140,7 @@ function useEntries(): Entry[] {
       page(t('Secrets'), '/admin/secrets', 'key'),
       page(t('Connections'), '/admin/connections', 'key'),
       page(t('Channels of alerts'), '/admin/channels', 'bell'),
+      page(t('Git sources'), '/admin/git', 'workflow'),
       page(t('Sessions'), '/admin/sessions', 'key'),
       page(t('Audit log'), '/admin/audit', 'key'),
       page(t('Queues'), '/queues', 'queue'),

@@ -255,6 +255,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: parent,
+    path: '/admin/git',
+    validateSearch: only('q'),
+    component: lazyRouteComponent(() => import('../pages/admin/git'), 'GitSources'),
+  }),
+  createRoute({
+    getParentRoute: parent,
     path: '/admin/sessions',
     validateSearch: only('q'),
     component: lazyRouteComponent(() => import('../pages/admin/sessions'), 'Sessions'),

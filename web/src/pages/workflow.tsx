@@ -10,7 +10,7 @@ import { Loaded, Panel } from '../kit/panel'
 import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
-import { t } from '../text/t'
+import { rich, t } from '../text/t'
 import { term } from '../text/terms'
 import { AlertsOf } from './alertparts'
 import { RulesOf } from './deadlines'
@@ -131,9 +131,13 @@ function Top({ w }: { w: Definition }) {
         {w.git ? (
           <span title={t('commit {commit}', { commit: w.git.commit })}>
             {' · '}
-            {t('from git: {file} of {source}, commit {commit}', {
+            {rich('from git: {file} of {source}, commit {commit}', {
               file: w.git.file,
-              source: w.git.source,
+              source: (
+                <Link to="/admin/git" search={{ q: `${w.namespace}/${w.git.source}` }}>
+                  {w.git.source}
+                </Link>
+              ),
               commit: w.git.commit.slice(0, 10),
             })}
           </span>

@@ -47,6 +47,7 @@ export const pages = [
   '/admin/secrets',
   '/admin/connections?ask=connection',
   '/admin/channels',
+  '/admin/git',
   '/admin/sessions',
   '/admin/audit',
   '/admin/about',

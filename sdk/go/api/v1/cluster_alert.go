@@ -11,7 +11,7 @@ type ClusterAlerts struct {
 // ClusterAlert is a rule about the cluster. Its channels are those of the namespace system.
 type ClusterAlert struct {
 	Name       string           `json:"name,omitempty" maxLength:"100" doc:"Its identity across edits; default: its events."`
-	On         []string         `json:"on" nullable:"false" doc:"The conditions that it watches: audit_behind, backup_old, certificate_expiring, channel_down, clock_skew, disk_low, no_worker, node_lost, node_stuck, node_unreachable, queue_old, shard_unowned, source_down, store_regressed, worker_lost."`
+	On         []string         `json:"on" nullable:"false" doc:"The conditions that it watches: audit_behind, backup_old, certificate_expiring, channel_down, clock_skew, disk_low, git_failing, no_worker, node_lost, node_stuck, node_unreachable, queue_old, shard_unowned, source_down, store_regressed, worker_lost."`
 	To         []string         `json:"to" nullable:"false" doc:"Channels of the namespace system."`
 	Severity   string           `json:"severity,omitempty" doc:"info, warning, error (default) or critical."`
 	Message    string           `json:"message,omitempty" maxLength:"1000" doc:"A text for the people who are notified."`

@@ -23,6 +23,7 @@ type GitSourceRequest struct {
 	Password   string `json:"password_secret,omitempty" doc:"Of https and http: the secret with the password or token."`
 	Key        string `json:"key_secret,omitempty" doc:"Of ssh: the secret with the private key."`
 	KnownHosts string `json:"known_hosts,omitempty" doc:"Of ssh: the keys of the server, as ssh-keyscan prints them."`
+	Hook       string `json:"hook_secret,omitempty" doc:"The secret with which the server of the repository signs its webhooks; absent: calls of webhooks are refused."`
 	Removed    string `json:"removed,omitempty" enum:"keep,pause,delete" doc:"What happens to workflows whose files were removed; default: pause."`
 	Adopt      bool   `json:"adopt,omitempty" doc:"Take over existing workflows of the same names that come from elsewhere."`
 }
@@ -66,6 +67,11 @@ type GitChange struct {
 type GitSync struct {
 	Source  GitSource   `json:"source"`
 	Changes []GitChange `json:"changes" nullable:"false"`
+}
+
+// GitHook is the answer to a webhook of the server of a repository.
+type GitHook struct {
+	Looks bool `json:"looks" doc:"A node looks at the repository soon; false: the call is about another branch or tag."`
 }
 
 // GitOrigin is the place of a workflow in a git repository.

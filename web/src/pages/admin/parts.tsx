@@ -17,6 +17,7 @@ const tabs = [
   ['/admin/secrets', t('Secrets')],
   ['/admin/connections', t('Connections')],
   ['/admin/channels', t('Channels')],
+  ['/admin/git', t('Git')],
   ['/admin/sessions', t('Sessions')],
   ['/admin/audit', t('Audit')],
   ['/admin/about', t('About')],
