@@ -214,6 +214,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("traces", "", "collector to which ended runs are exported as traces (OTLP over HTTP), such as http://collector:4318")
 	f.String("traces-headers-file", "", "file with headers for the collector, one a line, such as Authorization: Bearer TOKEN")
 	f.String("traces-mode", "", "run (default): one trace for each run; linked: a trace for each attempt, with a link to its run")
+	f.String("traces-protocol", "", "how spans are sent: http/json (default), http/protobuf or grpc")
 	f.String("traces-sample", "", "part of the runs without a caller's trace that is exported, from 0 to 1 (default 1)")
 	f.String("lease", "", "time for which running tasks outlive a server that has died or is frozen (default 15s)")
 	f.String("drain", "", "time for which a shutdown waits for running attempts (default 1m)")

@@ -87,6 +87,7 @@ var descriptions = map[string]described{
 	"smtp_from":                {meaning: "sender of the mail of alerts, such as `Skein <skein@example.org>`"},
 	"traces":                   {meaning: "collector of [traces](traces.md), such as `http://collector:4318`: ended runs are exported to it as OTLP; without a path, to `/v1/traces`"},
 	"traces_headers_file":      {meaning: "file with headers for the collector, such as `Authorization: Bearer TOKEN`, one a line; others must not be able to read it; it is read at each call"},
+	"traces_protocol":          {meaning: "how spans are sent: `http/json`, `http/protobuf` or `grpc`"},
 	"traces_mode":              {meaning: "`run`: one trace for each run; `linked`: a trace for each attempt, with a link to its run"},
 	"traces_sample":            {meaning: "part of the runs that is exported, from 0 to 1; for a run with a caller's trace context, the flag of the caller decides"},
 	"secret_key_file":          {def: "on SQLite `DATA/access/secret.key`, made by the first `skein secret set`", meaning: "file with the key that secrets are sealed with, the same on every node of a cluster: 32 bytes in base64, a line; others must not be able to read it; it is read at each use"},

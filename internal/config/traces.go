@@ -13,6 +13,10 @@ func traceSettings() []setting {
 			c.Traces.Mode = v
 			return oneOf(v, trace.ModeRun, trace.ModeLinked)
 		}},
+		{name: "traces_protocol", def: text(trace.ProtocolJSON), set: func(c *Config, v string) error {
+			c.Traces.Protocol = v
+			return oneOf(v, trace.ProtocolJSON, trace.ProtocolProtobuf, trace.ProtocolGRPC)
+		}},
 		{name: "traces_sample", def: text("1"), set: func(c *Config, v string) (err error) {
 			c.Traces.Sample, err = trace.ParseSample(v)
 			return err

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/host"
 	"skein.dev/skein/internal/lru"
@@ -51,6 +53,7 @@ type Config struct {
 type Exporter struct {
 	cfg       Config
 	client    *http.Client
+	rpc       *connect.Client[frame, frame] // nil: the collector is called over HTTP
 	sleep     func(context.Context, time.Duration) error
 	wake      chan struct{} // cap 1
 	workflows *lru.Loader[dag.WorkflowID, string]
@@ -66,6 +69,7 @@ type Exporter struct {
 	count  int // the number of shards of the database; 0: not read yet
 	looked time.Time
 	told   string // the last logged error
+	broken bool   // the collector has answered all calls of the last delivery with errBroken
 
 	stats stats
 }
@@ -99,7 +103,7 @@ func New(c Config) *Exporter {
 	if c.URL == "" {
 		return nil
 	}
-	x := &Exporter{cfg: c, client: newClient(), sleep: host.Sleep, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{},
+	x := &Exporter{cfg: c, client: newClient(c.Protocol), sleep: host.Sleep, wake: make(chan struct{}, 1), held: map[dag.ShardID][]store.Ended{}, lost: map[dag.ShardID]bool{},
 		shards: map[dag.ShardID]*progress{}, nodes: lru.New[dag.HandlerID, string](namesMax, namesMax*64)}
 	x.workflows = lru.NewLoader(namesMax, func(id dag.WorkflowID) (string, error) {
 		w, err := c.Store.WorkflowByID(context.Background(), id)
@@ -108,6 +112,9 @@ func New(c Config) *Exporter {
 		}
 		return w.Namespace + "/" + w.Name, err
 	})
+	if c.Protocol == ProtocolGRPC {
+		x.rpc = rpc(x.client, c.URL)
+	}
 	return x
 }
 

@@ -86,11 +86,20 @@ func newBench(t *testing.T, st store.Store) *bench {
 // ServeHTTP is the collector.
 func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req exportRequest
+	binary := b.settings.Protocol == ProtocolProtobuf
+	form := "application/json"
+	if binary {
+		form = "application/x-protobuf"
+	}
 	zip, err := gzip.NewReader(r.Body)
-	if err == nil {
+	if err == nil && binary {
+		var data []byte
+		data, err = io.ReadAll(zip)
+		req = decoded(data)
+	} else if err == nil {
 		err = json.NewDecoder(zip).Decode(&req)
 	}
-	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
+	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != form {
 		b.Errorf("%s: %v", r.URL, err)
 		return
 	}
@@ -108,7 +117,9 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		b.came[s.SpanID] = s
 	}
-	_, _ = io.WriteString(w, `{"partialSuccess":{}}`)
+	if !binary {
+		_, _ = io.WriteString(w, `{"partialSuccess":{}}`)
+	}
 }
 
 func (b *bench) ok(err error) {
@@ -518,5 +529,46 @@ func TestBroken(t *testing.T) {
 	b.has("default/w", "load", "load attempt", "check attempt")
 	if rejected, waits := b.x.stats.rejected.Load(), b.waits; rejected != 1 || waits < brokenMax-1 || waits > brokenMax+10 {
 		t.Errorf("%d spans rejected, after %d waits", rejected, waits)
+	}
+}
+
+// TestBrokenForEver: a collector that answers everything with 500 gets some ten minutes for the first
+// spans, and a minute for their halves. Then one answer is enough to drop later spans, until the
+// collector takes some.
+func TestBrokenForEver(t *testing.T) {
+	b := newBench(t, memory.New(memory.Options{}))
+	slept := time.Duration(0)
+	b.x.sleep = func(_ context.Context, d time.Duration) error { slept += d; return nil }
+	b.answer = func(w http.ResponseWriter, _ []span) bool {
+		w.WriteHeader(http.StatusInternalServerError)
+		return false
+	}
+	for range 200 {
+		b.end(b.run(nil), dag.RunFailed, 0, 1)
+	}
+	b.step()
+	if rejected := b.x.stats.rejected.Load(); rejected != 1000 || slept > 12*time.Minute+halvesMax {
+		t.Fatalf("%d spans rejected, after %s", rejected, slept)
+	}
+	slept, b.calls = 0, 0
+	b.end(b.run(nil), dag.RunSucceeded)
+	b.step()
+	if b.calls != 1 || slept > 0 || b.x.stats.rejected.Load() != 1001 {
+		t.Errorf("a later run took %d calls and %s", b.calls, slept)
+	}
+	b.answer = nil
+	b.end(b.run(nil), dag.RunSucceeded)
+	b.step()
+	b.calls = 0
+	b.answer = func(w http.ResponseWriter, _ []span) bool {
+		if b.calls < 4 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return b.calls >= 4
+	}
+	b.end(b.run(nil), dag.RunSucceeded)
+	b.step()
+	if len(b.came) != 2 || b.calls != 4 || b.x.stats.rejected.Load() != 1001 {
+		t.Errorf("%d spans came, %d rejected", len(b.came), b.x.stats.rejected.Load())
 	}
 }

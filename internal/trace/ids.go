@@ -23,10 +23,18 @@ const (
 // Settings determine what is exported, and where. Without a URL, nothing is exported.
 type Settings struct {
 	URL         string
+	Protocol    string // ProtocolJSON, ProtocolProtobuf or ProtocolGRPC; "": ProtocolJSON
 	HeadersFile string // file with headers of each call, one per line; "": none
 	Mode        string
 	Sample      float64 // the share of exported runs among those without a caller's trace, from 0 to 1
 }
+
+// The protocols, by their names in OpenTelemetry.
+const (
+	ProtocolJSON     = "http/json"
+	ProtocolProtobuf = "http/protobuf"
+	ProtocolGRPC     = "grpc"
+)
 
 // ParseURL returns the address to which spans are sent.
 func ParseURL(text string) (string, error) {

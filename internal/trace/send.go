@@ -27,17 +27,25 @@ const (
 	// backoffMax.
 	backoffMin, backoffMax = time.Second, time.Minute
 	// brokenMax bounds the calls with the same spans that a collector answers with errBroken, which takes
-	// about ten minutes. brokenAgain bounds the calls with each half of these spans.
+	// about ten minutes. brokenAgain bounds the calls with each half of these spans, and halvesMax the time of
+	// the calls with all halves.
 	brokenMax, brokenAgain = 15, 2
+	halvesMax              = time.Minute
 	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
 	// headersMax bounds the headers of the settings.
 	headersMax = 32
 )
 
-func newClient() *http.Client {
+func newClient(protocol string) *http.Client {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, MaxConnsPerHost: 2, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}
+	if protocol == ProtocolGRPC {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP2(true)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
 	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, MaxConnsPerHost: 2, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
+		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the headers are for one server
 	}
 }
@@ -83,49 +91,87 @@ func (b *batch) flush(ctx context.Context) error {
 }
 
 // deliver sends spans until the collector has accepted or refused them. taken is false if the collector
-// refused some.
+// refused some. If the collector has answered all calls of the delivery before with errBroken, one such
+// answer is enough to drop the spans, so that a broken collector does not delay later runs.
 func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err error) {
-	return x.deliverIn(ctx, spans, brokenMax)
+	d := delivery{x: x, tries: brokenMax}
+	if x.broken {
+		d.tries = 1
+	}
+	taken, err = d.send(ctx, spans, d.tries)
+	x.broken = d.broken && !d.answered
+	return taken, err
 }
 
-// deliverIn does the same as deliver with a given number of attempts. If the collector answers all attempts
-// with errBroken, deliverIn sends the spans in halves, and drops a single span. So spans that the collector
-// cannot process do not delay all later spans.
-func (x *Exporter) deliverIn(ctx context.Context, spans []span, tries int) (taken bool, err error) {
+// delivery sends the spans of one call of deliver.
+type delivery struct {
+	x        *Exporter
+	tries    int           // calls with all spans that may be answered with errBroken
+	broken   bool          // the collector has answered with errBroken
+	answered bool          // the collector has answered in another way
+	halving  bool          // the spans are sent in halves, because the collector answered with errBroken
+	halves   time.Duration // the time of calls and pauses since then
+}
+
+// send sends spans with a given number of tries. If the collector answers all tries with errBroken, send
+// sends the spans in halves, and drops a single span. So spans that the collector cannot process do not
+// delay all later spans.
+func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken bool, err error) {
+	x := d.x
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
+		if d.halves > halvesMax {
+			return false, x.drop(spans, errBroken)
+		}
+		began := time.Now()
 		refused, err := x.post(ctx, spans)
+		if d.halving {
+			d.halves += time.Since(began)
+		}
 		var again *againError
 		if errors.Is(err, errBroken) {
 			tries--
+			d.broken = true
+		} else if err == nil || errors.Is(err, errTooLarge) || errors.Is(err, errRefused) {
+			d.answered = true
 		}
 		switch {
 		case err == nil:
 			x.stats.sent.Add(int64(len(spans)) - refused)
 			x.stats.rejected.Add(refused)
 			return refused == 0, nil
+		case tries == 0 && d.tries == 1:
+			return false, x.drop(spans, err)
 		case (errors.Is(err, errTooLarge) || tries == 0) && len(spans) > 1:
 			if tries == 0 {
-				tries = brokenAgain
+				tries, d.halving = brokenAgain, true
 			}
-			one, err := x.deliverIn(ctx, spans[:len(spans)/2], tries)
+			one, err := d.send(ctx, spans[:len(spans)/2], tries)
 			if err != nil {
 				return false, err
 			}
-			two, err := x.deliverIn(ctx, spans[len(spans)/2:], tries)
+			two, err := d.send(ctx, spans[len(spans)/2:], tries)
 			return one && two, err
 		case errors.Is(err, errTooLarge), errors.Is(err, errRefused), tries == 0:
-			x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", err)
-			x.stats.rejected.Add(int64(len(spans)))
-			return false, nil
+			return false, x.drop(spans, err)
 		case errors.As(err, &again):
 			wait = max(wait, min(again.after, backoffMax))
 		}
 		x.stats.failed.Add(1)
 		x.tell(ctx, err)
+		if d.halving {
+			d.halves += wait
+		}
 		if err := x.sleep(ctx, wait); err != nil {
 			return false, err
 		}
 	}
+}
+
+// drop counts spans that are not sent.
+func (x *Exporter) drop(spans []span, why error) error {
+	x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", why)
+	x.stats.rejected.Add(int64(len(spans)))
+	return nil
 }
 
 // Answers that a further call with the same spans would get again.
@@ -151,6 +197,9 @@ func (e *againError) Unwrap() error { return e.err }
 func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callMax)
 	defer cancel()
+	if x.rpc != nil {
+		return x.call(ctx, spans)
+	}
 	body, err := x.encode(spans)
 	if err != nil {
 		return 0, err
@@ -162,7 +211,11 @@ func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err e
 	if err := headers(x.cfg.HeadersFile, req.Header); err != nil {
 		return 0, err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	form := "application/json"
+	if x.cfg.Protocol == ProtocolProtobuf {
+		form = "application/x-protobuf"
+	}
+	req.Header.Set("Content-Type", form)
 	req.Header.Set("Content-Encoding", "gzip")
 	req.Header.Set("User-Agent", "Skein/"+x.cfg.Version)
 	resp, err := x.client.Do(req)
@@ -185,27 +238,45 @@ func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err e
 	case err != nil:
 		return 0, err
 	}
+	if x.cfg.Protocol == ProtocolProtobuf {
+		n, why := partial(answer)
+		return x.refused(n, why, len(spans)), nil
+	}
 	var is exportResponse
 	if json.Unmarshal(answer, &is) != nil { // a collector that has accepted the spans may answer in another form
 		return 0, nil
 	}
-	refused, _ = is.Partial.Rejected.Int64()
-	if refused = min(max(refused, 0), int64(len(spans))); refused > 0 {
-		x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", refused, "err", bounded(is.Partial.Error))
-	}
-	return refused, nil
+	n, _ := is.Partial.Rejected.Int64()
+	return x.refused(n, is.Partial.Error, len(spans)), nil
 }
 
-// encode returns the body of a call.
-func (x *Exporter) encode(spans []span) (*bytes.Buffer, error) {
+// refused returns the number of spans, of all that were sent, that a collector has refused by its answer.
+func (x *Exporter) refused(n int64, why string, all int) int64 {
+	if n = min(max(n, 0), int64(all)); n > 0 {
+		x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", n, "err", bounded(why))
+	}
+	return n
+}
+
+// request returns the message of a call.
+func (x *Exporter) request(spans []span) *exportRequest {
 	var of []attribute
 	set(&of, "service.name", "skein")
 	set(&of, "service.version", x.cfg.Version)
 	set(&of, "service.instance.id", x.cfg.Node)
 	set(&of, "skein.cluster", x.cfg.Cluster)
-	out := &bytes.Buffer{}
+	return &exportRequest{[]resourceSpans{{resource{of}, []scopeSpans{{scope{"skein.dev/skein", x.cfg.Version}, spans}}}}}
+}
+
+// encode returns the body of a call over HTTP.
+func (x *Exporter) encode(spans []span) (out *bytes.Buffer, err error) {
+	out = &bytes.Buffer{}
 	zip := gzip.NewWriter(out)
-	err := json.NewEncoder(zip).Encode(exportRequest{[]resourceSpans{{resource{of}, []scopeSpans{{scope{"skein.dev/skein", x.cfg.Version}, spans}}}}})
+	if x.cfg.Protocol == ProtocolProtobuf {
+		_, err = zip.Write(x.request(spans).protobuf())
+	} else {
+		err = json.NewEncoder(zip).Encode(x.request(spans))
+	}
 	return out, errors.Join(err, zip.Close())
 }
 
