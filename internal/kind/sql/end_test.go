@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +45,46 @@ func ends(t *testing.T, s server) {
 	s.ask(s.done)
 	t.Run("stop", func(t *testing.T) { stop(t, s) })
 	t.Run("kill once", func(t *testing.T) { killedOnce(t, s) })
+	t.Run("release", func(t *testing.T) { released(t, s) })
+}
+
+// released: the process of an attempt is frozen, so the server still executes its statement. A release ends
+// the session that its handle names, and no other one. A second release finds nothing to do.
+func released(t *testing.T, s server) {
+	for _, name := range []string{"frozen", "spared"} {
+		s.ask("DROP TABLE IF EXISTS " + name)
+		s.ask("CREATE TABLE " + name + " (n int)")
+	}
+	handle := filepath.Join(t.TempDir(), "handle")
+	in := inputOf(t, s, With{Query: fmt.Sprintf(slow[s.name], "frozen")})
+	cmd, _ := spawn(t, in, "SKEIN_HANDLE="+handle)
+	other := in
+	other.Token, other.With = in.Token+1, inputOf(t, s, With{Query: fmt.Sprintf(slow[s.name], "spared")}).With
+	spawn(t, other, "SKEIN_HANDLE="+handle+"2")
+	runs := func(name string) bool { return s.ask(fmt.Sprintf(running[s.name], name)) == "1" }
+	await(t, "both statements run", func() bool { return runs("frozen") && runs("spared") })
+	var text []byte
+	await(t, "the attempt has a handle", func() bool { text, _ = os.ReadFile(handle); return len(text) > 0 })
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		var log locked
+		e := &kind.Env{Input: in, Stdout: &log, Stderr: &log, Dir: t.TempDir()}
+		e.Input.Handle = strings.TrimSpace(string(text))
+		if code := (Kind{}).Release(t.Context(), e); code != kind.Done {
+			t.Fatalf("code %d: %s", code, log.text.String())
+		}
+		if runs("frozen") || !runs("spared") {
+			t.Fatal("the released statement still runs, or another one was ended")
+		}
+	}
+	for _, bad := range []string{"job-17", ""} {
+		e := &kind.Env{Input: in, Stdout: io.Discard, Stderr: io.Discard}
+		if e.Input.Handle = bad; (Kind{}).Release(t.Context(), e) == kind.Done {
+			t.Errorf("the handle %q was released", bad)
+		}
+	}
 }
 
 // stop checks that the end of an attempt ends its statement on the server, and that nothing is committed.
@@ -79,14 +120,14 @@ func stop(t *testing.T, s server) {
 }
 
 // spawn executes an attempt in a process of its own.
-func spawn(t *testing.T, in kind.Input) (*exec.Cmd, io.Reader) {
+func spawn(t *testing.T, in kind.Input, env ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVar+"="+string(raw))
+	cmd.Env = append(append(os.Environ(), childVar+"="+string(raw)), env...)
 	cmd.Stderr = &locked{}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

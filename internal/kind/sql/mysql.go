@@ -46,7 +46,19 @@ func (t *task) openMySQL(ctx context.Context) (database, error) {
 		m.close()
 		return nil, unreachable(err, m.judge(err))
 	}
+	var of *mysql.MySQLError
+	_, err = m.s.ExecContext(m.inner, "DO GET_LOCK(?, 0)", t.sessionName()) // see Release
+	if t.unnamed = errors.As(err, &of); err != nil && !t.unnamed {
+		m.close()
+		return nil, unreachable(err, m.judge(err))
+	}
 	return m, nil
+}
+
+// isNumber reports whether an error of the server has a number.
+func isNumber(err error, number uint16) bool {
+	var of *mysql.MySQLError
+	return errors.As(err, &of) && of.Number == number
 }
 
 // kill ends the current statement on the server, and then the session.

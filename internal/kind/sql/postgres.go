@@ -33,7 +33,7 @@ func (t *task) openPostgres(ctx context.Context) (database, error) {
 	if p.conn, err = t.to.Postgres.Open(ctx, t.password, dial, t.notice); err != nil {
 		return nil, unreachable(err, p.judge(err))
 	}
-	if err := connection.SetSession(ctx, p.conn); err != nil {
+	if err := connection.SetSession(ctx, p.conn, "application_name = '"+t.sessionName()+"'"); err != nil {
 		p.close()
 		return nil, unreachable(err, p.judge(err))
 	}

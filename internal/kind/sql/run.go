@@ -100,6 +100,7 @@ func (t *task) run(ctx context.Context) error {
 		return err
 	}
 	defer db.close()
+	defer t.named()()
 	t.say("%s (connection %s)", db.about(), t.with.Connection)
 	if !t.whole() {
 		return t.each(ctx, db)

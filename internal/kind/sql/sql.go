@@ -150,7 +150,8 @@ type task struct {
 	all      []sqltext.Statement
 	params   map[string]param
 	expect   *workflow.Expectation
-	told     int // number of server messages in the log so far
+	told     int  // number of server messages in the log so far
+	unnamed  bool // the server gives sessions no names, such as a cluster of Galera
 }
 
 // Main implements kind.Kind.
@@ -217,16 +218,8 @@ func (t *task) read() error {
 	if json.Unmarshal(t.env.Input.With, &t.with) != nil {
 		return never("the input of the task cannot be read")
 	}
-	var err error
-	if t.to, err = connection.ParseResolved(t.env.Input.Connection); err != nil {
-		return never("%w", err)
-	}
-	for _, secret := range t.to.Secrets() {
-		t.password = secret
-	}
-	t.hidden = mask.NewSet(slices.Concat(t.to.Secrets(), t.env.Input.Secrets))
-	if raw := t.env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &t.egress) != nil {
-		return never("the rules of egress cannot be read")
+	if err := t.connection(); err != nil {
+		return err
 	}
 	switch use := &t.with.Result.Use; *use {
 	case "":
@@ -239,11 +232,27 @@ func (t *task) read() error {
 		return err
 	}
 	if t.with.Expect != "" {
+		var err error
 		if t.expect, err = workflow.ParseExpectation(t.with.Expect); err != nil {
 			return never("expect: %w", err)
 		}
 	}
 	return t.check()
+}
+
+// connection reads the connection and the rules of egress.
+func (t *task) connection() (err error) {
+	if t.to, err = connection.ParseResolved(t.env.Input.Connection); err != nil {
+		return never("%w", err)
+	}
+	for _, secret := range t.to.Secrets() {
+		t.password = secret
+	}
+	t.hidden = mask.NewSet(slices.Concat(t.to.Secrets(), t.env.Input.Secrets))
+	if raw := t.env.Input.Egress; len(raw) > 0 && json.Unmarshal(raw, &t.egress) != nil {
+		return never("the rules of egress cannot be read")
+	}
+	return nil
 }
 
 // statements reads the text, and finds the statements and their parameters.

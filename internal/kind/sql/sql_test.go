@@ -37,6 +37,7 @@ const childVar = "SKEIN_SQL_TEST_CHILD"
 
 // child executes an attempt in this process, and returns the exit code.
 func child(input string) int {
+	handleAfter = 0
 	env := &kind.Env{Stdout: os.Stdout, Stderr: os.Stderr, Output: &bytes.Buffer{}, Dir: os.TempDir()}
 	if err := json.Unmarshal([]byte(input), &env.Input); err != nil {
 		fmt.Fprintln(os.Stderr, err)
