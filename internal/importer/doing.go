@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -58,6 +59,55 @@ type Request struct {
 type Approval struct {
 	Message string
 	Timeout workflow.Duration
+	Form    []Field
+}
+
+// Field is a value that a person enters. It becomes an output of the approval.
+type Field struct {
+	Name        string // as KeyName makes it
+	Type        string // "": string, or enum if it has options
+	Description string
+	Default     string // "": there is none
+	Options     []string
+	Optional    bool
+}
+
+// FieldName returns the name of the field for a value that a person enters. Every approval has the outputs
+// approved_by and comment, so no field has these names.
+func FieldName(name string) string {
+	name = KeyName(name)
+	if name == "comment" || name == "approved_by" {
+		name += "_value"
+	}
+	return name
+}
+
+func (a *Approval) form() Map {
+	m := Map{}
+	for i := range a.Form {
+		f, field := &a.Form[i], Map{}
+		if f.Description != "" {
+			field.Add("description", f.Description)
+		}
+		if len(f.Options) > 0 {
+			field.Add("type", "enum")
+			field.Add("options", f.Options)
+		}
+		switch {
+		case f.Default != "" && f.Type != "": // not a text
+			field.Add("default", Raw(f.Default))
+		case f.Default != "":
+			field.Add("default", f.Default)
+		}
+		if f.Optional {
+			field.Add("required", Raw("false"))
+		}
+		if f.Type != "" || len(field) == 0 {
+			field.Add("type", cmp.Or(f.Type, "string"))
+		}
+		m.Add(f.Name, field)
+	}
+	return m
 }
 
 func (d *Doing) none() bool {
@@ -85,6 +135,9 @@ func (d *Doing) file(m *Map) {
 		}
 		if d.Approval.Timeout > 0 {
 			a.Add("timeout", Raw(d.Approval.Timeout.String()))
+		}
+		if len(d.Approval.Form) > 0 {
+			a.Add("form", d.Approval.form())
 		}
 		if len(a) == 0 {
 			m.Add("approval", Raw("{}"))
@@ -152,7 +205,9 @@ func (d *Doing) same(is *workflow.Task) bool {
 	case d.Other != nil:
 		return d.Other.Same(is)
 	case d.Approval != nil:
-		return is.Approval != nil && is.Approval.Message == d.Approval.Message
+		return is.Approval != nil && is.Approval.Message == d.Approval.Message && slices.EqualFunc(is.Approval.Form, d.Approval.Form, func(is workflow.Field, f Field) bool {
+			return is.Name == f.Name && slices.Equal(is.Options, f.Options) && is.Required != (f.Optional || f.Default != "")
+		})
 	}
 	return !is.Logical() && is.HTTP == nil
 }

@@ -36,10 +36,45 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	}
 	b.Rest(reasons(), d.drop("suspend."))
 	if v := f.Take("outputs"); v != nil {
-		d.Drop(v, "outputs: an approver gives a comment, and no values", "read tasks.NAME.outputs.comment")
+		d.supplied(t, n, importer.NewFields(v), c.template.Get("inputs").Get("parameters"))
 	}
 	d.rest(c, f)
 	return n
+}
+
+// supplied converts the values that a person enters while a template is suspended. The input parameter
+// of the same name has their options, description and default.
+func (d *sheet) supplied(t *importer.Task, n *node, f *importer.Fields, inputs *workflow.Value) {
+	list := f.Take("parameters")
+	f.Rest(reasons(), d.drop("outputs."))
+	if list == nil {
+		return
+	}
+	for _, p := range list.Vals {
+		name, from := p.Get("name").Str(), p.Get("valueFrom")
+		if t.Approval == nil || from.Get("supplied") == nil || name == "" {
+			d.Drop(p, "outputs.parameters: only values that a person enters (valueFrom.supplied) are imported, and only without a duration", "have a task write key=value to $SKEIN_OUTPUT")
+			continue
+		}
+		field := importer.Field{Name: importer.FieldName(name), Default: from.Get("default").Str()}
+		if inputs != nil {
+			for _, in := range inputs.Vals {
+				if in.Get("name").Str() == name {
+					field.Description, field.Options = in.Get("description").Str(), importer.Texts(in.Get("enum"))
+					for _, key := range []string{"value", "default"} {
+						if value := in.Get(key).Str(); field.Default == "" && !strings.Contains(value, "{{") {
+							field.Default = value
+						}
+					}
+				}
+			}
+		}
+		if len(field.Options) > 0 && !slices.Contains(field.Options, field.Default) {
+			field.Default = ""
+		}
+		t.Approval.Form = append(t.Approval.Form, field)
+		n.params[name] = importer.Expr(importer.TaskOutput(t.Name, field.Name))
+	}
 }
 
 // methods lists the allowed methods of a request.

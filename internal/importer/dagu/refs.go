@@ -57,6 +57,9 @@ func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, mis
 
 // fromStep returns a value of another step: its output variable, or ${ID.outputs.NAME}.
 func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, missing string, known bool) {
+	if v, plain, ok := d.entered(name, s); ok {
+		return v, plain, "", true
+	}
 	from, output, member := d.producer(name, s)
 	switch {
 	case from == nil:
@@ -70,11 +73,28 @@ func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, m
 	case member != "":
 		return importer.Expr(from.asJSON(output) + member), false, "", true
 	case from.asksPerson():
-		return nil, false, "${" + importer.Clip(name, 60) + "}: an approver gives a comment, and no values", true
+		return nil, false, "${" + importer.Clip(name, 60) + "} is no value that a person enters there (input)", true
 	case from.sends:
 		return importer.Expr(importer.TaskOutput(from.task.Name, "body")), name == output, "", true
 	}
 	return importer.Expr(importer.TaskOutput(from.task.Name, output)), name == output, "", true
+}
+
+// entered returns a value that a person has entered for an earlier step: by its name, or as ID.outputs.NAME.
+// plain is true if sh knows the variable by that name.
+func (d *dag) entered(name string, s *step) (value importer.Text, plain, ok bool) {
+	path := strings.Split(strings.TrimPrefix(name, "steps."), ".")
+	if len(path) == 3 && path[1] == "outputs" {
+		if o := d.steps[path[0]]; o != nil && slices.Contains(o.asked, path[2]) {
+			return o.answer(path[2]), false, true
+		}
+	}
+	for i := len(d.order) - 1; i >= 0; i-- {
+		if o := d.order[i]; o != s && slices.Contains(o.asked, name) && (s.handler || s.after(o)) {
+			return o.answer(name), true, true
+		}
+	}
+	return nil, false, false
 }
 
 // producer returns the step whose output a reference reads. The reference is the variable of an earlier

@@ -242,6 +242,65 @@ func escaped(text string) string {
 	return b.String()
 }
 
+// asked returns the names of the values that a person enters for a step.
+func asked(f *importer.Fields) (names []string) {
+	v := f.Peek("approval")
+	if kind := executor(f.Again()); kind == "human.task" || kind == "hitl" {
+		v = f.Peek("with", "config")
+		if v == nil {
+			v = f.Peek("executor").Get("config")
+		}
+	}
+	for _, name := range importer.Texts(v.Get("input")) {
+		if simpleName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	if _, ok := formFields(v.Get("form")); ok {
+		for _, k := range v.Get("form").Get("properties").Keys {
+			names = append(names, k.Text)
+		}
+	}
+	return names
+}
+
+// formFields converts the form of an approval, which is a schema of an object. ok is false if it has
+// properties that no field can have.
+func formFields(v *workflow.Value) (fields []importer.Field, ok bool) {
+	all := v.Get("properties")
+	if all == nil || all.Kind != workflow.MapValue {
+		return nil, false
+	}
+	required := importer.Texts(v.Get("required"))
+	for i, k := range all.Keys {
+		p, kind := all.Vals[i], all.Vals[i].Get("type").Str()
+		if !simpleName.MatchString(k.Text) || !slices.Contains([]string{"", "string", "integer", "number", "boolean"}, kind) {
+			return nil, false
+		}
+		f := importer.Field{Name: importer.FieldName(k.Text), Description: p.Get("description").Str(), Default: p.Get("default").Str(), Optional: !slices.Contains(required, k.Text)}
+		switch options := importer.Texts(p.Get("enum")); {
+		case kind != "" && kind != "string":
+			f.Type = kind
+		case len(options) > 0:
+			f.Options = options
+		}
+		fields = append(fields, f)
+	}
+	return fields, len(fields) > 0
+}
+
+// answer returns the task and the output with a value that a person has entered for a step.
+func (s *step) answer(name string) importer.Text {
+	task := s.task.Name
+	if !s.asksPerson() {
+		task += gateSuffix
+	}
+	return importer.Expr(importer.TaskOutput(task, importer.FieldName(name)))
+}
+
+// gateSuffix ends the name of the task that waits for the approval of a step.
+const gateSuffix = "-approval"
+
 // approval converts a step that waits for a person.
 func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workflow.Value)) {
 	f := importer.NewFields(v)
@@ -250,7 +309,17 @@ func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workfl
 		d.Approximate(prompt, "prompt: references in it are shown as they stand")
 	}
 	t.Approval = &importer.Approval{Message: strings.ReplaceAll(prompt.Str(), "${{", "$ {{")}
-	for _, key := range []string{"input", "required", "form", "rewindTo"} {
+	required := importer.Texts(f.Take("required"))
+	for _, name := range importer.Texts(f.Take("input")) {
+		if simpleName.MatchString(name) {
+			t.Approval.Form = append(t.Approval.Form, importer.Field{Name: importer.FieldName(name), Optional: !slices.Contains(required, name)})
+		}
+	}
+	if fields, ok := formFields(f.Peek("form")); ok {
+		f.Take("form")
+		t.Approval.Form = append(t.Approval.Form, fields...)
+	}
+	for _, key := range []string{"form", "rewindTo"} {
 		if in := f.Take(key); in != nil && len(in.Vals)+len(in.Text) > 0 {
 			fail(in)
 		}
@@ -260,10 +329,10 @@ func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workfl
 
 // gate adds the task that waits for the approval of a step. Tasks that need the step also need this task.
 func (d *dag) gate(s *step, v *workflow.Value) {
-	t := d.Task(v, s.task.Name+"-approval")
+	t := d.Task(v, s.task.Name+gateSuffix)
 	t.Need(s.task.Name)
 	d.approval(t, v, func(at *workflow.Value) {
-		d.Drop(at, "approval: an approver gives a comment, and no values; a rejected task fails and does not run again", "read tasks."+t.Name+".outputs.comment; skein run recover --from does it again")
+		d.Drop(at, "approval: it has no form of the page of Dagu, and a rejected task fails and does not run again", "write form: {NAME: {…}}; skein run recover --from does it again")
 	})
 	s.gate = t
 }

@@ -16,6 +16,7 @@ type step struct {
 	env      map[string]importer.Text
 	output   string   // name of the variable that holds its standard output
 	declared []string // outputs that the step writes itself
+	asked    []string // values that a person enters for the step
 	depends  []*step
 	handler  bool
 	// Dependent steps also run if this step ended in one of these states.
@@ -95,6 +96,7 @@ func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 			s.declared = append(s.declared, o)
 		}
 	}
+	s.asked = asked(s.fields)
 	d.order = append(d.order, s)
 	return s
 }
@@ -216,7 +218,7 @@ func (d *dag) action(s *step) {
 		return
 	case kind == "human.task" || kind == "hitl":
 		d.approval(t, with, func(at *workflow.Value) {
-			d.Drop(at, "an approver gives a comment, and no values", "read tasks."+t.Name+".outputs.comment")
+			d.Drop(at, "the form of the page of Dagu is not imported", "write form: {NAME: {…}}")
 		})
 		return
 	case strings.HasPrefix(kind, "dag.") || kind == "subworkflow":

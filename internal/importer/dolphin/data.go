@@ -281,24 +281,6 @@ func resource(v *workflow.Value) string {
 	return v.Str()
 }
 
-func (n *node) spark() {
-	in := n.own
-	if script := in.Take("rawScript").Str(); script != "" {
-		n.task.Drop("it runs statements of Spark SQL", "have a task with run call spark-sql")
-		return
-	}
-	master := firstText(in.Take("master").Str(), map[string]string{"local": "local[*]", "cluster": "yarn", "client": "yarn"}[strings.ToLower(in.Peek("deployMode").Str())])
-	mode := strings.ToLower(in.Take("deployMode").Str())
-	if mode == "local" {
-		mode = ""
-	}
-	n.command("spark-submit", "--master", quoted(master), "--deploy-mode", mode, "--class", quoted(in.Take("mainClass").Str()), "--driver-cores", in.Take("driverCores").Str(),
-		"--driver-memory", in.Take("driverMemory").Str(), "--num-executors", in.Take("numExecutors").Str(), "--executor-memory", in.Take("executorMemory").Str(),
-		"--executor-cores", in.Take("executorCores").Str(), "--name", quoted(in.Take("appName").Str()), "--queue", quoted(in.Take("yarnQueue").Str()), "", in.Take("others").Str(),
-		"", quoted(resource(in.Take("mainJar", "main_package"))), "", in.Take("mainArgs").Str())
-	in.Take("programType", "sparkVersion", "namespace")
-}
-
 func (n *node) mapReduce() {
 	in := n.own
 	n.command("hadoop jar", "", quoted(resource(in.Take("mainJar", "main_package"))), "", quoted(in.Take("mainClass").Str()), "", in.Take("others").Str(), "", in.Take("mainArgs").Str())
