@@ -14,7 +14,7 @@ import (
 // returns these tasks.
 func (x *explaining) explainErrands(ctx context.Context, of ...dag.TaskID) (waiting []dag.TaskID, err error) {
 	for _, t := range of {
-		if !x.Graph.Policy(t).Release || x.Views[t].Token == 0 || len(x.Reasons) >= goingMax {
+		if !x.Graph.Policy(t).Handles() || x.Views[t].Token == 0 || len(x.Reasons) >= goingMax {
 			continue
 		}
 		rows := x.Errands

@@ -47,3 +47,35 @@ tasks:
 		}
 	}
 }
+
+// TestMarkForm: a mark of an approval with a form needs the answers that an approval needs.
+func TestMarkForm(t *testing.T) {
+	b := newBed(t, true)
+	b.put("refund", `name: refund
+tasks:
+  ok: {approval: {form: {amount: {type: number, max: 9}, way: {type: enum, options: [cash, card], default: card}}}}
+  pay: {needs: ok, if: "tasks.ok.outputs.amount > 1.0", run: "true"}
+`)
+	run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"refund"}`), 202)
+	task := "/api/v1/runs/" + run.ID + "/tasks/ok"
+	eventually(t, "the approval", func() bool { return want[api.Task](t, b.get(task), 200).State == "deferred" })
+	for body, part := range map[string]string{
+		`{"state":"succeeded","reason":"r"}`:                                                      `"key":"answers.amount"`,
+		`{"state":"succeeded","reason":"r","texts":{"amount":"10"}}`:                              `"key":"answers.amount"`,
+		`{"state":"succeeded","reason":"r","outputs":{"amount":5,"way":"gold"}}`:                  `"key":"answers.way"`,
+		`{"state":"succeeded","reason":"r","outputs":{"amount":5},"texts":{"approved_by":"cfo"}}`: `"code":"invalid"`,
+		`{"state":"succeeded","reason":"r","outputs":{"amount":5},"texts":{"amount":"5"}}`:        `"code":"invalid"`,
+	} {
+		if a := b.post(task+":mark", body); a.status != 422 || !strings.Contains(string(a.body), part) {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	want[api.Task](t, b.post(task+":mark", `{"state":"succeeded","reason":"by phone","texts":{"amount":"5"}}`), 202)
+	eventually(t, "the end", func() bool { return b.ended(run.ID) })
+	done := want[api.Task](t, b.get(task), 200)
+	for _, part := range []string{`"amount":5.0`, `"way":"card"`, `"comment":"by phone"`} {
+		if !strings.Contains(string(done.Outputs), part) {
+			t.Errorf("outputs %s lack %s", done.Outputs, part)
+		}
+	}
+}

@@ -39,10 +39,14 @@ func (s *Server) markTask(ctx context.Context, in *markTaskIn) (*taskOut, error)
 // markOutputs checks the outputs of a mark against the task's declaration, as at the end of an attempt,
 // because other tasks rely on the declaration.
 func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error) {
-	types, err := s.outputTypes(ctx, in)
+	task, err := s.markedTask(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	if task != nil && task.Approval != nil && len(task.Approval.Form) > 0 {
+		return markedForm(ctx, in, task.Approval)
+	}
+	types := promisedOutputs(task, &in.Body)
 	given, err := output.Texts(in.Body.Texts, types)
 	if err != nil {
 		return nil, invalid("task %s: %s", in.Task, err)
@@ -72,9 +76,41 @@ func (s *Server) markOutputs(ctx context.Context, in *markTaskIn) ([]byte, error
 	return out, nil
 }
 
-// outputTypes returns the declared outputs of a task, or nil if there is nothing to check. It also returns
+// markedForm returns the outputs of an approval with a form that is marked as succeeded: the answers,
+// which are checked as those of an approval are, the caller, and the reason in place of a comment.
+func markedForm(ctx context.Context, in *markTaskIn, asked *workflow.Approval) ([]byte, error) {
+	out, answers := map[string]any{"approved_by": userOf(ctx), "comment": in.Body.Reason}, api.Params{}
+	give := func(name string, v any) error {
+		_, fixed := out[name]
+		if _, twice := answers[name]; twice || fixed {
+			return invalid("outputs: %s is given twice, or is not a field of the form", name)
+		}
+		answers[name] = v
+		return nil
+	}
+	for name, v := range in.Body.Outputs {
+		if err := give(name, v); err != nil {
+			return nil, err
+		}
+	}
+	for name, text := range in.Body.Texts {
+		if err := give(name, text); err != nil {
+			return nil, err
+		}
+	}
+	values, err := asked.Answers(answers)
+	if err != nil {
+		return nil, invalidAnswers(err)
+	}
+	for name, v := range values {
+		out[name] = v
+	}
+	return output.Marshal(out)
+}
+
+// markedTask returns the definition of the marked task, or nil if there is nothing to check. It also returns
 // nil if the task does not exist, because the owner of the run gives a better error.
-func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]string, error) {
+func (s *Server) markedTask(ctx context.Context, in *markTaskIn) (*workflow.Task, error) {
 	id, err := in.run()
 	if err != nil {
 		return nil, err
@@ -99,11 +135,20 @@ func (s *Server) outputTypes(ctx context.Context, in *markTaskIn) (map[string]st
 	if err != nil || int(d.Task) >= len(w.Tasks) {
 		return nil, err
 	}
-	types, promised := w.Tasks[d.Task].OutputTypes()
-	if !promised {
-		maps.DeleteFunc(types, func(name, _ string) bool { return !gives(&in.Body, name) })
+	return &w.Tasks[d.Task], nil
+}
+
+// promisedOutputs returns the types of the outputs that a mark must have. If the task promises none,
+// these are the outputs that the mark has.
+func promisedOutputs(task *workflow.Task, req *api.MarkRequest) map[string]string {
+	if task == nil {
+		return nil
 	}
-	return types, nil
+	types, promised := task.OutputTypes()
+	if !promised {
+		maps.DeleteFunc(types, func(name, _ string) bool { return !gives(req, name) })
+	}
+	return types
 }
 
 // gives reports whether a mark contains an output with that name.

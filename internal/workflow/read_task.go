@@ -41,6 +41,7 @@ func (r *reader) task(k, n *node) Task {
 	if p := n.get("patience"); p != nil && t.Kind == "" {
 		r.failNode(p, join(at, "patience"), "the key patience belongs to tasks of a kind only", "use retry")
 	}
+	releaseTimeout(r, &t, n, at)
 	r.foreach(&t, n, at)
 	if d := n.get("dir"); t.Dir != "" && !hasTemplate(t.Dir) && leavesFolder(t.Dir) {
 		r.failNode(d, join(at, "dir"), "dir leads out of the workflow's folder", "give a folder inside it, or an absolute path")

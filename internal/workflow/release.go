@@ -21,7 +21,7 @@ func releaseKeys() []key {
 		{name: "release", doc: "Ends the work outside of the process that an attempt has named in the file $SKEIN_HANDLE: a text for sh -c, or a list of program and arguments. It runs when the attempt was lost, failed or was stopped, until it exits with 0; the file $SKEIN_INPUT has the handle.",
 			shape: forms("a command, or a list of program and arguments", text("a command"), argv)},
 		{name: "adopts", doc: "After a loss, the next attempt goes on with the work that the file $SKEIN_EARLIER names, instead of its release: true or false (default).", shape: boolean()},
-		{name: "release_timeout", doc: "How long a run waits for release; then its handle is listed as an orphan. Default: 10m.", shape: duration(false)},
+		{name: "release_timeout", doc: "How long a run waits for the release of work outside of the process; then its handle is listed as an orphan. Also for tasks of a kind that releases its work. Default: 10m.", shape: duration(false)},
 	}
 }
 
@@ -32,6 +32,8 @@ func (r *reader) release(t *Task, n *node, at string) {
 		v := n.get(name)
 		switch {
 		case v == nil:
+		case n.get("run") == nil && name == "release_timeout":
+			return // see releaseTimeout
 		case n.get("run") == nil:
 			r.failNode(v, join(at, name), fmt.Sprintf("the key %s belongs to tasks with run only", name), "remove it")
 			return
@@ -49,8 +51,23 @@ func (r *reader) release(t *Task, n *node, at string) {
 	}
 }
 
+// releaseTimeout reads the key release_timeout of a task of a kind, whose program releases the work.
+func releaseTimeout(r *reader, t *Task, n *node, at string) {
+	v := n.get("release_timeout")
+	switch {
+	case v == nil || n.get("run") != nil:
+	case t.PlaceKind() == "":
+		r.failNode(v, join(at, "release_timeout"), "the key release_timeout belongs to tasks with run, and to tasks of a kind", "remove it")
+	default:
+		t.ReleaseTimeout = durationAt(v)
+	}
+}
+
 // releasePolicy adds the policy for handles.
 func (t *Task) releasePolicy(p *dag.Policy) {
+	if t.ReleaseTimeout != nil {
+		p.ReleaseTimeout = time.Duration(*t.ReleaseTimeout)
+	}
 	if r := t.Release; r != nil {
 		p.Release, p.Adopts = true, r.Adopts
 		if r.Timeout != nil {

@@ -118,7 +118,9 @@ type Task struct {
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
-	Release   *Release  `json:"release,omitempty"` // the command that ends work outside of its process; nil: there is none
+	// ReleaseTimeout is how long a run waits for the release of the work of a task of a kind; nil: the default.
+	ReleaseTimeout *Duration `json:"release_timeout,omitempty"`
+	Release        *Release  `json:"release,omitempty"` // the command that ends work outside of its process; nil: there is none
 }
 
 // Run is the program of a task. Exactly one of Shell, Argv, Code, File and Builtin is set. If no worker runs
