@@ -69,8 +69,8 @@ func (c *cli) root() *cobra.Command {
 		Short: "Run graphs of tasks in order, durably, with an explanation of every wait",
 		Long: `Skein runs workflows: graphs of tasks described in YAML, where a task is a command in any language.
 
-Without a server a workflow file just runs:      skein run hello.yaml
-With one, others can look on and start runs:      skein dev`,
+Without a server, a command runs a workflow file:       skein run hello.yaml
+With a server, other people can watch and start runs:   skein dev`,
 		Example: `  skein init                        write a first workflow.yaml
   skein run workflow.yaml --follow  run it and see what it prints
   skein dev                         a server with the examples loaded`,

@@ -123,6 +123,8 @@ func unreached(err error) error {
 		return hint(err, "the server does not use TLS: use its address with http://")
 	case errors.As(err, &unknown):
 		return hint(err, "name the authority that signed its certificate: --ca-cert FILE (or SKEIN_CA_CERT)")
+	case errors.Is(err, skein.ErrNotFound):
+		return hint(err, "the address of a server has no path: --server http://HOST:PORT")
 	}
 	return hint(err, "is it running? start one with: skein server")
 }

@@ -58,7 +58,11 @@ func unreadable(path string, err error) error {
 	if errors.As(err, &p) {
 		err = p.Err
 	}
-	return &said{errNotFound, fmt.Sprintf("the file %s cannot be read: %v", path, err)}
+	unread := &said{errNotFound, fmt.Sprintf("the file %s cannot be read: %v", path, err)}
+	if here, wrong := os.Getwd(); wrong == nil && !filepath.IsAbs(path) && errors.Is(err, fs.ErrNotExist) {
+		return hint(unread, "check the path; it begins in the folder "+here)
+	}
+	return unread
 }
 
 // parseFile reads and checks a file. input is as in workflow.Options.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -145,6 +148,32 @@ func run(args []string) int {
 	return exitCode(err)
 }
 
+// unknownCommand matches the error of the parser about a word that is no command.
+var unknownCommand = regexp.MustCompile(`^unknown command "([a-z-]+)" for "skein"`)
+
+// meantMax bounds the commands that an error suggests.
+const meantMax = 4
+
+// usageError adds to an error of the parser the command that the user may have meant. A verb without its noun,
+// such as "skein stop", gets the commands that end with the verb.
 func usageError(cmd *cobra.Command, err error) error {
+	if verb := unknownCommand.FindStringSubmatch(err.Error()); verb != nil {
+		var full []string
+		for _, noun := range cmd.Root().Commands() {
+			for _, sub := range noun.Commands() {
+				if sub.Name() == verb[1] && !sub.Hidden {
+					full = append(full, sub.CommandPath())
+				}
+			}
+		}
+		none := &said{errUsage, "there is no command skein " + verb[1]}
+		switch n := len(full); {
+		case n > meantMax:
+			first := full[max(slices.Index(full, "skein run "+verb[1]), 0)]
+			return hint(none, "name a kind of object first, as in: "+first)
+		case n > 0:
+			return hint(none, "did you mean: "+strings.Join(full, ", "))
+		}
+	}
 	return hint(&said{errUsage, err.Error()}, "see: "+cmd.CommandPath()+" --help")
 }

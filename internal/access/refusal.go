@@ -27,7 +27,7 @@ func (r *Refusal) Error() string {
 	}
 	text := fmt.Sprintf("this call needs the verb %s in %s", r.Verb, place(r.Namespace))
 	if len(r.Roles) > 0 {
-		text += "; the roles that have it: " + strings.Join(r.Roles, ", ")
+		text += "; ask an administrator for a role that has it: " + strings.Join(r.Roles, ", ")
 	}
 	return text
 }

@@ -26,17 +26,17 @@ func Because(reason string) string {
 // Lets describes a limit for messages.
 func Lets[N int | int64 | int32](what string, limit N) string {
 	if limit == 1 {
-		return what + " lets one run be active at a time"
+		return what + " allows one active run at a time"
 	}
-	return fmt.Sprintf("%s lets %d runs be active at a time", what, limit)
+	return fmt.Sprintf("%s allows %d active runs at a time", what, limit)
 }
 
 // Paces describes for messages how many runs or tasks a rate admits.
 func Paces(what string, n int32, of string, period dag.Micros) string {
 	if n == 1 {
-		return fmt.Sprintf("%s lets one %s through %s", what, of, each(period))
+		return fmt.Sprintf("%s admits one %s %s", what, of, each(period))
 	}
-	return fmt.Sprintf("%s lets %d %ss through %s", what, n, of, each(period))
+	return fmt.Sprintf("%s admits %d %ss %s", what, n, of, each(period))
 }
 
 func each(period dag.Micros) string {
@@ -56,15 +56,15 @@ func WhyHeld(q *store.Queue, s *dag.Share, has int64, now dag.Micros) (what, unb
 	case state != store.QueueActive:
 		return fmt.Sprintf("%s is %s%s", s.What(), state, Because(q.Reason)), "skein queue resume " + q.Name, q.Until
 	case q.Limit > 0 && has >= int64(q.Limit):
-		what = fmt.Sprintf("%s lets %d tasks run at a time", s.What(), q.Limit)
+		what = fmt.Sprintf("%s allows %d running tasks at a time", s.What(), q.Limit)
 		if q.Limit == 1 {
-			what = s.What() + " lets one task run at a time"
+			what = s.What() + " allows one running task at a time"
 		}
-		return what, "the end of one of them, or a higher limit: skein queue set " + q.Name + " --limit N", 0
+		return what, "the end of a task that has a queue slot, or a higher limit: skein queue set " + q.Name + " --limit N", 0
 	case q.Rate > 0 && q.Paced > now:
-		return Paces(s.What(), q.Rate, "task", q.Each), "time", q.Paced
+		return Paces(s.What(), q.Rate, "task", q.Each), "the next grant of the queue", q.Paced
 	}
-	return "it is queued in " + s.What(), "its turn", 0
+	return "the run is queued in " + s.What(), "the next free queue slot", 0
 }
 
 // NoQueue returns the message that there is no queue with a name. by describes the definition that names the

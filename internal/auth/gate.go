@@ -264,9 +264,9 @@ func (g *Gate) admit(a *answer, route Route, passed *Principal) (c credential, h
 // remedy returns the sentences that say how a caller without a token gets one.
 func (g *Gate) remedy(v access.Verb) string {
 	if g.cfg.Local != nil {
-		return "this node asks every caller for a token, on loopback, too. Are you the user who runs it? Then commands find the token by themselves: " +
-			"use skein api METHOD PATH in place of curl, or send the output of skein token local as Authorization: Bearer TOKEN. Another user, or a program " +
-			"of an earlier version, needs a token of its own: " + makes(v) + ", then --token-file or SKEIN_API_TOKEN"
+		return "this node asks every caller for a token, also on loopback. If you are the user who runs the node, commands find the token by themselves: " +
+			"use skein api METHOD PATH in place of curl, or send the output of skein token local as Authorization: Bearer TOKEN. Another user needs a token " +
+			"of its own, in --token-file or SKEIN_API_TOKEN: " + makes(v)
 	}
 	return "this node asks for a token: send it as Authorization: Bearer TOKEN (--token-file or SKEIN_API_TOKEN); " +
 		"the operator of the cluster makes one with " + makes(v)
@@ -323,13 +323,13 @@ func textOf(err, kind error) string { return strings.TrimPrefix(err.Error(), kin
 // lacks returns the reason why a token does not give a verb in any namespace.
 func lacks(t *store.Token, v access.Verb) string {
 	if t.Kind == kindUser {
-		return fmt.Sprintf("%s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
+		return fmt.Sprintf("%s has the verb %v in no namespace; ask an administrator for a role that has it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
 	}
 	if t.Kind != store.TokenAPI || v == access.WorkerCall || v == access.NodeCall || v == access.WorkerJoin {
 		return fmt.Sprintf("the token %s is of the kind %s; this route needs the verb %v, which tokens of the kind %s have",
 			t.Name, t.Kind, v, kindFor(v))
 	}
-	return fmt.Sprintf("the token %s has the verb %v in no namespace; the roles that have it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
+	return fmt.Sprintf("the token %s has the verb %v in no namespace; ask an administrator for a role that has it: %s", t.Name, v, strings.Join(access.Holders(v), ", "))
 }
 
 // vouched reports whether the caller for whom another node passes a call on has a verb. For an API token, it

@@ -206,8 +206,8 @@ func (x *explaining) explainGoing(ctx context.Context) (waiting []dag.TaskID, er
 
 // explainWaiting names the limit at which a run waits, and the runs that the limit has admitted.
 func (x *explaining) explainWaiting(ctx context.Context) error {
-	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds it back",
-		Since: x.run.Created, Unblocks: "the end of one of them"}
+	r := Reason{Kind: "limit", Code: "run_limit", What: "a limit on concurrent runs holds the run back",
+		Since: x.run.Created, Unblocks: "the end of an active run"}
 	rows, err := x.rd.store.Events(ctx, x.run.ID, 0, 1)
 	if err != nil {
 		return errkind.FromStore("read the run's history", err)
@@ -284,10 +284,10 @@ func (x *explaining) explainHeld(t *TaskView) {
 		r := Reason{Kind: "retry",
 			Args:  args{"task": t.Name, "attempt": a.Token.Number(), "why": describe(&a.AttemptRow)},
 			What:  fmt.Sprintf("task %s failed (%s) and is tried again", t.Name, describe(&a.AttemptRow)),
-			Since: a.Finished, Unblocks: "time", Expected: a.RetryAt}
+			Since: a.Finished, Unblocks: "the end of the delay", Expected: a.RetryAt}
 		if a.State == dag.AttemptLost {
 			r.What = fmt.Sprintf("task %s was lost again (%s) and is dispatched again", t.Name, describe(&a.AttemptRow))
-			r.Unblocks = "time, or skein task retry " + a.Run.String() + "/" + t.Name
+			r.Unblocks = "the end of the delay, or skein task retry " + a.Run.String() + "/" + t.Name
 			r.Code, r.Actions = "lost_again", on(x.run.ID, t.Name, "retry")
 		}
 		if x.run.Intent == dag.IntentPause { // the end of a pause is unknown
@@ -295,7 +295,7 @@ func (x *explaining) explainHeld(t *TaskView) {
 			r.Unblocks, r.Expected = "skein run resume "+x.run.ID.String(), 0
 			r.Actions = on(x.run.ID, "", "resume")
 			if a.RetryAt > x.Now {
-				r.Unblocks += "; it is tried no sooner than " + a.RetryAt.Time().UTC().Format(time.RFC3339)
+				r.Unblocks += "; the task is tried again at the earliest at " + a.RetryAt.Time().UTC().Format(time.RFC3339)
 			}
 		}
 		x.add(r)
@@ -378,10 +378,10 @@ func (x *explaining) explainReady(ctx context.Context, t *TaskView) error {
 	if n, err := x.explainShares(ctx, t.Name); n > 0 || err != nil {
 		return err
 	}
-	q := wanting{task: t.ID, place: x.place(t.ID), what: "it is ready and waits for a slot", since: t.Modified}
+	q := wanting{task: t.ID, place: x.place(t.ID), what: "the task is ready and waits for a slot", since: t.Modified}
 	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].RetryAt != 0 { // the owner's memory shows it as ready
 		a := &t.Attempts[n-1]
-		q.what, q.since = fmt.Sprintf("its next try is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt
+		q.what, q.since = fmt.Sprintf("the next try of the task is due (%s) and waits for a slot", describe(&a.AttemptRow)), a.RetryAt
 	}
 	r, err := x.roomReason(ctx, q)
 	if err != nil {
@@ -407,7 +407,7 @@ func (x *explaining) explainNeeds(ctx context.Context, t *TaskView) error {
 			s = need.State
 		}
 		x.add(Reason{Kind: "needs", Args: args{"task": x.Graph.Name(n), "state": s.String()},
-			What: fmt.Sprintf("it needs task %s, which is %s", x.Graph.Name(n), s), Holder: x.Graph.Name(n),
+			What: fmt.Sprintf("the task needs task %s, which is %s", x.Graph.Name(n), s), Holder: x.Graph.Name(n),
 			Since: x.run.SplitAt, Unblocks: "the end of task " + x.Graph.Name(n)})
 		if len(x.Reasons) == reasonsMax {
 			break
@@ -415,7 +415,7 @@ func (x *explaining) explainNeeds(ctx context.Context, t *TaskView) error {
 	}
 	if !needs && x.run.Intent == dag.IntentRun { // a step decides such a task at once, unless its condition is costly
 		x.add(Reason{Kind: "evaluating", Args: args{"task": t.Name},
-			What: "its condition costs more than a step may take, and is being evaluated outside of the step", Since: t.Modified,
+			What: "the condition of the task is costly, and is evaluated outside of the scheduler", Since: t.Modified,
 			Unblocks: "the result of the condition"})
 	}
 	return nil

@@ -44,7 +44,7 @@ func (x *explaining) explainClaim(ctx context.Context) error {
 				return err
 			}
 			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": name, "runs": n},
-				What: "it waits for lock " + name, Holder: who, Since: since, Unblocks: "the end of " + who})
+				What: "the run waits for lock " + name, Holder: who, Since: since, Unblocks: "the end of " + who})
 		}
 	}
 	if c.Queue != "" {
@@ -54,8 +54,8 @@ func (x *explaining) explainClaim(ctx context.Context) error {
 	}
 	if len(x.Reasons) == 0 {
 		x.add(Reason{Kind: "lock", Code: "lock_asked", Args: args{"asks": c.What()},
-			What: "it asks for " + c.What() + "; others asked before", Since: since,
-			Unblocks: "the end of those before it"})
+			What: "the run asks for " + c.What() + "; other runs asked before", Since: since,
+			Unblocks: "the end of these runs"})
 	}
 	return nil
 }
@@ -98,27 +98,27 @@ func (x *explaining) explainQueue(ctx context.Context) error {
 		r.Unblocks, r.Expected = "skein queue resume "+q.Name, q.Until
 	case q.Limit > 0 && held >= int(q.Limit):
 		r.Code = "queue_full"
-		r.What, r.Unblocks = admission.Lets(where, q.Limit), "the end of one of them, or a higher limit: skein queue set "+q.Name+" --limit N"
+		r.What, r.Unblocks = admission.Lets(where, q.Limit), "the end of a run that has a queue slot, or a higher limit: skein queue set "+q.Name+" --limit N"
 	case q.Rate > 0 && q.Paced > now:
 		r.Code = "queue_rate"
 		r.What, r.Holder = admission.Paces(where, q.Rate, "run", q.Each), ""
-		r.Unblocks, r.Expected = "time", q.Paced // this applies to the first queued run
+		r.Unblocks, r.Expected = "the next grant of the queue", q.Paced // this applies to the first queued run
 		if x.run.Place != nil && x.run.Place.Number > 1 {
 			r.Expected += dag.Micros(x.run.Place.Number-1) * q.Each / dag.Micros(q.Rate)
 		}
 	default:
-		r.What, r.Unblocks = "it is queued in "+where, "its turn"
+		r.What, r.Unblocks = "the run is queued in "+where, "the next free queue slot"
 	}
 	if place := x.run.Place; place != nil {
 		switch more := map[bool]string{true: "more than "}[place.More]; {
 		case place.Number > 0:
 			r.Args["number"], r.Args["of"] = place.Number, place.Of
-			r.What += fmt.Sprintf("; it is number %d of %s%d in line", place.Number, more, place.Of)
+			r.What += fmt.Sprintf("; this run is number %d of %s%d in the queue", place.Number, more, place.Of)
 		default:
-			r.What += fmt.Sprintf("; %s%d are before it in line", more, place.Of)
+			r.What += fmt.Sprintf("; %s%d runs are before it in the queue", more, place.Of)
 		}
 	} else {
-		r.What += "; it was suspended, and comes before those that are new"
+		r.What += "; the run was suspended, and comes before new runs"
 	}
 	x.add(r)
 	return nil

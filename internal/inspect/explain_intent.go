@@ -52,13 +52,13 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 	case x.run.State == dag.RunPaused:
 		x.add(Reason{Kind: "paused", Code: "run_paused", Args: args{"by": said.actor, "reason": said.reason},
 			Actions: on(x.run.ID, "", "resume"),
-			What:    "it is paused" + said.words() + ": no attempt runs or starts", Holder: said.actor,
+			What:    "the run is paused" + said.words() + ": no attempt runs or starts", Holder: said.actor,
 			Since: since, Unblocks: "skein run resume " + id})
 		return true, nil
 	case x.run.Intent == dag.IntentPause:
 		x.add(Reason{Kind: "paused", Code: "run_pausing", Args: args{"by": said.actor, "reason": said.reason},
 			Actions: on(x.run.ID, "", "resume"),
-			What:    "it is being paused" + said.words() + ": running attempts finish, and no new ones start",
+			What:    "the run is being paused" + said.words() + ": running attempts finish, and no new ones start",
 			Holder:  said.actor, Since: since, Unblocks: "skein run resume " + id})
 	case x.run.Intent >= dag.IntentStop:
 		unblocks := "the end of the attempts that still run"
@@ -67,7 +67,7 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 		}
 		x.add(Reason{Kind: "stopping", Code: "run_stopping",
 			Args: args{"by": said.actor, "reason": said.reason}, Actions: on(x.run.ID, "", "kill"),
-			What:   "it is being ended (" + x.run.Intent.String() + ")" + said.words() + ": nothing new starts",
+			What:   "the run is being ended (" + x.run.Intent.String() + ")" + said.words() + ": no task starts any more",
 			Holder: said.actor, Since: since, Unblocks: unblocks})
 	}
 	return false, nil

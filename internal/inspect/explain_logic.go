@@ -38,10 +38,10 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 	address := x.run.ID.String() + "/" + t.Name
 	switch g.Kind(t.ID) {
 	case dag.Wait:
-		r.What, r.Unblocks = fmt.Sprintf("task %s waits until its time has come", t.Name), "time"
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant", t.Name), "that instant"
 		r.Code, r.Actions = "wait_time", on(x.run.ID, t.Name, "skip")
 		if a.RetryAt == 0 {
-			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being computed", t.Name), "that"
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for an instant that is being computed", t.Name), "the result of the computation"
 			r.Code = "wait_instant"
 		}
 	case dag.Approval:
@@ -61,13 +61,13 @@ func (x *explaining) explainDeferred(ctx context.Context, t *TaskView) error {
 			r.Unblocks = "skein task approve " + address + asked.flags() + ", or with --reject"
 		}
 		if a.RetryAt != 0 {
-			r.Unblocks += "; if it is not decided by the expected time, it fails"
+			r.Unblocks += "; without a decision by the expected time, the task fails"
 		}
 	case dag.Foreach:
 		r.What, r.Unblocks = fmt.Sprintf("task %s waits for its %d instances", t.Name, len(g.Instances(t.ID))), "their end"
 		r.Code, r.Args["instances"] = "foreach_instances", len(g.Instances(t.ID))
 		if a.Started == 0 {
-			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being computed", t.Name), "that"
+			r.What, r.Unblocks = fmt.Sprintf("task %s waits for its items, which are being computed", t.Name), "the result of the computation"
 			r.Code = "foreach_items"
 		}
 	case dag.Call:
@@ -99,7 +99,7 @@ func (x *explaining) asked(ctx context.Context, g *dag.Graph, t *TaskView, a *At
 
 // explainDependent reads the run that a task waits for, as its owner does.
 func (x *explaining) explainDependent(ctx context.Context, g *dag.Graph, t *TaskView, a *AttemptView, r *Reason) error {
-	r.What, r.Unblocks = fmt.Sprintf("task %s waits for something outside of its run", t.Name), "that"
+	r.What, r.Unblocks = fmt.Sprintf("task %s waits for a condition outside of its run", t.Name), "that condition"
 	r.Code = "wait_outside"
 	if x.rd.cfg.Outside != nil {
 		is, err := x.rd.cfg.Outside.Missing(ctx, &x.run.RunRow, g, t.ID, a.Token)
@@ -118,7 +118,7 @@ func (x *explaining) explainDependent(ctx context.Context, g *dag.Graph, t *Task
 		}
 	}
 	if a.RetryAt != 0 {
-		r.Unblocks += "; at the expected time it fails"
+		r.Unblocks += "; at the expected time the task fails"
 	}
 	return nil
 }
@@ -128,14 +128,14 @@ func (x *explaining) explainCall(ctx context.Context, t *TaskView, a *AttemptVie
 	child, ok := dag.ChildOf(&a.AttemptRow)
 	if !ok {
 		r.Code = "call_starting"
-		r.What, r.Unblocks = fmt.Sprintf("task %s calls a workflow, whose run is being started", t.Name), "that"
+		r.What, r.Unblocks = fmt.Sprintf("task %s calls a workflow, and its run is being started", t.Name), "the start of that run"
 		x.add(r)
 		return nil
 	}
 	row, err := x.rd.store.Run(ctx, child.Run)
 	if errors.Is(err, store.ErrNotFound) {
 		r.Code, r.Args["run"] = "call_sent", child.Run.String()
-		r.What, r.Unblocks = fmt.Sprintf("task %s waits for run %s, which is on its way to its owner", t.Name, child.Run), "its owner"
+		r.What, r.Unblocks = fmt.Sprintf("task %s waits for run %s, which its owner has not taken yet", t.Name, child.Run), "the owner of that run"
 		x.add(r)
 		return nil
 	}
@@ -147,7 +147,7 @@ func (x *explaining) explainCall(ctx context.Context, t *TaskView, a *AttemptVie
 	r.What = fmt.Sprintf("task %s waits for run %s, which is %s", t.Name, child.Run, row.State)
 	r.Unblocks = "its end; skein explain " + child.Run.String() + " shows what it waits for"
 	if a.RetryAt != 0 {
-		r.Unblocks += "; at the expected time it is stopped"
+		r.Unblocks += "; at the expected time the run is stopped"
 	}
 	x.add(r)
 	return nil

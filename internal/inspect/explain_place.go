@@ -33,9 +33,9 @@ func (x *explaining) explainSlots(ctx context.Context, groups [][]dag.TaskID, qu
 		if n <= 0 {
 			continue
 		}
-		what := "1 of its tasks is ready and waits for a slot"
+		what := "1 task of the run is ready and waits for a slot"
 		if n > 1 {
-			what = fmt.Sprintf("%d of its tasks are ready and wait for a slot", n)
+			what = fmt.Sprintf("%d tasks of the run are ready and wait for a slot", n)
 		}
 		r, err := x.roomReason(ctx, wanting{task: tasks[0], place: x.place(tasks[0]), all: true, what: what, since: x.run.Modified})
 		if err != nil {

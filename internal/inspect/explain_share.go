@@ -138,7 +138,7 @@ func (x *explaining) shareReason(ctx context.Context, s *dag.Share, what string)
 			before++
 		}
 	}
-	r.What += fmt.Sprintf("; its run is number %d in line", before+1)
+	r.What += fmt.Sprintf("; the run is number %d in the queue", before+1)
 	return r, nil
 }
 

@@ -177,9 +177,9 @@ func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others []
 			continue
 		}
 		first := x.Graph.Name(tasks[0])
-		what := "task " + first + " fits no present worker: "
+		what := "no present worker can run task " + first + ": "
 		if more := len(tasks) - 1; more > 0 {
-			what = fmt.Sprintf("task %s and %d more fit no present worker: ", first, more)
+			what = fmt.Sprintf("no present worker can run task %s and %d more: ", first, more)
 		}
 		since, err := x.momentOf(ctx, tasks[0])
 		if err != nil {

@@ -154,7 +154,7 @@ func Find(all *store.Rights, name string) (store.Principal, error) {
 			}
 		}
 	}
-	return store.Principal{}, refuse(ErrNotFound, "there is no user or service %.60q", name)
+	return store.Principal{}, refuse(ErrNotFound, "there is no user or service %.60q; skein user list shows their names", name)
 }
 
 // RoleOf finds a built-in or custom role by its name.

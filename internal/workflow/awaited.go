@@ -78,11 +78,11 @@ func (w *Workflow) Passes(task int, in Inputs, event json.RawMessage) (bool, err
 
 // Words describes for people the events that are accepted.
 func (a *Awaited) Words(since time.Time) string {
-	words := "until " + a.describe() + " comes"
+	words := "for " + a.describe() + " that comes after " + since.UTC().Format(time.RFC3339)
 	if a.Filter != "" {
-		words += " for which " + a.Filter
+		words += ", for which " + a.Filter + " holds"
 	}
-	return words + "; one that came after " + since.UTC().Format(time.RFC3339) + " counts"
+	return words
 }
 
 // Example returns the type and options of such an event, as a command takes them.

@@ -34,7 +34,7 @@ tasks:
 	if time.Duration(ev.Within) != time.Hour || !ev.Takes("x.y", "shop") || ev.Takes("order.paid", "other") || ev.Takes("order", "shop") {
 		t.Errorf("%+v", ev)
 	}
-	if words := ev.Words(time.Unix(0, 0)); words != "until an event of type order.paid or x.* from shop comes for which "+ev.Filter+"; one that came after 1970-01-01T00:00:00Z counts" {
+	if words := ev.Words(time.Unix(0, 0)); words != "for an event of type order.paid or x.* from shop that comes after 1970-01-01T00:00:00Z, for which "+ev.Filter+" holds" {
 		t.Error(words)
 	}
 	if ev.Example() != "order.paid --source shop" || again.Tasks[2].Wait.Event.Example() != "order.paid" {

@@ -143,7 +143,7 @@ func (q *Needed) Words(target string, from, until time.Time) string {
 		what = "task " + q.Task + " of " + what
 	}
 	state := map[string]string{"succeeded": "has succeeded", "ended": "has ended"}[q.Require]
-	return fmt.Sprintf("until %s %s whose instant lies from %s until %s", what, state, from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("until %s %s whose instant is between %s and %s", what, state, from.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 }
 
 // Accepts reports whether the end of a run or a task satisfies the wait.
