@@ -35,16 +35,16 @@ func alertRoutes(s *Server, alerts tag) {
 	a := alerting{s}
 	route(s, alerts.get("/alerts", "list-alerts", "List the alerts that are open or acknowledged, newest first"), a.list)
 	route(s, alerts.get("/alerts/{id}", "get-alert", "Read an alert and its messages"), a.get)
-	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Say that you take care of an alert"), a.changes(false))
-	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "End an alert by hand; its channels are notified"), a.changes(true))
+	route(s, alerts.verb("/alerts/{id}:ack", "ack-alert", "Acknowledge an alert, so that it is not escalated"), a.changes(false))
+	route(s, alerts.verb("/alerts/{id}:resolve", "resolve-alert", "Resolve an alert by hand, and notify its channels"), a.changes(true))
 	route(s, alerts.get("/cluster-alerts", "get-cluster-alerts", "Read the alert rules about the cluster"), a.clusterAlerts)
 	route(s, alerts.put("/cluster-alerts", "set-cluster-alerts", "Replace the alert rules about the cluster"), a.setClusterAlerts)
-	route(s, alerts.get("/silences", "list-silences", "List the silences that are not over, newest first"), a.silences)
-	route(s, alerts.verb("/silences/{ns}", "add-silence", "Keep new alerts of a namespace back for a time; * stands for all namespaces"), a.addSilence)
-	route(s, alerts.verb("/silences/{ns}/{id}:end", "end-silence", "End a silence early; what is still open is told within a minute"), a.endSilence)
+	route(s, alerts.get("/silences", "list-silences", "List the active and future silences, newest first"), a.silences)
+	route(s, alerts.verb("/silences/{ns}", "add-silence", "Silence new alerts of a namespace for a time; * means all namespaces"), a.addSilence)
+	route(s, alerts.verb("/silences/{ns}/{id}:end", "end-silence", "End a silence early; channels are notified of open alerts within a minute"), a.endSilence)
 	route(s, alerts.get("/channels", "list-channels", "List the channels by namespace and name"), a.channels)
-	route(s, alerts.put("/channels/{ns}/{name}", "set-channel", "Make a channel, or change it; notices that wait for it are sent as it says now"), a.setChannel)
-	route(s, alerts.delete("/channels/{ns}/{name}", "delete-channel", "Remove a channel; notices that wait for it expire unless it comes back"), a.deleteChannel)
+	route(s, alerts.put("/channels/{ns}/{name}", "set-channel", "Make a channel, or change it; waiting messages are sent with the new configuration"), a.setChannel)
+	route(s, alerts.delete("/channels/{ns}/{name}", "delete-channel", "Remove a channel; its waiting messages expire unless the channel is created again"), a.deleteChannel)
 	route(s, alerts.verb("/channels/{ns}/{name}:test", "test-channel", "Send a test message through a channel, once"), a.test)
 }
 

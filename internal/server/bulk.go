@@ -38,12 +38,12 @@ type bulkIn[B any] struct {
 // bulkRoutes are the verbs on several runs.
 func (s *Server) bulkRoutes(runs tag) {
 	for _, v := range runVerbs {
-		route(s, runs.verb("/runs:"+v.name, v.name+"-runs", v.summary+": of several runs, by id or by a filter"),
+		route(s, runs.verb("/runs:"+v.name, v.name+"-runs", strings.ToUpper(v.name[:1])+v.name[1:]+" several runs, by id or by a filter"),
 			bulk(s, v.name, "active", func(b *api.BulkVerb) (*api.BulkRequest, any) { return &b.BulkRequest, &b.VerbRequest }))
 	}
-	route(s, runs.verb("/runs:recover", "recover-runs", "Bring several runs back after their end, by id or by a filter"),
+	route(s, runs.verb("/runs:recover", "recover-runs", "Recover several ended runs, by id or by a filter"),
 		bulk(s, "recover", "failed", func(b *api.BulkRecover) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RecoverRequest }))
-	route(s, runs.verb("/runs:rerun", "rerun-runs", "Start several runs again, by id or by a filter, as new ones"),
+	route(s, runs.verb("/runs:rerun", "rerun-runs", "Rerun several runs as new ones, by id or by a filter"),
 		bulk(s, "rerun", "failed", func(b *api.BulkRerun) (*api.BulkRequest, any) { return &b.BulkRequest, &b.RerunRequest }))
 }
 

@@ -15,7 +15,7 @@ import (
 
 func (s *Server) classRoutes(classes tag) {
 	route(s, classes.get("/classes", "list-classes", "List the resource classes"), s.listClasses)
-	route(s, classes.put("/classes/{name}", "set-class", "Make a resource class, or change it for what is applied from now on"), s.setClass)
+	route(s, classes.put("/classes/{name}", "set-class", "Make a resource class, or change it for workflows that are applied later"), s.setClass)
 	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), s.deleteClass)
 }
 

@@ -228,7 +228,7 @@ func authorityRoutes(s *Server, tag tag) {
 		}
 		return authorityShown(s), nil
 	})
-	route(s, tag.verb("/authority:rotate", "rotate-authority", "Change the root of the internal certificate authority; certificates of the old one count until they end"),
+	route(s, tag.verb("/authority:rotate", "rotate-authority", "Change the root of the internal certificate authority; certificates of the old root are valid until they expire"),
 		func(ctx context.Context, in *rotateAuthorityIn) (*jsonOut[api.Authority], error) {
 			if s.cfg.Authority == nil {
 				return nil, refusedAuthority(authority.ErrNone)

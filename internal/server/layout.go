@@ -40,15 +40,15 @@ func (s *Server) drawingRoutes(workflows, runs tag) {
 		layoutDoc = "The drawing as JSON or, if Accept names that type, packed as package internal/layout describes."
 		statesDoc = "The states as JSON or, if Accept names that type, packed."
 	)
-	ofVersion := workflows.get("/workflows/{ns}/{name}/layout", "get-workflow-layout", "Read where the tasks of a version are drawn")
+	ofVersion := workflows.get("/workflows/{ns}/{name}/layout", "get-workflow-layout", "Read the positions of a version's tasks in the drawing of its graph")
 	route(s, columns[api.Layout](s, ofVersion, layout.MediaType, layoutDoc), d.workflowLayout)
-	ofRun := runs.get("/runs/{id}/layout", "get-run-layout", "Read where the tasks of a run are drawn")
+	ofRun := runs.get("/runs/{id}/layout", "get-run-layout", "Read the positions of a run's tasks in the drawing of its graph")
 	route(s, columns[api.Layout](s, ofRun, layout.MediaType, layoutDoc), d.runLayout)
 	states := runs.get("/runs/{id}/states", "get-run-states", "Read the state of every task of a run")
 	route(s, columns[api.TaskStates](s, states, statesType, statesDoc), d.runStates)
-	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read how the tasks of a workflow stood in its runs"), d.workflowGrid)
+	route(s, workflows.get("/workflows/{ns}/{name}/grid", "get-workflow-grid", "Read the states of a workflow's tasks in its last runs"), d.workflowGrid)
 	route(s, workflows.get("/workflows/{ns}/{name}/stats", "get-workflow-stats", "Count the ended runs of a workflow, with their durations"), statistics{s}.workflow)
-	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read when the attempts of a run took place"), d.runTimeline)
+	route(s, runs.get("/runs/{id}/timeline", "get-run-timeline", "Read the begin and end of each attempt of a run"), d.runTimeline)
 }
 
 // layouts caches packed drawings by their content, so that versions and runs with the same tasks share one. A

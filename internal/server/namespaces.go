@@ -21,8 +21,8 @@ type spaces struct{ s *Server }
 
 func namespaceRoutes(s *Server, tag tag) {
 	of := spaces{s}
-	route(s, tag.get("/namespaces", "list-namespaces", "List the namespaces by name, with their quotas and what they use of them"), of.list)
-	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace, and the isolation of its tasks; they count at once for what begins later"), of.set)
+	route(s, tag.get("/namespaces", "list-namespaces", "List the namespaces by name, with their quotas and the use of each quota"), of.list)
+	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace, and the isolation of its tasks; runs and attempts that begin later are bound by them"), of.set)
 }
 
 type listNamespacesIn struct {

@@ -65,7 +65,7 @@ const description = "Skein runs graphs of tasks. Every list is {items, next}; ev
 func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	o := s.api.OpenAPI()
 	reg := o.Components.Schemas
-	problem := &huma.Response{Description: "What is wrong, and what would be right.",
+	problem := &huma.Response{Description: "The problem, and its remedy.",
 		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: reg.Schema(reflect.TypeFor[api.Problem](), true, "Problem")}}}
 	apply := reg.Schema(reflect.TypeFor[api.ApplyRequest](), true, "ApplyRequest")
 	_ = reg.Schema(reflect.TypeFor[api.Change](), true, "Change") // this registers the schema of the data of an event

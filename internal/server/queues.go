@@ -19,12 +19,12 @@ import (
 func (s *Server) queueRoutes(queues tag) {
 	route(s, queues.get("/queues", "list-queues", "List the named queues"), s.listQueues)
 	route(s, queues.get("/queues/{name}", "get-queue", "Read a named queue"), s.getQueue)
-	put := queues.put("/queues/{name}", "set-queue", "Make a named queue, or change its definition; runs that wait are let through as it says")
+	put := queues.put("/queues/{name}", "set-queue", "Make a named queue, or change its definition; it applies to waiting runs at once")
 	route(s, answers(put, map[int]string{http.StatusOK: "There was one, or there is now."}), s.setQueue)
 	route(s, queues.delete("/queues/{name}", "delete-queue", "Remove a named queue that no run uses"), s.deleteQueue)
-	route(s, queues.verb("/queues/{name}:pause", "pause-queue", "Stop a queue from granting slots until it is resumed; new runs wait"), s.queueVerb(store.QueuePaused))
-	route(s, queues.verb("/queues/{name}:drain", "drain-queue", "Admit queued runs and reject new ones"), s.queueVerb(store.QueueDraining))
-	route(s, queues.verb("/queues/{name}:resume", "resume-queue", "End a pause or a drain"), s.queueVerb(store.QueueActive))
+	route(s, queues.verb("/queues/{name}:pause", "pause-queue", "Pause a queue: it grants no slots until it is resumed, and new runs wait"), s.queueVerb(store.QueuePaused))
+	route(s, queues.verb("/queues/{name}:drain", "drain-queue", "Drain a queue: it admits queued runs and refuses new ones"), s.queueVerb(store.QueueDraining))
+	route(s, queues.verb("/queues/{name}:resume", "resume-queue", "Resume a queue after a pause or a drain"), s.queueVerb(store.QueueActive))
 	route(s, queues.get("/locks", "list-locks", "List the named locks that runs hold"), s.listLocks)
 }
 

@@ -48,34 +48,34 @@ func (s *Server) nodeRoutes(nodes tag) {
 	route(s, nodes.get("/worker-groups", "list-worker-groups", "List the groups of workers"), s.listWorkerGroups)
 	route(s, nodes.get("/kinds", "list-kinds", "List the kinds of tasks that nodes and workers can run"), func(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Kind]], error) { return listKinds(ctx, s) })
 	cordon := s.ordersNode(store.OrderCordon, true)
-	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Give a node no shard, and take away those it has; what runs there finishes")), cordon)
-	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node; it is drained when its state says so")), cordon)
-	route(s, accepted(nodes.verb("/nodes/{name}:uncordon", "uncordon-node", "Give a node shards again")), s.ordersNode(store.OrderCordon, false))
+	route(s, accepted(nodes.verb("/nodes/{name}:cordon", "cordon-node", "Cordon a node: it gives up its shards and gets no others; its running attempts finish")), cordon)
+	route(s, accepted(nodes.verb("/nodes/{name}:drain", "drain-node", "Cordon a node, and wait until it has no attempts: its state is then drained")), cordon)
+	route(s, accepted(nodes.verb("/nodes/{name}:uncordon", "uncordon-node", "Uncordon a node, so that it gets shards again")), s.ordersNode(store.OrderCordon, false))
 	route(s, nodes.get("/nodes/{name}/metrics", "get-node-metrics", "Read the load of a node in the last hour"), nodeLoads{s}.get)
 	route(s, nodes.get("/nodes/{name}/log-level", "get-log-level", "Read the level of a node's log"), logLevels{s}.get)
 	route(s, nodes.verb("/nodes/{name}:log-level", "set-log-level", "Change the level of a node's log until it ends or reads its settings again"), logLevels{s}.set)
-	route(s, accepted(nodes.verb("/shards/{id}:move", "move-shard", "Have a node own a shard")), s.moveShard)
-	route(s, accepted(nodes.verb("/workflows/{ns}/{name}:move", "move-workflow", "Have a node own the shard of a workflow")), s.moveWorkflow)
-	route(s, nodes.get("/admin/scheduler", "get-scheduler", "Tell where runs are not advanced"), s.getScheduler)
-	route(s, accepted(nodes.verb("/admin/scheduler:stop", "stop-scheduler", "Advance no run, in the whole cluster or on one node; submissions are accepted")), s.stopScheduler)
-	route(s, accepted(nodes.verb("/admin/scheduler:start", "start-scheduler", "Advance runs again")), s.startScheduler)
+	route(s, accepted(nodes.verb("/shards/{id}:move", "move-shard", "Move a shard to a node")), s.moveShard)
+	route(s, accepted(nodes.verb("/workflows/{ns}/{name}:move", "move-workflow", "Move the shard of a workflow to a node")), s.moveWorkflow)
+	route(s, nodes.get("/admin/scheduler", "get-scheduler", "List the nodes on which the scheduler is stopped"), s.getScheduler)
+	route(s, accepted(nodes.verb("/admin/scheduler:stop", "stop-scheduler", "Stop the scheduler, in the whole cluster or on one node; starts are still accepted")), s.stopScheduler)
+	route(s, accepted(nodes.verb("/admin/scheduler:start", "start-scheduler", "Start the scheduler again, in the whole cluster or on one node")), s.startScheduler)
 	route(s, nodes.get("/status", "get-status", "Read the state of the node that answers"), s.getStatus)
-	route(s, nodes.get("/verify", "verify", "Recount every invariant from all that is stored"), s.verify)
+	route(s, nodes.get("/verify", "verify", "Check every invariant of the stored rows"), s.verify)
 }
 
 func (s *Server) workflowRoutes(workflows tag) {
 	route(s, workflows.get("/workflows", "list-workflows", "List workflows by name"), s.listWorkflows)
 	route(s, workflows.get("/workflows/{ns}/{name}", "get-workflow", "Read a workflow with the source of its current version"), s.getWorkflow)
-	put := workflows.put("/workflows/{ns}/{name}", "apply-workflow", "Make a version of a definition, unless the newest is the same")
+	put := workflows.put("/workflows/{ns}/{name}", "apply-workflow", "Apply a workflow: make a version, unless the newest one is the same")
 	route(s, applying(answers(put, map[int]string{http.StatusOK: "There was one.", http.StatusCreated: "It is the first."})), s.applyWorkflow)
-	route(s, workflows.delete("/workflows/{ns}/{name}", "delete-workflow", "Hide a workflow; its name is free again, its runs stay"), s.deleteWorkflow)
+	route(s, workflows.delete("/workflows/{ns}/{name}", "delete-workflow", "Delete a workflow; its name is free again, and its runs stay"), s.deleteWorkflow)
 	route(s, workflows.get("/workflows/{ns}/{name}/versions", "list-versions", "List versions, newest first"), s.listVersions)
 	route(s, workflows.get("/workflows/{ns}/{name}/versions/{version}", "get-version", "Read a version with its source"), s.getVersion)
 	route(s, workflows.get("/workflows/{ns}/{name}/graph", "get-workflow-graph", "Read the graph of a version"), s.workflowGraph)
-	route(s, workflows.verb("/workflows/{ns}/{name}:pause", "pause-workflow", "Start nothing of it until it is resumed"), s.pauseWorkflow)
-	route(s, workflows.verb("/workflows/{ns}/{name}:resume", "resume-workflow", "End a pause"), s.resumeWorkflow)
-	route(s, workflows.verb("/workflows/{ns}/{name}:rollback", "rollback-workflow", "Make an earlier version the one that new runs get"), s.rollbackWorkflow)
-	route(s, applying(workflows.verb("/validate", "validate", "Find every fault of a workflow file; nothing is kept")), s.validate)
+	route(s, workflows.verb("/workflows/{ns}/{name}:pause", "pause-workflow", "Pause a workflow: no new run starts until it is resumed"), s.pauseWorkflow)
+	route(s, workflows.verb("/workflows/{ns}/{name}:resume", "resume-workflow", "Resume a paused workflow"), s.resumeWorkflow)
+	route(s, workflows.verb("/workflows/{ns}/{name}:rollback", "rollback-workflow", "Roll a workflow back: new runs get an earlier version"), s.rollbackWorkflow)
+	route(s, applying(workflows.verb("/validate", "validate", "Check a workflow file, and list every fault; nothing is stored")), s.validate)
 	schema := streaming(workflows.get("/schema/workflow.json", "get-workflow-schema", "Read the schema of a workflow file"), "application/schema+json", schemaDoc)
 	schema.Responses["200"].Content["application/schema+json"].Schema = &huma.Schema{Type: huma.TypeObject}
 	schema.Responses["304"] = &huma.Response{Description: "It is what the ETag of If-None-Match names."}
@@ -83,7 +83,7 @@ func (s *Server) workflowRoutes(workflows tag) {
 }
 
 func (s *Server) runRoutes(runs tag) {
-	start := starting(runs.verb("/runs", "start-run", "Start a run; when it answers, the run is durable"))
+	start := starting(runs.verb("/runs", "start-run", "Start a run; when the answer comes, the run is durable"))
 	s.adapter.before[start.OperationID] = starts{s}.before
 	route(s, start, starts{s}.full)
 	batch := runs.verb("/runs:batch", "start-runs", "Start up to 10,000 runs; each start has its own verdict")
@@ -97,36 +97,36 @@ func (s *Server) runRoutes(runs tag) {
 	for _, v := range runVerbs {
 		route(s, commanding(runs.verb("/runs/{id}:"+v.name, v.name+"-run", v.summary)), s.runVerb(v))
 	}
-	route(s, commanding(runs.verb("/runs/{id}:recover", "recover-run", "Bring a run back after its end: what failed is done again, results are kept")), s.recoverRun)
-	route(s, runs.get("/runs/{id}/recovery", "plan-recovery", "Tell which tasks a recover would run again, without doing it"), planned(s))
-	route(s, runs.get("/runs/{id}/deadlines", "list-deadlines", "Tell until when a run must have come how far, by the alert rules of its workflow"), deadlinesOf(s))
-	again := starting(runs.verb("/runs/{id}:rerun", "rerun-run", "Start a run again: a new run of the same version with the same parameters, unless told otherwise"))
+	route(s, commanding(runs.verb("/runs/{id}:recover", "recover-run", "Recover a run that has ended: failed tasks run again, and results are kept")), s.recoverRun)
+	route(s, runs.get("/runs/{id}/recovery", "plan-recovery", "List the tasks that a recover would run again; nothing is changed"), planned(s))
+	route(s, runs.get("/runs/{id}/deadlines", "list-deadlines", "List the deadlines of a run, by the alert rules of its workflow"), deadlinesOf(s))
+	again := starting(runs.verb("/runs/{id}:rerun", "rerun-run", "Rerun a run: start a new run of the same version with the same parameters, unless the body says otherwise"))
 	route(s, again, s.rerunRun)
 	s.bulkRoutes(runs)
 	for _, v := range taskVerbs {
 		route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:"+v.name, v.name+"-task", v.summary)), s.taskVerb(v))
 	}
 	orphanRoutes(s, runs)
-	route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:mark", "mark-task", "Say how a task ended: succeeded or failed")), s.markTask)
+	route(s, commanding(runs.verb("/runs/{id}/tasks/{task}:mark", "mark-task", "Mark a task as succeeded or failed")), s.markTask)
 	route(s, runs.get("/runs/{id}/tasks", "list-tasks", "List a run's tasks in the order of its graph"), s.listTasks)
 	route(s, runs.get("/runs/{id}/tasks/{task}", "get-task", "Read a task of a run"), s.getTask)
-	route(s, runs.get("/runs/{id}/tasks/{task}/definition", "get-task-definition", "Say what an attempt was given: its command, environment and limits"), taskInputs{s}.get)
+	route(s, runs.get("/runs/{id}/tasks/{task}/definition", "get-task-definition", "Read the input of an attempt: its command, environment and limits"), taskInputs{s}.get)
 	route(s, runs.get("/runs/{id}/graph", "get-run-graph", "Read a run's graph with the state of each task"), s.runGraph)
 	route(s, runs.get("/runs/{id}/events", "list-events", "Read a run's history, oldest first"), s.listEvents)
-	route(s, runs.get("/runs/{id}/explain", "explain-run", "Say why a run stands where it stands"), s.explainRun)
-	route(s, runs.get("/runs/{id}/tasks/{task}/explain", "explain-task", "Say why a task stands where it stands"), s.explainTask)
-	route(s, runs.verb("/runs/{id}/tasks/{task}:approve", "approve-task", "Say yes or no to a task that waits for a person"), s.approve)
-	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read what an attempt wrote, byte by byte"), "text/plain", "Raw bytes.")
+	route(s, runs.get("/runs/{id}/explain", "explain-run", "Explain why a run waits, or how it ended"), s.explainRun)
+	route(s, runs.get("/runs/{id}/tasks/{task}/explain", "explain-task", "Explain why a task waits, or how it ended"), s.explainTask)
+	route(s, runs.verb("/runs/{id}/tasks/{task}:approve", "approve-task", "Approve or reject a task that waits for an approval"), s.approve)
+	logs := streaming(runs.get("/runs/{id}/tasks/{task}/logs", "get-log", "Read the log of an attempt"), "text/plain", "Raw bytes.")
 	logs.Responses["206"] = &huma.Response{Description: "The range that was asked for, of an attempt that has ended."}
 	route(s, logs, s.getLog)
-	find := runs.get("/runs/{id}/tasks/{task}/logs/search", "search-log", "Look for a text, an expression or errors in all that an attempt wrote")
+	find := runs.get("/runs/{id}/tasks/{task}/logs/search", "search-log", "Search the log of an attempt for a text, a regular expression or errors")
 	route(s, streaming(find, searchType, searchDoc), logSearch{s}.find)
-	route(s, runs.get("/runs/{id}/tasks/{task}/logs/index", "get-log-index", "Read how many lines and errors an attempt wrote, and where they are"), logSearch{s}.index)
-	all := runs.get("/runs/{id}/logs/search", "search-run-logs", "Look for a text, an expression or errors in all that the attempts of a run wrote")
+	route(s, runs.get("/runs/{id}/tasks/{task}/logs/index", "get-log-index", "Read the index of an attempt's log: the numbers of lines and errors, and where they are"), logSearch{s}.index)
+	all := runs.get("/runs/{id}/logs/search", "search-run-logs", "Search the logs of all attempts of a run for a text, a regular expression or errors")
 	route(s, streaming(all, searchType, runSearchDoc), logSearch{s}.all)
 	s.artifactRoutes(runs)
 	route(s, runs.get("/users/{id}/runs", "list-user-runs", "List a user's runs, newest first"), s.listUserRuns)
-	route(s, streaming(runs.get("/events", "watch-events", "Watch what is committed, as it is committed"), "text/event-stream", eventsDoc), s.watchEvents)
+	route(s, streaming(runs.get("/events", "watch-events", "Stream the events of runs as they are committed"), "text/event-stream", eventsDoc), s.watchEvents)
 }
 
 const batchDoc = "Each start is decided separately, as POST /runs decides it. A refused start holds up no other start. When the answer comes, every accepted run is on disk. " +
@@ -135,20 +135,20 @@ const batchDoc = "Each start is decided separately, as POST /runs decides it. A 
 func (s *Server) scheduleRoutes(schedules tag) {
 	const one = "/schedules/{ns}/{workflow}/{trigger}"
 	route(s, schedules.get("/schedules", "list-schedules", "List triggers, schedules and sensors, by workflow and name"), s.listSchedules)
-	route(s, schedules.get("/schedules/next", "list-next-fires", "Tell what fires next, of all active schedules"), s.nextOfAll)
-	route(s, applying(schedules.verb("/schedules:simulate", "simulate-schedules", "Tell what a span of time will bring, and what an edit would change of it")), s.simulate)
+	route(s, schedules.get("/schedules/next", "list-next-fires", "List the next fires of all active schedules"), s.nextOfAll)
+	route(s, applying(schedules.verb("/schedules:simulate", "simulate-schedules", "Simulate the fires of a span of time, and the effect of an edit")), s.simulate)
 	route(s, schedules.get(one, "get-schedule", "Read a trigger"), s.getSchedule)
-	route(s, schedules.get(one+"/next", "list-schedule-next", "Tell when a schedule fires next; of a paused one, when it would"), s.nextOfSchedule)
+	route(s, schedules.get(one+"/next", "list-schedule-next", "List the next instants of a schedule, also of a paused one"), s.nextOfSchedule)
 	route(s, schedules.get(one+"/fires", "list-schedule-fires", "Read the ledger of a trigger, newest first"), s.listTriggerFires)
-	route(s, schedules.get(one+"/days", "list-schedule-days", "Count the fires of a trigger by day, of ledger lines that were deleted"), s.listTriggerDays)
-	route(s, schedules.verb(one+":pause", "pause-schedule", "Stop a trigger from firing; what passes is recorded as skipped"), s.pauseSchedule)
-	route(s, schedules.verb(one+":resume", "resume-schedule", "Let a trigger fire again, from now on"), s.resumeSchedule)
-	route(s, occurring(schedules.verb(one+":trigger", "fire-schedule", "Fire a trigger now, by hand, also a paused one")), s.fireSchedule)
+	route(s, schedules.get(one+"/days", "list-schedule-days", "Count the fires of a trigger by day, from ledger lines that were deleted"), s.listTriggerDays)
+	route(s, schedules.verb(one+":pause", "pause-schedule", "Pause a trigger; the instants of the pause are recorded as skipped"), s.pauseSchedule)
+	route(s, schedules.verb(one+":resume", "resume-schedule", "Resume a trigger; it fires the instants that come after this call"), s.resumeSchedule)
+	route(s, occurring(schedules.verb(one+":trigger", "fire-schedule", "Fire a trigger now by hand, even if it is paused")), s.fireSchedule)
 	route(s, schedules.verb(one+":secret", "rotate-hook-secret", "Make the secret of a webhook, or replace it; only this answer contains it, and the earlier secret stays valid for a while"), func(ctx context.Context, in *hookSecretIn) (*jsonOut[api.HookSecret], error) {
 		return rotateHookSecret(ctx, s, in)
 	})
 	route(s, schedules.get("/fires", "list-fires", "Read the ledger of all triggers, newest first"), s.listFires)
-	hook := occurring(schedules.verb("/hooks/{ns}/{workflow}/{trigger}", "call-hook", "Call a webhook; the call is signed with its secret"))
+	hook := occurring(schedules.verb("/hooks/{ns}/{workflow}/{trigger}", "call-hook", "Call a webhook; the call must be signed with the secret of the webhook"))
 	hook.Description = hookDoc
 	hook.MaxBodyBytes = trigger.HookBytesMax + 1
 	hook.RejectUnknownQueryParameters = false
@@ -173,9 +173,9 @@ func (s *Server) backfillRoutes(backfills tag) {
 	route(s, backfills.get("/backfills", "list-backfills", "List backfills, newest first"), s.listBackfills)
 	route(s, backfills.get("/backfills/{id}", "get-backfill", "Read a backfill"), s.getBackfill)
 	route(s, backfills.get("/backfills/{id}/runs", "list-backfill-runs", "List the runs of a backfill by their instants"), s.listBackfillRuns)
-	route(s, backfills.verb("/backfills/{id}:pause", "pause-backfill", "Start nothing more of it until it is resumed"), s.backfillVerb("pause", store.BackfillPaused))
-	route(s, backfills.verb("/backfills/{id}:resume", "resume-backfill", "End a pause"), s.backfillVerb("resume", store.BackfillRunning))
-	route(s, backfills.verb("/backfills/{id}:cancel", "cancel-backfill", "End it: runs that wait are stopped, those that have begun go on"), s.backfillVerb("cancel", store.BackfillCancelled))
+	route(s, backfills.verb("/backfills/{id}:pause", "pause-backfill", "Pause a backfill: it starts no further run until it is resumed"), s.backfillVerb("pause", store.BackfillPaused))
+	route(s, backfills.verb("/backfills/{id}:resume", "resume-backfill", "Resume a paused backfill"), s.backfillVerb("resume", store.BackfillRunning))
+	route(s, backfills.verb("/backfills/{id}:cancel", "cancel-backfill", "Cancel a backfill: waiting runs are stopped, active runs continue"), s.backfillVerb("cancel", store.BackfillCancelled))
 }
 
 const eventsDoc = "Events named change, whose data is a Change, and reset: some changes may be missing, read again what you watch. " +

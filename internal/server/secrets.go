@@ -23,7 +23,7 @@ func secretRoutes(s *Server, secrets tag) {
 	route(s, secrets.get("/secrets", "list-secrets", "List the secrets by namespace and name, without their values"), v.list)
 	route(s, secrets.put("/secrets/{ns}/{name}", "set-secret", "Set the value of a secret; attempts that begin later get it"), v.set)
 	route(s, secrets.delete("/secrets/{ns}/{name}", "delete-secret", "Remove a secret; tasks that use it fail to start"), v.delete)
-	route(s, secrets.verb("/keys:rotate", "rotate-key", "Change the key that secrets are sealed with, in steps"), v.rotate)
+	route(s, secrets.verb("/keys:rotate", "rotate-key", "Change the key that seals the secrets, in steps"), v.rotate)
 }
 
 // refusedSecret translates the errors of package sealed.

@@ -36,10 +36,10 @@ type eventing struct{ s *Server }
 
 func eventRoutes(s *Server, schedules tag) {
 	e := eventing{s}
-	send := schedules.verb("/events", "send-events", "Send events of CloudEvents 1.0; when it answers, they are durable")
+	send := schedules.verb("/events", "send-events", "Send events in the format CloudEvents 1.0; when the answer comes, they are durable")
 	send.Description, send.MaxBodyBytes, send.RequestBody = sendDoc, cloudevent.BytesMax+1, &huma.RequestBody{}
 	route(s, send, e.send)
-	route(s, schedules.verb("/schedules/{ns}/{workflow}/{trigger}:seek", "seek-schedule", "Say where a trigger with a cursor reads on"), e.seek)
+	route(s, schedules.verb("/schedules/{ns}/{workflow}/{trigger}:seek", "seek-schedule", "Move the cursor of a trigger"), e.seek)
 }
 
 const sendDoc = "The body is one event (application/cloudevents+json), a list of up to 500 events (application/cloudevents-batch+json), or the data of an event whose attributes are in headers (ce-id, …). " +

@@ -21,12 +21,12 @@ func sessionRoutes(s *Server, sessions tag) {
 	signIn := sessions.verb("/session", "sign-in", "Sign in: get a session as a cookie")
 	signIn.Description, signIn.MaxBodyBytes = signInDoc, signInBytesMax+1
 	route(s, signIn, in.signIn)
-	route(s, sessions.get("/session", "get-session", "Read by whose session you call, and until when it lasts"), in.current)
-	out := sessions.delete("/session", "sign-out", "Sign out: end the session by which you call")
+	route(s, sessions.get("/session", "get-session", "Read the session of this call: its user and its end"), in.current)
+	out := sessions.delete("/session", "sign-out", "Sign out: end the session of this call")
 	out.DefaultStatus = http.StatusNoContent
 	route(s, out, in.signOut)
-	route(s, sessions.verb("/session:code", "create-sign-in-code", "Make a code that opens one session with your rights, within a minute; a session that a session's code opens ends with that session"), in.code)
-	route(s, sessions.get("/sessions", "list-sessions", "List your sessions; with the verb user.write, those of everybody"), in.list)
+	route(s, sessions.verb("/session:code", "create-sign-in-code", "Make a code that opens one session with your rights, within a minute; a session that was opened by a session's code ends with that session"), in.code)
+	route(s, sessions.get("/sessions", "list-sessions", "List your sessions; with the verb user.write, the sessions of all users"), in.list)
 	end := sessions.delete("/sessions/{id}", "end-session", "End a session; every node refuses it within seconds")
 	end.DefaultStatus = http.StatusNoContent
 	route(s, end, in.end)

@@ -68,7 +68,7 @@ func silenceOf(s *store.Silence, now dag.Micros) api.Silence {
 }
 
 type SilencePath struct {
-	Namespace string `path:"ns" maxLength:"63" doc:"* stands for all."`
+	Namespace string `path:"ns" maxLength:"63" doc:"*: all namespaces."`
 }
 
 // namespace returns the namespace of the rows.

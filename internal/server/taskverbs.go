@@ -17,9 +17,9 @@ type taskVerb struct {
 }
 
 var taskVerbs = [...]taskVerb{
-	{"stop", "End a task and let its run go on: what needs it cannot run", dag.MarkStop},
-	{"retry", "Run a task now: once more, or without waiting for its next try", dag.MarkRetry},
-	{"skip", "Have a task count as skipped", dag.MarkSkip},
+	{"stop", "Stop a task; its run continues without the tasks that need it", dag.MarkStop},
+	{"retry", "Retry a task: run it again, or without waiting for its next try", dag.MarkRetry},
+	{"skip", "Skip a task", dag.MarkSkip},
 }
 
 type taskOut struct {

@@ -22,10 +22,10 @@ import (
 
 func (s *Server) tokenRoutes(tokens tag) {
 	route(s, tokens.get("/me", "get-me", "Read who you are to this node, and your verbs by namespace"), whoCalls)
-	route(s, tokens.get("/tokens", "list-tokens", "List the tokens, revoked ones too"), s.listTokens)
-	route(s, tokens.verb("/tokens", "create-token", "Make a token; what its holder shows is told once, here"), s.createToken)
-	route(s, tokens.verb("/tokens/{id}:rotate", "rotate-token", "Make the successor of a token, with its rights and name; the old one counts on for a while"), rotateToken(s))
-	route(s, tokens.verb("/tokens/{id}:revoke", "revoke-token", "End a token; every node refuses it within seconds"), s.revokeToken)
+	route(s, tokens.get("/tokens", "list-tokens", "List the tokens, including revoked ones"), s.listTokens)
+	route(s, tokens.verb("/tokens", "create-token", "Make a token; only this answer has its secret"), s.createToken)
+	route(s, tokens.verb("/tokens/{id}:rotate", "rotate-token", "Rotate a token: make its successor with the same rights and name; the old token stays valid for a while"), rotateToken(s))
+	route(s, tokens.verb("/tokens/{id}:revoke", "revoke-token", "Revoke a token; every node refuses it within seconds"), s.revokeToken)
 }
 
 // whoCalls returns the caller and its rights.

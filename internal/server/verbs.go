@@ -19,10 +19,10 @@ type verb struct {
 }
 
 var runVerbs = [...]verb{
-	{"stop", "End a run: nothing new starts, what runs gets TERM, grace, KILL", dag.IntentStop},
-	{"kill", "End a run at once", dag.IntentKill},
-	{"pause", "Let what runs finish and start nothing new", dag.IntentPause},
-	{"resume", "End a pause", dag.IntentRun},
+	{"stop", "Stop a run: no task starts, and running attempts get TERM and, after the grace, KILL", dag.IntentStop},
+	{"kill", "Kill a run: all of its processes get KILL at once", dag.IntentKill},
+	{"pause", "Pause a run: running attempts finish, and no new ones start", dag.IntentPause},
+	{"resume", "Resume a paused run", dag.IntentRun},
 }
 
 type verbIn struct {

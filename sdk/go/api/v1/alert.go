@@ -12,7 +12,7 @@ type Alert struct {
 	State        string        `json:"state" enum:"counting,open,acknowledged,resolved,passed" doc:"counting: fewer failures in a row than the rule asks for. passed: a success came before there were enough."`
 	Severity     string        `json:"severity"`
 	Channels     []string      `json:"channels" doc:"The channels that are notified."`
-	Count        int64         `json:"count" doc:"Events in a row."`
+	Count        int64         `json:"count" doc:"The number of events in a row."`
 	Event        string        `json:"event" doc:"The newest event."`
 	Run          *string       `json:"run" doc:"The run of the newest event."`
 	Trigger      *string       `json:"trigger"`
@@ -23,8 +23,8 @@ type Alert struct {
 	OpenedAt     *Time         `json:"opened_at" format:"date-time"`
 	ModifiedAt   Time          `json:"modified_at" format:"date-time"`
 	Silence      *AlertSilence `json:"silence" doc:"The silence in which it opened: its channels are notified when the silence ends, if it is still open and not acknowledged."`
-	Escalations  int           `json:"escalations" doc:"How often further channels were notified because nobody had acknowledged it."`
-	EscalatesAt  *Time         `json:"escalates_at" format:"date-time" doc:"When the next ones are."`
+	Escalations  int           `json:"escalations" doc:"The number of escalations: further channels were notified, because no person had acknowledged the alert."`
+	EscalatesAt  *Time         `json:"escalates_at" format:"date-time" doc:"When the next channels are notified."`
 	Acknowledged *AlertWord    `json:"acknowledged"`
 	Resolved     *AlertWord    `json:"resolved"`
 }
@@ -38,26 +38,26 @@ type AlertRule struct {
 	After      int64            `json:"after" doc:"It opens an alert at this event in a row."`
 	Each       bool             `json:"each" doc:"One message for each event, and no alert that stays open."`
 	GroupBy    []string         `json:"group_by,omitempty" doc:"An alert for each group of events with equal cause, trigger or tag; absent: one for all."`
-	Origins    []string         `json:"origins" nullable:"false" doc:"Of the runs that count; none: all but backfills."`
+	Origins    []string         `json:"origins" nullable:"false" doc:"The origins of the runs that the rule watches; none: all but backfills."`
 	Tags       Tags             `json:"tags,omitempty" doc:"Only runs with all of these tags count; absent: all do."`
 	Message    *string          `json:"message"`
 	Deadline   *AlertDeadline   `json:"deadline" doc:"null: it watches no deadline."`
 	Than       *AlertThan       `json:"than" doc:"null: it watches no durations."`
-	Escalation []EscalationStep `json:"escalation" nullable:"false" doc:"Further channels, unless the alert is acknowledged or over by then."`
+	Escalation []EscalationStep `json:"escalation" nullable:"false" doc:"Further channels, which are notified if the alert is still open and not acknowledged by then."`
 }
 
 // AlertDeadline is the latest time by which a run must have reached a state.
 type AlertDeadline struct {
-	Seconds  float64 `json:"seconds" doc:"From the point that from names; 0: by counts."`
+	Seconds  float64 `json:"seconds" doc:"The time after the point that from names; 0: by is used instead."`
 	From     *string `json:"from" doc:"trigger, queued or started; null: trigger."`
 	By       *string `json:"by" doc:"A time of day: HH:MM."`
 	Timezone *string `json:"timezone" doc:"Of by; null: UTC."`
-	For      string  `json:"for" enum:"success,end,start" doc:"What must have come by then."`
+	For      string  `json:"for" enum:"success,end,start" doc:"What the run must have reached by then: success, end or start."`
 }
 
 // AlertThan is the duration beyond which a run counts as slow.
 type AlertThan struct {
-	Seconds    float64 `json:"seconds" doc:"Since the start of the run; 0: times counts."`
+	Seconds    float64 `json:"seconds" doc:"The time since the start of the run; 0: times is used instead."`
 	Times      float64 `json:"times" doc:"Multiple of the percentile."`
 	Percentile int     `json:"percentile" doc:"Of the durations of the last 50 runs that succeeded."`
 }
@@ -71,16 +71,16 @@ type EscalationStep struct {
 // Deadline is the state of a run with regard to a rule that watches the time of runs.
 type Deadline struct {
 	Rule     string   `json:"rule"`
-	Event    string   `json:"event" enum:"late,slow" doc:"What the run is when the deadline passes."`
-	Goal     string   `json:"goal" enum:"success,end,start" doc:"What must have come by then. success: also another run of the workflow settles it."`
-	State    string   `json:"state" enum:"ahead,due,met,passed,unknown" doc:"ahead: it counts from the start, which is still to come. unknown: fewer than 5 runs have succeeded, so no run is slow."`
+	Event    string   `json:"event" enum:"late,slow" doc:"The event at the deadline: late or slow."`
+	Goal     string   `json:"goal" enum:"success,end,start" doc:"What the run must have reached by then. success: the success of another run of the workflow also satisfies it."`
+	State    string   `json:"state" enum:"ahead,due,met,passed,unknown" doc:"ahead: the time is counted from the start of the run, which has not started. unknown: fewer than 5 runs have succeeded, so no run is slow."`
 	DueAt    *Time    `json:"due_at" format:"date-time"`
-	Channels []string `json:"channels" nullable:"false" doc:"Those that are notified."`
+	Channels []string `json:"channels" nullable:"false" doc:"The channels that are notified."`
 }
 
 // AlertWord records a change of an alert by a person or by Skein.
 type AlertWord struct {
-	User   *string `json:"user" doc:"null: no person did."`
+	User   *string `json:"user" doc:"The user; null: no person did it."`
 	Run    *string `json:"run" doc:"The run that succeeded."`
 	Reason *string `json:"reason"`
 	At     Time    `json:"at" format:"date-time"`
@@ -98,12 +98,12 @@ type AlertSilence struct {
 // Silence is a span of time in which new alerts are recorded, but notify no channel.
 type Silence struct {
 	ID        string  `json:"id"`
-	Namespace string  `json:"namespace" doc:"* stands for all."`
+	Namespace string  `json:"namespace" doc:"*: all namespaces."`
 	Workflow  *string `json:"workflow" doc:"null: all of the namespace."`
 	Rule      *string `json:"rule" doc:"null: all."`
 	State     string  `json:"state" enum:"active,over"`
 	Until     Time    `json:"until" format:"date-time"`
-	User      string  `json:"user" doc:"Who made it."`
+	User      string  `json:"user" doc:"The user who made it."`
 	Reason    *string `json:"reason"`
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 }
@@ -112,8 +112,8 @@ type Silence struct {
 type SilenceRequest struct {
 	Workflow string `json:"workflow,omitempty" maxLength:"200" doc:"Only alerts of this workflow."`
 	Rule     string `json:"rule,omitempty" maxLength:"200" doc:"Only alerts of the rule of this name."`
-	Seconds  int64  `json:"seconds" minimum:"1" maximum:"7776000" doc:"How long it lasts, up to 90 days."`
-	Reason   string `json:"reason" minLength:"1" maxLength:"1000" doc:"Why, for the people who look for the messages."`
+	Seconds  int64  `json:"seconds" minimum:"1" maximum:"7776000" doc:"Its duration, up to 90 days."`
+	Reason   string `json:"reason" minLength:"1" maxLength:"1000" doc:"The reason, for people who miss the messages."`
 }
 
 // AlertDetail is an alert with its messages.
@@ -131,12 +131,12 @@ type AlertNotice struct {
 	CreatedAt Time    `json:"created_at" format:"date-time"`
 	NextAt    *Time   `json:"next_at" format:"date-time" doc:"The next call, while the notice is pending."`
 	EndedAt   *Time   `json:"ended_at" format:"date-time"`
-	Error     *string `json:"error" doc:"Of the last call."`
+	Error     *string `json:"error" doc:"The error of the last call."`
 }
 
 // AlertRequest acknowledges or resolves an alert.
 type AlertRequest struct {
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"For the people who read it later."`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"A reason for later readers."`
 }
 
 // Channel is a way to notify people.
@@ -146,7 +146,7 @@ type Channel struct {
 	Kind       string          `json:"kind" doc:"webhook, slack, email, teams, pagerduty, alertmanager, discord, telegram, googlechat, command or log."`
 	Config     json.RawMessage `json:"config" doc:"Its configuration, with the names of secrets."`
 	Version    int64           `json:"version" doc:"How often it was set, from 1."`
-	User       string          `json:"user" doc:"Who set it last."`
+	User       string          `json:"user" doc:"The user who set it last."`
 	CreatedAt  Time            `json:"created_at" format:"date-time"`
 	ModifiedAt Time            `json:"modified_at" format:"date-time"`
 }

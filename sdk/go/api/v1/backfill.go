@@ -6,23 +6,23 @@ type Backfill struct {
 	ID          int64   `json:"id" doc:"0: a dry run, of which nothing is kept."`
 	Workflow    string  `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace   string  `json:"namespace"`
-	Trigger     *string `json:"trigger" doc:"Whose instants these are; null: they were given."`
+	Trigger     *string `json:"trigger" doc:"The trigger whose instants these are; null: the caller gave the instants."`
 	State       string  `json:"state" enum:"planned,running,paused,cancelled,done" doc:"planned: a dry run."`
 	Total       int64   `json:"total" doc:"Instants to be started."`
 	Started     int64   `json:"started" doc:"Instants that have their run."`
 	Ended       int64   `json:"ended"`
-	Failed      int64   `json:"failed" doc:"Of those that ended: other than succeeded."`
-	Active      int64   `json:"active" doc:"Runs that are not over."`
+	Failed      int64   `json:"failed" doc:"Runs that ended and did not succeed."`
+	Active      int64   `json:"active" doc:"Unfinished runs."`
 	First       Time    `json:"first" format:"date-time" doc:"The first instant in its order."`
 	Last        Time    `json:"last" format:"date-time"`
-	NextInstant *Time   `json:"next_instant" format:"date-time" doc:"What is started next; null: all are."`
+	NextInstant *Time   `json:"next_instant" format:"date-time" doc:"The next instant for which a run is started; null: all have their run."`
 	From        *Time   `json:"from" format:"date-time" doc:"As asked; null: a list was given."`
 	To          *Time   `json:"to" format:"date-time"`
 	Order       string  `json:"order" enum:"ascending,descending"`
 	Parallel    int32   `json:"parallel" doc:"Most of its runs at one time."`
 	Only        string  `json:"only" enum:"all,failed,missing,failed_or_missing"`
 	Priority    string  `json:"priority" enum:"highest,high,medium,low,lowest"`
-	Params      Params  `json:"params" nullable:"false" doc:"Given over the workflow's; texts may hold ${{ trigger.time }}."`
+	Params      Params  `json:"params" nullable:"false" doc:"Parameters that replace those of the workflow; texts may hold ${{ trigger.time }}."`
 	User        string  `json:"user"`
 	WaitsFor    *string `json:"waits_for,omitempty" doc:"The quota of the namespace that lets no further run begin now. It is missing if none does."`
 	CreatedAt   *Time   `json:"created_at" format:"date-time" doc:"null: a dry run."`
@@ -45,10 +45,10 @@ type BackfillRequest struct {
 	Instants []Time `json:"instants,omitempty" nullable:"true" maxItems:"100000" doc:"Instead of a range."`
 	Order    string `json:"order,omitempty" enum:"ascending,descending" doc:"Absent: ascending."`
 	Parallel int32  `json:"parallel,omitempty" minimum:"0" maximum:"10000" doc:"Absent: 1."`
-	Only     string `json:"only,omitempty" enum:"all,failed,missing,failed_or_missing" doc:"failed: whose newest run did not succeed; missing: that have no run. Absent: all."`
-	Params   Params `json:"params,omitempty" nullable:"true" doc:"Over the trigger's; texts may hold ${{ trigger.time }}."`
+	Only     string `json:"only,omitempty" enum:"all,failed,missing,failed_or_missing" doc:"failed: only instants whose newest run did not succeed; missing: only instants without a run. Absent: all."`
+	Params   Params `json:"params,omitempty" nullable:"true" doc:"Parameters that replace those of the trigger; texts may hold ${{ trigger.time }}."`
 	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the trigger's."`
-	DryRun   bool   `json:"dry_run,omitempty" doc:"Only say what would be started."`
+	DryRun   bool   `json:"dry_run,omitempty" doc:"Only list the runs that would be started."`
 }
 
 // BackfillRun is one instant of a backfill with its run.

@@ -11,10 +11,10 @@ type BulkRequest struct {
 	Since    string   `json:"since,omitempty" doc:"RFC 3339: only runs created at or after it."`
 	All      bool     `json:"all,omitempty" doc:"Every run in that state: needed where nothing else narrows the choice."`
 	Limit    int      `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"The most runs of one call, the newest first; default 1,000."`
-	Cursor   string   `json:"cursor,omitempty" doc:"The next of an earlier answer: go on behind it."`
-	DryRun   bool     `json:"dry_run,omitempty" doc:"Only say which runs it would be."`
-	Expect   *int     `json:"expect,omitempty" nullable:"false" minimum:"0" doc:"Refuse with 409 unless it is this many."`
-	Confirm  bool     `json:"confirm,omitempty" doc:"However many there are."`
+	Cursor   string   `json:"cursor,omitempty" doc:"The next of an earlier answer, to continue after it."`
+	DryRun   bool     `json:"dry_run,omitempty" doc:"Only list the runs; nothing is changed."`
+	Expect   *int     `json:"expect,omitempty" nullable:"false" minimum:"0" doc:"The expected number of runs. If it differs, the call is refused with 409."`
+	Confirm  bool     `json:"confirm,omitempty" doc:"Apply the verb, whatever the number of runs is."`
 }
 
 // BulkVerb is the body of stop, kill, pause and resume of several runs.
@@ -50,6 +50,6 @@ type BulkResult struct {
 type BulkItem struct {
 	ID      string   `json:"id" doc:"Of the run that was chosen."`
 	Outcome string   `json:"outcome" enum:"would,done,refused" doc:"would: a dry run."`
-	Run     *Run     `json:"run,omitempty" doc:"As it stands after the verb; of rerun the new run; absent: it is not known."`
+	Run     *Run     `json:"run,omitempty" doc:"The run after the verb, or the new run of a rerun; absent: it is not known."`
 	Problem *Problem `json:"problem,omitempty" doc:"Why it was refused."`
 }

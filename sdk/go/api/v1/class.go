@@ -6,7 +6,7 @@ type Class struct {
 	CPU        float64 `json:"cpu" doc:"Processor cores; 0: it takes none."`
 	Memory     int64   `json:"memory" doc:"Bytes; 0: it takes none."`
 	Builtin    bool    `json:"builtin" doc:"It comes with the program and means the same everywhere."`
-	User       *string `json:"user" doc:"Who said so last."`
+	User       *string `json:"user" doc:"The user who set it last."`
 	CreatedAt  *Time   `json:"created_at" format:"date-time"`
 	ModifiedAt *Time   `json:"modified_at" format:"date-time"`
 }

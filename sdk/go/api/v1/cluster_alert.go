@@ -4,7 +4,7 @@ package api
 type ClusterAlerts struct {
 	Rules      []ClusterAlert `json:"rules" nullable:"false"`
 	Version    int64          `json:"version" doc:"How often they were set; 0: never."`
-	User       *string        `json:"user" doc:"Who set them last."`
+	User       *string        `json:"user" doc:"The user who set them last."`
 	ModifiedAt *Time          `json:"modified_at" format:"date-time"`
 }
 
@@ -16,7 +16,7 @@ type ClusterAlert struct {
 	Severity   string           `json:"severity,omitempty" doc:"info, warning, error (default) or critical."`
 	Message    string           `json:"message,omitempty" maxLength:"1000" doc:"A text for the people who are notified."`
 	Limit      string           `json:"limit,omitempty" maxLength:"30" doc:"The bound of its event, such as 10% (disk_low) or 14d. Only for a rule with one event that has a bound."`
-	Escalation []EscalationStep `json:"escalation,omitempty" doc:"Further channels, unless the alert is acknowledged or over by then."`
+	Escalation []EscalationStep `json:"escalation,omitempty" doc:"Further channels, which are notified if the alert is still open and not acknowledged by then."`
 }
 
 // ClusterAlertsRequest replaces the alert rules about the cluster.

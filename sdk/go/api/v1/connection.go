@@ -7,9 +7,9 @@ type Connection struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
 	Type       string          `json:"type" doc:"http, postgres, mysql, sqlite or clickhouse."`
-	Config     json.RawMessage `json:"config" doc:"What it says, with the names of secrets."`
+	Config     json.RawMessage `json:"config" doc:"Its configuration, with the names of secrets."`
 	Version    int64           `json:"version" doc:"How often it was set, from 1."`
-	User       string          `json:"user" doc:"Who set it last."`
+	User       string          `json:"user" doc:"The user who set it last."`
 	CreatedAt  Time            `json:"created_at" format:"date-time"`
 	ModifiedAt Time            `json:"modified_at" format:"date-time"`
 }
@@ -22,6 +22,6 @@ type ConnectionRequest struct {
 // ConnectionTest is the outcome of a test of a connection.
 type ConnectionTest struct {
 	OK    bool    `json:"ok"`
-	Found *string `json:"found" doc:"What is at the other side."`
+	Found *string `json:"found" doc:"The system at the other side."`
 	Error *string `json:"error" doc:"Why the connection cannot be used."`
 }

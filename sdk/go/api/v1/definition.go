@@ -40,7 +40,7 @@ type TaskScript struct {
 
 // TaskCall is a request that a task sends.
 type TaskCall struct {
-	Connection *string      `json:"connection" doc:"The connection over which it goes; then url is a path. Its own headers are not shown."`
+	Connection *string      `json:"connection" doc:"The connection that the request uses; url is then a path. The headers of the connection are not shown."`
 	Method     string       `json:"method"`
 	URL        string       `json:"url"`
 	Headers    []NamedValue `json:"headers" nullable:"false"`

@@ -6,7 +6,7 @@ type GitSource struct {
 	Name      string `json:"name"`
 	GitSourceRequest
 	Version    int64    `json:"version" doc:"How often it was set, from 1."`
-	User       string   `json:"user" doc:"Who set it last."`
+	User       string   `json:"user" doc:"The user who set it last."`
 	CreatedAt  Time     `json:"created_at" format:"date-time"`
 	ModifiedAt Time     `json:"modified_at" format:"date-time"`
 	State      GitState `json:"state"`
@@ -25,7 +25,7 @@ type GitSourceRequest struct {
 	KnownHosts string `json:"known_hosts,omitempty" doc:"Of ssh: the keys of the server, as ssh-keyscan prints them."`
 	Hook       string `json:"hook_secret,omitempty" doc:"The secret with which the server of the repository signs its webhooks; absent: calls of webhooks are refused."`
 	Removed    string `json:"removed,omitempty" enum:"keep,pause,delete" doc:"What happens to workflows whose files were removed; default: pause."`
-	Adopt      bool   `json:"adopt,omitempty" doc:"Take over existing workflows of the same names that come from elsewhere."`
+	Adopt      bool   `json:"adopt,omitempty" doc:"Adopt existing workflows of the same names that come from elsewhere."`
 }
 
 // GitState is the result of the last read of a repository.

@@ -5,7 +5,7 @@ package api
 type Grid struct {
 	Version int32     `json:"version"`
 	Tasks   int       `json:"tasks" doc:"Tasks of the version. Instances of foreach tasks are not among them."`
-	States  []string  `json:"states" nullable:"false" doc:"What the numbers in cells mean."`
+	States  []string  `json:"states" nullable:"false" doc:"The states that the numbers in cells stand for."`
 	Runs    []GridRun `json:"runs" nullable:"false"`
 	Next    *string   `json:"next" doc:"The cursor of the page of older runs; null: there is none."`
 }
@@ -30,10 +30,10 @@ type Timeline struct {
 	State     string   `json:"state" doc:"Of the run."`
 	T0        Time     `json:"t0" format:"date-time"`
 	Now       int64    `json:"now" doc:"The end of the run, or the moment of the answer."`
-	States    []string `json:"states" nullable:"false" doc:"What the numbers in outcome mean."`
-	Nodes     []string `json:"nodes" nullable:"false" doc:"What the numbers in node mean."`
+	States    []string `json:"states" nullable:"false" doc:"The states that the numbers in outcome stand for."`
+	Nodes     []string `json:"nodes" nullable:"false" doc:"The nodes that the numbers in node stand for."`
 	Instances []string `json:"instances" nullable:"false" doc:"Names of the instances of foreach tasks. Their numbers follow those of the tasks of the version."`
-	Ready     []int64  `json:"ready" nullable:"false" doc:"By task: when the last of what it needs had ended."`
+	Ready     []int64  `json:"ready" nullable:"false" doc:"By task: when the last task that it needs had ended."`
 	Task      []int32  `json:"task" nullable:"false"`
 	Number    []int32  `json:"number" nullable:"false" doc:"Of the attempt."`
 	Outcome   []int32  `json:"outcome" nullable:"false" doc:"The state of the attempt."`

@@ -14,7 +14,7 @@ type Namespace struct {
 	Triggers    *int64 `json:"triggers,omitempty" doc:"Triggers of workflows: schedules, sensors, webhooks."`
 	Tokens      *int64 `json:"tokens,omitempty" doc:"Valid tokens and invitations that are limited to namespaces, this one among them. It is missing if there is no quota of tokens."`
 
-	User       *string `json:"user,omitempty" doc:"Who changed the quotas or the isolation last."`
+	User       *string `json:"user,omitempty" doc:"The user who changed the quotas or the isolation last."`
 	ModifiedAt *Time   `json:"modified_at,omitempty" format:"date-time"`
 }
 

@@ -5,14 +5,14 @@ type Node struct {
 	Name      string            `json:"name"`
 	Handler   string            `json:"handler" doc:"Names one life of the process, in the form of a UUID; new at every start."`
 	State     string            `json:"state" doc:"Of a node that is alone, or that answers and is not well: starting, running, full (its disk has no room: it takes no task until it has), leaving (it waits for what runs on it, and takes nothing new), retaking: WHY, stopped. Of members of a cluster: active, full, cordoned, drained (cordoned, and nothing is left), stopped, leaving."`
-	Cordoned  bool              `json:"cordoned" doc:"It takes no shard and gives back those it has, until it is uncordoned."`
+	Cordoned  bool              `json:"cordoned" doc:"The node gives up its shards and gets no others, until it is uncordoned."`
 	Stopped   bool              `json:"stopped" doc:"Its scheduler is stopped, by itself or with the whole cluster."`
 	Version   string            `json:"version"`
 	Roles     []string          `json:"roles" nullable:"false"`
 	Address   *string           `json:"address" doc:"null: a worker, which is attached to a node."`
 	Home      *string           `json:"home" doc:"Of a worker: the node that it is attached to."`
 	Groups    []string          `json:"groups" nullable:"false" doc:"Worker groups that it belongs to."`
-	Labels    map[string]string `json:"labels" doc:"What tasks may ask of it."`
+	Labels    map[string]string `json:"labels" doc:"The labels that tasks may ask for."`
 	Slots     Slots             `json:"slots" doc:"Of other nodes: as of their last sign of life."`
 	Resources Resources         `json:"resources" doc:"For tasks that name what they take. Of other nodes: as of their last sign of life."`
 	Shards    Shards            `json:"shards"`
@@ -21,7 +21,7 @@ type Node struct {
 	SeenAt    *Time             `json:"seen_at" format:"date-time" doc:"Its last sign of life, on the clock of the database; null: it is alone."`
 	Lag       float64           `json:"lag_seconds" doc:"Since seen_at, on the clock of the database."`
 
-	Sight *NodeSight `json:"sight" doc:"How the node that answers sees it over the node channel; null: a worker, or the node is alone."`
+	Sight *NodeSight `json:"sight" doc:"The state of this node as the answering node sees it over the node channel; null: a worker, or a single node."`
 
 	OrdersRefused *string `json:"orders_refused" doc:"Why the server refuses to cordon, drain and uncordon it; null: it does not."`
 }
@@ -61,10 +61,10 @@ type Kind struct {
 type Shards struct {
 	Owned int     `json:"owned"`
 	List  []int32 `json:"list" nullable:"false"`
-	Moved []int32 `json:"moved" nullable:"false" doc:"Those that were moved to it by hand."`
+	Moved []int32 `json:"moved" nullable:"false" doc:"The shards that were moved to it by hand."`
 
 	Costs   []ShardCost  `json:"costs" nullable:"false" doc:"Work for the costliest shards, as of the last sign of life."`
-	Shifted []ShardShift `json:"shifted" nullable:"false" doc:"Those that were moved to it because of their load."`
+	Shifted []ShardShift `json:"shifted" nullable:"false" doc:"The shards that were moved to it because of their load."`
 }
 
 // ShardCost is the recent work of a node for a shard, as rates.
@@ -87,8 +87,8 @@ type ShardShift struct {
 // Shard is a subset of all runs, with the node that advances these runs.
 type Shard struct {
 	ID        int32   `json:"id"`
-	Owner     *string `json:"owner" doc:"A node; null: nobody now."`
-	MovedTo   *string `json:"moved_to" doc:"The node that it was moved to by hand; null: wherever it is needed."`
+	Owner     *string `json:"owner" doc:"A node; null: it has no owner now."`
+	MovedTo   *string `json:"moved_to" doc:"The node to which it was moved by hand; null: it was not moved."`
 	Workflows int     `json:"workflows"`
 }
 
@@ -100,8 +100,8 @@ type MoveRequest struct {
 // Scheduler lists the nodes that are stopped from advancing runs.
 type Scheduler struct {
 	Stopped   bool     `json:"stopped" doc:"In the whole cluster."`
-	Nodes     []string `json:"nodes" nullable:"false" doc:"Those that were stopped by name."`
-	User      *string  `json:"user" doc:"Who stopped the whole cluster."`
+	Nodes     []string `json:"nodes" nullable:"false" doc:"The nodes that were stopped by name."`
+	User      *string  `json:"user" doc:"The user who stopped the whole cluster."`
 	StoppedAt *Time    `json:"stopped_at" format:"date-time"`
 }
 
@@ -131,7 +131,7 @@ type Bytes struct {
 
 // Verification is the result of a recount of all stored rows.
 type Verification struct {
-	Violations []Violation `json:"violations" doc:"What does not hold: none, if all is well."`
+	Violations []Violation `json:"violations" doc:"The violated invariants; none: all is well."`
 }
 
 // Violation is a rule that stored rows break.

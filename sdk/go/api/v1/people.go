@@ -5,7 +5,7 @@ type User struct {
 	Name      string    `json:"name"`
 	Kind      string    `json:"kind" enum:"user,service" doc:"user: a person. service: a program; it has tokens and no password."`
 	State     string    `json:"state" enum:"active,disabled" doc:"disabled: has no right until it is enabled."`
-	Roles     []RoleRef `json:"roles" doc:"What the user has. By them, the user has the verbs of each role in its namespace."`
+	Roles     []RoleRef `json:"roles" doc:"The roles of the user. Each gives its verbs in its namespace."`
 	CreatedAt Time      `json:"created_at" format:"date-time"`
 	CreatedBy string    `json:"created_by"`
 	Source    string    `json:"source" doc:"How the user signs in: local, or the identity provider as oidc:NAME."`

@@ -9,7 +9,7 @@ type Queue struct {
 	Overflow string  `json:"overflow" doc:"What becomes of a run for which there is no place now: wait, skip or fail."`
 	Rate     *string `json:"rate" doc:"Most runs that get a place: N/s, N/m or N/h, of all keys together, spread evenly; null: any number."`
 	State    string  `json:"state" doc:"active, paused (no run gets a queue slot, new runs wait) or draining (queued runs are admitted, new ones rejected)."`
-	User     *string `json:"user" doc:"Who paused or drains it."`
+	User     *string `json:"user" doc:"The user who paused or drains it."`
 	Reason   *string `json:"reason"`
 	Until    *Time   `json:"until" format:"date-time" doc:"Then it is active again by itself; null: when somebody resumes it."`
 	Held     int64   `json:"held" doc:"Places taken."`
@@ -60,6 +60,6 @@ type QueueStateRequest struct {
 type Lock struct {
 	Name  string `json:"name"`
 	Run   string `json:"run"`
-	Token int64  `json:"token" doc:"What the tasks of the run see as SKEIN_LOCK_TOKEN: it is greater at every grant."`
+	Token int64  `json:"token" doc:"The value of SKEIN_LOCK_TOKEN for the tasks of the run. Each grant has a greater one."`
 	Since Time   `json:"since" format:"date-time"`
 }

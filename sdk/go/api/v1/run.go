@@ -9,7 +9,7 @@ type Run struct {
 	Namespace   string         `json:"namespace"`
 	Version     int32          `json:"version"`
 	State       string         `json:"state" enum:"submitted,waiting,splitting,running,suspended,paused,finalising,succeeded,failed,stopped,skipped"`
-	Intent      string         `json:"intent" enum:"run,pause,stop,kill" doc:"What an operator, or a rule of the run, wants of it."`
+	Intent      string         `json:"intent" enum:"run,pause,stop,kill" doc:"The intent of an operator, or of a rule of the run: run, pause, stop or kill."`
 	Cause       *string        `json:"cause" doc:"Why it ended otherwise than well."`
 	Message     *string        `json:"message" doc:"One sentence for a person."`
 	Generation  int32          `json:"generation" doc:"+1 at each recover or rerun."`
@@ -24,17 +24,17 @@ type Run struct {
 	Instant     Time           `json:"instant" format:"date-time" doc:"The instant it is for: trigger.time. Without a trigger it is created_at."`
 	Backfill    *int64         `json:"backfill" doc:"The backfill it is part of."`
 	RerunOf     *string        `json:"rerun_of" doc:"The run that it repeats."`
-	From        *string        `json:"from" doc:"The task that it begins at; what does not depend on it counts as skipped."`
-	Parent      *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: none did."`
+	From        *string        `json:"from" doc:"The task at which it begins. Tasks that do not depend on it count as skipped."`
+	Parent      *string        `json:"parent" format:"uuid" doc:"The run whose task called it; null: no task did."`
 	ParentTask  *string        `json:"parent_task" doc:"The task of that run."`
 	Tags        Tags           `json:"tags,omitempty" doc:"Absent: it has none."`
 	Priority    string         `json:"priority" enum:"highest,high,medium,low,lowest"`
-	Position    *Position      `json:"position" doc:"In the line of its queue, or of its lock; null: it stands in none."`
+	Position    *Position      `json:"position" doc:"Its position in its queue, or in the queue of its lock; null: it is not queued."`
 	Key         *string        `json:"idempotency_key"`
 	Params      Params         `json:"params" nullable:"true" doc:"As the run sees them: defaults filled in. null in lists, unless they are asked for with include=params."`
-	SplitAt     *Time          `json:"split_at" format:"date-time" doc:"When the Leader made tasks of it."`
+	SplitAt     *Time          `json:"split_at" format:"date-time" doc:"When the Leader split it into tasks."`
 	ModifiedAt  Time           `json:"modified_at" format:"date-time" doc:"Of its newest event."`
-	Leader      Leader         `json:"leader" doc:"Who split it."`
+	Leader      Leader         `json:"leader" doc:"The node that split it into tasks."`
 	Counts      map[string]int `json:"counts" doc:"Tasks by state; empty until it is split."`
 	FailedTasks []string       `json:"failed_tasks" nullable:"false" doc:"The first tasks that failed, at most 3."`
 	Tasks       []Task         `json:"tasks" nullable:"true" doc:"Only with include=tasks, up to 1,000 of 8 MiB together; null otherwise: read /tasks."`
@@ -72,7 +72,7 @@ type Task struct {
 	ID         int32           `json:"id" doc:"Position in the graph, from 0."`
 	Name       string          `json:"name"`
 	State      string          `json:"state" enum:"pending,ready,assigned,running,retry_wait,deferred,succeeded,failed,upstream_failed,stopped,skipped"`
-	Cause      *string         `json:"cause" doc:"Why it failed, was skipped or is upstream_failed."`
+	Cause      *string         `json:"cause" doc:"The cause of its end, if it failed, was skipped or is upstream_failed."`
 	Message    *string         `json:"message" doc:"One sentence of its newest attempt."`
 	CreatedAt  Time            `json:"created_at" format:"date-time"`
 	ModifiedAt Time            `json:"modified_at" format:"date-time"`
@@ -83,7 +83,7 @@ type Task struct {
 // Attempt is one try of a task by one handler.
 type Attempt struct {
 	Number     int32   `json:"number" doc:"From 1, per task, never reset."`
-	Era        int32   `json:"era" doc:"How often the database had gone back to an earlier state when the attempt was handed over."`
+	Era        int32   `json:"era" doc:"The era of the database when the attempt was assigned: how often the database had gone back to an earlier state."`
 	Token      int64   `json:"token" doc:"Fences: only the newest can settle the task. It is era × 1048576 + number, so it is the number while era is 0, and no two attempts of a task ever had the same."`
 	Generation int32   `json:"generation"`
 	Handler    string  `json:"handler"`
@@ -97,7 +97,7 @@ type Attempt struct {
 	AssignedAt Time    `json:"assigned_at" format:"date-time"`
 	StartedAt  *Time   `json:"started_at" format:"date-time" doc:"null: it never started."`
 	FinishedAt *Time   `json:"finished_at" format:"date-time" doc:"Of a lost one: when it was declared lost."`
-	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"When the task is due again after this failure; of a deferred one, when its wait or its timeout is over."`
+	RetryAt    *Time   `json:"retry_at" format:"date-time" doc:"The time of the next try after this failure. Of a deferred attempt: the end of its wait or its timeout."`
 
 	Outside *Outside `json:"outside,omitempty" doc:"The work that it has left outside of its process; absent: none, or it was released. Only if one task is read."`
 }
@@ -117,12 +117,12 @@ type RunRequest struct {
 	Version  int32  `json:"version,omitempty" minimum:"0" doc:"0 or absent: the workflow's current one."`
 	Params   Params `json:"params,omitempty" nullable:"true"`
 	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the workflow's."`
-	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: what does not depend on it counts as skipped."`
+	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: tasks that do not depend on it count as skipped."`
 	// IdempotencyKey is unique per workflow for as long as the run is kept. It has the meaning of the header
 	// Idempotency-Key. If a request has both, they must be equal.
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255"`
 	Origin         string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
-	Tags           Tags   `json:"tags,omitempty" doc:"Up to 8, in addition to those of the workflow; of two with one key, this one counts. A key has up to 63 letters, digits, '.', '_', '-' and '/', a value up to 63 bytes of printable text."`
+	Tags           Tags   `json:"tags,omitempty" doc:"Up to 8, in addition to those of the workflow. If both have a key, this value takes precedence. A key has up to 63 letters, digits, '.', '_', '-' and '/', a value up to 63 bytes of printable text."`
 	// Traceparent takes precedence over the header traceparent, which applies to all starts of a batch.
 	Traceparent string `json:"traceparent,omitempty" maxLength:"512" doc:"The W3C trace context of the caller, if it is not that of the header traceparent. One that is not valid is ignored."`
 }
@@ -138,7 +138,7 @@ type VerbRequest struct {
 // that it needs, and dependents to the task and all that need it.
 type RecoverRequest struct {
 	From       string `json:"from,omitempty" maxLength:"300" doc:"A task."`
-	TaskOnly   bool   `json:"task_only,omitempty" doc:"Only the task; everything else stays as it ended."`
+	TaskOnly   bool   `json:"task_only,omitempty" doc:"Only the task; all other tasks keep their states."`
 	Upstreams  bool   `json:"upstreams,omitempty" doc:"Only the task and all that it needs."`
 	Dependents bool   `json:"dependents,omitempty" doc:"Only the task and all that needs it."`
 	Reason     string `json:"reason,omitempty" maxLength:"1000"`
@@ -166,9 +166,9 @@ type PlannedTask struct {
 // RerunRequest is the body of rerun. The body is optional.
 type RerunRequest struct {
 	Newest   bool   `json:"newest,omitempty" doc:"The workflow's current version instead of the run's."`
-	Params   Params `json:"params,omitempty" nullable:"true" doc:"They replace those of the run, one by one."`
+	Params   Params `json:"params,omitempty" nullable:"true" doc:"Parameters that replace those of the run, one by one."`
 	Priority string `json:"priority,omitempty" enum:"highest,high,medium,low,lowest" doc:"Absent: the run's."`
-	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: what does not depend on it counts as skipped."`
+	From     string `json:"from,omitempty" maxLength:"300" doc:"Begin at this task: tasks that do not depend on it count as skipped."`
 	Origin   string `json:"origin,omitempty" enum:"manual,api" doc:"manual: a person asked for it. Absent: api."`
 }
 
@@ -182,7 +182,7 @@ type MarkRequest struct {
 
 // ApproveRequest is a person's decision on a task that waits for an approval.
 type ApproveRequest struct {
-	Reject  bool   `json:"reject,omitempty" doc:"No: the task fails."`
+	Reject  bool   `json:"reject,omitempty" doc:"Reject the task: it fails."`
 	Comment string `json:"comment,omitempty" maxLength:"1000" doc:"Kept in the history, and an output of the task."`
 	Answers Params `json:"answers,omitempty" doc:"The fields of the form that the approval has. They become outputs of the task."`
 }
@@ -217,21 +217,21 @@ type Explanation struct {
 type Reason struct {
 	Kind       string  `json:"kind"`
 	What       string  `json:"what" doc:"A sentence."`
-	Holder     *string `json:"holder" doc:"Who has what it waits for."`
+	Holder     *string `json:"holder" doc:"The holder: the run, node or person for which the run or task waits."`
 	Since      *Time   `json:"since" format:"date-time"`
-	Unblocks   *string `json:"unblocks" doc:"What will move it, or what a person can do."`
+	Unblocks   *string `json:"unblocks" doc:"The event or command that ends the wait."`
 	ExpectedAt *Time   `json:"expected_at" format:"date-time"`
 
-	Code    string         `json:"code" doc:"What kind of sentence what is. It stays when the words change."`
-	Args    map[string]any `json:"args" doc:"What the sentence names."`
-	Actions []Action       `json:"actions" doc:"What a person can do about it."`
+	Code    string         `json:"code" doc:"The code of the sentence in what. It stays the same when the words change."`
+	Args    map[string]any `json:"args" doc:"The values in the sentence, by name."`
+	Actions []Action       `json:"actions" doc:"The calls by which a person can help."`
 }
 
 // Action is a request that would let the run or task continue.
 type Action struct {
 	Verb  string `json:"verb" doc:"The last part of the path, such as retry."`
 	Path  string `json:"path" doc:"Where to POST it."`
-	Label string `json:"label" doc:"What a button says."`
+	Label string `json:"label" doc:"The text of a button."`
 }
 
 // Event is one line of a run's history, which is also its audit log.
@@ -245,10 +245,10 @@ type Event struct {
 	Token    *int64  `json:"token" doc:"The token of the attempt: logs and artifacts are found by it."`
 	Handler  *string `json:"handler"`
 	Node     *string `json:"node"`
-	State    *string `json:"state" doc:"What the task, or the run, is now."`
+	State    *string `json:"state" doc:"The new state of the task or run."`
 	ExitCode *int32  `json:"exit_code"`
 	Tasks    *int32  `json:"tasks" doc:"How many tasks it made or took back."`
-	Actor    *string `json:"actor" doc:"Who asked."`
+	Actor    *string `json:"actor" doc:"The user who made the call."`
 	// ClaimedBy has the meaning of Run.ClaimedBy.
 	ClaimedBy *string `json:"claimed_by" doc:"The name that a program without a token, or a caller of skein_enqueue, gave its user: shown, never proved."`
 	Text      *string `json:"text" doc:"Cause, origin or intent."`

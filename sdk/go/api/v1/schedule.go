@@ -7,7 +7,7 @@ type Schedule struct {
 	Namespace         string          `json:"namespace"`
 	Name              string          `json:"name" doc:"Unique in its workflow; its identity across edits."`
 	Kind              string          `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,redis,mqtt,amqp,source" doc:"The key it was declared with; start: at each start of the scheduler."`
-	Expression        string          `json:"expression" doc:"What was declared, in short: a cron text, an interval, times of day."`
+	Expression        string          `json:"expression" doc:"The declaration in short: a cron text, an interval, times of day."`
 	Timezone          string          `json:"timezone" doc:"IANA name."`
 	Description       string          `json:"description" doc:"In words."`
 	State             string          `json:"state" enum:"active,paused,ended"`
@@ -16,16 +16,16 @@ type Schedule struct {
 	Next              *Time           `json:"next" format:"date-time" doc:"The first instant that is not decided; null: none, or it waits for an event."`
 	Decided           Time            `json:"decided" format:"date-time" doc:"Every instant up to here has its outcome among the fires; of a paused one, its pause is one line once it ends."`
 	LastFire          *Fire           `json:"last_fire" doc:"The line of its newest instant."`
-	Fired             int64           `json:"fired" doc:"Runs it has started since it was declared as it is."`
+	Fired             int64           `json:"fired" doc:"The runs that it has started since its present declaration."`
 	Overlap           string          `json:"overlap" enum:"skip,queue,cancel_running,allow,wait"`
 	MaxConcurrentRuns *int32          `json:"max_concurrent_runs" doc:"null: any number."`
 	Catchup           *string         `json:"catchup" enum:"none,latest,all" doc:"null: it has no instants."`
 	CatchupLimit      *int32          `json:"catchup_limit" doc:"null: catchup is not all."`
-	DelayTolerance    *string         `json:"delay_tolerance" doc:"Such as 30m0s; null: whenever."`
-	Sensor            bool            `json:"sensor" doc:"It waits for something to happen."`
+	DelayTolerance    *string         `json:"delay_tolerance" doc:"Such as 30m0s; null: no limit."`
+	Sensor            bool            `json:"sensor" doc:"The trigger is a sensor: it waits for an event."`
 	Source            *ScheduleSource `json:"source,omitempty" doc:"Of a trigger with a cursor: how far its source has come."`
-	Version           int32           `json:"version" doc:"Of the workflow, that declared it as it is."`
-	Since             Time            `json:"since" format:"date-time" doc:"It is declared as it is since then."`
+	Version           int32           `json:"version" doc:"The version of the workflow with its present declaration."`
+	Since             Time            `json:"since" format:"date-time" doc:"The time of its present declaration."`
 	CreatedAt         Time            `json:"created_at" format:"date-time"`
 	ModifiedAt        Time            `json:"modified_at" format:"date-time"`
 }
@@ -33,13 +33,13 @@ type Schedule struct {
 // ScheduleSource is the progress of the source of a trigger.
 type ScheduleSource struct {
 	Cursor   *string `json:"cursor" doc:"Position after the last event that was taken; null: none was."`
-	From     string  `json:"from" doc:"Where it begins without a cursor: now, or beginning."`
+	From     string  `json:"from" doc:"Where the source begins without a cursor: now, or beginning."`
 	Lag      *int64  `json:"lag" doc:"Events that wait to be read; null: unknown. Events that the trigger does not want count, too."`
-	AwayAt   *Time   `json:"away_at" format:"date-time" doc:"Since when the source does not reach the other system; null: it does, or no node that is reached says so."`
+	AwayAt   *Time   `json:"away_at" format:"date-time" doc:"The time since which the source cannot reach the other system; null: it can, or no reachable node knows."`
 	Why      *string `json:"why" doc:"Why the source is away."`
 	TakenAt  *Time   `json:"taken_at" format:"date-time" doc:"When events were taken last."`
 	Filtered int64   `json:"filtered" doc:"Events that its filter, start or end refused."`
-	Lost     int64   `json:"lost" doc:"Events that were gone before they were read."`
+	Lost     int64   `json:"lost" doc:"Events that were deleted before they were read."`
 }
 
 // SeekRequest sets the place from which a trigger reads its source.
@@ -59,7 +59,7 @@ type EventSent struct {
 	ID         string `json:"id"`
 	Position   int64  `json:"position" doc:"In the log of events."`
 	ReceivedAt Time   `json:"received_at" format:"date-time"`
-	Existing   bool   `json:"existing" doc:"It came before; nothing was done."`
+	Existing   bool   `json:"existing" doc:"The same event came before, and was not taken again."`
 }
 
 // Fire is one line of the ledger. Each instant of a schedule and each event belongs to one line. Consecutive
@@ -70,7 +70,7 @@ type Fire struct {
 	Trigger   string  `json:"trigger"`
 	At        Time    `json:"at" format:"date-time" doc:"The nominal instant, the first of the line; of an event, when it came."`
 	Last      Time    `json:"last" format:"date-time" doc:"The last instant of the line."`
-	Count     int64   `json:"count" doc:"How many instants the line stands for."`
+	Count     int64   `json:"count" doc:"The number of instants of the line."`
 	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed"`
 	Reason    *string `json:"reason"`
 	Run       *string `json:"run" doc:"null: none was started."`
@@ -112,10 +112,10 @@ type ClockChange struct {
 	Namespace string `json:"namespace"`
 	Trigger   string `json:"trigger"`
 	At        Time   `json:"at" format:"date-time" doc:"The first instant of the new offset."`
-	Local     string `json:"local" doc:"The same in the time zone, RFC 3339 with the new offset."`
-	From      string `json:"from" doc:"Offset before, such as +01:00."`
-	To        string `json:"to" doc:"Offset after."`
-	Effect    string `json:"effect" doc:"What the schedule makes of it."`
+	Local     string `json:"local" doc:"The same instant in the time zone, RFC 3339 with the new offset."`
+	From      string `json:"from" doc:"The offset before the change, such as +01:00."`
+	To        string `json:"to" doc:"The offset after the change."`
+	Effect    string `json:"effect" doc:"The effect of the change on the schedule."`
 }
 
 // Occurrence is the result of an event, or of a request by a person to fire a trigger.
@@ -127,7 +127,7 @@ type Occurrence struct {
 	Run       *string `json:"run" doc:"null: none was started."`
 	Outcome   string  `json:"outcome" enum:"fired,late,skipped,merged,missed,filtered" doc:"filtered: the trigger's filter does not want it, nothing was kept."`
 	Reason    *string `json:"reason"`
-	Existing  bool    `json:"existing" doc:"It came before; this is what became of it then."`
+	Existing  bool    `json:"existing" doc:"The same event came before; the answer is the earlier one."`
 }
 
 // SimulateRequest requests a forecast for a span of time.
@@ -147,11 +147,11 @@ type Simulation struct {
 	To       Time               `json:"to" format:"date-time"`
 	Fires    int64              `json:"fires" doc:"Of all triggers."`
 	Triggers []SimulatedTrigger `json:"triggers" nullable:"false"`
-	Hours    []SimulatedHour    `json:"hours" nullable:"false" doc:"Only those with something in them."`
+	Hours    []SimulatedHour    `json:"hours" nullable:"false" doc:"The hours in which something happens."`
 	Limits   []SimulatedLimit   `json:"limits" nullable:"false" doc:"Limits that will be hit; none: there is room."`
 	Shifts   []ClockChange      `json:"shifts" nullable:"false"`
-	Changes  []ScheduleChange   `json:"changes" nullable:"true" doc:"What the edit changes; null: none was given."`
-	Notes    []string           `json:"notes" nullable:"false" doc:"What is not known or was left out."`
+	Changes  []ScheduleChange   `json:"changes" nullable:"true" doc:"The effects of the edit; null: there is no edit."`
+	Notes    []string           `json:"notes" nullable:"false" doc:"What the simulation cannot know or leaves out."`
 }
 
 // SimulatedTrigger lists the fires of one trigger in a simulation.
@@ -161,12 +161,12 @@ type SimulatedTrigger struct {
 	Trigger     string   `json:"trigger"`
 	Description string   `json:"description"`
 	Fires       int64    `json:"fires"`
-	PerHour     float64  `json:"per_hour" doc:"Fires, over the whole span."`
+	PerHour     float64  `json:"per_hour" doc:"The average number of fires in an hour of the span."`
 	First       *Time    `json:"first" format:"date-time"`
 	Last        *Time    `json:"last" format:"date-time"`
 	Overlaps    int64    `json:"overlaps" doc:"Fires while as many runs of the trigger as may be are active."`
 	Skipped     int64    `json:"skipped" doc:"Of these, by overlap: skip or a full queue."`
-	Waiting     int64    `json:"waiting" doc:"Of these, those that wait."`
+	Waiting     int64    `json:"waiting" doc:"Of these, the fires that wait."`
 	Cancelled   int64    `json:"cancelled" doc:"Runs that a newer one stops."`
 	Median      *float64 `json:"median_s" doc:"Seconds that a run takes; null: none has ended yet."`
 	P95         *float64 `json:"p95_s"`
@@ -202,8 +202,8 @@ type ScheduleChange struct {
 	Namespace string   `json:"namespace"`
 	Trigger   string   `json:"trigger"`
 	Change    string   `json:"change" enum:"added,removed,changed,unchanged"`
-	Before    *string  `json:"before" doc:"In words; null: it was not there."`
-	After     *string  `json:"after" doc:"In words; null: it goes."`
+	Before    *string  `json:"before" doc:"The rule in words; null: the trigger is new."`
+	After     *string  `json:"after" doc:"The rule in words; null: the trigger is removed."`
 	Fires     [2]int64 `json:"fires" doc:"Before and after."`
 	Gained    []Time   `json:"gained" nullable:"false" doc:"The first instants that are new, at most 20."`
 	Lost      []Time   `json:"lost" nullable:"false" doc:"The first instants that go, at most 20."`

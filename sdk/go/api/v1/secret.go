@@ -5,7 +5,7 @@ type Secret struct {
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
 	Version    int64  `json:"version" doc:"How often the value was set, from 1."`
-	User       string `json:"user" doc:"Who set the value last."`
+	User       string `json:"user" doc:"The user who set the value last."`
 	CreatedAt  Time   `json:"created_at" format:"date-time"`
 	ModifiedAt Time   `json:"modified_at" format:"date-time"`
 }

@@ -3,7 +3,7 @@ package api
 // SignIn is the credential of a sign-in: a token, a one-time code, or a name with its password.
 type SignIn struct {
 	Token    string `json:"token,omitempty" maxLength:"200" doc:"Of the kind api."`
-	Code     string `json:"code,omitempty" maxLength:"200" doc:"One that skein open, or the start of a node, has printed. It counts once."`
+	Code     string `json:"code,omitempty" maxLength:"200" doc:"A code that skein open, or the start of a node, has printed. It is valid once."`
 	User     string `json:"user,omitempty" maxLength:"200"`
 	Password string `json:"password,omitempty" maxLength:"1024"`
 }
@@ -11,19 +11,19 @@ type SignIn struct {
 // Session is a sign-in of a person, in a browser or a terminal.
 type Session struct {
 	ID        string `json:"id"`
-	User      string `json:"user" doc:"On whose behalf its calls are made."`
+	User      string `json:"user" doc:"The user of its calls."`
 	CreatedAt Time   `json:"created_at" format:"date-time"`
 	UsedAt    Time   `json:"used_at" format:"date-time" doc:"The last use, to some minutes."`
-	ExpiresAt Time   `json:"expires_at" format:"date-time" doc:"When it ends unless it is used until then."`
-	EndsAt    Time   `json:"ends_at" format:"date-time" doc:"When it ends, however much it is used."`
-	Address   string `json:"address" doc:"From where the person has signed in."`
-	Agent     string `json:"agent" doc:"What the program that signed in calls itself."`
-	Current   bool   `json:"current" doc:"Whether it is the one by which this call is made."`
+	ExpiresAt Time   `json:"expires_at" format:"date-time" doc:"When it ends if it is not used before."`
+	EndsAt    Time   `json:"ends_at" format:"date-time" doc:"When it ends in any case."`
+	Address   string `json:"address" doc:"The address from which the person signed in."`
+	Agent     string `json:"agent" doc:"The name that the program that signed in gave (User-Agent)."`
+	Current   bool   `json:"current" doc:"true: this call is made by it."`
 }
 
 // SignInCode opens one session.
 type SignInCode struct {
-	Code      string `json:"code" doc:"It counts once, at POST /session. As the fragment #code=CODE of the address of the page, it signs a browser in."`
+	Code      string `json:"code" doc:"The code. It is valid once, at POST /session. As the fragment #code=CODE of the address of the page, it signs a browser in."`
 	ExpiresAt Time   `json:"expires_at" format:"date-time"`
 }
 

@@ -50,7 +50,7 @@ type RunCounts struct {
 // RunCount is a bucket of ended runs.
 type RunCount struct {
 	Key       string   `json:"key" doc:"The beginning of the day or hour, NAMESPACE/NAME, or the state."`
-	N         int64    `json:"n" doc:"Ends. A run that was recovered and ended again counts twice."`
+	N         int64    `json:"n" doc:"The number of ends. A run that was recovered and ended again counts twice."`
 	Succeeded int64    `json:"succeeded"`
 	Failed    int64    `json:"failed"`
 	Stopped   int64    `json:"stopped"`

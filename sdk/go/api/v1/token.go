@@ -10,11 +10,11 @@ type Token struct {
 	CreatedBy string  `json:"created_by"`
 	ExpiresAt *Time   `json:"expires_at" format:"date-time" doc:"Its own end, or that of a token above it if that is earlier."`
 	RevokedAt *Time   `json:"revoked_at" format:"date-time"`
-	User      *string `json:"user" doc:"The user or service whose rights a token of the kind api has."`
+	User      *string `json:"user" doc:"The user or service of a token of the kind api, which has its rights."`
 	Parent    *int64  `json:"parent" doc:"The token that made it: it has no right that its parent does not have, and ends with it."`
 	// Replaces and ReplacedBy are IDs of tokens.
 	Replaces   *int64 `json:"replaces" doc:"The token of which it is the successor."`
-	ReplacedBy *int64 `json:"replaced_by" doc:"Its successor. It counts until expires_at all the same."`
+	ReplacedBy *int64 `json:"replaced_by" doc:"Its successor. The replaced token is still valid until expires_at."`
 	// Verbs and Namespaces restrict a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" doc:"Absent: all of its kind."`
 	Namespaces []string `json:"namespaces,omitempty" doc:"Absent: all, and the cluster."`
@@ -30,14 +30,14 @@ type Token struct {
 // NewToken is a token with its secret.
 type NewToken struct {
 	Token
-	Secret string `json:"secret" doc:"To be sent as Authorization: Bearer SECRET. It is told here and never again."`
+	Secret string `json:"secret" doc:"The secret, to be sent as Authorization: Bearer SECRET. Only this answer has it."`
 	// Authority is the fingerprint by which a joining worker recognizes the nodes.
 	Authority string `json:"authority,omitempty" doc:"Of an invitation: the fingerprint of the root by which the worker knows the nodes."`
 }
 
 // RotateRequest requests the successor of a token.
 type RotateRequest struct {
-	Grace string `json:"grace,omitempty" maxLength:"20" doc:"How long the old token counts on, such as 1h; at most 7d, 0s: not at all. Absent: 24h. It never ends later than before."`
+	Grace string `json:"grace,omitempty" maxLength:"20" doc:"The time for which the old token stays valid, such as 1h; at most 7d, 0s: it ends at once. Absent: 24h. It never ends later than before."`
 }
 
 // RotatedToken is the successor of a token with its secret, and the old token.
@@ -51,7 +51,7 @@ type TokenRequest struct {
 	Kind         string `json:"kind" enum:"api,worker,node,invite"`
 	Name         string `json:"name" minLength:"1" maxLength:"100" doc:"Unique among the tokens that are not revoked. Of an invitation: the name of the worker; * at its end stands for any text."`
 	Expires      *Time  `json:"expires_at,omitempty" format:"date-time" doc:"Absent: a token of the kind api expires in 90 days, an invitation in an hour, a token of another kind does not expire."`
-	NeverExpires bool   `json:"never_expires,omitempty" doc:"It counts until it is revoked, or until the token that makes it ends."`
+	NeverExpires bool   `json:"never_expires,omitempty" doc:"The token is valid until it is revoked, or until the token that makes it ends."`
 	For          string `json:"for,omitempty" maxLength:"100" doc:"Only for the kind api: the user or service that the token is for. Absent: you, or the service api if you are no user. A token for another user needs the verb user.impersonate."`
 	// Verbs and Namespaces restrict a token of the kind api.
 	Verbs      []string `json:"verbs,omitempty" maxItems:"64" doc:"Only for the kind api: the verbs that the token has, of yours. Absent: all."`

@@ -6,19 +6,19 @@ type Workflow struct {
 	Namespace   string  `json:"namespace"`
 	Name        string  `json:"name"`
 	State       string  `json:"state" enum:"active,paused,deleted"`
-	Version     int32   `json:"version" doc:"The one that new runs get."`
-	Latest      int32   `json:"latest" doc:"The newest; version differs from it after a rollback."`
+	Version     int32   `json:"version" doc:"The version that new runs get."`
+	Latest      int32   `json:"latest" doc:"The newest version. After a rollback, version is an earlier one."`
 	Revision    int64   `json:"revision" doc:"+1 at every change; the ETag begins with it, and If-Match takes it."`
 	CreatedAt   Time    `json:"created_at" format:"date-time"`
 	ModifiedAt  Time    `json:"modified_at" format:"date-time"`
 	MaxRuns     *int32  `json:"max_concurrent_runs" doc:"Most of its runs that are active at one time, more wait; null: any number."`
-	Tags        Tags    `json:"tags,omitempty" doc:"Those of its current version, which its new runs get; absent: none."`
+	Tags        Tags    `json:"tags,omitempty" doc:"The tags of its current version, which its new runs get; absent: none."`
 	Description *string `json:"description" doc:"null in lists."`
-	Tasks       *int    `json:"tasks" doc:"How many its current version has; null in lists."`
+	Tasks       *int    `json:"tasks" doc:"The number of tasks of its current version; null in lists."`
 	Params      []Param `json:"params" nullable:"true" doc:"null in lists."`
 	Source      *string `json:"source" doc:"The file of the current version; null in lists."`
 
-	Alerts    []AlertRule `json:"alerts" nullable:"true" doc:"The rules of its current version about who is notified of what; null in lists."`
+	Alerts    []AlertRule `json:"alerts" nullable:"true" doc:"The alert rules of its current version; null in lists."`
 	Retention *Retention  `json:"retention,omitempty" doc:"Which of its finished runs are kept; absent in lists."`
 	Git       *GitOrigin  `json:"git,omitempty" doc:"The git source that its current version comes from; absent in lists, and if it comes from none."`
 }
@@ -27,7 +27,7 @@ type Workflow struct {
 type Retention struct {
 	Age     string `json:"age" doc:"A duration such as 90d; 0s: of any age."`
 	Runs    int64  `json:"runs"`
-	Default bool   `json:"default" doc:"The workflow says nothing itself: it is what the node was told, or its default."`
+	Default bool   `json:"default" doc:"The workflow has no such key: the value is the setting of the node, or its default."`
 }
 
 // Param is a declared parameter.
@@ -56,7 +56,7 @@ type ApplyRequest struct {
 	Source string `json:"source" doc:"The workflow file, YAML."`
 	// File is the name that error texts show.
 	File  string `json:"file,omitempty"`
-	Files []File `json:"files,omitempty" doc:"What travels with the version."`
+	Files []File `json:"files,omitempty" doc:"The files of the version."`
 	// Dir is the absolute path of the file's folder on the machine that applies the file. Tasks run in this
 	// folder if their worker can reach it.
 	Dir string `json:"dir,omitempty"`
@@ -66,7 +66,7 @@ type ApplyRequest struct {
 type File struct {
 	Name string `json:"name" doc:"Slash-separated, relative to the workflow file."`
 	Mode uint32 `json:"mode" doc:"Permission bits."`
-	Data []byte `json:"data" nullable:"true" doc:"Base64; null in what the server sends unless asked for."`
+	Data []byte `json:"data" nullable:"true" doc:"Base64; null in answers of the server, unless the request asks for it."`
 	Size int    `json:"size,omitempty"`
 }
 
