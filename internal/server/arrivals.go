@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
+	"io"
 	"log/slog"
 	"mime"
 	"net"
@@ -104,15 +104,16 @@ func (a arrivals) answered(do func(w http.ResponseWriter, r *arriving) error) ht
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(f.Status)
-		// the client is gone
-		_ = failedPage.Execute(w, map[string]string{"Text": f.Detail, "Code": f.Code, "Page": basePathOf(a.s) + "/"})
+		var page markup
+		page.put(failedPage, f.Detail, f.Code, basePathOf(a.s)+"/")
+		_, _ = io.WriteString(w, page.String()) // an error means that the client is gone
 	}
 }
 
-var failedPage = template.Must(template.New("").Parse(`<!doctype html>
+const failedPage = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Not signed in – Skein</title></head>
-<body><h1>You are not signed in</h1><p>{{.Text}}.</p><p>Code: <code>{{.Code}}</code></p><p><a href="{{.Page}}">Back to the sign-in form</a></p></body></html>
-`))
+<body><h1>You are not signed in</h1><p>%s.</p><p>Code: <code>%s</code></p><p><a href="%s">Back to the sign-in form</a></p></body></html>
+`
 
 func (a arrivals) take(w http.ResponseWriter, r *http.Request, do func(w http.ResponseWriter, r *arriving) error) error {
 	name := r.PathValue("name")
