@@ -33,12 +33,25 @@ type Spec struct {
 	Shut []string
 }
 
+// Equal reports whether both list the same paths in the same order.
+func (s *Spec) Equal(o *Spec) bool {
+	return slices.Equal(s.System, o.System) && slices.Equal(s.Devices, o.Devices) && slices.Equal(s.Read, o.Read) &&
+		slices.Equal(s.Write, o.Write) && slices.Equal(s.Own, o.Own) && slices.Equal(s.Given, o.Given) && slices.Equal(s.Shut, o.Shut)
+}
+
 // Fence is a fence for the processes that StartProcess starts. It has no other state and may be used
 // concurrently.
 type Fence struct {
 	ruleset int
+	ruled   []rule // the rules for folders
 	opened  []look // the folders that were replaced by their entries
 	named   []face // the files at the paths that may be replaced
+}
+
+// rule gives rights to everything below a folder.
+type rule struct {
+	path   string
+	rights uint64
 }
 
 // look is the state of a folder when its names were read.
@@ -205,7 +218,12 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 
 // rule allows the given accesses to a file, or to a folder and everything below it. The path has no links. So
 // a task that puts a link there, after the path was compared with those that are shut, does not bypass Shut.
+// Each process that enters the fence copies all rules. So a path below a folder that has these rights gets no
+// rule.
 func (f *Fence) rule(path string, rights uint64) error {
+	if slices.ContainsFunc(f.ruled, func(r rule) bool { return r.rights&rights == rights && Within(path, r.path) }) {
+		return nil
+	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return nil // the path does not exist, or this user cannot reach it
@@ -215,13 +233,17 @@ func (f *Fence) rule(path string, rights uint64) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	folder := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if !folder {
 		rights &= forFiles
 	}
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights & handled(), Parent_fd: int32(fd)}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(f.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("allow %s: %w", path, errno)
+	}
+	if folder {
+		f.ruled = append(f.ruled, rule{path, rights})
 	}
 	return nil
 }

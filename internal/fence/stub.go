@@ -16,25 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process must enter the fence by itself, after the fork: a thread that entered it to start the process
-// would be behind the same fence, and what is behind one fence may read each other's memory, which all
-// threads of a program share. Go cannot run code between fork and exec. So the child first executes a program
-// of 400 bytes: it enters the fence and executes the task's program. Its code is in stub_*.s, its file is in
-// memory only. It gets:
+// The task of a box enters its fence in another way than that of fork.go: the child first executes a program
+// of 400 bytes, which enters the fence and executes the task's program. A child in a new user namespace has
+// memory of its own, so it could not run code of this process that answers there. The code of the program is
+// in stub_*.s, its file is in memory only. It gets:
 //
 //	argv[0]        the path of the task's program; argv[1] and on are that program's argv
 //	descriptor 3   the fence
-//	descriptor 4   a pipe, which is closed when the task's program begins; an error comes as 4 bytes, see started
-
-// supported says whether processes can be started behind a fence on this architecture.
-const supported = true
-
-// undoing are the capabilities by which a process of root gets around a fence, a bit for each. With
-// CAP_PERFMON or CAP_SYS_ADMIN, Linux 6.15 and later lets a process read the environment of any other one,
-// without asking Landlock. The other capabilities reach the memory of the kernel, or devices.
-const undoing = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE |
-	1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT | 1<<unix.CAP_SYSLOG | 1<<unix.CAP_MAC_ADMIN |
-	1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD
+//	descriptor 4   a pipe, which is closed when the task's program begins; an error comes as 4 bytes
 
 // enterFailed marks an error that came before the task's program was executed.
 const enterFailed = 0x10000
@@ -52,11 +41,8 @@ const (
 	fprogSize  = 16
 )
 
-// stub returns a descriptor of the program, without a filter of system calls.
-var stub = sync.OnceValues(func() (int, error) { return newStub(nil) })
-
-// filteringStub returns a descriptor of the program, with the filter.
-var filteringStub = sync.OnceValues(func() (int, error) { return newStub(filter()) })
+// stub returns a descriptor of the program.
+var stub = sync.OnceValues(func() (int, error) { return newStub(filter()) })
 
 // newStub makes the program as an ELF file in memory.
 func newStub(with []unix.SockFilter) (int, error) {
@@ -97,20 +83,8 @@ func newStub(with []unix.SockFilter) (int, error) {
 	return fd, nil
 }
 
-// StartProcess starts a program behind the fence, as syscall.StartProcess does without one. attr.Files has
-// three files. The program and its children can never gain a right that the fence does not give, nor
-// privileges by a program with a set-user-ID bit. They do not have the capabilities by which root gets around
-// a fence. An error is an *EnterError, or the error of the kernel.
-func (f *Fence) StartProcess(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
-	return f.start(stub, path, argv, attr)
-}
-
-// StartFiltered is StartProcess with a filter of system calls: see filter.
+// StartFiltered is like StartProcess, with a filter of system calls: see filter. It uses all of attr.Sys.
 func (f *Fence) StartFiltered(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
-	return f.start(filteringStub, path, argv, attr)
-}
-
-func (f *Fence) start(stub func() (int, error), path string, argv []string, attr *syscall.ProcAttr) (int, error) {
 	program, err := stub()
 	if err != nil {
 		return 0, &EnterError{err}

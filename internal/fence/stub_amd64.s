@@ -101,18 +101,14 @@ kept:
 	CMPQ AX, $0
 	JNE  failed
 
-	// seccomp(SECCOMP_SET_MODE_FILTER, 0, the filter), if there is one
-	MOVQ    $(const_filterAt), DX
-	MOVWLZX (DX), AX
-	CMPQ    AX, $0
-	JEQ     allowed
-	MOVQ    $317, AX
-	MOVQ    $1, DI
-	XORQ    SI, SI
+	// seccomp(SECCOMP_SET_MODE_FILTER, 0, the filter)
+	MOVQ $317, AX
+	MOVQ $1, DI
+	XORQ SI, SI
+	MOVQ $(const_filterAt), DX
 	SYSCALL
-	CMPQ    AX, $0
-	JNE     failed
-allowed:
+	CMPQ AX, $0
+	JNE  failed
 
 	// execve(argv[0], argv + 1, envp)
 	MOVQ $59, AX

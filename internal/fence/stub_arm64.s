@@ -110,16 +110,13 @@ kept:
 	SVC
 	CBNZ R0, failed
 
-	// seccomp(SECCOMP_SET_MODE_FILTER, 0, the filter), if there is one
-	MOVD  $(const_filterAt), R2
-	MOVHU (R2), R0
-	CBZ   R0, allowed
-	MOVD  $277, R8
-	MOVD  $1, R0
-	MOVD  $0, R1
+	// seccomp(SECCOMP_SET_MODE_FILTER, 0, the filter)
+	MOVD $277, R8
+	MOVD $1, R0
+	MOVD $0, R1
+	MOVD $(const_filterAt), R2
 	SVC
-	CBNZ  R0, failed
-allowed:
+	CBNZ R0, failed
 
 	// execve(argv[0], argv + 1, envp)
 	MOVD $221, R8

@@ -322,3 +322,31 @@ func TestFencesKept(t *testing.T) {
 		t.Error("a fence outlives a change of the protected paths")
 	}
 }
+
+// TestEtcSkein holds that no task reads /etc/skein or makes it, and that /etc has one rule on machines without
+// it.
+func TestEtcSkein(t *testing.T) {
+	w := wall{shut: []string{"/data", etcSkein}}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink("/etc", link); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		job  Job
+		want bool
+	}{
+		"a plain task":           {Job{}, exists(etcSkein)},
+		"write to /etc":          {Job{Access: &Access{Write: []string{"/etc"}}}, true},
+		"write to /etc by links": {Job{Access: &Access{Write: []string{link}}}, true},
+		"work in /etc":           {Job{Dir: "/etc/"}, true},
+		"write elsewhere":        {Job{Access: &Access{Write: []string{"/etcetera"}}}, exists(etcSkein)},
+	} {
+		spec, err := w.spec(&slot{folder: "/data/slot"}, &c.job, &command{dir: c.job.Dir})
+		if got := slices.Contains(spec.Shut, etcSkein); err != nil || got != c.want || !slices.Contains(spec.Shut, "/data") {
+			t.Errorf("%s: %v, %v, want %v", name, spec.Shut, err, c.want)
+		}
+	}
+	if _, err := w.spec(&slot{folder: "/data/slot"}, &Job{Access: &Access{Read: []string{etcSkein + "/token"}}}, &command{}); err == nil {
+		t.Error("a task may read", etcSkein)
+	}
+}

@@ -1,0 +1,204 @@
+//go:build linux && (amd64 || arm64)
+
+package fence
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// everywhere is a fence that keeps nothing away.
+func everywhere(t *testing.T) *Fence {
+	t.Helper()
+	f, err := New(Spec{Write: []string{"/"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// TestForkIsThatOfSyscall starts a program with package syscall and behind a fence. Both have the same
+// limits, signals, files, folder, session and parent.
+func TestForkIsThatOfSyscall(t *testing.T) {
+	const script = "ulimit -Sn; ulimit -Hn; pwd; grep PPid /proc/$$/status; ls /proc/$$/fd; cut -d' ' -f6 /proc/$$/stat | grep -cx $$; ls -l /proc/$$/fd/0 | sed 's/.* //'"
+	dir := t.TempDir()
+	type begin = func(path string, argv []string, attr *syscall.ProcAttr) (int, error)
+	said := func(begin begin, argv ...string) string {
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		pidfd := -1
+		attr := &syscall.ProcAttr{Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
+			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd}}
+		pid, err := begin("/bin/"+argv[0], argv, attr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(pidfd)
+		var is unix.Siginfo
+		if err := unix.Waitid(unix.P_PIDFD, pidfd, &is, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Error("the pidfd is not that of the program:", err)
+		}
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status != 0 {
+			t.Fatal(err, status)
+		}
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, argv := range [][]string{{"sh", "-c", script}, {"grep", "^Sig[BIC]", "/proc/self/status"}} { // a shell unblocks signals
+		want := said(syscall.ForkExec, argv...)
+		if got := said(everywhere(t).StartProcess, argv...); got != want {
+			t.Errorf("%s behind a fence:\n%s\nby package syscall:\n%s", argv[0], got, want)
+		}
+	}
+}
+
+// TestLimitOfFiles repeats TestForkIsThatOfSyscall in a process whose limit of open files Go has raised.
+func TestLimitOfFiles(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("/bin/sh", "-c", `ulimit -Sn 500 && exec "$0" -test.run '^TestForkIsThatOfSyscall$'`, self).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestFilesInAnyOrder holds that a file is not overwritten before it is copied.
+func TestFilesInAnyOrder(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	// The standard input and the standard error of the program are the pipe. Its standard output is the input of
+	// this process.
+	want, err := os.Readlink("/proc/self/fd/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := everywhere(t).StartProcess("/bin/sh", []string{"sh", "-c", "to=$(readlink /proc/$$/fd/1); echo $to >&2"}, &syscall.ProcAttr{Files: []uintptr{w.Fd(), 0, w.Fd()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = syscall.Wait4(pid, nil, 0, nil)
+	text := make([]byte, 4<<10)
+	if n, err := r.Read(text); err != nil || string(text[:n]) != want+"\n" {
+		t.Errorf("standard output is %q, %v, want %q", text[:n], err, want)
+	}
+}
+
+// TestForkErrors holds which errors are those of the fence.
+func TestForkErrors(t *testing.T) {
+	f := everywhere(t)
+	for name, c := range map[string]struct {
+		path string
+		attr syscall.ProcAttr
+		want error
+	}{
+		"no folder":        {"/bin/true", syscall.ProcAttr{Dir: "/none"}, unix.ENOENT},
+		"no program":       {"/bin/none", syscall.ProcAttr{}, unix.ENOENT},
+		"a NUL in a path":  {"/bin/\x00", syscall.ProcAttr{}, unix.EINVAL},
+		"a NUL in Env":     {"/bin/true", syscall.ProcAttr{Env: []string{"A=\x00"}}, unix.EINVAL},
+		"no cgroup":        {"/bin/true", syscall.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: 0}}, unix.EBADF},
+		"no file":          {"/bin/true", syscall.ProcAttr{Files: []uintptr{0, 1, 9999}}, unix.EBADF},
+		"too many bytes":   {"/bin/true", syscall.ProcAttr{Env: []string{"A=" + strings.Repeat("x", 1<<20)}}, unix.E2BIG},
+		"not a program":    {file(t, filepath.Join(t.TempDir(), "text")), syscall.ProcAttr{}, unix.EACCES},
+		"a folder to exec": {"/", syscall.ProcAttr{}, unix.EACCES},
+	} {
+		if c.attr.Files == nil {
+			c.attr.Files = []uintptr{0, 1, 2}
+		}
+		if _, err := f.StartProcess(c.path, []string{"x"}, &c.attr); err != c.want {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, unix.ECHILD) {
+		t.Error("a child is left:", err)
+	}
+}
+
+// TestForksAndWriters starts programs from several goroutines, which other goroutines write under
+// syscall.ForkLock. No program is still open for writing when it is started (ETXTBSY), and nobody waits for
+// ever.
+func TestForksAndWriters(t *testing.T) {
+	f, dir := everywhere(t), t.TempDir()
+	program, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		path := filepath.Join(dir, string(rune('a'+i)))
+		all.Go(func() {
+			for range 20 {
+				syscall.ForkLock.RLock()
+				err := errors.Join(os.RemoveAll(path), os.WriteFile(path, program, 0o700))
+				syscall.ForkLock.RUnlock()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				pid, err := f.StartProcess(path, []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = syscall.Wait4(pid, nil, 0, nil)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestForksLetWritersIn holds that forks without end do not keep a writer away.
+func TestForksLetWritersIn(t *testing.T) {
+	f := &forking{}
+	f.ended.L = &f.mu
+	f.begin()
+	wrote, more := make(chan bool), make(chan bool)
+	go func() {
+		syscall.ForkLock.RLock()
+		syscall.ForkLock.RUnlock()
+		close(wrote)
+	}()
+	for range forksMax - 1 {
+		f.begin()
+		f.end()
+	}
+	go func() { // this fork waits until those under way have ended
+		f.begin()
+		f.end()
+		close(more)
+	}()
+	select {
+	case <-more:
+		t.Error("a fork began although as many as there may be had begun")
+	default:
+	}
+	f.end()
+	<-wrote
+	<-more
+}
