@@ -290,7 +290,7 @@ func (c *cli) linger(ctx context.Context, s *session) {
 		c.say("no server holds %s: unfinished runs go on when one starts (skein server)", c.cfg.Data)
 		return
 	}
-	c.say("other runs are going on in this process; it stays until they have ended (Ctrl-C: they go on at the next start)")
+	c.say("other runs of this data folder are active here, so this process stays until they end (Ctrl-C: they continue when a node starts)")
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()
 	for !s.node.Idle() {

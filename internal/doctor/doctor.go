@@ -173,7 +173,7 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 	case len(all) == 0:
 		return nil
 	case len(soon) == 0:
-		return append(checkWholeTokens(all, time.Now()), Check{Name: "tokens", State: Good, Found: fmt.Sprintf("%d are valid", valid)})
+		return append(checkWholeTokens(all, time.Now()), Check{Name: "tokens", State: Good, Found: fmt.Sprintf("%d valid", valid)})
 	}
 	found := "these expire soon: " + strings.Join(soon[:min(len(soon), tokensTold)], ", ")
 	if more := len(soon) - tokensTold; more > 0 {

@@ -42,9 +42,9 @@ func TestTokensThatExpire(t *testing.T) {
 		all         []store.Token
 		state, says string
 	}{
-		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, Good, "2 are valid"},
+		"good": {[]store.Token{far, {Name: "never", Kind: "node"}}, Good, "2 valid"},
 		"soon": {[]store.Token{far, {Name: "rack", Kind: "worker", Expires: in(3 * day)}}, Warning, "rack (worker, "},
-		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, Good, "0 are valid"},
+		"over": {[]store.Token{{Name: "old", Expires: in(-day)}, {Name: "gone", Expires: in(day), Revoked: 1}}, Good, "0 valid"},
 		"many": {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold+2), Warning, ") and 2 more"},
 		"ten":  {slices.Repeat([]store.Token{{Name: "rack", Kind: "worker", Expires: in(3 * day)}}, tokensTold), Warning, "rack (worker, "},
 	} {

@@ -22,7 +22,7 @@ func checkSecretKey(ctx context.Context, cfg *config.Config, st store.Secrets) C
 	case err != nil:
 		c.State, c.Found = Warning, err.Error()
 	case is.ID == "":
-		c.Found = "there is none yet"
+		c.Found = "no secret is set"
 	default:
 		c.Found = "sealed with key " + is.ID + ", which this node has"
 	}
