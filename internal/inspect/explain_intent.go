@@ -37,7 +37,7 @@ func (x *explaining) explainIntent(ctx context.Context) (complete bool, err erro
 		}
 		unblocks, verbs := "skein run rerun "+id+" starts it as a new run", []string{"rerun"}
 		if x.run.State != dag.RunSucceeded && x.run.State != dag.RunSkipped && x.run.SplitAt != 0 && x.run.Cause != dag.CauseCorrupt {
-			unblocks = "skein run recover " + id + " repeats what failed; skein run rerun starts it as a new run"
+			unblocks = "skein run recover " + id + " runs the failed tasks again; skein run rerun starts it as a new run"
 			verbs = []string{"recover", "rerun"}
 		}
 		r := Reason{Kind: "ended", Code: "run_ended",

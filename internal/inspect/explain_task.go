@@ -90,7 +90,7 @@ func (x *explaining) again(t *TaskView) (string, []Action) {
 	case !views[first].State.Terminal():
 		return fmt.Sprintf("the end of task %s, which is %s and comes before it; then skein task retry %s/%s", g.Name(first), views[first].State, id, t.Name), nil
 	case x.run.State.Terminal():
-		return fmt.Sprintf("skein run recover %s does again all that did not succeed; by itself it needs task %s first, which is %s: skein task retry %s/%s",
+		return fmt.Sprintf("skein run recover %s runs all tasks again that did not succeed; this task alone needs task %s first, which is %s: skein task retry %s/%s",
 			id, g.Name(first), views[first].State, id, g.Name(first)), append(on(x.run.ID, "", "recover"), on(x.run.ID, g.Name(first), "retry")...)
 	}
 	return fmt.Sprintf("skein task retry %s/%s, which comes first: task %s is %s; then skein task retry %s/%s", id, g.Name(first), g.Name(first), views[first].State, id, t.Name),

@@ -479,7 +479,7 @@ func (a *attempt) judge() {
 	case a.starved:
 		a.settle(Failed, CauseMemory, fmt.Sprintf("used more than its memory of %d MiB, and the kernel ended it; %s", a.job.Memory>>20, how))
 	case r.Signal == "SIGKILL":
-		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or somebody killed it")
+		a.settle(Failed, CauseSignal, how+", which Skein did not send: out of memory, or another process killed it")
 	case r.Signal != "":
 		a.settle(Failed, CauseSignal, how)
 	case a.failed != nil:

@@ -83,7 +83,7 @@ func (a *attempt) patient() bool {
 		return false
 	}
 	pause := min(a.away.pause*3/4+time.Duration(rand.Int64N(int64(a.away.pause)/2+1)), left)
-	a.note(fmt.Sprintf("what the kind %s needs cannot be reached: the kind is started again in %v", k.Name, pause.Round(time.Millisecond)))
+	a.note(fmt.Sprintf("the system that the kind %s needs cannot be reached: the kind is started again in %v", k.Name, pause.Round(time.Millisecond)))
 	if !a.rest(now.Add(pause)) {
 		return false
 	}

@@ -201,7 +201,7 @@ func (c *cgroups) divideDown(parent string) error {
 
 func (c *cgroups) describe() string {
 	if c.unlimited != nil {
-		return fmt.Sprintf("cgroup2 (%s); cpu and memory of tasks are booked, not enforced: %v", c.how, c.unlimited)
+		return fmt.Sprintf("cgroup2 (%s); cpu and memory of tasks are counted, not enforced: %v", c.how, c.unlimited)
 	}
 	if c.old != nil {
 		return "cgroup2 (" + c.how + "), with cpu and memory by version 1"

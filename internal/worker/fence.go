@@ -223,7 +223,7 @@ func (w *wall) spec(s *slot, job *Job, cmd *command) (fence.Spec, error) {
 	if job.Access != nil {
 		for _, path := range slices.Concat(job.Access.Read, job.Access.Write) {
 			if at := slices.IndexFunc(w.shut, func(shut string) bool { return fence.Within(filepath.Clean(path), shut) }); at >= 0 {
-				return spec, fmt.Errorf("access: %s is protected, as all of %s: no task may reach it; remove it from access", path, w.shut[at])
+				return spec, fmt.Errorf("access: %s is protected, like all of %s: no task may reach it; remove it from access", path, w.shut[at])
 			}
 		}
 		spec.Read = append(spec.Read, job.Access.Read...)

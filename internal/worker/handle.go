@@ -84,7 +84,7 @@ func (a *attempt) seeHandle(now time.Time, ended bool) {
 		if why == "" {
 			why = "it holds a secret"
 		}
-		a.w.cfg.Log.Warn("the handle of an attempt cannot be used, so what it names is not released", a.attrs("code", "handle_invalid", "file", path, "why", why)...)
+		a.w.cfg.Log.Warn("the handle of an attempt cannot be used, so the work that it names is not released", a.attrs("code", "handle_invalid", "file", path, "why", why)...)
 		return
 	}
 	a.result.Handle, a.result.Adopts = text, a.job.Adopts

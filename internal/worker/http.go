@@ -229,7 +229,7 @@ func (q *Request) read(res *http.Response, masks *mask.Set, log io.Writer, began
 		}
 		return fault(CauseHTTP, "the answer is %s, %s was expected", res.Status, q.expects())
 	case q.Contains != "" && !bytes.Contains(body, []byte(q.Contains)):
-		return fault(CauseHTTP, "the answer does not hold the text that was expected (in its first %d bytes)", sizeMax)
+		return fault(CauseHTTP, "the answer does not contain the expected text in its first %d bytes: correct expect.body, or the server", sizeMax)
 	case q.Answer != "" && len(body) > sizeMax:
 		return fault(CauseOutput, "the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", sizeMax)
 	}
@@ -277,7 +277,7 @@ func (q *Request) outputs(res *http.Response, body []byte) answer {
 	}
 	raw, err := output.Marshal(values)
 	if err != nil || len(raw) > outputsMaxDefault {
-		return fault(CauseOutput, "what is kept of the answer is larger than %d bytes: fetch it with run, and keep it as an artifact", outputsMaxDefault)
+		return fault(CauseOutput, "the kept parts of the answer are larger than %d bytes: fetch it with run, and keep it as an artifact", outputsMaxDefault)
 	}
 	return answer{outputs: raw}
 }

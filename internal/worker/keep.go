@@ -90,10 +90,10 @@ func (a *attempt) keep() bool {
 	case err == nil:
 		return true
 	case a.want.Load() != 0:
-		a.settleStop("while its artifacts were kept")
+		a.settleStop("while its artifacts were stored")
 	case late():
 		a.timedOut, a.result.TimedOut = true, true
-		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v, while its artifacts were kept", a.job.Timeout))
+		a.settle(Failed, CauseTimeout, fmt.Sprintf("ran longer than its timeout of %v, while its artifacts were stored", a.job.Timeout))
 	default:
 		a.settle(Failed, CauseArtifacts, err.Error())
 	}

@@ -83,14 +83,14 @@ func TestArtifactsOfAttempts(t *testing.T) {
 	r = newRig(t, func(c *Config) { c.Store = func(string) artifact.Store { return slow } })
 	late := job("echo hello > file", "file")
 	late.Timeout = 200 * time.Millisecond
-	want(t, r.run(late), Failed, CauseTimeout, "while its artifacts were kept")
+	want(t, r.run(late), Failed, CauseTimeout, "while its artifacts were stored")
 	<-slow.begun
 	stopped := job("echo hello > file", "file")
 	go func() {
 		<-slow.begun
 		r.Stop(stopped.Key, ModeTerm)
 	}()
-	want(t, r.run(stopped), Stopped, CauseStopped, "while its artifacts were kept")
+	want(t, r.run(stopped), Stopped, CauseStopped, "while its artifacts were stored")
 }
 
 // TestArtifactsOfTheWorkingFolder: an attempt leaves the files of the folder that it began in, and fails if

@@ -5,7 +5,7 @@ const run = '01a213b1-7b1c-7171-8a98-d1998ad95fee'
 
 /** Sentences as the server writes them, with their commands in brackets; those that can be copied in double ones. */
 const sentences = [
-  `[[skein run recover ${run}]] repeats what failed; [skein run rerun] starts it as a new run`,
+  `[[skein run recover ${run}]] runs the failed tasks again; [skein run rerun] starts it as a new run`,
   `[[skein run rerun ${run}]] starts it as a new run`,
   `[[skein task approve ${run}/ok]], or with --reject`,
   `[[skein task retry ${run}/load_orders]]`,
