@@ -3,7 +3,7 @@ import type { QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { basePath } from '../api/client'
 import { type Change, everything, type Freshness, type ToTab } from './protocol'
-import { Stream } from './stream'
+import { Stream, waitFor } from './stream'
 import workerURL from './worker?sharedworker&url'
 
 export type Live = { state: Freshness; asOf: number }
@@ -11,6 +11,7 @@ export type Live = { state: Freshness; asOf: number }
 type Port = { watch: (topics: string[]) => void; retry: () => void; bye: () => void }
 
 const pollEvery = 5_000
+/** A query is read again at most once in this time, however much changes. */
 const again = 400
 
 /** Holds what the stream says, for one tab. */
@@ -21,6 +22,7 @@ export class LiveStore {
   private port: Port | undefined
   private dirty = new Set<string>()
   private timer: ReturnType<typeof setTimeout> | undefined
+  private read = Number.NEGATIVE_INFINITY
   /** Counts the messages that were handled, for tests that wait for one. */
   seen = 0
 
@@ -90,11 +92,12 @@ export class LiveStore {
       this.dirty.add(`workflow ${change.workflow}`)
     }
     this.dirty.add('runs')
-    this.timer ??= setTimeout(() => this.refresh(), again)
+    this.timer ??= setTimeout(() => this.refresh(), waitFor(this.read, again, performance.now()))
   }
 
   private refresh() {
     this.timer = undefined
+    this.read = performance.now()
     const dirty = this.dirty
     this.dirty = new Set()
     // A key begins with its topics: ['live', [topic…], …].

@@ -2,6 +2,7 @@
 import { type Change, everything, type Freshness } from './protocol'
 
 export const silence = 25_000
+/** The tabs are told of changes at most once in this time. */
 export const gather = 200
 const backoffMax = 10_000
 
@@ -10,6 +11,12 @@ export type Sink = {
   changes: (changes: Change[]) => void
   reset: () => void
 }
+
+/**
+ * The time to wait before something is done that is done at most once in a span: none if it was last done longer ago than
+ * that. So the first change after a calm is shown at once, and a flood costs no more than one step in a span.
+ */
+export const waitFor = (last: number, span: number, now: number) => Math.max(0, last + span - now)
 
 /** Parses a stream of server-sent events, however it is cut into pieces. */
 export class Frames {
@@ -62,6 +69,7 @@ export class Stream {
   private heard = 0
   private gathered = new Gathered()
   private timer: ReturnType<typeof setTimeout> | undefined
+  private flushed = Number.NEGATIVE_INFINITY
   private watchdog: ReturnType<typeof setInterval> | undefined
   private wake: (() => void) | undefined
   state: Freshness = 'connecting'
@@ -153,12 +161,13 @@ export class Stream {
         if (frame.event === 'reset') this.sink.reset()
         if (frame.event === 'change') this.gathered.add(frame.data)
       }
-      this.timer ??= setTimeout(() => this.flush(), gather)
+      this.timer ??= setTimeout(() => this.flush(), waitFor(this.flushed, gather, performance.now()))
     }
   }
 
   private flush() {
     this.timer = undefined
+    this.flushed = performance.now()
     const changes = this.gathered.take()
     if (changes.length > 0) this.sink.changes(changes)
     this.sink.state(this.state, this.asOf)

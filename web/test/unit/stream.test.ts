@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Frames, Gathered } from '../../src/live/stream'
+import { Frames, Gathered, waitFor } from '../../src/live/stream'
 
 const text = ': skein\n\nid: 1\nevent: change\ndata: {"a":1}\n\n: \n\nevent: reset\ndata: {}\n\n'
 
@@ -27,4 +27,10 @@ test('changes of one run become one', () => {
   gathered.add(change(1, 'b'))
   expect(gathered.take()).toEqual([{ run: 'r', workflow: 'w', seq: 2, events: ['ended'], tasks: ['a', 'b'] }])
   expect(gathered.take()).toEqual([])
+})
+
+test('the first change after a calm is not kept waiting, and those of a flood are', () => {
+  expect(waitFor(Number.NEGATIVE_INFINITY, 200, 5)).toBe(0)
+  expect(waitFor(1000, 200, 1300)).toBe(0)
+  expect(waitFor(1000, 200, 1050)).toBe(150)
 })
