@@ -3,6 +3,7 @@
 import {
   type KeyboardEvent,
   type MouseEvent,
+  type PointerEvent,
   type ReactNode,
   type Ref,
   useEffect,
@@ -16,6 +17,15 @@ const spare = 8
 
 export type RowsHandle = { show: (index: number, block?: 'center' | 'end') => void; atEnd: () => boolean }
 
+/** The most rows that a view of this height draws. */
+const slotsOf = (height: number, row: number) => Math.ceil(height / row) + 2 * spare
+
+/** Puts consecutive rows in the order of their slots; the row n has the slot n % slots. */
+export function bySlot<T>(rows: T[], first: number, slots: number): T[] {
+  const wrap = slots - (first % slots)
+  return [...rows.slice(wrap), ...rows.slice(0, wrap)]
+}
+
 /** The first row and the number of rows to draw, for a scroll position. */
 export function windowOf(
   top: number,
@@ -28,7 +38,7 @@ export function windowOf(
   const scale = drawn > height ? (total - height) / (drawn - height) : 1
   const real = top * scale
   const first = Math.max(0, Math.floor(real / row) - spare)
-  const count = Math.min(n - first, Math.ceil(height / row) + 2 * spare)
+  const count = Math.min(n - first, slotsOf(height, row))
   return { first, count: Math.max(0, count), pad: top - (real - first * row) }
 }
 
@@ -45,13 +55,23 @@ export function Rows({
 }: {
   n: number
   row: number
-  /** Draws a row. In a grid, top is its place, which does not change while other rows come and go. */
-  children: (index: number, top: number) => ReactNode
+  /**
+   * Draws a row. In a grid, top is its place, which does not change while other rows come and go. A row that leaves the
+   * window and the one that comes instead have the same slot, so that their elements can be used again.
+   */
+  children: (index: number, top: number, slot: number) => ReactNode
   className?: string
   label: string
   handle?: Ref<RowsHandle>
   /** What makes the rows those of a grid. */
-  grid?: { columns: number; onKeyDown: (e: KeyboardEvent) => void; onClick: (e: MouseEvent) => void }
+  grid?: {
+    columns: number
+    onKeyDown: (e: KeyboardEvent) => void
+    onClick: (e: MouseEvent) => void
+    onPointerOver: (e: PointerEvent) => void
+    /** The id of the element of a slot. */
+    rowId: (slot: number) => string
+  }
   onTop?: () => void
   onScrolled?: (atEnd: boolean) => void
 }) {
@@ -84,7 +104,14 @@ export function Rows({
     },
   }))
   const { first, count, pad } = windowOf(view.top, view.height, row, n)
-  const rows = Array.from({ length: count }, (_, i) => children(first + i, pad + i * row))
+  const slots = slotsOf(view.height, row)
+  const inTurn = Array.from({ length: count }, (_, i) =>
+    children(first + i, pad + i * row, (first + i) % slots),
+  )
+  // An element that is moved is styled and laid out anew. So the slots of a grid keep their order among each other, and
+  // aria-owns says in which order the rows are.
+  const rows = grid ? bySlot(inTurn, first, slots) : inTurn
+  const order = grid ? inTurn.map((_, i) => grid.rowId((first + i) % slots)).join(' ') : undefined
   return (
     // biome-ignore lint/a11y/useAriaPropsSupportedByRole: both roles have a name.
     <div
@@ -97,8 +124,10 @@ export function Rows({
         ? {
             'aria-rowcount': n,
             'aria-colcount': grid.columns,
+            'aria-owns': order,
             onKeyDown: grid.onKeyDown,
             onClick: grid.onClick,
+            onPointerOver: grid.onPointerOver,
           }
         : {})}
       onScroll={(e) => {

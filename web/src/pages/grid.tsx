@@ -1,7 +1,7 @@
 // How the tasks of a workflow stood in its last runs: a row for each task, a column for each run, the newest right.
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
-import { type KeyboardEvent, type MouseEvent, memo, useMemo } from 'react'
+import { type KeyboardEvent, type MouseEvent, memo, type PointerEvent, useMemo } from 'react'
 import { get, path } from '../api/client'
 import { useDrawing } from '../api/columns'
 import { useExplain } from '../api/queries'
@@ -108,8 +108,16 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
     )
   }
   const onClick = (e: MouseEvent) => {
-    const cell = (e.target as HTMLElement).closest<HTMLElement>('[data-cell]')
-    if (cell) select(Number(cell.dataset.row), Number(cell.dataset.cell))
+    const at = cellAt(e)
+    if (at) select(at.row, at.column)
+  }
+  // A tooltip in each of some thousand cells would be written again with each frame of a scroll.
+  const onPointerOver = (e: PointerEvent) => {
+    const at = cellAt(e)
+    if (!at) return
+    const task = rows[at.row] ?? 0
+    const n = order[at.column] ?? 0
+    at.cell.title = titleOf(drawing.names[task] ?? '', columns, n, task, grid.runs[n], times)
   }
   return (
     <Panel
@@ -173,11 +181,12 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
               row={row}
               label={t('Tasks of {workflow} by run', { workflow: w.workflow })}
               className="rows grid-rows"
-              grid={{ columns: order.length + 1, onKeyDown: onKey, onClick }}
+              grid={{ columns: order.length + 1, onKeyDown: onKey, onClick, onPointerOver, rowId }}
             >
-              {(at, top) => (
+              {(at, top, slot) => (
                 <GridRow
-                  key={rows[at]}
+                  key={slot}
+                  id={rowId(slot)}
                   at={at}
                   top={top}
                   name={drawing.names[rows[at] ?? 0] ?? ''}
@@ -196,6 +205,28 @@ function GridPanel({ w, grid, drawing }: { w: Definition; grid: Grid; drawing: D
       </div>
     </Panel>
   )
+}
+
+/** The cell that an event is about. */
+function cellAt(e: MouseEvent) {
+  const cell = (e.target as HTMLElement).closest<HTMLElement>('[data-cell]')
+  const row = cell?.closest<HTMLElement>('[data-row]')
+  return cell && row ? { cell, row: Number(row.dataset.row), column: Number(cell.dataset.cell) } : undefined
+}
+
+const wordsOf = (label: string, took: number) => (Number.isNaN(took) ? label : `${label}, ${duration(took)}`)
+
+function titleOf(
+  name: string,
+  columns: Columns,
+  n: number,
+  task: number,
+  run: GridRun | undefined,
+  times: Times | undefined,
+): string {
+  const state = columns.cells[n]?.[task] ?? absent
+  if (state === absent) return t('{name} is not in v{version}', { name, version: run?.version ?? 0 })
+  return `${name}: ${wordsOf(lookOf(columns.names[state] ?? '').label, times?.[n]?.[task] ?? Number.NaN)}`
 }
 
 /** The runs over the columns: the height is the duration, a line stands where the version changed. */
@@ -232,7 +263,10 @@ function Head({ runs, hasTimes }: { runs: GridRun[]; hasTimes: boolean }) {
   )
 }
 
+const rowId = (slot: number) => `grid-row-${slot}`
+
 const GridRow = memo(function GridRow({
+  id,
   at,
   top,
   name,
@@ -243,6 +277,7 @@ const GridRow = memo(function GridRow({
   times,
   selected,
 }: {
+  id: string
   at: number
   top: number
   name: string
@@ -257,7 +292,9 @@ const GridRow = memo(function GridRow({
   return (
     <div
       role="row"
+      id={id}
       aria-rowindex={at + 1}
+      data-row={at}
       className="grid-row"
       style={{ height: row, top }}
       data-current={selected !== undefined || undefined}
@@ -271,20 +308,14 @@ const GridRow = memo(function GridRow({
           const known = state !== absent
           const look = lookOf(columns.names[state] ?? '')
           const took = times?.[n]?.[task] ?? Number.NaN
-          const words = Number.isNaN(took) ? look.label : `${look.label}, ${duration(took)}`
+          const words = wordsOf(look.label, took)
           return (
             <span
               key={runs[n]?.id ?? n}
               role="gridcell"
               aria-label={known ? words : t('not in this version')}
               aria-selected={selected === n}
-              title={
-                known
-                  ? `${name}: ${words}`
-                  : t('{name} is not in v{version}', { name, version: runs[n]?.version ?? 0 })
-              }
               data-cell={column}
-              data-row={at}
               data-edge={
                 (column > 0 && runs[order[column - 1] ?? 0]?.version !== runs[n]?.version) || undefined
               }
