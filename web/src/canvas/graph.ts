@@ -80,16 +80,17 @@ export function visible(d: Drawing, camera: Camera, view: Size): Uint32Array {
   const [top, bottom] = [-camera.y / camera.scale - boxHeight, (view.height - camera.y) / camera.scale]
   const first = Math.max(0, Math.floor((left - boxWidth) / columnWidth))
   const last = Math.min(d.columns - 1, Math.floor(right / columnWidth))
-  const found: number[] = []
+  const found = new Uint32Array(d.n)
+  let n = 0
   for (let c = first; c <= last; c++) {
     const end = d.columnOff[c + 1]!
-    for (let i = firstBelow(d, d.columnOff[c]!, end, top); i < end; i++) {
-      const t = d.sorted[i]!
-      if (d.y[t]! > bottom) break
-      found.push(t)
-    }
+    const from = firstBelow(d, d.columnOff[c]!, end, top)
+    let to = firstBelow(d, from, end, bottom)
+    while (to < end && d.y[d.sorted[to]!]! === bottom) to++
+    found.set(d.sorted.subarray(from, to), n)
+    n += to - from
   }
-  return Uint32Array.from(found)
+  return found.subarray(0, n)
 }
 
 function firstBelow(d: Drawing, from: number, end: number, top: number): number {
@@ -188,7 +189,8 @@ const stateOf = (states: States | undefined, t: number) => states?.names[states.
 /** Draws the edges that touch a task in view: faint ones for all, clear ones for the task that is pointed at. */
 function edges(pen: Pen, scene: Scene, seen: Uint32Array, camera: Camera, ink: Ink, level: Level) {
   const { drawing: d } = scene
-  const inView = new Set(seen)
+  const inView = new Uint8Array(d.n)
+  for (const t of seen) inView[t] = 1
   let total = 0
   for (const t of seen) total += d.needOff[t + 1]! - d.needOff[t]! + d.nextOff[t + 1]! - d.nextOff[t]!
   const step = Math.ceil(total / linesMax)
@@ -201,7 +203,7 @@ function edges(pen: Pen, scene: Scene, seen: Uint32Array, camera: Camera, ink: I
     for (let i = d.needOff[t]!; i < d.needOff[t + 1]!; i++)
       if (k++ % step === 0) curve(pen, d, d.needs[i]!, t, level)
     for (let i = d.nextOff[t]!; i < d.nextOff[t + 1]!; i++)
-      if (!inView.has(d.next[i]!) && k++ % step === 0) curve(pen, d, t, d.next[i]!, level)
+      if (!inView[d.next[i]!] && k++ % step === 0) curve(pen, d, t, d.next[i]!, level)
   }
   pen.stroke()
   pen.globalAlpha = 1

@@ -5,11 +5,36 @@ import type { Ink } from './ink'
 
 export const minimapSize: Size = { width: 184, height: 112 }
 
-/** The whole graph in a corner, with a frame around what is in view. The graph paints it with each of its frames. */
+/** What the picture of the whole graph was made of. While all of it is the same, the picture is. */
+type Made = Pick<Scene, 'drawing' | 'states' | 'hits'> & { ink: Ink; ratio: number }
+
+const isSame = (a: Made | undefined, b: Made) =>
+  a?.drawing === b.drawing &&
+  a.states === b.states &&
+  a.hits === b.hits &&
+  a.ink === b.ink &&
+  a.ratio === b.ratio
+
+/**
+ * The whole graph in a corner, with a frame around what is in view. The graph paints it with each of its frames: the frame
+ * moves then, and the picture below it is copied.
+ */
 export function useMinimap() {
   const canvas = useRef<HTMLCanvasElement>(null)
   const painter = useRef<GraphPainter>(undefined)
   painter.current ??= new GraphPainter()
+  const kept = useRef<{ picture: HTMLCanvasElement; of: Made }>(undefined)
+  const picture = (of: Made, whole: Camera): HTMLCanvasElement | undefined => {
+    if (isSame(kept.current?.of, of)) return kept.current?.picture
+    const el = kept.current?.picture ?? document.createElement('canvas')
+    el.width = minimapSize.width * of.ratio
+    el.height = minimapSize.height * of.ratio
+    const pen = el.getContext('2d', { alpha: false })
+    if (!pen) return undefined
+    painter.current?.paint(pen, of, whole, minimapSize, of.ink, of.ratio)
+    kept.current = { picture: el, of }
+    return el
+  }
   const paint = (scene: Scene, camera: Camera, view: Size, ink: Ink, ratio: number) => {
     const el = canvas.current
     const pen = el?.getContext('2d', { alpha: false })
@@ -19,17 +44,13 @@ export function useMinimap() {
     el.parentElement.hidden = needless
     if (needless) return
     const { width, height } = minimapSize
-    if (el.width !== width * ratio) el.width = width * ratio
-    if (el.height !== height * ratio) el.height = height * ratio
+    if (el.width !== Math.floor(width * ratio)) el.width = width * ratio
+    if (el.height !== Math.floor(height * ratio)) el.height = height * ratio
+    pen.setTransform(1, 0, 0, 1, 0, 0)
     const whole = fit(scene.drawing, minimapSize)
-    painter.current?.paint(
-      pen,
-      { ...scene, selected: undefined, hovered: undefined },
-      whole,
-      minimapSize,
-      ink,
-      ratio,
-    )
+    const { drawing, states, hits } = scene
+    const under = picture({ drawing, states, hits, ink, ratio }, whole)
+    if (under) pen.drawImage(under, 0, 0)
     pen.setTransform(ratio, 0, 0, ratio, 0, 0)
     pen.strokeStyle = ink.focus
     pen.lineWidth = 1.5
