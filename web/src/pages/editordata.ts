@@ -71,10 +71,19 @@ export type Check = {
   failure: Error | undefined
 }
 
-const settle = 250
+/** The server checks a text when no key has come for this time. */
+const settle = 60
 /** Files travel with each check, so large ones make it rarer. */
 const settleLarge = 1500
 const largeBytes = 1 << 20
+/**
+ * Problems are shown when no key has come for this time: those of a word that is being written are of no use. The server
+ * checks meanwhile, so a check that takes longer does not wait for it.
+ */
+const still = 200
+
+const until = (time: number) =>
+  new Promise<void>((done) => setTimeout(done, Math.max(0, time - performance.now())))
 
 /** Has the server check and draw the draft, a moment after each change. A later change cancels the check. */
 export function useCheck(base: Base, text: string): Check {
@@ -86,6 +95,7 @@ export function useCheck(base: Base, text: string): Check {
   })
   useEffect(() => {
     const abort = new AbortController()
+    const changed = performance.now()
     const size = text.length + base.files.reduce((sum, f) => sum + (f.data?.length ?? 0), 0)
     const ask = async () => {
       try {
@@ -96,6 +106,8 @@ export function useCheck(base: Base, text: string): Check {
           signal: abort.signal,
         })
         const { errors, layout } = (await response.json()) as Validation
+        if (errors.length > 0) await until(changed + still)
+        if (abort.signal.aborted) return
         setCheck((old) => ({
           text,
           errors,
