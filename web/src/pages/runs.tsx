@@ -1,5 +1,5 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
+import { memo, useCallback, useDeferredValue, useMemo, useState } from 'react'
 import { useRuns } from '../api/queries'
 import type { Run } from '../api/types'
 import { useAsked } from '../app/ask'
@@ -18,6 +18,8 @@ import { SavedViews } from './savedviews'
 import { Tags, tagOf } from './tags'
 
 const pageSize = 100
+/** Rows that a screen shows at most. */
+const screenful = 30
 const states = [
   'active',
   'failed',
@@ -29,10 +31,6 @@ const states = [
   'stopped',
   'skipped',
 ]
-/** Reports whether the server's count is that of the list: without a filter it has the runs of the system, too. */
-const narrowed = (f: { workflow?: string | undefined; ns?: string | undefined }) =>
-  Boolean(f.workflow || f.ns)
-
 export function Runs() {
   useWatch()
   const [ns] = useNamespace()
@@ -53,9 +51,20 @@ export function Runs() {
     tag: tagOf(tag),
     ns: ns || undefined,
   }
-  const runs = useRuns({ ...filter, cursor, limit: pageSize, count: cursor ? undefined : true })
+  const runs = useRuns({ ...filter, cursor, limit: pageSize })
+  // The count reads more than the rows do, so it comes by itself. Without a namespace or a workflow it would have the runs
+  // of the system, too.
+  const counted = useRuns({ ...filter, limit: 1, count: true }, !cursor && Boolean(workflow || ns))
+  const total = counted.isPlaceholderData ? undefined : counted.data?.total
+  const items = runs.data?.items
   // Without a namespace or a workflow, the runs of the system itself are left out.
-  const shown = (runs.data?.items ?? []).filter((r) => workflow || within(ns, r.namespace))
+  const shown = useMemo(
+    () => (items ?? []).filter((r) => workflow || within(ns, r.namespace)),
+    [items, workflow, ns],
+  )
+  // Behind a new filter the rows on the screen are drawn first, and those below it in a second step.
+  const choice = `${JSON.stringify({ ...filter, cursor })} ${runs.isPlaceholderData}`
+  const drawn = useDeferredValue(choice) === choice ? shown : shown.slice(0, screenful)
   const [selected, setSelected] = useState(new Set<string>())
   const asked = useAsked()
   const bulk = bulkOf(asked, selected.size > 0)
@@ -68,16 +77,19 @@ export function Runs() {
     setSelected(new Set())
     void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
   }
-  const toggle = (id: string) => {
-    const to = new Set(selected)
-    if (!to.delete(id)) to.add(id)
-    setSelected(to)
-  }
+  const toggle = useCallback(
+    (id: string) =>
+      setSelected((old) => {
+        const to = new Set(old)
+        if (!to.delete(id)) to.add(id)
+        return to
+      }),
+    [],
+  )
   const everyOne = shown.length > 0 && shown.every((r) => selected.has(r.id))
   const narrow = Boolean(workflow || user || since || backfill || trigger || node || q || tag)
   // The verbs on several runs know these filters only: more runs than are shown must not be meant.
   const bulkable = Boolean(workflow || user || since) && !(backfill || trigger || node || q || tag || ns)
-  const total = runs.data?.total
   return (
     <>
       <Head title={t('Runs')} label={t('Runs')} actions={<SavedViews />} />
@@ -166,7 +178,7 @@ export function Runs() {
         count={
           selected.size > 0 || !runs.data
             ? undefined
-            : total && narrowed(filter)
+            : total
               ? `${count(total.n)}${total.exact ? '' : '+'}`
               : `${shown.length}${runs.data.next ? '+' : ''}`
         }
@@ -219,12 +231,12 @@ export function Runs() {
                   </tr>
                 </thead>
                 <tbody>
-                  {shown.map((run, i) => (
+                  {drawn.map((run, i) => (
                     <Row
                       key={run.id}
                       run={run}
                       selected={selected.has(run.id)}
-                      toggle={() => toggle(run.id)}
+                      toggle={toggle}
                       current={keys.at === i}
                     />
                   ))}
@@ -257,7 +269,7 @@ export function Runs() {
   )
 }
 
-function Row({
+const Row = memo(function Row({
   run,
   selected,
   toggle,
@@ -265,7 +277,7 @@ function Row({
 }: {
   run: Run
   selected: boolean
-  toggle: () => void
+  toggle: (id: string) => void
   current: boolean
 }) {
   return (
@@ -275,7 +287,7 @@ function Row({
           type="checkbox"
           aria-label={t('Select run {id}', { id: run.id })}
           checked={selected}
-          onChange={toggle}
+          onChange={() => toggle(run.id)}
         />
       </td>
       <td>
@@ -310,7 +322,7 @@ function Row({
       </td>
     </tr>
   )
-}
+})
 
 function NoRuns({ filtered }: { filtered: boolean }) {
   if (filtered) return <p>{t('No run fits the filter.')}</p>
