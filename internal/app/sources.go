@@ -31,7 +31,7 @@ func newSources(n *Node) *source.Supervisor {
 		},
 		Transport: n.connector.transport, Dial: n.connector.dial, Rules: n.connector.rules,
 		Protected: n.cfg.Unwatched(), Shared: source.NewShared(),
-		Version: stamp.Build(), Plus: stamp.Plus, Extensions: n.extensions,
+		Version: stamp.Build(), Plus: stamp.Plus, Extensions: n.extensions, Memory: n.cfg.SourceMemory,
 	}
 	return source.New(source.Config{Triggers: n.sensors, Trigger: n.store.Trigger, Owns: n.engine.Owns, Open: means.Open,
 		Cursor: source.Stored(n.planner), Hear: engine.IntakeOf(n.engine.Engine).Take, Name: means.Name, Log: n.log})

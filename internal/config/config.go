@@ -59,6 +59,8 @@ type Config struct {
 	Containers container.Settings
 	// Environments is the most bytes that the Python environments of a namespace take on this machine.
 	Environments int64
+	// SourceMemory is the number of bytes that the process of a source of events may take.
+	SourceMemory int64
 	// WorkersMax is the number of workers that this node accepts in the cluster. WorkerSlotsMax is the number
 	// of slots that it accepts of each worker.
 	WorkersMax, WorkerSlotsMax int

@@ -10,7 +10,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// containerSettings are the settings of tasks in containers, and of those with environments of Python.
+// containerSettings are the settings of tasks in containers, of those with environments of Python, and of
+// processes of sources.
 func containerSettings() []setting {
 	return []setting{
 		{name: "container_engine", def: text(container.EngineAuto), set: func(c *Config, v string) error {
@@ -18,6 +19,7 @@ func containerSettings() []setting {
 			return oneOf(v, container.Engines()...)
 		}},
 		{name: "container_mounts", def: text(""), set: setContainerMounts},
+		{name: "source_memory", def: text("512Mi"), set: setSourceMemory},
 		{name: "python_environments", def: text("4Gi"), set: func(c *Config, v string) (err error) {
 			c.Environments, err = workflow.ParseSize(v)
 			return err

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+
+	"skein.dev/skein/internal/workflow"
 )
 
 // extensionsShared is the folder of the extensions for all nodes of a machine.
@@ -21,6 +23,16 @@ func setExtensions(c *Config, v string) error {
 		c.Extensions = append(c.Extensions, filepath.Clean(folder))
 	}
 	return nil
+}
+
+// sourceMemoryMin is the least memory with which the clients of brokers work.
+const sourceMemoryMin = 64 << 20
+
+func setSourceMemory(c *Config, v string) (err error) {
+	if c.SourceMemory, err = workflow.ParseSize(v); err == nil && c.SourceMemory < sourceMemoryMin {
+		return fmt.Errorf("%s is less than 64Mi, the least with which the clients of brokers work", v)
+	}
+	return err
 }
 
 // ExtensionFolders returns the folders of extensions. If two folders have the same extension, that of the

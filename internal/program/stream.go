@@ -70,6 +70,9 @@ func Open(c *Call, o StreamOptions) (*Stream, error) {
 	return s, nil
 }
 
+// Kill kills the program and its group. The caller still calls End.
+func (s *Stream) Kill() { _ = killGroup(s.cmd) }
+
 // End ends the input, and kills the program and its group after a grace. It returns how the program ended:
 // nil after exit code 0, an *exec.ExitError after another end.
 func (s *Stream) End(grace time.Duration) error {

@@ -35,6 +35,8 @@ type Means struct {
 	Version    string
 	Plus       func() (string, error)
 	Extensions *extension.Book
+	// Memory is the number of bytes that the process of a source may take; 0: any.
+	Memory int64
 }
 
 // Stored returns a function for Config.Cursor, made of the planner's functions that read rows.

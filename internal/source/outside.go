@@ -22,7 +22,7 @@ import (
 func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start Start) Source {
 	o := decl.Outside
 	return &Process{Intake: decl.Intake, Start: start, Begin: func(ctx context.Context) (*Begun, error) {
-		b := &Begun{Start: feed.Start{Version: m.Version, Source: o.Source, With: o.With, Namespace: namespace, Workflow: name, Trigger: decl.Name}}
+		b := &Begun{Memory: m.Memory, Start: feed.Start{Version: m.Version, Source: o.Source, With: o.With, Namespace: namespace, Workflow: name, Trigger: decl.Name}}
 		types, err := m.program(o, b)
 		if err != nil {
 			return nil, err

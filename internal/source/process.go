@@ -39,6 +39,8 @@ type Begun struct {
 	Start feed.Start
 	// Hidden are values of secrets. Messages do not show them.
 	Hidden []string
+	// Memory is the number of bytes that the process may take; 0: any.
+	Memory int64
 }
 
 // Process is a source that runs as a process. Package feed has the protocol.
@@ -77,10 +79,11 @@ func (p *Process) Run(ctx context.Context, from []byte, give func(context.Contex
 		return fmt.Errorf("encode the first line: %w", err)
 	}
 	said := &tail{Tail: program.Tail{Max: saidMax}}
-	s, err := program.Open(&program.Call{Argv: begun.Argv, Stderr: said}, program.StreamOptions{Dir: begun.Dir, LineMax: feed.LineMax})
+	s, err := program.Open(&program.Call{Argv: begun.Argv, Stderr: said, Env: goLimit(begun.Memory)}, program.StreamOptions{Dir: begun.Dir, LineMax: feed.LineMax})
 	if err != nil {
 		return fmt.Errorf("the program of source %s cannot be started: %w", start.Source, err)
 	}
+	watch := newGuard(begun.Memory, s)
 	lines, done := make(chan []byte), make(chan struct{})
 	var tooLong error
 	go func() {
@@ -100,11 +103,15 @@ func (p *Process) Run(ctx context.Context, from []byte, give func(context.Contex
 	err = i.run(ctx, lines)
 	close(done)
 	answers.end()
+	much := watch.end(start.Source)
 	ended := s.End(leaveMax)
 	for range lines { // the goroutine ends before tooLong is read
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case much != nil:
+		return much
 	}
 	if tooLong != nil {
 		return fmt.Errorf("source %s wrote a line that cannot be read: %w; the limit is %d bytes", start.Source, tooLong, feed.LineMax)

@@ -200,3 +200,48 @@ func TestProcessHoldsNoTimers(t *testing.T) {
 	}
 	i.answers.end()
 }
+
+// TestProcessMemory: a process that takes more memory than it may is ended, with the reason, also if a
+// process that it has started takes it. The other limits do not end it.
+func TestProcessMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory of a process is known on Linux only")
+	}
+	const takes = `read first; test "$GOMEMLIMIT" = 50331648 || { echo "GOMEMLIMIT is $GOMEMLIMIT" >&2; exit 78; }
+python3 -c 'import sys
+x = bytearray(int(sys.argv[1]))
+print("{\"lag\":7}", flush=True)
+sys.stdin.read()' `
+	run := func(size string) error {
+		p := script(t, nil, takes+size+"\n")
+		begin := p.Begin
+		p.Begin = func(ctx context.Context) (*Begun, error) {
+			b, err := begin(ctx)
+			b.Memory = 64 << 20
+			return b, err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx, nil, newLedger().give) }()
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			select {
+			case err := <-done:
+				return err
+			default:
+			}
+			if at := p.State().Alive; !at.IsZero() && time.Since(at) > 3*memoryEvery && size == "1000" || time.Since(began) > time.Minute {
+				cancel()
+				return <-done
+			}
+		}
+	}
+	err := run("100000000")
+	var later *LaterError
+	if !errors.Is(err, errTooMuch) || !errors.As(err, &later) || later.After != memoryWait || !says(err, "the limit is 64 MiB") {
+		t.Errorf("%v", err)
+	}
+	if err := run("1000"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a small process ended: %v", err)
+	}
+}
