@@ -4,6 +4,7 @@ package plus_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -183,5 +184,88 @@ func TestKafkaThroughKills(t *testing.T) {
 	n.once("orders", records)
 	if s := n.schedule("orders"); s.Source.Lost != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestKafkaOffsets starts runs for ranges of offsets. Each offset is in the range of one run, also if the
+// node and the source are killed. Offsets of a transaction that is open or aborted wait.
+func TestKafkaOffsets(t *testing.T) {
+	b := startBroker(t)
+	n := startNode(t)
+	n.run("", "connection", "set", "default/k1", "kafka", "--broker", b.plain, "--tls", "disable")
+	b.topic("orders", 3)
+	b.send("orders", 3, numbered(0, 100)...)
+	n.apply("orders", `kafka: {connection: k1, topic: orders, from: beginning, by: offsets, every: 1s, max_offsets: 60}, overlap: allow, params: {n: "${{ trigger.event.ranges }}"}`, "a: {wait: 1ms}")
+	// covered returns the offsets in the ranges of the runs, by partition, and the number of runs.
+	covered := func() (offsets int64, runs int) {
+		t.Helper()
+		seen := map[[2]int64]bool{}
+		for _, f := range n.fires("orders") {
+			var all []struct{ Partition, From, To int64 }
+			var is struct {
+				Params struct{ N string }
+			}
+			if err := json.Unmarshal([]byte(n.run("", "run", "get", f.Run, "-o", "json")), &is); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(is.Params.N), &all); err != nil {
+				t.Fatalf("%v: %q", err, is.Params.N)
+			}
+			sum := int64(0)
+			for _, r := range all {
+				sum += r.To - r.From
+				for o := r.From; o < r.To; o++ {
+					if at := [2]int64{r.Partition, o}; seen[at] {
+						t.Errorf("offset %d of partition %d is in two ranges", o, r.Partition)
+					} else {
+						seen[at] = true
+					}
+				}
+			}
+			if sum > 60 {
+				t.Errorf("run %s has %d offsets", f.Run, sum)
+			}
+			runs++
+		}
+		return int64(len(seen)), runs
+	}
+	until(t, "the first records are in ranges", func() bool { return n.schedule("orders").Fired >= 2 })
+	if offsets, runs := covered(); offsets != 100 || runs != 2 {
+		t.Errorf("%d offsets in %d runs", offsets, runs)
+	}
+	n.signal(syscall.SIGKILL)
+	b.send("orders", 3, numbered(100, 130)...)
+	until(t, "the source was started again", func() bool { return n.schedule("orders").Fired >= 3 })
+	n.kill()
+	b.send("orders", 3, numbered(130, 160)...)
+	n.start()
+	until(t, "the ranges are complete", func() bool { return n.schedule("orders").Fired >= 4 })
+	if offsets, _ := covered(); offsets != 160 {
+		t.Errorf("%d offsets are in ranges", offsets)
+	}
+
+	// The records of an open transaction are in no range.
+	producer, err := kgo.NewClient(kgo.SeedBrokers(b.plain), kgo.TransactionalID("test"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	if err := producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: 0, Value: []byte(`{"n":160}`)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	b.send("orders", 2, `{"n":161}`, `{"n":162}`) // partition 0 waits for the transaction, and 1 does not
+	until(t, "the other partition is in a range", func() bool { return n.schedule("orders").Fired >= 5 })
+	if offsets, _ := covered(); offsets != 161 {
+		t.Errorf("%d offsets are in ranges", offsets)
+	}
+	if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the partition of the transaction is in a range", func() bool { return n.schedule("orders").Fired >= 6 })
+	if offsets, _ := covered(); offsets != 164 { // with the mark of the transaction
+		t.Errorf("%d offsets are in ranges", offsets)
 	}
 }

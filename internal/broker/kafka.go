@@ -77,7 +77,19 @@ type KafkaInput struct {
 	Value string `json:"value"` // json | text | base64: what event.value is
 	// Isolation is read_committed or read_uncommitted.
 	Isolation string `json:"isolation"`
+	// By is ByOffsets if an event names a range of offsets of each partition. "": each record is an event.
+	By string `json:"by,omitempty"`
+	// Every is the time in milliseconds between two looks for offsets, and OffsetsMax bounds the offsets of
+	// an event. Both belong to ByOffsets.
+	Every      int64 `json:"every_ms,omitempty"`
+	OffsetsMax int64 `json:"max_offsets,omitempty"`
 }
+
+// Values of the key by of a trigger. ByRecords is the default.
+const (
+	ByRecords = "records"
+	ByOffsets = "offsets"
+)
 
 // Values of KafkaInput.Isolation.
 const (

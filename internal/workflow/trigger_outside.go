@@ -38,6 +38,8 @@ type brokerKind struct {
 	queue bool
 	// read makes the input of the source.
 	read func(v *node) brokerInput
+	// check refuses keys that do not fit together. nil: each key fits.
+	check func(r *triggerReader, v *node, at string)
 	// input returns where an input is read into.
 	input func() brokerInput
 }
@@ -64,10 +66,12 @@ var brokerKinds = []brokerKind{
 		keys: []key{
 			{name: "topic", must: true, doc: "Name of the topic.", shape: pattern("the name of a topic", `^[A-Za-z0-9._-]{1,249}$`)},
 			valueKey(),
-			{name: "isolation", doc: "Which records of transactions are read: read_committed (default) or read_uncommitted.", shape: oneOf(broker.ReadCommitted, broker.ReadUncommitted)}},
-		read: func(v *node) brokerInput {
-			return &broker.KafkaInput{Topic: v.get("topic").str(), Value: valueOf(v), Isolation: firstText(v.get("isolation").str(), broker.ReadCommitted)}
-		},
+			{name: "isolation", doc: "Which records of transactions are read: read_committed (default) or read_uncommitted.", shape: oneOf(broker.ReadCommitted, broker.ReadUncommitted)},
+			{name: "by", doc: "What an event is: records (default), each record, or offsets, a range of new offsets of each partition, without the records.", shape: oneOf(broker.ByRecords, broker.ByOffsets)},
+			{name: "every", doc: "With by: offsets, the time between two looks; default 10s, at least 1s.", shape: duration(false)},
+			{name: "max_offsets", doc: "With by: offsets, the most offsets of an event; default 1,000,000.", shape: integer(1, offsetsMax)}},
+		read:  kafkaInput,
+		check: checkOffsets,
 		input: func() brokerInput { return &broker.KafkaInput{} }},
 	{name: KindNATS, doc: "Messages of a stream of NATS JetStream.", is: "a mapping such as {connection: n1, stream: ORDERS, subject: orders.created}",
 		over: "event.stream, event.subject, event.sequence, event.timestamp, event.headers and event.value",
@@ -108,6 +112,40 @@ var brokerKinds = []brokerKind{
 			return &broker.AMQPInput{Queue: v.get("queue").str(), Prefetch: int(intOf(v.get("prefetch"), 1000)), Value: valueOf(v), ID: v.get("id").str()}
 		},
 		input: func() brokerInput { return &broker.AMQPInput{} }},
+}
+
+// Bounds of a trigger with by: offsets.
+const (
+	offsetsMax     = 1_000_000_000_000
+	offsetsDefault = 1_000_000
+	offsetsEvery   = Duration(10e9) // the default of the key every
+)
+
+func kafkaInput(v *node) brokerInput {
+	in := &broker.KafkaInput{Topic: v.get("topic").str(), Value: valueOf(v), Isolation: firstText(v.get("isolation").str(), broker.ReadCommitted)}
+	if v.get("by").str() != broker.ByOffsets {
+		return in
+	}
+	every := offsetsEvery
+	if n := v.get("every"); n != nil {
+		every = durationOf(n)
+	}
+	in.By, in.Every, in.OffsetsMax = broker.ByOffsets, int64(every/Duration(1e6)), intOf(v.get("max_offsets"), offsetsDefault)
+	return in
+}
+
+// checkOffsets refuses keys of records for offsets, and keys of offsets for records.
+func checkOffsets(r *triggerReader, v *node, at string) {
+	others, why := []string{"every", "max_offsets"}, "it belongs to by: offsets"
+	if v.get("by").str() == broker.ByOffsets {
+		others, why = []string{"value", "filter", "batch"}, "it belongs to records, and by: offsets reads none"
+		r.everyOf(v, at, offsetsEvery)
+	}
+	for _, name := range others {
+		if n := v.get(name); n != nil {
+			r.failNode(n, join(at, name), why, "remove the key")
+		}
+	}
 }
 
 // idKey is the key id of the triggers of queues.
@@ -166,7 +204,9 @@ func (r *triggerReader) outsideOf(v *node, at string) {
 	o := &Outside{Connection: v.get("connection").str()}
 	var with any
 	if b := brokerKindOf(r.t.Kind); b != nil {
-		o.Source, with = b.name, b.read(v)
+		if o.Source, with = b.name, b.read(v); b.check != nil {
+			b.check(r, v, at)
+		}
 	} else {
 		o.Source = v.get("kind").str()
 		all := map[string]json.RawMessage{}

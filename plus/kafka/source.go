@@ -36,7 +36,11 @@ func Main(ctx context.Context, f *feed.Feed) error {
 		return stream.Permanent("%w", err)
 	}
 	defer client.CloseAllowingRebalance()
-	return stream.Follow(ctx, f, &source{with: &with, most: f.Start.Events, client: client, admin: kadm.NewClient(client), failing: map[int]bool{}})
+	s := &source{with: &with, most: f.Start.Events, client: client, admin: kadm.NewClient(client), failing: map[int]bool{}}
+	if with.By == broker.ByOffsets {
+		return stream.Follow(ctx, f, &ranges{source: s})
+	}
+	return stream.Follow(ctx, f, s)
 }
 
 // Test asks the brokers for their topics. This also checks the user and the password.
@@ -173,7 +177,7 @@ func (s *source) Look(ctx context.Context, lines *stream.Lines) error {
 	if err := s.gaps(starts, lines); err != nil {
 		return err
 	}
-	if s.reads < n {
+	if s.with.By != broker.ByOffsets && s.reads < n {
 		add := map[int32]kgo.Offset{}
 		for ; s.reads < n; s.reads++ {
 			add[int32(s.reads)] = s.offset(s.reads)
