@@ -19,7 +19,7 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
 # Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, YARN, Spark. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP)$$
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestSQS|TestSQSHeld|TestKafkaOffsets)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
@@ -160,9 +160,9 @@ s3server:
 	( cd $(S3SERVER) && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o "$$to.new" github.com/versity/versitygw/cmd/versitygw ) && mv "$$to.new" "$$to" || \
 	echo "make tools: the S3 server of the tests could not be built; they are skipped, or fail with CI=true" >&2
 
-# The servers in Java of the tests in make clusters, in the cache: the libraries of Apache Kafka, Hadoop (YARN and MapReduce) and Spark. They need Maven.
+# The servers in Java of the tests in make clusters, in the cache: the libraries of Apache Kafka, Hadoop (YARN and MapReduce), Spark and ElasticMQ. They need Maven.
 # The name of the folder is that of the content of the pom.xml.
-LIBRARIES := kafka hadoop spark
+LIBRARIES := kafka hadoop spark elasticmq
 
 .PHONY: $(LIBRARIES)
 $(LIBRARIES):

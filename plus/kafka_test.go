@@ -121,6 +121,20 @@ func TestKafka(t *testing.T) {
 	until(t, "a record of the secured listener has fired", func() bool { return n.schedule("safe").Fired == 1 })
 	n.free("canary-8842")
 
+	// SCRAM, with the right and with a wrong password.
+	n.run("wrong-8842", "secret", "set", "WRONG")
+	for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
+		sign := func(name, secret string) {
+			n.run("", "connection", "set", "default/"+name, "kafka", "--broker", b.secured, "--ca-file", ca, "--sasl", mechanism, "--user", "skein", "--password-secret", secret)
+		}
+		sign(mechanism, "KAFKA")
+		sign("wrong-"+mechanism, "WRONG")
+		n.run("", "connection", "test", "default/"+mechanism)
+		n.refused("SASL_AUTHENTICATION_FAILED", "connection", "test", "default/wrong-"+mechanism)
+		n.apply(mechanism, `kafka: {connection: `+mechanism+`, topic: safe, value: text, from: beginning}, overlap: allow`, wait)
+		until(t, "a record has fired over "+mechanism, func() bool { return n.schedule(mechanism).Fired == 1 })
+	}
+
 	// One run takes many records.
 	n.apply("many", `kafka: {connection: k1, topic: many, from: beginning, batch: {max: 50, wait: 2s}}, overlap: allow`, wait)
 	until(t, "the source has a cursor", func() bool { return n.schedule("many").Source.Cursor != "" })

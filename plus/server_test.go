@@ -29,10 +29,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// libraries returns the folder with the Kafka libraries that "make kafka" has put into the cache.
-func libraries(t *testing.T) string {
+// libraries returns the folder with the libraries of a server in Java that "make NAME" puts into the cache.
+func libraries(t *testing.T, name string) string {
 	t.Helper()
-	pom, err := os.ReadFile("../tools/kafka/pom.xml")
+	pom, err := os.ReadFile(filepath.Join("../tools", name, "pom.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func libraries(t *testing.T) string {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(pom)
-	dir := filepath.Join(cache, "skein", "kafka-"+hex.EncodeToString(sum[:])[:12])
+	dir := filepath.Join(cache, "skein", name+"-"+hex.EncodeToString(sum[:])[:12])
 	_, missing := os.Stat(dir)
 	if _, err := exec.LookPath("java"); err == nil && missing == nil {
 		return dir
 	}
-	const why = "there is no java, or no Kafka in the cache: run make kafka"
+	why := "there is no java, or its libraries are not in the cache: run make " + name
 	if os.Getenv("CI") == "true" {
 		t.Fatal(why)
 	}
@@ -103,7 +103,7 @@ func pair(t *testing.T) (certificate, key string) {
 // startBroker starts a broker in KRaft mode. The broker ends with the test.
 func startBroker(t *testing.T) *broker {
 	t.Helper()
-	b := &broker{t: t, dir: t.TempDir(), libraries: libraries(t)}
+	b := &broker{t: t, dir: t.TempDir(), libraries: libraries(t, "kafka")}
 	b.plain, b.secured = fmt.Sprintf("127.0.0.1:%d", port(t)), fmt.Sprintf("127.0.0.1:%d", port(t))
 	controller := fmt.Sprintf("127.0.0.1:%d", port(t))
 	var key string
@@ -117,7 +117,9 @@ advertised.listeners=PLAINTEXT://`+b.plain+`,SECURED://`+b.secured+`
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_SSL
-listener.name.secured.sasl.enabled.mechanisms=PLAIN
+listener.name.secured.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.secured.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secured.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secured.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_skein="canary-8842";
 listener.name.secured.ssl.keystore.type=PEM
 listener.name.secured.ssl.keystore.certificate.chain=`+inLine(b.certificate)+`
@@ -137,7 +139,8 @@ appender.stdout.name=STDOUT
 appender.stdout.layout.type=PatternLayout
 appender.stdout.layout.pattern=%d %p %m%n
 `)
-	if out, err := b.java("kafka.tools.StorageTool", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c", filepath.Join(b.dir, "server.properties")).CombinedOutput(); err != nil {
+	if out, err := b.java("kafka.tools.StorageTool", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c", filepath.Join(b.dir, "server.properties"),
+		"--add-scram", "SCRAM-SHA-256=[name=skein,password=canary-8842]", "--add-scram", "SCRAM-SHA-512=[name=skein,password=canary-8842]").CombinedOutput(); err != nil {
 		t.Fatalf("format the folder of the broker: %v\n%s", err, out)
 	}
 	b.start()

@@ -41,12 +41,13 @@ type connectionFlags struct {
 	sasl, certificateFile            string
 	servers                          []string
 	credentials, domain, vhost       string
+	region                           string
 	create                           bool
 	port                             int
 }
 
 func (f *connectionFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.url, "url", "", "http: beginning of the URL of every request; clickhouse: URL of its HTTP interface")
+	set.StringVar(&f.url, "url", "", "http: beginning of the URL of every request; clickhouse: URL of its HTTP interface; sqs: URL of the service (default: that of AWS in the region)")
 	set.StringVar(&f.token, "token-secret", "", "http: secret with the token of the header Authorization: Bearer; nats: secret with the token")
 	set.StringArrayVar(&f.headers, "header", nil, "http: header of every request, as NAME=VALUE")
 	set.StringArrayVar(&f.headerSecrets, "header-secret", nil, "http: header whose value is a secret, as NAME=SECRET")
@@ -55,13 +56,13 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 	set.IntVar(&f.port, "port", 0, "postgres, mysql, ssh, redis, mqtt, amqp: the port (default 5432, 3306, 22, 6379, 8883, 5671; without TLS 1883 and 5672)")
 	set.StringVar(&f.database, "database", "", "postgres, mysql, clickhouse: name of the database (default of postgres: the user's name); redis: its number")
 	set.StringVar(&f.tls, "tls", "", "postgres, mysql, kafka, nats, redis, mqtt, amqp: verify | encrypt (accept any certificate) | disable (default verify)")
-	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse, kafka, nats, redis, mqtt, amqp: PEM file of the authority that signs the server's certificate")
+	set.StringVar(&f.caFile, "ca-file", "", "postgres, mysql, clickhouse, kafka, nats, redis, mqtt, amqp, sqs: PEM file of the authority that signs the server's certificate")
 	set.StringVar(&f.path, "path", "", "sqlite: absolute path of the file on the machine that runs the task")
 	set.BoolVar(&f.create, "create", false, "sqlite: create the file if it does not exist")
 	set.StringVar(&f.key, "key-secret", "", "ssh and brokers: secret with the private key, without a passphrase")
 	set.StringVar(&f.knownHosts, "known-hosts-file", "", "ssh: file with the keys of the machine, as ssh-keyscan prints them")
-	set.StringVar(&f.user, "user", "", "name of the user at the system")
-	set.StringVar(&f.password, "password-secret", "", "secret with the user's password")
+	set.StringVar(&f.user, "user", "", "name of the user at the system; sqs: ID of the access key")
+	set.StringVar(&f.password, "password-secret", "", "secret with the user's password; sqs: secret with the secret access key")
 	set.StringSliceVar(&f.brokers, "broker", nil, "kafka: HOST:PORT of a broker; one that answers is enough")
 	set.StringVar(&f.sasl, "sasl", "", "kafka: mechanism with which the user signs in: plain | scram-sha-256 | scram-sha-512")
 	set.StringVar(&f.certificateFile, "certificate-file", "", "kafka, nats, redis, mqtt, amqp: PEM file of the certificate that the server asks for; its key is a secret")
@@ -69,7 +70,8 @@ func (f *connectionFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.credentials, "credentials-secret", "", "nats: secret with the content of a file of credentials, instead of a user or a token")
 	set.StringVar(&f.domain, "domain", "", "nats: domain of JetStream (default: that of the servers)")
 	set.StringVar(&f.vhost, "vhost", "", "amqp: virtual host (default /)")
-	notSettings(set, "vhost", "server", "credentials-secret", "domain", "broker", "sasl", "certificate-file", "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
+	set.StringVar(&f.region, "region", "", "sqs: region, for example eu-central-1")
+	notSettings(set, "region", "vhost", "server", "credentials-secret", "domain", "broker", "sasl", "certificate-file", "url", "token-secret", "header", "header-secret", "test-path", "host", "port", "database", "tls", "ca-file", "path", "create", "user", "password-secret", "key-secret", "known-hosts-file")
 }
 
 func secretRef(name string) map[string]any { return map[string]any{"secret": name} }
@@ -121,6 +123,7 @@ func (f *connectionFlags) config(kind string) (map[string]any, error) {
 	}
 	set("domain", f.domain)
 	set("vhost", f.vhost)
+	set("region", f.region)
 	if len(f.brokers) > 0 {
 		is["brokers"] = f.brokers
 	}
@@ -172,7 +175,7 @@ func connectionSetCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NS/NAME TYPE", Short: "Create or replace a connection",
 		Long: `Creates a connection, or replaces all of its values. TYPE is http, postgres, mysql (also for MariaDB), sqlite,
-clickhouse, ssh, kafka, nats, redis, mqtt or amqp. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
+clickhouse, ssh, kafka, nats, redis, mqtt, amqp or sqs. Passwords and tokens are secrets of the namespace (skein secret set), and the connection contains their
 names. Attempts that start afterwards use the new values.`,
 		Example: `  skein connection set shop/crm http --url https://crm.example.com/api --token-secret CRM_TOKEN
   skein connection set warehouse postgres --host db.example.com --user etl --password-secret WAREHOUSE --database dw

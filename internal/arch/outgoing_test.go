@@ -42,6 +42,7 @@ var outgoing = map[string]string{
 	"sdk/go/worker_session.go":          "the nodes of the cluster",
 	"internal/store/postgres/pgtest":    "a database of a test",
 	"internal/cluster/nettest":          "the machines of a test",
+	"plus/sqs/client.go":                "the service of a connection, with the transport of internal/egress",
 	"internal/blob":                     "the object store of the settings, and the services that give credentials to this machine",
 	"internal/blob/blobtest":            "a server of a test",
 }

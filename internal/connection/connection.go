@@ -36,6 +36,7 @@ type Config struct {
 	Redis *broker.Redis `json:"redis,omitempty"`
 	MQTT  *broker.MQTT  `json:"mqtt,omitempty"`
 	AMQP  *broker.AMQP  `json:"amqp,omitempty"`
+	SQS   *broker.SQS   `json:"sqs,omitempty"`
 }
 
 // HTTP is a server that requests are sent to.
@@ -111,7 +112,7 @@ var nameOK = regexp.MustCompile(NamePattern)
 func IsName(name string) bool { return nameOK.MatchString(name) }
 
 // Types are the names of the types.
-var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka", "nats", "redis", "mqtt", "amqp"}
+var Types = []string{"http", "postgres", "mysql", "sqlite", "clickhouse", "ssh", "kafka", "nats", "redis", "mqtt", "amqp", "sqs"}
 
 // Parse reads and checks a connection. Its errors name the mistake and the remedy.
 func Parse(data []byte) (Config, error) {
@@ -173,6 +174,7 @@ func (c *Config) set() (all []named) {
 	add(c.Redis != nil, "redis", &brokers{c, c.Redis})
 	add(c.MQTT != nil, "mqtt", &brokers{c, c.MQTT})
 	add(c.AMQP != nil, "amqp", &brokers{c, c.AMQP})
+	add(c.SQS != nil, "sqs", &brokers{c, c.SQS})
 	return all
 }
 

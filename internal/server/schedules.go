@@ -147,7 +147,7 @@ type listSchedulesIn struct {
 	Page
 	TriggerFilter
 	State string   `query:"state" enum:"active,paused,ended"`
-	Kind  []string `query:"kind" maxItems:"23" doc:"Only these kinds, with commas between them." enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,redis,mqtt,amqp,source"`
+	Kind  []string `query:"kind" maxItems:"24" doc:"Only these kinds, with commas between them." enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,redis,mqtt,amqp,sqs,source"`
 }
 
 func (s *Server) listSchedules(ctx context.Context, in *listSchedulesIn) (*jsonOut[api.List[api.Schedule]], error) {

@@ -60,11 +60,12 @@ func TestBrokerTriggers(t *testing.T) {
 		return &is[0].Triggers[0], nil
 	}
 	for entry, place := range map[string]string{
-		`{kafka: {connection: c, topic: orders, value: text}}`:                         "c orders",
-		`{nats: {connection: c, stream: ORDERS, subject: "orders.*", value: text}}`:    "c orders.*",
-		`{redis: {connection: c, stream: orders, value: text, field: f}}`:              "c orders",
-		`{mqtt: {connection: c, topic: a/+/b, value: text, id: event.properties.x-1}}`: "c a/+/b",
-		`{amqp: {connection: c, queue: jobs, value: text, prefetch: 7}}`:               "c jobs",
+		`{kafka: {connection: c, topic: orders, value: text}}`:                           "c orders",
+		`{nats: {connection: c, stream: ORDERS, subject: "orders.*", value: text}}`:      "c orders.*",
+		`{redis: {connection: c, stream: orders, value: text, field: f}}`:                "c orders",
+		`{mqtt: {connection: c, topic: a/+/b, value: text, id: event.properties.x-1}}`:   "c a/+/b",
+		`{amqp: {connection: c, queue: jobs, value: text, prefetch: 7}}`:                 "c jobs",
+		`{sqs: {connection: c, queue: jobs.fifo, value: text, account: "123456789012"}}`: "c jobs.fifo",
 	} {
 		is, errs := parse(entry)
 		if errs != nil {
@@ -75,12 +76,12 @@ func TestBrokerTriggers(t *testing.T) {
 		if errs != nil || is.Outside.Place() != place || string(is.Outside.Read().With) != string(other.Outside.Read().With) || string(is.Outside.With) == string(other.Outside.With) {
 			t.Errorf("%s: %s, %s, %v", entry, is.Outside.Place(), is.Outside.With, errs)
 		}
-		if !IsBroker(is.Kind) || IsQueue(is.Kind) != (is.Kind == KindMQTT || is.Kind == KindAMQP) {
+		if !IsBroker(is.Kind) || IsQueue(is.Kind) != (is.Kind == KindMQTT || is.Kind == KindAMQP || is.Kind == KindSQS) {
 			t.Errorf("%s is of kind %s", entry, is.Kind)
 		}
 	}
 	for _, entry := range []string{`{mqtt: {connection: c, topic: a, from: beginning}}`, `{amqp: {connection: c, queue: a, lost: skip}}`, `{amqp: {connection: c, queue: a, id: value.id}}`,
-		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`} {
+		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`, `{sqs: {connection: c, queue: "https://x/a"}}`} {
 		if _, errs := parse(entry); errs == nil {
 			t.Errorf("%s is taken", entry)
 		}

@@ -15,6 +15,7 @@ const (
 	KindRedis  = "redis"
 	KindMQTT   = "mqtt"
 	KindAMQP   = "amqp"
+	KindSQS    = "sqs"
 	KindSource = "source" // a source of an extension
 )
 
@@ -112,6 +113,16 @@ var brokerKinds = []brokerKind{
 			return &broker.AMQPInput{Queue: v.get("queue").str(), Prefetch: int(intOf(v.get("prefetch"), 1000)), Value: valueOf(v), ID: v.get("id").str()}
 		},
 		input: func() brokerInput { return &broker.AMQPInput{} }},
+	{name: KindSQS, doc: "Messages of a queue of Amazon SQS, or of a service with its interface.", is: "a mapping such as {connection: q1, queue: orders}",
+		over: "event.queue, event.message_id, event.group, event.timestamp, event.attributes and event.value", queue: true,
+		keys: []key{
+			{name: "queue", must: true, doc: "Name of the queue.", shape: pattern("the name of a queue such as orders or orders.fifo", `^[A-Za-z0-9_-]{1,80}(\.fifo)?$`)},
+			{name: "account", doc: "Number of the account that owns the queue; default: that of the access key.", shape: pattern("a number of 12 digits, in quotes", `^[0-9]{12}$`)},
+			valueKey(), idKey("event.message_id")},
+		read: func(v *node) brokerInput {
+			return &broker.SQSInput{Queue: v.get("queue").str(), Account: v.get("account").str(), Value: valueOf(v), ID: v.get("id").str()}
+		},
+		input: func() brokerInput { return &broker.SQSInput{} }},
 }
 
 // Bounds of a trigger with by: offsets.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"skein.dev/skein/internal/broker"
@@ -33,6 +34,22 @@ func Read(start *feed.Start, connection, with any) error {
 		return Permanent("the input of the source %s cannot be read", start.Source)
 	}
 	return nil
+}
+
+// Transport returns a transport for HTTP by the rules of egress, which uses TLS as a connection wants it.
+func Transport(start *feed.Start, s *broker.Security) (*http.Transport, error) {
+	var rules egress.Rules
+	if err := json.Unmarshal(start.Egress, &rules); err != nil {
+		return nil, Permanent("the rules of egress cannot be read")
+	}
+	is, err := egress.Transport(rules)
+	if err != nil {
+		return nil, Permanent("%w", err)
+	}
+	if is.TLSClientConfig, err = s.Config(Plain(s.Key)); err != nil {
+		return nil, Permanent("%w", err)
+	}
+	return is, nil
 }
 
 // Dial opens a connection.

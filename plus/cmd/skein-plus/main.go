@@ -18,6 +18,7 @@ import (
 	"skein.dev/skein/plus/mqtt"
 	"skein.dev/skein/plus/nats"
 	"skein.dev/skein/plus/redis"
+	"skein.dev/skein/plus/sqs"
 )
 
 // client is the client of a broker.
@@ -34,6 +35,7 @@ var clients = map[string]client{
 	"redis": {redis.Main, redis.Test},
 	"mqtt":  {mqtt.Main, mqtt.Test},
 	"amqp":  {amqp.Main, amqp.Test},
+	"sqs":   {sqs.Main, sqs.Test},
 }
 
 func main() {

@@ -167,6 +167,7 @@ const timeless = new Set([
   'redis',
   'mqtt',
   'amqp',
+  'sqs',
   'source',
 ])
 

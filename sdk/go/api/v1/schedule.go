@@ -6,7 +6,7 @@ type Schedule struct {
 	Workflow          string          `json:"workflow" doc:"NAME, or NAMESPACE/NAME outside the namespace default."`
 	Namespace         string          `json:"namespace"`
 	Name              string          `json:"name" doc:"Unique in its workflow; its identity across edits."`
-	Kind              string          `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,redis,mqtt,amqp,source" doc:"The key it was declared with; start: at each start of the scheduler."`
+	Kind              string          `json:"kind" enum:"cron,every,at,daily,weekly,monthly,annually,start,webhook,file,run_of,again,absent,event,poll,query,object,kafka,nats,redis,mqtt,amqp,sqs,source" doc:"The key it was declared with; start: at each start of the scheduler."`
 	Expression        string          `json:"expression" doc:"The declaration in short: a cron text, an interval, times of day."`
 	Timezone          string          `json:"timezone" doc:"IANA name."`
 	Description       string          `json:"description" doc:"In words."`
