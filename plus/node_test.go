@@ -61,6 +61,12 @@ func startNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startNodeOf(t, bin)
+}
+
+// startNodeOf starts the node of a folder of programs.
+func startNodeOf(t *testing.T, bin string) *node {
+	t.Helper()
 	n := &node{t: t, bin: bin, dir: t.TempDir(), address: fmt.Sprintf("127.0.0.1:%d", port(t))}
 	n.start()
 	t.Cleanup(func() {

@@ -10,6 +10,7 @@ import (
 	"skein.dev/skein/internal/box"
 	"skein.dev/skein/internal/config"
 	"skein.dev/skein/internal/kind/house"
+	programs "skein.dev/skein/internal/stamp"
 	"skein.dev/skein/internal/threads"
 )
 
@@ -19,6 +20,9 @@ func main() {
 	}
 	if len(os.Args) == 2 && os.Args[1] == box.Name { // people do not use this command: a keeper starts the init of a box
 		os.Exit(box.Main())
+	}
+	if plusMain != nil && len(os.Args) > 1 && os.Args[1] == programs.PlusCommand { // people do not use this command: a node starts it
+		os.Exit(plusMain(os.Args[2:]))
 	}
 	_ = threads.Calm() // if the kernel refuses this, short tasks cost more, and skein doctor says how much
 	args, err := config.HideSecrets(os.Args[1:])

@@ -36,14 +36,16 @@ func (c *cli) versionCmd() *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 				Page    string `json:"page"` // absent, current, stale or unknown
-				// Plus is the version of skein-plus next to this program. PlusError says why it cannot be
-				// used. Both are null if there is no skein-plus.
+				// Plus is the version of skein-plus next to this program, or inside of it. PlusError says why it
+				// cannot be used. Both are null if there is no skein-plus.
 				Plus      *string `json:"plus"`
 				PlusError *string `json:"plus_error"`
 			}{Version: app.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Page: page}
 			plus, err := programs.PlusVersion(ctx)
 			more := ""
 			switch {
+			case err == nil && programs.Inside:
+				v.Plus, more = &plus, "It has the clients of skein-plus itself.\n"
 			case err == nil:
 				v.Plus, more = &plus, "skein-plus is next to it.\n"
 			case !errors.Is(err, programs.ErrNoPlus):

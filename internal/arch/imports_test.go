@@ -78,7 +78,8 @@ var allowed = map[string][]string{
 	"plus/amqp":                      {"internal/broker", "internal/feed", "plus/stream"},
 	"plus/sqs":                       {"internal/broker", "internal/feed", "plus/stream"},
 	"plus/nats":                      {"internal/broker", "internal/feed", "plus/stream"},
-	"plus/cmd/skein-plus":            {"internal/feed", "internal/stamp", "plus/amqp", "plus/kafka", "plus/mqtt", "plus/nats", "plus/redis", "plus/sqs"},
+	"plus/cmd/skein-plus":            {"plus/clients"},
+	"plus/clients":                   {"internal/feed", "internal/stamp", "plus/amqp", "plus/kafka", "plus/mqtt", "plus/nats", "plus/redis", "plus/sqs"},
 	"internal/kind/boxtest":          {},
 	"internal/kind/container":        {"internal/kind", "internal/mounts"},
 	"internal/kind/house":            {"internal/config", "internal/kind", "internal/kind/container", "internal/kind/hadoop", "internal/kind/python", "internal/kind/spark", "internal/kind/sql", "internal/kind/ssh", "internal/dag", "internal/extension"},
@@ -145,7 +146,7 @@ var allowed = map[string][]string{
 	"internal/importer/crontab": {"internal/cron", "internal/workflow", "internal/importer"},
 	"examples":                  {},
 	"examples/sdk":              {"sdk/go", "sdk/go/skeintest"},
-	"cmd/skein":                 {"internal/stamp", "internal/box", "internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples"},
+	"cmd/skein":                 {"internal/stamp", "internal/box", "internal/extension", "internal/kind", "sdk/go/shared/output", "internal/kind/house", "internal/atomicfile", "internal/joining", "internal/localtoken", "internal/audit", "internal/app", "internal/config", "internal/datadir", "internal/dbadmin", "internal/doctor", "internal/nodebench", "sdk/go/shared/local", "internal/access", "internal/threads", "internal/bench", "internal/workflow", "internal/cron", "internal/importer", "internal/importer/dagu", "internal/importer/dolphin", "internal/importer/argo", "internal/importer/crontab", "internal/engine", "internal/errkind", "internal/inspect", "internal/dag", "sdk/go/api/v1", "sdk/go", "examples", "plus/clients"}, // plus/clients with the build tag plus
 	"internal/arch":             {"sdk/go/api/v1"},
 
 	// The SDK is a module of its own. It shares wire types and a few leaves with the server, never the domain.

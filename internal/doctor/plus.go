@@ -13,6 +13,9 @@ func checkPlus(ctx context.Context) Check {
 	switch is, err := stamp.PlusVersion(ctx); {
 	case err == nil:
 		c.Found = is + ", next to this program"
+		if stamp.Inside {
+			c.Found = is + ", a part of this program"
+		}
 	case errors.Is(err, stamp.ErrNoPlus):
 		c.Found = "none; only triggers and connections of brokers need it"
 	default:

@@ -31,9 +31,9 @@ type Means struct {
 	// Protected are files and folders of the node, which no source lists.
 	Protected []string
 	Shared    *Shared
-	// Version is that of this program. Plus returns the path of skein-plus.
+	// Version is that of this program. Plus returns the command that runs a client of a broker.
 	Version    string
-	Plus       func() (string, error)
+	Plus       func() (argv []string, err error)
 	Extensions *extension.Book
 	// Memory is the number of bytes that the process of a source may take; 0: any.
 	Memory int64

@@ -37,8 +37,8 @@ func (m *Means) outside(namespace, name string, decl *workflow.Trigger, start St
 // program sets the program of a source. It returns the types of its connection.
 func (m *Means) program(o *workflow.Outside, b *Begun) (types string, err error) {
 	if workflow.IsBroker(o.Source) {
-		path, err := m.Plus()
-		b.Argv = []string{path, "source", o.Source}
+		argv, err := m.Plus()
+		b.Argv = append(argv, "source", o.Source)
 		return o.Source, err // the type of the connection has the name of the source
 	}
 	c, err := m.Extensions.Source(o.Source, o.With)
@@ -78,7 +78,7 @@ func (m *Means) connect(ctx context.Context, namespace string, o *workflow.Outsi
 // TryPlus lets skein-plus use a resolved connection of a type once. It returns a description of the other
 // side.
 func TryPlus(ctx context.Context, kind string, resolved json.RawMessage, rules egress.Rules) (found string, err error) {
-	path, err := stamp.Plus()
+	argv, err := stamp.Plus()
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func TryPlus(ctx context.Context, kind string, resolved json.RawMessage, rules e
 		return "", err
 	}
 	out, said := program.Tail{Max: saidMax}, program.Tail{Max: saidMax}
-	err = program.Run(ctx, &program.Call{Argv: []string{path, "test", kind}, Stdin: bytes.NewReader(append(first, '\n')), Stdout: &out, Stderr: &said})
+	err = program.Run(ctx, &program.Call{Argv: append(argv, "test", kind), Stdin: bytes.NewReader(append(first, '\n')), Stdout: &out, Stderr: &said})
 	var exit *exec.ExitError
 	switch {
 	case err == nil:

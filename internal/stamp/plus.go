@@ -17,20 +17,26 @@ const plusName = "skein-plus"
 // ErrNoPlus says that skein-plus is not there.
 var ErrNoPlus = errors.New("the program " + plusName + " is not next to this program")
 
-// Plus returns the path of skein-plus.
-func Plus() (string, error) {
+// PlusCommand is the command by which a program that is built with the tag plus runs a client of a broker.
+const PlusCommand = "plus"
+
+// Plus returns the command that runs a client of a broker: skein-plus, or this program if it has the clients.
+func Plus() (argv []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	if Inside {
+		return []string{self, PlusCommand}, nil
 	}
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
 	}
 	path := filepath.Join(filepath.Dir(self), plusName)
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%w: put the program into %s; each release contains it, and make build builds it", ErrNoPlus, filepath.Dir(self))
+		return nil, fmt.Errorf("%w: put the program into %s; each release contains it, and make build builds it", ErrNoPlus, filepath.Dir(self))
 	}
-	return path, nil
+	return []string{path}, nil
 }
 
 // versionMax bounds the question for a version.
@@ -39,15 +45,15 @@ const versionMax = 10 * time.Second
 // PlusVersion returns the version of skein-plus. It returns ErrNoPlus if there is none, and another error if
 // it does not suit this program.
 func PlusVersion(ctx context.Context) (string, error) {
-	path, err := Plus()
+	argv, err := Plus()
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionMax)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "version").Output()
+	out, err := exec.CommandContext(ctx, argv[0], append(argv[1:], "version")...).Output()
 	if err != nil {
-		return "", fmt.Errorf("%s does not print its version: %w", path, err)
+		return "", fmt.Errorf("%s does not print its version: %w", strings.Join(argv, " "), err)
 	}
 	is := strings.TrimSpace(string(out))
 	return is, Suits(is)
