@@ -291,7 +291,7 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	p.cfg.Log.Error("the database has gone back to an earlier state: later transactions are lost; all attempts end and run again "+
 		"under tokens of a new era", "code", Code, "era", era, "why", why)
 	if err := p.Save(); err != nil {
-		p.cfg.Log.Warn("cannot write how far the database has come", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+		p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file", "code", "past_unwritable", "file", p.cfg.File, "err", err)
 	}
 	if p.cfg.Back != nil {
 		p.cfg.Back(era)
@@ -392,7 +392,7 @@ func (p *Past) Run(ctx context.Context) error {
 		}
 		err := p.Save()
 		if err != nil && !failed {
-			p.cfg.Log.Warn("cannot write how far the database has come", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+			p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file", "code", "past_unwritable", "file", p.cfg.File, "err", err)
 		}
 		failed = err != nil
 	}

@@ -161,7 +161,7 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	}
 	switch {
 	case cause == CauseAway && !a.isCommand():
-		message = fmt.Sprintf("%s: what the kind %s needs could not be reached for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
+		message = fmt.Sprintf("%s: the system that the kind %s needs could not be reached for %v", how, k.Name, time.Since(a.away.since).Round(time.Second))
 		if why != "" {
 			message += ": " + why
 		}

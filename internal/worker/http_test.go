@@ -104,7 +104,7 @@ func TestHTTP(t *testing.T) {
 		{"bad", Request{URL: "/bad"}, Failed, CauseHTTP, "the answer is 503 Service Unavailable, 200 to 299 was expected"},
 		{"bad of two", Request{URL: "/json", Status: []int{201, 204}}, Failed, CauseHTTP, "the answer is 200 OK, 201 or 204 was expected"},
 		{"holds", Request{URL: "/json", Contains: `"ok": true`}, Succeeded, "", `{"status":200}`},
-		{"holds not", Request{URL: "/json", Contains: "no"}, Failed, CauseHTTP, "the answer does not hold the text"},
+		{"holds not", Request{URL: "/json", Contains: "no"}, Failed, CauseHTTP, "the answer does not contain the expected text"},
 		{"large", Request{URL: "/large"}, Succeeded, "", `{"status":200}`},
 		{"large text", Request{URL: "/large", Answer: AnswerText}, Failed, CauseOutput, "the answer is larger than 65536 bytes"},
 		{"binary", Request{URL: "/binary", Answer: AnswerText}, Failed, CauseOutput, "the answer is not text"},

@@ -47,7 +47,7 @@ func TestKindExits(t *testing.T) {
 	r := newRig(t)
 	for script, is := range map[string][2]string{
 		"exit 78":                          {CausePermanent, "mail says that a retry cannot help"},
-		"exit 75":                          {CauseAway, "exit code 75: what the kind mail needs could not be reached"},
+		"exit 75":                          {CauseAway, "exit code 75: the system that the kind mail needs could not be reached"},
 		"exit 76":                          {CauseExit, "exit code 76"},
 		"echo why; exit 78":                {CausePermanent, "exit code 78: why"},
 		"echo a; echo; echo b >&2; exit 1": {CauseExit, "exit code 1: b"},
@@ -74,7 +74,7 @@ func TestKindAway(t *testing.T) {
 	if string(res.Outputs) != `{"last":"1"}` {
 		t.Errorf("%s", res.Outputs)
 	}
-	if log := r.log(job.Key); strings.Count(log, "try\n") != 2 || !strings.Contains(log, "skein: what the kind mail needs cannot be reached") || !strings.Contains(log, "in={}") {
+	if log := r.log(job.Key); strings.Count(log, "try\n") != 2 || !strings.Contains(log, "skein: the system that the kind mail needs cannot be reached") || !strings.Contains(log, "in={}") {
 		t.Errorf("%q", log)
 	}
 	bell := newBell(t)
