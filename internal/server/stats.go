@@ -27,7 +27,7 @@ type statsIn struct {
 	WorkflowPath
 	From string `query:"from" doc:"RFC 3339: runs that ended in the period of this instant or later. Absent: 30 days before to."`
 	To   string `query:"to" doc:"RFC 3339: runs that ended before this instant, in whole periods. Absent: now."`
-	By   string `query:"by" enum:"day,hour,task" default:"day" doc:"hour: kept for 35 days, and without tasks."`
+	By   string `query:"by" enum:"day,hour,task" default:"day" doc:"hour: kept for 35 days, and without tasks. task: on each day, the tasks beyond 2,000 names are summed as the task …"`
 	Task string `query:"task" maxLength:"1000" doc:"Attempts of this task, by day. Absent: runs."`
 }
 

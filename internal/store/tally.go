@@ -25,6 +25,9 @@ const TallyAgain = "again"
 // not.
 const TallyRemade = "remade"
 
+// TallyRest is the Task of a TallyDay row that sums the attempts of tasks without a row of their own.
+const TallyRest = "…"
+
 // TallyKey names a row of the tally.
 type TallyKey struct {
 	Workflow dag.WorkflowID

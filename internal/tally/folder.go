@@ -369,6 +369,7 @@ func (f *Folder) write(ctx context.Context, p *progress, counts Counts, step sto
 				to.Seq = max(to.Seq, m.Seq)
 			}
 			if of, err = f.between(ctx, w, store.TallyMark{Seq: -1}, to); err == nil {
+				of.bound(names{}, func(int32) *Cell { return nil })
 				rows = append(packed(of), remade(w, step.At))
 			}
 		}
@@ -412,8 +413,9 @@ func remade(w dag.WorkflowID, now dag.Micros) store.TallyRow {
 	return store.TallyRow{TallyKey: store.TallyKey{Workflow: w, Span: store.TallyGone, At: store.DayOf(now), Task: store.TallyRemade}, N: 1, Data: []byte{}}
 }
 
-// merged adds the existing rows to the counts of one workflow.
+// merged adds the existing rows to the counts of one workflow, and bounds the names of its tasks.
 func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([]store.TallyRow, error) {
+	there, rest := names{}, map[int32]*Cell{}
 	for _, span := range [...]store.TallySpan{store.TallyDay, store.TallyHour} {
 		q := store.TallyQuery{Workflow: w, Span: span, From: 1<<31 - 1, To: -1}
 		for k := range counts {
@@ -425,20 +427,27 @@ func (f *Folder) merged(ctx context.Context, w dag.WorkflowID, counts Counts) ([
 			continue
 		}
 		err := Rows(ctx, f.cfg.Store, q, func(r *store.TallyRow) error {
+			there.add(r.TallyKey)
 			c := counts[r.TallyKey]
-			if c == nil {
+			if c == nil && r.Task != store.TallyRest {
 				return nil
 			}
 			is, err := Unpack(r)
-			if err == nil {
+			switch {
+			case err != nil:
+				return err
+			case c != nil:
 				c.Merge(&is)
+			default:
+				rest[r.At] = &is
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+	counts.bound(there, func(day int32) *Cell { return rest[day] })
 	return packed(counts), nil
 }
 

@@ -33,6 +33,7 @@ type bench struct {
 	owner  dag.HandlerID
 	folder *tally.Folder
 	graph  *dag.Graph
+	graphs map[dag.RunID]*dag.Graph // those of runs that have their own
 	ids    byte
 	heard  bool // whether the folder is told which runs end
 	// broken is the error of the graph of each version; grown is that of a run's own graph.
@@ -47,12 +48,19 @@ func (b *bench) Get(dag.WorkflowID, int32) (*dag.Graph, error) {
 	return b.graph, nil
 }
 
-// Of returns the one graph.
-func (b *bench) Of(*dag.RunRow) (*dag.Graph, error) {
+// Of returns the graph of a run.
+func (b *bench) Of(r *dag.RunRow) (*dag.Graph, error) {
 	if b.broken != nil || b.grown != nil {
 		return nil, errors.Join(b.broken, b.grown)
 	}
-	return b.graph, nil
+	return b.graphOf(r.ID), nil
+}
+
+func (b *bench) graphOf(id dag.RunID) *dag.Graph {
+	if g := b.graphs[id]; g != nil {
+		return g
+	}
+	return b.graph
 }
 
 // onStores runs a test on the stores that need no server. The conformance suite holds PostgreSQL to them.
@@ -185,7 +193,7 @@ func (b *bench) differences() []string {
 	c, err := tally.NewCheck(b.Context(), b.st)
 	b.ok(err)
 	b.ok(b.st.Scan(b.Context(), func(rec store.RunRecord, events []dag.EventRow) error {
-		c.Run(&rec, events, b.graph)
+		c.Run(&rec, events, b.graphOf(rec.Run.ID))
 		return nil
 	}))
 	found, err := c.Differences(b.Context())

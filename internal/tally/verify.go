@@ -152,7 +152,25 @@ func (c *Check) rows(ctx context.Context, w dag.WorkflowID) (rows map[store.Tall
 	return rows, gone, nil
 }
 
+// sumRest moves the counts of a workflow's tasks without a row to the rest of their day, if the day has one.
+func (c *Check) sumRest(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow) {
+	for k, cell := range c.counts {
+		_, there := rows[k]
+		if k.Workflow != w || k.Span != store.TallyDay || k.Task == "" || there {
+			continue
+		}
+		rest := k
+		rest.Task = store.TallyRest
+		if _, full := rows[rest]; !full {
+			continue
+		}
+		c.counts.cell(w, k.Span, k.At, store.TallyRest).Merge(cell)
+		delete(c.counts, k)
+	}
+}
+
 func (c *Check) compare(w dag.WorkflowID, rows map[store.TallyKey]store.TallyRow, gone map[store.TallyKey]int64) (found []string) {
+	c.sumRest(w, rows)
 	first := map[store.TallySpan]int32{store.TallyDay: 1<<31 - 1, store.TallyHour: 1<<31 - 1}
 	for k := range rows {
 		first[k.Span] = min(first[k.Span], k.At)

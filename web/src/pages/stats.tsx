@@ -220,6 +220,9 @@ function Numbers({ r }: { r: StatsRow }) {
   )
 }
 
+/** The name under which the server sums the tasks that have no row of their own. */
+const rest = '…'
+
 function Tasks({ rows }: { rows: StatsRow[] }) {
   return (
     <div className="scroll" tabIndex={0}>
@@ -241,7 +244,7 @@ function Tasks({ rows }: { rows: StatsRow[] }) {
             const trend = trendOf(r.trend)
             return (
               <tr key={r.task}>
-                <td>{r.task}</td>
+                <td>{r.task === rest ? t('Other tasks') : r.task}</td>
                 <Numbers r={r} />
                 <td className={trend.isSlower ? 'num stats-slower' : 'num'}>{trend.text}</td>
               </tr>

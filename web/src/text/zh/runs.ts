@@ -243,6 +243,7 @@ export const runs = {
     '这里显示每个运行的状态和原因。目前还没有运行。可从工作流页面启动，或执行：',
   'The run has no tasks yet: they are there once it has begun.': '运行还没有任务：开始后才会生成。',
   Attempts: '尝试',
+  'Other tasks': '其他任务',
   Node: '节点',
   'Show all states, not only {state}': '显示全部状态，而不仅是{state}',
   'Stop {workflow}': '停止 {workflow}',
