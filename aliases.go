@@ -88,6 +88,11 @@ func EnqueueTx[R Row](ctx context.Context, tx Tx[R], e Enqueue) (run string, err
 	return sdk.EnqueueTx[R](ctx, tx, e)
 }
 
+// ExplainWorkflow calls [sdk.ExplainWorkflow].
+func ExplainWorkflow(ctx context.Context, c *Client, workflow string) (x api.Explanation, err error) {
+	return sdk.ExplainWorkflow(ctx, c, workflow)
+}
+
 // Handle calls [sdk.Handle].
 func Handle[In, Out any](w *Worker, kind string, h func(ctx context.Context, t *Task, in In) (Out, error)) {
 	sdk.Handle[In, Out](w, kind, h)

@@ -2,23 +2,33 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	skein "skein.dev/skein/sdk"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
 func (c *cli) explainCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "explain RUN[/TASK]", Short: "Explain why a run or a task waits, or how it ended",
+		Use: "explain RUN[/TASK] | WORKFLOW", Short: "Explain why a run or a task waits, or how it ended, or why a workflow starts no runs",
 		Long: "Explains why a run or a task waits: the reason, since when, and the event that will let it continue.\n" +
+			"For a workflow, explains why its triggers start no runs: one is paused, or its source of events does not\n" +
+			"reach the other system. It also names the next instants.\n" +
 			"docs/errors.md lists the codes of the reasons, which -o json shows.\n" + runRefHelp,
-		Example: "  skein explain nightly-orders@latest\n  skein explain nightly-orders@latest/load -o json",
+		Example: "  skein explain nightly-orders@latest\n  skein explain nightly-orders@latest/load -o json\n  skein explain nightly-orders",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
 			ref, task := splitRef(args[0])
 			id, err := findRun(ctx, s, ref)
+			if errors.Is(err, errNotFound) && !strings.Contains(args[0], "@") {
+				if x, flowErr := skein.ExplainWorkflow(ctx, s.Client, args[0]); flowErr == nil {
+					return one(c, x, x.ID, func() error { return c.explained(&x) })
+				}
+			}
 			if err != nil {
 				return err
 			}

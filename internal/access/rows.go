@@ -75,6 +75,7 @@ var rows = []Row{
 	{"GET", "/api/v1/workflows/{ns}/{name}/layout", Graph, OfWorkflow, ""},
 	{"GET", "/api/v1/workflows/{ns}/{name}/grid", RunRead, OfWorkflow, ""},
 	{"GET", "/api/v1/workflows/{ns}/{name}/stats", RunRead, OfWorkflow, ""},
+	{"GET", "/api/v1/workflows/{ns}/{name}/explain", ScheduleRead, OfWorkflow, ""},
 	{"POST", "/api/v1/workflows/{ns}/{name}:pause", WorkflowOperate, OfWorkflow, ""},
 	{"POST", "/api/v1/workflows/{ns}/{name}:resume", WorkflowOperate, OfWorkflow, ""},
 	{"POST", "/api/v1/workflows/{ns}/{name}:rollback", WorkflowWrite, OfWorkflow, ""},

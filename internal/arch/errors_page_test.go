@@ -69,7 +69,7 @@ hyphens: ` + "`/problems/not-found`" + `. The Go SDK has it as ` + "`(*skein.Err
 	b.WriteString(`
 ## Reasons of explain
 
-` + "`skein explain`" + `, and the routes that end in ` + "`/explain`" + `, say why a run or a task does not continue. Each reason has a code, a sentence,
+` + "`skein explain`" + `, and the routes that end in ` + "`/explain`" + `, say why a run or a task does not continue, or why a workflow starts no runs. Each reason has a code, a sentence,
 and, as far as they are known, its holder, since when it holds, what ends it, and when that is expected.
 
 | code | meaning | what to do |

@@ -52,6 +52,12 @@ var reasonTexts = [][3]string{
 	{"call_starting", "The run of the called workflow is being started.", "Wait: this takes milliseconds."},
 	{"call_sent", "The run of the called workflow is on its way to the owner of its shard.", "Wait, or look for a node without shards: `skein node list`."},
 	{"call_unfinished", "The run of the called workflow has not ended.", "`skein explain` of the run that `holder` names."},
+	{"workflow_paused", "The workflow is paused, so its triggers start no runs.", "`skein workflow resume NAME`."},
+	{"no_trigger", "The workflow has no triggers.", "Start it: `skein run NAME`, or add a trigger to its file."},
+	{"trigger_paused", "The trigger is paused.", "`skein schedule resume WORKFLOW/TRIGGER`."},
+	{"trigger_ended", "The trigger has ended, for example because its rule has no further instant.", "Apply a file with another rule."},
+	{"source_away", "The source of the trigger does not reach the other system. The node that runs the source says so; a node with many such sources names the longest absences only.", "Look at the other system and the connection: `skein connection test`. The node tries again by itself."},
+	{"trigger_due", "The trigger waits for its next instant.", "Wait until the expected time, or start a run: `skein run NAME`."},
 	{"task_ended", "The task has ended.", "`skein task retry`, or recover its run."},
 }
 

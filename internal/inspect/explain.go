@@ -16,7 +16,8 @@ import (
 // Reason is one reason why a run or task does not continue. A time that does not apply is zero.
 type Reason struct {
 	// Kind is one of ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry,
-	// operator, running, wait, approval, call, circle, start_deadline, nobody.
+	// operator, running, wait, approval, call, circle, start_deadline, nobody,
+	// trigger.
 	Kind     string
 	What     string // a sentence
 	Holder   string // the run, worker or person for which the run or task waits
@@ -29,12 +30,14 @@ type Reason struct {
 }
 
 // Action is a verb that would let the run continue. Its object is the first of these that is set: the task,
-// the queue, the run.
+// the queue, the trigger, the workflow, the run.
 type Action struct {
-	Verb  string // the verb as in the address of its route, such as retry
-	Run   dag.RunID
-	Task  string
-	Queue string
+	Verb     string // the verb as in the address of its route, such as retry
+	Run      dag.RunID
+	Task     string
+	Queue    string
+	Workflow *store.Workflow
+	Trigger  string // of Workflow
 }
 
 // on returns actions on one task of a run, or on the run if the task is "".

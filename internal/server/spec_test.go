@@ -113,7 +113,7 @@ var contract = []string{
 	"GET /workflows", "GET /workflows/{ns}/{name}", "PUT /workflows/{ns}/{name}", "DELETE /workflows/{ns}/{name}",
 	"GET /workflows/{ns}/{name}/versions", "GET /workflows/{ns}/{name}/versions/{version}", "GET /workflows/{ns}/{name}/graph",
 	"GET /workflows/{ns}/{name}/layout", "GET /runs/{id}/layout", "GET /runs/{id}/states",
-	"GET /workflows/{ns}/{name}/grid", "GET /workflows/{ns}/{name}/stats", "GET /runs/{id}/timeline", "GET /runs/{id}/recovery", "GET /runs/{id}/deadlines",
+	"GET /workflows/{ns}/{name}/grid", "GET /workflows/{ns}/{name}/stats", "GET /workflows/{ns}/{name}/explain", "GET /runs/{id}/timeline", "GET /runs/{id}/recovery", "GET /runs/{id}/deadlines",
 	"POST /workflows/{ns}/{name}:pause", "POST /workflows/{ns}/{name}:resume", "POST /workflows/{ns}/{name}:rollback", "POST /validate", "GET /schema/workflow.json",
 	"POST /runs", "POST /runs:batch", "GET /runs", "GET /runs/{id}", "POST /runs/{id}:stop", "POST /runs/{id}:kill", "POST /runs/{id}:pause", "POST /runs/{id}:resume",
 	"POST /runs/{id}:recover", "POST /runs/{id}:rerun", "POST /runs:stop", "POST /runs:kill", "POST /runs:pause", "POST /runs:resume", "POST /runs:recover", "POST /runs:rerun",

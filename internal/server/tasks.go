@@ -281,6 +281,10 @@ func reasonOf(r *inspect.Reason) api.Reason {
 			about, path = "task "+a.Task, path+"/tasks/"+url.PathEscape(a.Task)
 		case a.Queue != "":
 			about, path = "queue "+a.Queue, "/queues/"+url.PathEscape(a.Queue)
+		case a.Trigger != "":
+			about, path = "trigger "+a.Trigger, "/schedules/"+a.Workflow.Namespace+"/"+a.Workflow.Name+"/"+url.PathEscape(a.Trigger)
+		case a.Workflow != nil:
+			about, path = "workflow "+a.Workflow.Name, "/workflows/"+a.Workflow.Namespace+"/"+a.Workflow.Name
 		}
 		out.Actions = append(out.Actions, api.Action{
 			Verb: a.Verb, Path: api.Prefix + path + ":" + a.Verb, Label: strings.ToUpper(a.Verb[:1]) + a.Verb[1:] + " " + about})

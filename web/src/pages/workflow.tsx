@@ -17,6 +17,7 @@ import { RulesOf } from './deadlines'
 import { FoldedGraph } from './foldedgraph'
 import { GridOf } from './grid'
 import { Head } from './head'
+import { Idle } from './idle'
 import { ScheduleTable } from './schedules'
 import { NewSilence, NewSilenceButton } from './silenceform'
 import { DurationsOf } from './stats'
@@ -43,6 +44,7 @@ export function Workflow() {
       {(w) => (
         <>
           <Top w={w} />
+          <Idle workflow={workflow} />
           <nav className="tabs" aria-label={t('Views of the workflow')}>
             {tabs.map(([id, label]) => (
               <Link

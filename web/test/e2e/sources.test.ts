@@ -82,6 +82,11 @@ test('a source that is away is on Home and on its trigger, and is back by itself
     .toBe(1)
   await line.getByRole('link', { name: 'shop' }).click()
   await page.getByText('Away since').waitFor()
+  const said = await (await ask(`${server.base}/api/v1/workflows/default/poller/explain`)).json()
+  expect(said).toMatchObject({ reasons: [{ code: 'source_away', args: { trigger: 'shop' } }] })
+  const flow = await open(context, `${server.base}/w/default/poller`)
+  await flow.getByRole('region', { name: 'Why it does not start' }).getByText('does not reach').waitFor()
+  await flow.close()
   answers = true
   await expect
     .poll(async () => {

@@ -244,6 +244,7 @@ export const runs = {
   'The run has no tasks yet: they are there once it has begun.': '运行还没有任务：开始后才会生成。',
   Attempts: '尝试',
   'Other tasks': '其他任务',
+  'Why it does not start': '未启动的原因',
   Node: '节点',
   'Show all states, not only {state}': '显示全部状态，而不仅是{state}',
   'Stop {workflow}': '停止 {workflow}',

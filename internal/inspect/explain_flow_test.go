@@ -1,0 +1,52 @@
+package inspect_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
+)
+
+// TestIdle: the reasons name what keeps each trigger of a workflow from firing, before the instants to come.
+func TestIdle(t *testing.T) {
+	w := store.Workflow{Namespace: "shop", Name: "w", State: store.WorkflowActive}
+	ts := []store.Trigger{
+		{Name: "night", State: store.TriggerActive, Next: 9},
+		{Name: "hand", State: store.TriggerPaused, Actor: "ada", Reason: "lunch"},
+		{Name: "crm", State: store.TriggerActive, Kind: "poll"},
+		{Name: "files", State: store.TriggerActive, Kind: "object"}, // reaches its store, and waits
+		{Name: "once", State: store.TriggerEnded, Reason: "no further instant"},
+	}
+	away := func(t *store.Trigger) (dag.Micros, string) {
+		if t.Name == "crm" {
+			return 5, "connection refused"
+		}
+		return 0, ""
+	}
+	said := func(all []inspect.Reason) (lines []string) {
+		for _, r := range all {
+			lines = append(lines, fmt.Sprintf("%s since %d expected %d: %s", r.Code, r.Since, r.Expected, r.What))
+		}
+		return lines
+	}
+	want := []string{
+		"trigger_paused since 0 expected 0: trigger hand is paused by ada: lunch",
+		"source_away since 5 expected 0: the source of trigger crm does not reach the other system: connection refused",
+		"trigger_ended since 0 expected 0: trigger once has ended: no further instant",
+		"trigger_due since 0 expected 9: trigger night waits for its next instant",
+	}
+	if is := said(inspect.Idle(&w, ts, away)); !slices.Equal(is, want) {
+		t.Errorf("%q,\nwant %q", is, want)
+	}
+	w.State = store.WorkflowPaused
+	if is := said(inspect.Idle(&w, ts[:1], away)); len(is) != 1 || is[0] != "workflow_paused since 0 expected 0: the workflow is paused: its triggers start no runs" {
+		t.Errorf("paused: %q", is)
+	}
+	w.State = store.WorkflowActive
+	if is := inspect.Idle(&w, nil, away); len(is) != 1 || is[0].Code != "no_trigger" || is[0].Unblocks != "skein run shop/w" {
+		t.Errorf("without triggers: %+v", is)
+	}
+}
