@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { Button as AriaButton, type ButtonProps, Tooltip, TooltipTrigger } from 'react-aria-components'
-import { t } from '../text/t'
+import { byCode, ruleWords, t } from '../text/t'
 import { ago, clock, duration, full, shortID } from './format'
 import { Icon } from './icons'
 import { lookOf } from './states'
@@ -26,6 +26,27 @@ export function State({ state, children }: { state: string; children?: ReactNode
       <span>{children ?? label}</span>
     </span>
   )
+}
+
+/**
+ * Why something ended. In another language than English the cause says it in words, and the message of the server is
+ * behind it.
+ */
+export function Message({ of }: { of: { cause: string | null; message: string | null } }) {
+  const cause = of.cause ? byCode(`cause.${of.cause}`) : undefined
+  if (!cause) return <span lang="en">{of.message ?? ''}</span>
+  return (
+    <>
+      {cause}
+      {of.message ? <span lang="en"> ({of.message})</span> : null}
+    </>
+  )
+}
+
+/** The rule of a trigger in words. */
+export function RuleWords({ s }: { s: { kind: string; expression: string; description: string } }) {
+  const words = ruleWords(s)
+  return <span lang={words ? undefined : 'en'}>{words ?? s.description}</span>
 }
 
 export type Kind = 'plain' | 'primary' | 'danger' | 'quiet'

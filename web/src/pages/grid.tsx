@@ -11,7 +11,7 @@ import type { Drawing } from '../canvas/drawing'
 import { durationsOf, isSlower, rowTimes } from '../canvas/durations'
 import { clock, duration, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Button, Clock, RunLink, Span, State } from '../kit/parts'
+import { Ago, Button, Clock, Message, RunLink, Span, State } from '../kit/parts'
 import { Rows } from '../kit/rows'
 import { isActive, lookOf } from '../kit/states'
 import { liveKey } from '../live/live'
@@ -368,7 +368,11 @@ function Cell({ run, task }: { run: string; task: string }) {
                   </>
                 ) : null}
               </p>
-              {row.message ? <p lang="en">{row.message}</p> : null}
+              {row.message ? (
+                <p>
+                  <Message of={row} />
+                </p>
+              ) : null}
               {row.state === 'succeeded' ? null : (
                 <Reasons reasons={explain.data?.reasons ?? undefined} fallback="" full />
               )}

@@ -7,7 +7,7 @@ import { useNamespace, within } from '../app/namespace'
 import { SinceSelect, sinceOf, TextFilter } from '../kit/filter'
 import { count, plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Button, Command, RunLink, Span, State, WorkflowLink } from '../kit/parts'
+import { Ago, Button, Command, Message, RunLink, Span, State, WorkflowLink } from '../kit/parts'
 import { useWatch } from '../live/live'
 import { t } from '../text/t'
 import { term } from '../text/terms'
@@ -300,12 +300,16 @@ const Row = memo(function Row({
         <RunLink id={run.id} />
       </td>
       <td className="reason">
-        <span className="clip sub" title={run.message ?? undefined} lang={run.position ? undefined : 'en'}>
-          {run.position
-            ? run.position.number
-              ? t('in line for {line}, {number} of {of}', { ...run.position, number: run.position.number })
-              : t('in line for {line}', { line: run.position.line })
-            : (run.message ?? '')}
+        <span className="clip sub" title={run.message ?? undefined}>
+          {run.position ? (
+            run.position.number ? (
+              t('in line for {line}, {number} of {of}', { ...run.position, number: run.position.number })
+            ) : (
+              t('in line for {line}', { line: run.position.line })
+            )
+          ) : (
+            <Message of={run} />
+          )}
         </span>
       </td>
       <td className="nowrap">

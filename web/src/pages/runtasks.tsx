@@ -7,7 +7,7 @@ import type { Run, Task } from '../api/types'
 import type { Drawing, States } from '../canvas/drawing'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Span, State } from '../kit/parts'
+import { Ago, Message, Span, State } from '../kit/parts'
 import { Rows } from '../kit/rows'
 import { taskOrder } from '../kit/states'
 import { t } from '../text/t'
@@ -107,8 +107,8 @@ function SmallList({ run }: { run: Run }) {
                           <TaskName run={run} name={own.name} />
                         </td>
                         <td className="reason">
-                          <span className="sub clip" title={own.message ?? undefined} lang="en">
-                            {own.message ?? ''}
+                          <span className="sub clip" title={own.message ?? undefined}>
+                            <Message of={own} />
                           </span>
                         </td>
                         <td className="num">{own.attempts?.length || '–'}</td>

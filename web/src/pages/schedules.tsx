@@ -6,7 +6,7 @@ import { plainVerb } from '../api/verbs'
 import { useNamespace, within } from '../app/namespace'
 import { toast } from '../kit/dialog'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Clock, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
+import { Ago, Clock, RuleWords, RunLink, State, TriggerLink, WorkflowLink } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { t } from '../text/t'
@@ -104,7 +104,7 @@ function Row({ s }: { s: Schedule }) {
         <TriggerLink workflow={s.workflow} name={s.name} />
       </td>
       <td>
-        <span lang="en">{s.description}</span>
+        <RuleWords s={s} />
         {zoneOf(s) ? <span className="sub"> {zoneOf(s)}</span> : null}
       </td>
       <td className="nowrap">{s.source ? <SourceState s={s} /> : <Ago time={s.next} />}</td>

@@ -9,7 +9,7 @@ import { useQuestion } from '../app/ask'
 import { toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, Button, Clock, Command, Field, RunLink, State, WorkflowLink } from '../kit/parts'
+import { Ago, Button, Clock, Command, Field, RuleWords, RunLink, State, WorkflowLink } from '../kit/parts'
 import { labelIn } from '../kit/states'
 import { Confirm, type Question, useToastVerb, VerbButton } from '../kit/verbs'
 import { liveKey, useWatch } from '../live/live'
@@ -58,7 +58,7 @@ function One({ s, where }: { s: Schedule; where: string }) {
         actions={s.state === 'ended' ? null : <Verbs s={s} open={asked.open} resume={() => act(resume)} />}
       >
         <p className="sub">
-          <span lang="en">{s.description}</span> {zoneOf(s)}
+          <RuleWords s={s} /> {zoneOf(s)}
         </p>
         {s.state === 'active' || !s.reason ? null : (
           <p className="sub">

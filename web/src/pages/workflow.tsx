@@ -7,7 +7,7 @@ import { plainVerb } from '../api/verbs'
 import { toast } from '../kit/dialog'
 import { plural } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
-import { Ago, exactly, RunLink, Span, State } from '../kit/parts'
+import { Ago, exactly, Message, RunLink, Span, State } from '../kit/parts'
 import { useToastVerb, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { rich, t } from '../text/t'
@@ -188,8 +188,8 @@ function RunsOf({ workflow }: { workflow: string }) {
                       <RunLink id={r.id} />
                     </td>
                     <td className="reason">
-                      <span className="sub clip" lang="en">
-                        {r.message ?? ''}
+                      <span className="sub clip">
+                        <Message of={r} />
                       </span>
                     </td>
                     <td className="nowrap">

@@ -7,7 +7,13 @@ import { preference } from '../app/preferences'
 /** The names of the places in a text: 'in {time}' has time. */
 type Names<K extends string> = K extends `${string}{${infer N}}${infer Rest}` ? N | Names<Rest> : never
 type Values<K extends string, V> = [Names<K>] extends [never] ? [] : [values: Record<Names<K>, V>]
-export type Catalogue = { texts: Record<string, string>; codes: Record<string, string> }
+/** What a rule of a trigger is made of: its kind, and its declaration in a short form. */
+export type Rule = { kind: string; expression: string }
+export type Catalogue = {
+  texts: Record<string, string>
+  codes: Record<string, string>
+  ruleWords: (rule: Rule) => string | undefined
+}
 
 /** The languages of the page, each by its own name. */
 export const languages = { en: 'English', 'zh-CN': '简体中文' }
@@ -101,3 +107,6 @@ export function byCode(code: string, values: Record<string, unknown> = {}): stri
   })
   return whole ? said : undefined
 }
+
+/** Gives the rule of a trigger in words. undefined: the page is in English, or has no words for it. */
+export const ruleWords = (rule: Rule): string | undefined => catalogue?.ruleWords(rule)

@@ -23,16 +23,62 @@ test('no words between tags or in an attribute are shown without a look into the
   expect(used.bare).toEqual([])
 })
 
-test('every problem and every reason of the server has a Chinese text under its code', () => {
+test('every problem, reason and cause of the server has a Chinese text under its code', () => {
   const page = readFileSync('../docs/errors.md', 'utf8')
   const codesOf = (title: string) =>
     [...(page.split(`## ${title}`)[1]?.split('\n## ')[0] ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((m) => m[1])
+  const events = readFileSync('../internal/dag/event.go', 'utf8')
+  const causes = [...events.matchAll(/^\tCause\w+ +Cause = "(\w+)"/gm)].map((m) => m[1])
+  expect(causes.length).toBeGreaterThan(25)
   const wanted = [
     ...[...codesOf('Problems of the REST API'), 'network'].map((code) => `problem.${code}`),
     ...codesOf('Reasons of explain').flatMap((code) => [`reason.${code}`, `remedy.${code}`]),
+    ...causes.map((code) => `cause.${code}`),
   ]
   expect(wanted.length).toBeGreaterThan(100)
   expect(Object.keys(catalogue.codes).sort()).toEqual(wanted.sort())
+})
+
+test('every kind of trigger has its rule in Chinese words', () => {
+  const spec = JSON.parse(readFileSync('../sdk/go/api/v1/openapi.json', 'utf8'))
+  const of = Object.entries(spec.paths as Record<string, { get: { parameters: never[] } }>)
+  const list = of.find(([path]) => path.endsWith('/schedules'))?.[1].get.parameters ?? []
+  const kind = list.find((p: { name: string }) => p.name === 'kind') as unknown as
+    | { schema: { items: { enum: string[] } } }
+    | undefined
+  const kinds = kind?.schema.items.enum ?? []
+  expect(kinds.length).toBeGreaterThan(20)
+  const example: Record<string, string> = {
+    every: '1h30m',
+    daily: '02:30',
+    monthly: '1 02:30',
+    annually: 'jan 1 02:30',
+    weekly: 'mon fri 02:30',
+    again: '4/h',
+    cron: '0 2 * * *',
+  }
+  for (const each of kinds) {
+    const words = catalogue.ruleWords({ kind: each, expression: example[each] ?? 'x' })
+    expect([each, words]).not.toEqual([each, `${each} ${example[each] ?? 'x'}`])
+    expect([each, /[\u4e00-\u9fff]/.test(words ?? '')]).toEqual([each, true])
+  }
+})
+
+test('rules in Chinese words; one that is too special stays as it is written', () => {
+  const say = (kind: string, expression: string) => catalogue.ruleWords({ kind, expression })
+  expect(say('every', '1h30m')).toBe('每 1 小时 30 分钟')
+  expect(say('cron', '30 2 * * *')).toBe('每天 02:30')
+  expect(say('cron', '0 9,17 * * mon-fri')).toBe('每周一、二、三、四、五 09:00、17:00')
+  expect(say('cron', '0 0 1,15 * *')).toBe('每月 1、15 日 00:00')
+  expect(say('cron', '*/5 * * * *')).toBe('每 5 分钟')
+  expect(say('cron', '*/7 * * * *')).toBe('cron */7 * * * *')
+  expect(say('cron', '0 0 13 * fri')).toBe('cron 0 0 13 * fri')
+  expect(say('cron', '0 0 L * *')).toBe('cron 0 0 L * *')
+  expect(say('cron', '@hourly')).toBe('cron @hourly')
+  expect(say('weekly', 'mon fri 02:30')).toBe('每周一、五 02:30')
+  expect(say('monthly', '1 -1 02:30 14:00')).toBe('每月 1、倒数第 1 日 02:30、14:00')
+  expect(say('annually', 'jan 1 02:30')).toBe('每年 1 月 1 日 02:30')
+  expect(say('webhook', '')).toBe('收到签名调用时')
 })
 
 test('the language is the one that was asked for, else the first of the browser that there is', () => {
