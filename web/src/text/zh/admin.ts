@@ -540,6 +540,7 @@ export const admin = {
   '{name}, whose file was removed': '{name}（文件已删除）',
   'in force': '已生效',
   'not read yet': '尚未读取',
+  away: '无法连接',
   'commit {commit} refused': '提交 {commit} 被拒绝',
   'nothing was changed': '没有更改',
   '{n} changed': '已更改 {n} 个',
