@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAbandonedKeeper: a keeper that waits for the lock ends when its starter is gone. It kills nobody: the
-// holder of the lock may be the keeper of the next server.
+// TestAbandonedKeeper checks that a keeper that waits for the lock ends when its starter is gone. It must not
+// kill the holder of the lock, because that may be the keeper of the next server.
 func TestAbandonedKeeper(t *testing.T) {
 	data := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	holder := exec.Command("sleep", "600") // stands for the keeper of the next server
+	holder := exec.Command("sleep", "600") // plays the keeper of the next server
 	holder.Env = []string{keeperVar + "=" + data}
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)

@@ -47,20 +47,20 @@ type attempt struct {
 	got, began       time.Time // the times at which the attempt got its slot and at which it forked, on the monotonic clock
 	told             bool      // Config.Started was called
 	timedOut         bool
-	cause            string    // the reason why the worker ends the attempt; "": the worker does not end it
-	killAt           time.Time // the time for KILL; set after TERM was sent and before KILL is
-	cancel           func()    // cancels an HTTP request, for which there is no process
+	cause            string    // why the worker ends the attempt; "" if it does not
+	killAt           time.Time // time at which KILL is due; set only between TERM and KILL
+	cancel           func()    // cancels an HTTP request, which has no process
 	result           Result
 	capped           bool        // its memory is limited
-	starved          bool        // the attempt failed after the kernel had killed one of its processes because of memory
-	kills            int64       // the number of memory kills in the tree before this attempt
-	outside          handleOf    // the handle of work outside of its process
-	masks            *mask.Set   // the masks of its secrets; nil: it has no secrets
-	spec             *fence.Spec // the files that the attempt may reach; nil: no isolation
+	starved          bool        // failed after the kernel had killed one of its processes because of memory
+	kills            int64       // number of memory kills in the tree before this attempt
+	outside          handleOf    // handle of work outside of the process
+	masks            *mask.Set   // masks of the attempt's secrets; nil if it has none
+	spec             *fence.Spec // files that the attempt may reach; nil without isolation
 	boxed            bool        // its process runs in a box
-	room             *box.Box    // that box; nil: it has not started, or the process has none
+	room             *box.Box    // the box; nil if it has not started, or the process has none
 	closed           bool        // the box has no network
-	uid              uint32      // the user of the namespace; 0: the attempt has the worker's user
+	uid              uint32      // user of the namespace; 0 if the attempt has the worker's user
 	away             away        // whether the process of a kind cannot reach its system
 	second           second      // the process that follows the first one of the attempt
 	failed           error       // why a process of the attempt was not started again

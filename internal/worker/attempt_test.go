@@ -108,7 +108,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Every attempt gets an empty folder, whatever the previous attempt did to it.
+// TestFreshFolder checks that every attempt gets an empty folder, whatever the previous attempt did to its
+// own.
 func TestFreshFolder(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Slots = 1 })
 	for _, mess := range []string{
@@ -234,7 +235,7 @@ func TestLogOnFullDisk(t *testing.T) {
 	}
 }
 
-// daemons are processes that leave the group, the session and their parents. The last one also deletes its
+// daemons starts processes that leave the group, the session and their parents. The last one also clears its
 // environment.
 const daemons = `
 	(setsid sh -c 'echo $$ > $W/setsid; exec sleep 1000' &)
@@ -293,7 +294,8 @@ func TestDaemonWithoutEnvironment(t *testing.T) {
 	}
 }
 
-// A task may divide its own cgroup. The next task in the slot must not notice it.
+// TestTaskMakesCgroups checks that a task may divide its own cgroup, and that the next task in the slot is
+// not affected.
 func TestTaskMakesCgroups(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Slots = 1 })
 	if !strings.HasPrefix(r.Containment(), "cgroup2") || os.Geteuid() != 0 {
@@ -312,17 +314,18 @@ func TestTaskMakesCgroups(t *testing.T) {
 	job.Env = []string{"CG=" + own()}
 	want(t, r.run(job), Failed, CauseSignal, "SIGKILL")
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
-	if err := unix.Rmdir(own()); err != nil { // another program removes it
+	if err := unix.Rmdir(own()); err != nil { // as if another program removes the cgroup
 		t.Fatal(err)
 	}
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
 }
 
-// A process outside of the tree holds the pipe: the test itself, which took it through /proc.
+// TestPipeHeldOutside lets a process outside of the tree hold the pipe. The process is the test itself, which
+// opens the pipe through /proc.
 func TestPipeHeldOutside(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	goOn := newBell(t) // a bell of its own, because the task would otherwise read its own bell
+	goOn := newBell(t) // a separate bell, because the task would otherwise read its own one
 	job := r.sh("echo $$ > " + b.path + "; read x < " + goOn.path + "; echo last")
 	r.Start(job)
 	pid := b.line(t)
@@ -386,7 +389,8 @@ func TestStop(t *testing.T) {
 		want(t, res, Stopped, CauseStopped, "")
 
 		all := start("sh -c 'trap \"echo child; exit\" TERM; "+up+"while :; do sleep 0.01; done' & wait; wait", time.Hour)
-		r.Stop(all, ModeTerm) // the shell ends at once; its child gets TERM, too, and is then killed
+		// The shell ends at once, and its child, which also gets TERM, is killed afterwards.
+		r.Stop(all, ModeTerm)
 		want(t, r.wait(), Stopped, CauseStopped, "")
 	})
 }
@@ -424,7 +428,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// If a kill comes during the grace of a timeout, the cause stays the timeout.
+// TestKillAfterTimeout checks that the cause stays the timeout if a kill comes during the grace period of a
+// timeout.
 func TestKillAfterTimeout(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
@@ -440,7 +445,7 @@ func TestKillAfterTimeout(t *testing.T) {
 	want(t, r.wait(), Failed, CauseTimeout, "SIGKILL")
 }
 
-// runUntilReady runs a job with longer and longer timeouts, until its script had enough time to set its
+// runUntilReady repeats a job with increasing timeouts, until its script has had enough time to set its
 // traps, start its children, and say that it is ready.
 func (r *rig) runUntilReady(job Job) Result {
 	for job.Timeout = 50 * time.Millisecond; ; job.Timeout *= 2 {
@@ -496,7 +501,8 @@ func TestOutputsOfAttempts(t *testing.T) {
 func TestProcScan(t *testing.T) {
 	r := newRig(t)
 	b := newBell(t)
-	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path) // no exec: during an exec nothing can be read
+	// Without exec, because nothing can be read during an exec.
+	job := r.sh("echo up > " + b.path + "; read held < " + newBell(t).path)
 	job.Env = []string{"BIG=" + string(bytes.Repeat([]byte("x"), 100<<10)), "ZZZ=" + b.path}
 	r.Start(job)
 	b.line(t)
@@ -514,12 +520,14 @@ func TestProcScan(t *testing.T) {
 	r.wait()
 }
 
-// TestSecretsInOutputs: neither a row nor the log of a failed attempt holds a secret, whatever the task wrote.
+// TestSecretsInOutputs checks that neither the row nor the log of a failed attempt contains a secret,
+// whatever the task writes.
 func TestSecretsInOutputs(t *testing.T) {
 	r := newRig(t)
 	long := strings.Repeat("abcdefghij", 9)
 	for _, c := range []struct{ script, cause, says string }{
-		{`echo "$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"}, // its error quotes 60 characters
+		// The error about it would quote 60 characters.
+		{`echo "$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
 		{`echo "n=$TOKEN" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
 		{`printf '{"a":"\\u0061%s"}' "${TOKEN#a}" > $SKEIN_OUTPUT`, CauseSecret, "hold a secret"},
 		{`echo "n=abc" > $SKEIN_OUTPUT`, CauseOutput, "must be an int"},

@@ -54,7 +54,7 @@ const (
 // away is the state of an attempt whose process cannot reach its system. The zero value is the state of every
 // other attempt.
 type away struct {
-	since time.Time // the first end with ExitAway; zero: there was none
+	since time.Time // time of the first end with ExitAway; zero if there was none
 	pause time.Duration
 }
 
@@ -143,8 +143,8 @@ func (a *attempt) kept() bool {
 	return a.job.Kind != nil && !a.isCommand() && a.status.Exited() && a.status.ExitStatus() == ExitKept
 }
 
-// exitCause is the cause of an attempt whose process ended with another exit code than 0, and the
-// sentence about it. Unless the process of a kind is the command of the task, its last line is the reason.
+// exitCause returns the cause and the message of an attempt whose process ended with an exit code other than
+// 0. If the process of a kind is not the command of the task, its last line is the message.
 func (a *attempt) exitCause(how string) (cause, message string) {
 	k := a.job.Kind
 	if k == nil {
@@ -174,7 +174,8 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 	return cause, how + a.refused()
 }
 
-// ownEnd reports whether the exit code of the process of a kind is its own, and why it ended, if it says so.
+// ownEnd reports whether the process of a kind ended by itself rather than with its command, and returns the
+// reason if it gave one.
 func (a *attempt) ownEnd() (why string, own bool) {
 	if !a.isCommand() {
 		return "", true

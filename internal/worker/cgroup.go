@@ -37,9 +37,9 @@ type cgroups struct {
 	// child's cgroup at its end. With CLONE_INTO_CGROUP these are two different cgroups. If their counts
 	// differ, the child dies at once. For the same reason a tree cannot be used again after a kill.
 	bumps int
-	// unlimited is the reason why cpu and memory of the trees cannot be limited; nil: they can.
+	// unlimited says why cpu and memory of the trees cannot be limited. It is nil if they can.
 	unlimited error
-	// old holds the trees if the controllers belong to version 1; otherwise nil.
+	// old holds the trees if the controllers belong to version 1, and is nil otherwise.
 	old *legacy
 }
 
@@ -249,13 +249,13 @@ func (c *cgroups) tree(name string) (tree, error) {
 // cgroupTree is one cgroup, with the cgroups that its processes make below it.
 type cgroupTree struct {
 	dir    string
-	fd     int // of dir
-	events int // of cgroup.events
+	fd     int // descriptor of dir
+	events int // descriptor of cgroup.events
 	killed bool
 	// cpu and memory are the limits of the tree; 0 means none.
 	cpu, memory int64
-	pids        int64       // the bound of processes; 0 means none
-	old         *legacyTree // limits the tree by version 1; nil: the cgroup of version 2 limits it
+	pids        int64       // bound on the processes; 0 means none
+	old         *legacyTree // limits the tree with version 1; nil if the cgroup of version 2 does that
 }
 
 func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {

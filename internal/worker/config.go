@@ -11,18 +11,19 @@ import (
 
 // Config holds the settings of a Worker. Only DataDir and Report are required.
 type Config struct {
-	DataDir string   // the folder of logs and work folders; the caller must hold its lock as long as the Worker exists
-	Slots   int      // concurrent attempts; 0 = two per core
-	PassEnv []string // further names of the node's environment that tasks get
-	LogMax  int64    // bytes of log kept per attempt; 0 = 1 GiB
+	// Folder of logs and work folders; the caller must hold its lock as long as the Worker exists.
+	DataDir string
+	Slots   int      // concurrent attempts; 0 means two per core
+	PassEnv []string // names of further variables of the node's environment that tasks get
+	LogMax  int64    // bytes of log kept per attempt; 0 means 1 GiB
 	Log     *slog.Logger
 
 	// Report is called once for each attempt that was given to Start, from the attempt's goroutine. By then
 	// the attempt has no processes or files and its slot is free, so Report may call Start. If a Link
 	// receives several results together, it passes them in one call.
 	Report func(...Result)
-	// Started is called for each attempt when it has run for 1 s, and when it has named its handle. handle
-	// is "" if it has not. Started must not block, because the attempt is not watched during the call.
+	// Started is called for each attempt after 1 s, and when the attempt has named its handle. handle is ""
+	// until then. Started must not block, because the attempt is not watched during the call.
 	Started func(k Key, at time.Time, handle string, adopts bool)
 
 	// Room, if not nil, is called by a Link with the reason when the data folder is too full for attempts,
@@ -34,15 +35,16 @@ type Config struct {
 	// folder.
 	Store func(folder string) artifact.Store
 
-	// Isolation is the least level at which processes run, one of Levels; "" is IsolationNone.
+	// Isolation is the least level at which processes run, one of Levels. "" means IsolationNone.
 	Isolation string
-	// Levels are all levels at which processes can run, if there are several: see Job.Isolation.
+	// Levels lists all levels at which processes can run, if there are several. See Job.Isolation.
 	Levels []string
-	// UIDs are the user IDs of tasks from the level user on.
+	// UIDs holds the user IDs for tasks at the level user and above.
 	UIDs UIDRange
 	// ClosedBoxes gives tasks at the level box no network but a loopback interface of their own.
 	ClosedBoxes bool
-	// Protected are absolute paths that no task may reach from the level fence on, in addition to DataDir.
+	// Protected lists absolute paths that no task may reach at the level fence and above. DataDir is always
+	// protected.
 	Protected []string
 
 	// GroupsOnly never uses cgroups.
@@ -62,11 +64,11 @@ func realPath(dir string) (string, error) {
 	return data, nil
 }
 
-// Files of a keeper in <data>/work.
+// Names of a keeper's files in <data>/work.
 const (
 	keeperFiles   = "keeper." // prefix of the names of all files of the keeper
 	keeperSocket  = "keeper.sock"
-	keeperLock    = "keeper.lock" // held while the keeper lives; it contains the keeper's pid
+	keeperLock    = "keeper.lock" // log lines of the keeper while no worker is connected
 	keeperJournal = "keeper.journal"
 	keeperLog     = "keeper.log" // the keeper's log lines while no worker is connected
 )
@@ -85,9 +87,9 @@ const (
 // Mode is the way in which an attempt is stopped. A higher mode replaces a lower one.
 type Mode int
 
-// Modes.
+// Modes of Worker.Stop.
 const (
-	ModeTerm  Mode = 1 + iota // TERM to the tree, after KillGrace KILL
+	ModeTerm  Mode = 1 + iota // TERM to the tree, and KILL after KillGrace
 	ModeKill                  // KILL at once
 	modeClose                 // KILL at once, because the worker closes
 	modeLease                 // KILL at once, because the lease was not renewed

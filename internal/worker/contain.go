@@ -17,8 +17,8 @@ type containment interface {
 	describe() string
 	// tree returns a new, empty tree. name is unique in the life of the worker.
 	tree(name string) (tree, error)
-	// location returns the text with which Reap of a later process finds the trees of this process; "": Reap
-	// needs no such text.
+	// location returns a text from which Reap in a later process finds the trees of this process. It returns
+	// "" if Reap needs no such text.
 	location() string
 	// close removes the remaining files after all trees are closed.
 	close()
@@ -31,7 +31,8 @@ type tree interface {
 	prepare(attr *syscall.SysProcAttr)
 	// enter is called by the forking thread before the fork. The thread calls back after the fork.
 	enter() (back func() error, err error)
-	// born passes the first process of the tree, and the entry of the environment that marks the attempt.
+	// born is called with the first process of the tree, and with the entry of the environment that marks the
+	// attempt.
 	born(pid int, mark string)
 	// signal sends sig to every process of the tree.
 	signal(sig unix.Signal)
@@ -41,8 +42,8 @@ type tree interface {
 	// ended but is not reaped yet. So its pid, which is also the id of its group, cannot belong to another
 	// process.
 	end(limit time.Duration) bool
-	// limit sets the cpu and memory of all processes that start later; 0 means no limit. It returns false if
-	// that is not possible here.
+	// limit sets the cpu and memory of all processes that start later. 0 means no limit. It returns false if
+	// this machine cannot limit them.
 	limit(cpu, memory int64) bool
 	// bound sets the largest number of processes, and makes the kernel kill the whole tree if it exceeds its
 	// memory limit; 0 removes both. If the machine supports only one of them, bound sets that one.
@@ -94,7 +95,7 @@ func (t *groupTree) prepare(*syscall.SysProcAttr) {}
 
 func (t *groupTree) enter() (func() error, error) { return stay, nil }
 
-// stay is the function that moves back a thread which did not move.
+// stay does nothing, because the thread did not move.
 func stay() error { return nil }
 
 func (t *groupTree) limit(cpu, memory int64) bool { return cpu == 0 && memory == 0 }

@@ -15,7 +15,7 @@ import (
 func crowded(data string, trial bool) string {
 	var st unix.Statfs_t
 	if err := unix.Statfs(data, &st); err != nil {
-		return "" // the space is unknown; if there is none, the attempts will fail because of it
+		return "" // the free space is unknown; if there is none, attempts will fail because of it
 	}
 	blocks := st.Bavail
 	if os.Geteuid() == 0 {

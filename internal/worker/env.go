@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// nodeEnv are the variables that every task gets from the node's environment, if they are set there.
+// nodeEnv lists the variables that every task gets from the node's environment, if they are set there.
 var nodeEnv = [...]string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
 // pathDefault is the PATH if the node has none, as under some init systems.

@@ -2,8 +2,8 @@ package worker
 
 import "testing"
 
-// Ends wait for others only while so many attempts run that the slot is not missed, and no other news is
-// due.
+// TestGather checks that ends wait for further ends only while so many attempts run that the free slot is not
+// missed, and while no other news is due.
 func TestGather(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -32,7 +32,7 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// The gathering goroutine is woken up only by urgent news.
+// TestGatheringSleeps checks that only urgent news wakes the gathering goroutine.
 func TestGatheringSleeps(t *testing.T) {
 	k := &keeper{conn: &stream{}, wake: make(chan struct{}, 1), running: map[ID]*Held{{Attempt: 1}: {}}, gathering: true}
 	k.out.Results = make([]Result, 1)
@@ -50,8 +50,8 @@ func TestGatheringSleeps(t *testing.T) {
 	}
 }
 
-// Ends that arrive together are reported together. Each end is reported once, and none of an unknown
-// attempt.
+// TestReportedTogether checks that ends that arrive together are reported together, each once, and that ends
+// of unknown attempts are not reported.
 func TestReportedTogether(t *testing.T) {
 	var got [][]Result
 	l := &Link{live: map[ID]*parcelState{}, cfg: Config{Report: func(rs ...Result) { got = append(got, rs) }}}

@@ -28,8 +28,8 @@ const handleEvery = 200 * time.Millisecond
 
 // handleOf is the state of the handle of an attempt. The zero value is that of an attempt that may have none.
 type handleOf struct {
-	path string    // the file of the handle; "": the attempt may have none, or its handle is already known
-	next time.Time // the next look
+	path string    // file of the handle; "" if the attempt may have none, or its handle is known
+	next time.Time // time of the next look at the file
 }
 
 // outsideFiles writes the files about work outside of the process, and returns their variables.

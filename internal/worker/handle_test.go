@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestHandles: an attempt names work outside of its process. Its handle is told while it runs, and is in its
-// result, whatever the attempt's end is. Bad lines are no handles. An attempt that may have none has no file.
+// TestHandles checks that the handle of an attempt is reported while it runs and in its result, whatever its
+// end is. Invalid lines are no handles. An attempt that may have no handle gets no file for one.
 func TestHandles(t *testing.T) {
 	told := make(chan string, 10)
 	r := newRig(t, func(c *Config) {

@@ -173,7 +173,7 @@ func (q *Request) make(ctx context.Context, job *Job) (*http.Request, error) {
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Host == "" {
 		return nil, errors.New("the address must begin with http:// or https:// and a host")
 	}
-	env, _ := taskEnv(job, nil, "") // the same variables as those of a process
+	env, _ := taskEnv(job, nil, "") // the same variables as for a process
 	for _, kv := range env {
 		if trace, ok := strings.CutPrefix(kv, "TRACEPARENT="); ok {
 			req.Header.Set("Traceparent", trace)

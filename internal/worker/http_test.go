@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// answers is a server for requests: what its paths do.
+// answers starts a server for requests. Each path answers in its own way.
 func answers(t *testing.T) *httptest.Server {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "other: %q %q", r.Header.Get("X-Key"), r.Header.Get("Authorization"))
@@ -91,7 +91,7 @@ func TestHTTP(t *testing.T) {
 		q       Request
 		state   string
 		cause   string
-		outputs string // or the message
+		outputs string // expected outputs, or expected message
 	}{
 		{"plain", Request{URL: "/json"}, Succeeded, "", `{"status":200}`},
 		{"json", Request{URL: "/json", Answer: AnswerJSON}, Succeeded, "", `{"body":{"rows":[1,2],"ok":true},"status":200}`},
@@ -159,7 +159,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A stop, a kill and the timeout end a request that waits. A request that was stopped before is not sent.
+// TestHTTPEnds checks that a stop, a kill and the timeout end a waiting request, and that a request that was
+// stopped before is not sent.
 func TestHTTPEnds(t *testing.T) {
 	r, s := newRig(t), answers(t)
 	hang := func(timeout time.Duration) Job {
@@ -173,7 +174,7 @@ func TestHTTPEnds(t *testing.T) {
 		job := hang(0)
 		r.Start(job)
 		if c.mode == ModeTerm {
-			for r.log(job.Key) == "" { // it is being sent
+			for r.log(job.Key) == "" { // wait until the request is sent
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -202,7 +203,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		name, url string
 		env       []string
-		outputs   string // or the message
+		outputs   string // expected outputs, or expected message
 	}{
 		{"capitals", "http" + to, []string{"HTTP_PROXY"}, `{"body":"the proxy","status":200}`},
 		{"small letters", "http" + to, []string{"http_proxy"}, `{"body":"the proxy","status":200}`},
@@ -231,7 +232,8 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestSecretAtTheCut: the log shows the beginning of an unexpected body, which may end within a secret.
+// TestSecretAtTheCut checks that no part of a secret is shown if the beginning of an unexpected body, which
+// the log shows, ends within a secret.
 func TestSecretAtTheCut(t *testing.T) {
 	const token = "0123456789abcdefghij"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

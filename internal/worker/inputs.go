@@ -18,10 +18,10 @@ import (
 // Input is a file that is put into the working folder of an attempt before it starts.
 type Input struct {
 	artifact.Info        // the expected file
-	Index         int    // the index of the file; only the source uses it
-	At            string // the folder of the file on this machine; "": the file must be fetched
-	File          string // the name of the file in that folder
-	owner         uint32 // the user to whom the file is given; 0: the worker's user
+	Index         int    // index of the file, used only by the source
+	At            string // folder of the file on this machine; "" if the file must be fetched
+	File          string // name of the file in that folder
+	owner         uint32 // user to whom the file is given; 0 is the worker's user
 }
 
 // InputSource provides the inputs of an attempt. The goroutine of the attempt calls it.
@@ -53,7 +53,8 @@ func artifactsOf(k *Key) artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: k.Namespace, Workflow: k.Workflow, ID: k.RunID}, Task: k.Task, Attempt: k.Attempt}
 }
 
-// sweepIncoming removes the files that an earlier process fetched for attempts that are not here any more.
+// sweepIncoming removes the files that an earlier process fetched. It keeps those of the attempts that are
+// still here.
 func (l *Link) sweepIncoming(here []Held) {
 	runs := map[string]bool{}
 	for i := range here {

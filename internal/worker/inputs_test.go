@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// keptIn is what an attempt has kept.
+// keptIn stores files as artifacts of an attempt, and returns their folder and their list.
 func keptIn(t *testing.T, files map[string]string) (at string, list []artifact.Info) {
 	t.Helper()
 	dir, ref := t.TempDir(), artifact.Ref{Run: artifact.Run{Namespace: "default", Workflow: "w", ID: "r0"}, Task: "from", Attempt: 1}
@@ -45,8 +45,8 @@ func keptIn(t *testing.T, files map[string]string) (at string, list []artifact.I
 	return at, list
 }
 
-// TestInputsOfAttempts: the inputs are in the folder before the task starts. Equal files stay, and other
-// files are replaced. An input that cannot be written, or is damaged, fails the attempt and leaves no
+// TestInputsOfAttempts checks that the inputs are in the folder before the task starts. Equal files stay, and
+// other files are replaced. An input that cannot be written, or is damaged, fails the attempt and leaves no
 // incomplete file.
 func TestInputsOfAttempts(t *testing.T) {
 	r := newRig(t)
@@ -61,7 +61,7 @@ func TestInputsOfAttempts(t *testing.T) {
 	want(t, r.run(job("test hello = $(cat d/x)", "d/x")), Succeeded, "", "")
 	script := job("", "run.sh")
 	script.Argv, script.Script = nil, &Script{File: "run.sh"}
-	want(t, r.run(script), Failed, CauseExit, "exit code 127") // hello is no program, but the file existed
+	want(t, r.run(script), Failed, CauseExit, "exit code 127") // hello is not a program, but the file existed
 	own := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
@@ -99,12 +99,12 @@ func TestInputsOfAttempts(t *testing.T) {
 	}
 }
 
-// offered is an InputSource.
+// offered is an InputSource for tests.
 type offered struct {
 	list []Input
 	text string
 	err  error
-	hold chan struct{} // nil: reads do not wait
+	hold chan struct{} // nil if reads do not wait
 }
 
 func (o *offered) List(context.Context) ([]Input, error) { return slices.Clone(o.list), o.err }
@@ -118,9 +118,9 @@ func (o *offered) Read(ctx context.Context, in *Input, offset int64) ([]byte, er
 	return []byte(o.text[offset:min(int(offset)+2, len(o.text))]), nil
 }
 
-// TestLinkFetches: inputs from other machines are fetched and put into the attempt's folder, and no copy is
-// left. If an input cannot be fetched, the attempt fails. A stop ends the fetch, and so does the end of the
-// Link.
+// TestLinkFetches checks that inputs from other machines are fetched and put into the attempt's folder, and
+// that no copy is left. If an input cannot be fetched, the attempt fails. A stop ends the fetch, and so does
+// the end of the Link.
 func TestLinkFetches(t *testing.T) {
 	data := t.TempDir()
 	stale := filepath.Join(data, incomingName, "artifacts", "default", "w", "old", "t.1")

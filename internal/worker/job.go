@@ -15,11 +15,11 @@ import (
 type Key struct {
 	Namespace, Workflow string
 	RunID               string
-	Task                string // matches [A-Za-z0-9_-]{1,100}; instances of a foreach have .0, .0.3, … after it
+	Task                string // [A-Za-z0-9_-]{1,100}; instances of a foreach have a suffix such as .0 or .0.3
 	Attempt             int    // the fencing token of the attempt (dag.Token)
-	IdempotencyKey      string // "" = <run>/<task>, the same for every attempt
-	Traceparent         string // the W3C trace context; "" = derived from the run
-	Ref                 int64  // a number that the caller chooses, and that every report about the attempt contains
+	IdempotencyKey      string // the same for every attempt; "" means <run>/<task>
+	Traceparent         string // W3C trace context; "" means derived from the run
+	Ref                 int64  // number chosen by the caller; every report about the attempt contains it
 }
 
 // Access lists the files that a task may reach, in addition to the files of every task. Paths are absolute.
@@ -28,11 +28,11 @@ type Access struct {
 	Write []string // folders and files that the attempt may also change
 }
 
-// Script is code for an interpreter: exactly one of Code and File is set.
+// Script is code for an interpreter. Exactly one of Code and File is set.
 type Script struct {
-	Interpreter string // "python3", "node", "bash", "sh", …; "": the #! line decides, otherwise the extension of the file
-	// the code itself; the worker writes it into a file in the attempt's folder, and never passes it as an
-	// argument
+	Interpreter string // such as python3 or bash; "" means that of the #! line, or else of the file's extension
+	// Code is the code itself. The worker writes it into a file in the attempt's folder, and never passes it
+	// as an argument.
 	Code string
 	File string // relative to the working directory, or absolute
 	Args []string
@@ -56,41 +56,43 @@ type Job struct {
 	Key    Key
 	Argv   []string // program and arguments; no shell is added
 	Script *Script  // nil when Argv is set
-	HTTP   *Request // a request instead of a program; Argv and Script are not set
-	Kind   *Kind    // the kind whose process this is; nil: an ordinary program
+	HTTP   *Request // a request instead of a program, that is of Argv and Script
+	Kind   *Kind    // the kind whose process this is; nil for an ordinary program
 
 	// Access lists files that the attempt may reach at the level fence, in addition to the files of every
 	// attempt. It is nil if there are none.
 	Access *Access
 
 	// Isolation is the least level of isolation of the attempt, one of Levels. The attempt runs at the lowest
-	// level of the worker that is as high. "": the worker's least level.
+	// of the worker's levels that is not below it. "" means the worker's least level.
 	Isolation string
 
-	Env   []string   // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
-	Dir   string     // working directory; "" = a fresh directory with Files in it, which is removed after the attempt
+	Env []string // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
+	// Working directory; "" means a fresh one with Files in it, which is removed after the attempt.
+	Dir   string
 	Files FileSource // nil = none
 
-	Timeout       time.Duration // the longest time from the start; 0: no limit
-	KillGrace     time.Duration // the time between the signals TERM and KILL; 0 = 10 s
+	Timeout       time.Duration // longest time from the start; 0 means no limit
+	KillGrace     time.Duration // time between TERM and KILL; 0 means 10 s
 	WarnOnTimeout bool          // the attempt is not killed at its Timeout; Result.TimedOut reports it
 
 	// Secrets are values that are masked in the log, and must not be in outputs and messages.
 	Secrets []string
 
-	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt if the worker can enforce this;
-	// 0: no limit.
+	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt if the worker can enforce this.
+	// 0 means no limit.
 	CPU, Memory int64
 
-	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 = 64 KiB
-	OutputTypes map[string]string // declared outputs: string | int | float | bool | json
-	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 = no lock held
+	OutputsMax  int               // bytes accepted from $SKEIN_OUTPUT; 0 means 64 KiB
+	OutputTypes map[string]string // type of each declared output: string, int, float, bool or json
+	LockToken   int64             // SKEIN_LOCK_TOKEN; 0 if no lock is held
 
-	// Handle: the attempt may name work outside of its process in the file $SKEIN_HANDLE. Earlier and Input are
-	// the contents of the files that $SKEIN_EARLIER and $SKEIN_INPUT name; nil: there is no such file.
+	// Handle says that the attempt may name work outside of its process in the file $SKEIN_HANDLE. Earlier
+	// and Input are the contents of the files that $SKEIN_EARLIER and $SKEIN_INPUT name. If one is nil, its
+	// file does not exist.
 	Handle         bool
 	Earlier, Input []byte
-	// Adopts: if the attempt is lost, the next attempt continues the work that its handle names.
+	// Adopts says that the attempt after a lost one continues the work that the handle names.
 	Adopts bool
 
 	// Artifacts are names and patterns of files that are stored after a success, in the folder ArtifactsIn ("" =
@@ -98,9 +100,9 @@ type Job struct {
 	Artifacts   []string
 	ArtifactsIn string
 
-	// Inputs provides the files that the attempt gets in its working folder; nil: none. If they cannot be
-	// read, the attempt fails with CauseInputs. The time for reading them does not count against Timeout. A
-	// Link reads Inputs and sets Given, and a Worker reads only Given.
+	// Inputs provides the files that the attempt gets in its working folder. It is nil if there are none. If
+	// they cannot be read, the attempt fails with CauseInputs. The time for reading them does not count
+	// against Timeout. A Link reads Inputs and sets Given, and a Worker reads only Given.
 	Inputs  InputSource
 	Given   []Input
 	Fetched bool // some of Given were fetched for this attempt only
@@ -181,13 +183,13 @@ type Result struct {
 	Signal   string          // "SIGSEGV", when a signal ended it
 	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
 	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
-	Handle   string          `json:",omitempty"` // the handle of work outside of the process; "": none
-	Adopts   bool            `json:",omitempty"` // with Handle: Adopts of the job
-	Outputs  json.RawMessage `json:",omitempty"` // if there are no outputs, it is empty and not the text null
+	Handle   string          `json:",omitempty"` // handle of work outside of the process; "" if there is none
+	Adopts   bool            `json:",omitempty"` // Adopts of the job, if there is a handle
+	Outputs  json.RawMessage `json:",omitempty"` // empty, and not the text null, if there are no outputs
 	Started  time.Time       // zero if it never ran
 	Finished time.Time       // when the main process ended, or the start failed
 	LogBytes int64           // number of bytes in the log file
-	LogLost  int64           // number of bytes that are missing in the log, because they exceeded LogMax or could not be written
+	LogLost  int64           // bytes missing in the log, because they exceeded LogMax or could not be written
 }
 
 // messageMax bounds Result.Message in bytes.
@@ -213,8 +215,8 @@ func oneLine(s string) string {
 const (
 	nameMax  = 100 // namespace, workflow
 	runMax   = 64
-	taskMax  = 100 // the length of a task's name without the suffix of foreach
-	indexMax = 40  // the suffix
+	taskMax  = 100 // without the suffix of foreach
+	indexMax = 40  // the suffix of foreach
 )
 
 // check returns an error for a key whose names could lead out of their folders.

@@ -35,7 +35,7 @@ type untaken struct {
 	size int
 }
 
-// entry is one record: exactly one field is set.
+// entry is one record. Exactly one field is set.
 type entry struct {
 	Tag    *string `json:"tag,omitempty"`
 	Result *Result `json:"result,omitempty"`

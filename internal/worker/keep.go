@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/artifact"
 )
 
-// keepers holds the artifact keepers of a Worker by their folders. There is one, and perhaps another one for
-// an earlier folder.
+// keepers holds the artifact keepers of a Worker by their folders. There is more than one if the folder has
+// changed.
 type keepers map[string]*artifact.Keeper
 
 // keeperOf returns the artifact keeper of a folder. "" is the data folder.
@@ -38,7 +38,7 @@ func (w *Worker) keeperOf(folder string) *artifact.Keeper {
 // regular files below it belong to users, such as those in /dev/shm.
 var systemFolders = []string{"/boot", "/etc", "/proc", "/run/credentials", "/sys"}
 
-// dataNames are the names of Skein's files in its data folder.
+// dataNames lists the names of Skein's files in its data folder.
 var dataNames = []string{"access", "artifacts", "incoming", "lock", "logs", "outgoing", "secrets", "skein.db", "skein.db-shm", "skein.db-wal", uidsName, "work"}
 
 // openDir opens the working folder of an attempt with artifacts before the attempt starts. Artifacts are read

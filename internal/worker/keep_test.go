@@ -36,8 +36,8 @@ func (d slowDeposit) Add(_ string, content io.Reader) (artifact.Info, error) {
 	}
 }
 
-// TestArtifactsOfAttempts: artifacts are kept after a success only; that they cannot be fails the attempt, a stop and
-// the timeout end the keeping.
+// TestArtifactsOfAttempts checks that artifacts are kept only after a success, that an attempt fails if they
+// cannot be kept, and that a stop and the timeout end the keeping.
 func TestArtifactsOfAttempts(t *testing.T) {
 	r := newRig(t)
 	own := artifact.Folder{Path: r.data}
@@ -93,9 +93,9 @@ func TestArtifactsOfAttempts(t *testing.T) {
 	want(t, r.run(stopped), Stopped, CauseStopped, "while its artifacts were stored")
 }
 
-// TestArtifactsOfTheWorkingFolder: an attempt leaves the files of the folder that it began in, and fails if
-// the task moved or removed that folder. A folder of the system and the data folder give nothing, whatever
-// the task names.
+// TestArtifactsOfTheWorkingFolder checks that an attempt keeps the files of the folder in which it began, and
+// that it fails if the task moved or removed that folder. No files of a system folder or of the data folder
+// may be kept, whatever the task names.
 func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	r := newRig(t)
 	key := Key{Namespace: "default", Workflow: "w", RunID: "place", Task: "a"}
@@ -150,7 +150,7 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	if got := kept(); got != "file=own" {
 		t.Errorf("kept %q", got)
 	}
-	// A link to the folder may change. The task runs in the folder itself.
+	// The link to the folder may change, because the task runs in the folder itself.
 	current := filepath.Join(t.TempDir(), "current")
 	if err := os.Symlink(own+".old", current); err != nil {
 		t.Fatal(err)
@@ -169,8 +169,8 @@ func TestArtifactsOfTheWorkingFolder(t *testing.T) {
 	}
 }
 
-// TestArtifactsOfSharedMemory: files in /dev/shm are those of the task. Other paths of /dev are no regular
-// files.
+// TestArtifactsOfSharedMemory checks that a task can keep files in /dev/shm. No other path below /dev is a
+// regular file.
 func TestArtifactsOfSharedMemory(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "skein-test-")
 	if err != nil {

@@ -7,7 +7,8 @@ import "time"
 // not have: see ExitAway and ExitPermanent.
 type Kind struct {
 	Name string // for people
-	// Label is the first line of the log, which records the version of an extension; "": there is no such line.
+	// Label is the first line of the log. It records the version of an extension. "" means that there is no
+	// such line.
 	Label string
 	// House says that the kind is a part of this program, which runs it as `kind NAME`. Job.Argv then
 	// contains only the arguments after that.
@@ -15,25 +16,26 @@ type Kind struct {
 	// Release says that the process does not do the work of a task, but releases the handle that its input
 	// contains.
 	Release bool
-	Folder  string // the folder of the extension, which the process may read and execute; "": none
-	Input   []byte // the content of the file that SKEIN_INPUT names; it may contain secrets
-	// Patience is for how long the process is started again after ExitAway; 0: PatienceDefault.
+	Folder  string // folder of the extension, which the process may read and execute; "" if there is none
+	Input   []byte // content of the file that SKEIN_INPUT names; it may contain secrets
+	// Patience bounds how long the process is started again after ExitAway. 0 means PatienceDefault.
 	Patience time.Duration
 	// Boxed says that the process itself isolates the command of the task, for example in a container. The
 	// process gets no fence, because a fence would prevent it from making the container. Its exit code is
 	// that of the command, unless the process has written why it ended itself: see endFile.
 	Boxed bool
 	// Prepares means that the kind keeps files of the namespace, and that the attempt has two processes. The
-	// first one, with the last argument `prepare`, may write these files and nothing of the task. The second one
-	// may only read them. It is the command of the task, as that of a boxed kind, and runs behind the fence.
+	// first one has the last argument `prepare`. It may write the kept files, and no file of the task. The
+	// second one may only read the kept files. It counts as the command of the task, and runs behind the
+	// fence.
 	Prepares bool
 }
 
-// Exit codes of the process of a kind, in addition to 0 for success. Every other code is a failure.
+// Exit codes of a kind's process, in addition to 0 for success. Any other code is a failure.
 const (
-	ExitAway      = 75 // the system that the process works on cannot be reached
+	ExitAway      = 75 // a system that the process needs cannot be reached
 	ExitPermanent = 78 // failed, and a retry cannot help
-	ExitKept      = 79 // the work was done, although the attempt was told to end: its effect is durable
+	ExitKept      = 79 // done although the attempt had to end; the effect is durable
 )
 
 // PatienceDefault is the default of Kind.Patience.

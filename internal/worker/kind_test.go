@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// ofKind is a job of a kind whose process is a shell script.
+// ofKind returns a job of a kind whose process is a shell script.
 func (r *rig) ofKind(script, input string) Job {
 	return Job{Key: r.key(), Argv: []string{"sh", "-c", script}, Kind: &Kind{Name: "mail", Input: []byte(input), Patience: 400 * time.Millisecond}}
 }
@@ -63,8 +63,8 @@ func TestKindExits(t *testing.T) {
 	want(t, plain, Failed, CauseExit, "exit code 75")
 }
 
-// TestKindAway: the process is started again until the other side is there, and its outputs are those of the
-// last start.
+// TestKindAway checks that the process is started again until its system answers, and that its outputs are
+// those of the last start.
 func TestKindAway(t *testing.T) {
 	r := newRig(t)
 	there := filepath.Join(t.TempDir(), "there")
@@ -91,7 +91,7 @@ func TestKindAway(t *testing.T) {
 	}
 }
 
-// TestKindHouse: a kind of this program is this program, also behind a fence.
+// TestKindHouse checks that the process of a built-in kind is this program, also behind a fence.
 func TestKindHouse(t *testing.T) {
 	for _, level := range []string{IsolationNone, IsolationFence} {
 		r := newRig(t, func(c *Config) { c.Isolation = level })
@@ -121,8 +121,8 @@ func TestKindSize(t *testing.T) {
 	}
 }
 
-// TestKindBoxed: the exit code of a boxed kind is that of its command, unless the process says why it ended
-// itself. No fence is around it.
+// TestKindBoxed checks that the exit code of a boxed kind is that of its command, unless the process says why
+// it ended by itself, and that the process has no fence.
 func TestKindBoxed(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Isolation = IsolationFence })
 	outside := t.TempDir()
@@ -146,7 +146,7 @@ func TestKindBoxed(t *testing.T) {
 	}
 }
 
-// TestKindKept: a process whose effect is durable has succeeded, although it was told to end.
+// TestKindKept checks that a process with a durable effect counts as succeeded even if it had to end.
 func TestKindKept(t *testing.T) {
 	r := newRig(t)
 	job := r.ofKind(`trap 'echo n=1 > $SKEIN_OUTPUT; exit 79' TERM; sleep 600 & wait`, "{}")

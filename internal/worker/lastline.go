@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// lineMax bounds the last line of a log that is remembered, in bytes.
+// lineMax bounds the bytes of a last line that is remembered.
 const lineMax = 1000
 
 // lastLine remembers the last line of a text that is not empty. A nil *lastLine remembers nothing.
 type lastLine struct {
-	whole []byte // the last line that a newline has ended
+	whole []byte // last line that ended with a newline
 	open  []byte
 }
 
@@ -33,7 +33,7 @@ func (l *lastLine) see(p []byte) {
 	}
 }
 
-// lastLine is the last line of the log, for people.
+// lastLine returns the last line of the log, for people.
 func (l *logFile) lastLine() string {
 	if l.lines == nil {
 		return ""

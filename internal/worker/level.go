@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Levels of isolation, of Config.Isolation. Each one includes the levels before it.
+// Levels of isolation, for Config.Isolation. Each one includes the levels before it.
 const (
 	IsolationNone  = "none"  // a task has all rights of the worker's user
 	IsolationFence = "fence" // a task reaches only the files that package fence allows
@@ -17,7 +17,7 @@ const (
 	IsolationBox   = "box"   // a task also has namespaces of its own, see package box
 )
 
-// Levels are the levels of isolation, the weakest first.
+// Levels lists the levels of isolation, weakest first.
 var Levels = dag.IsolationLevels
 
 // UIDRange is a range of user IDs that belong to no user of the machine. It includes From and To.

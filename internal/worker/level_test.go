@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLevels runs the attempts of one slot at several levels in turn. Each has the lowest level of the worker
-// that is as high as the level of its job, and nothing of the attempt before it.
+// TestLevels runs the attempts of one slot at several levels in turn. Each runs at the lowest level of the
+// worker that is not below its job's, and gets nothing of the previous attempt.
 func TestLevels(t *testing.T) {
 	key := put(t, t.TempDir()+"/key", "secret\n")
 	r := newRig(t, fenced(t), walled(t, IsolationUser, key), func(c *Config) {
@@ -48,7 +48,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// uidAt returns the user of a task of namespace shop at a level.
+// uidAt returns the user that a task of namespace shop has at a level.
 func uidAt(t *testing.T, r *rig, level, own string) string {
 	if level == IsolationNone {
 		return own

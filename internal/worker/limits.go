@@ -19,7 +19,7 @@ import (
 func Cores() int64 {
 	most := int64(runtime.NumCPU()) * 1000
 	for _, dir := range aboveV1("cpu") {
-		// -1 means that there is no quota
+		// -1 means that there is no quota.
 		quota, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_quota_us"))), 10, 64)
 		period, err2 := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "cpu.cfs_period_us"))), 10, 64)
 		if err == nil && err2 == nil && quota > 0 && period > 0 {
@@ -50,7 +50,8 @@ func Memory() int64 {
 	most := int64(info.Totalram) * int64(info.Unit)
 	for _, dir := range aboveV1("memory") {
 		if n, err := strconv.ParseInt(strings.TrimSpace(readText(filepath.Join(dir, "memory.limit_in_bytes"))), 10, 64); err == nil {
-			most = min(most, n) // if there is no limit, the number is larger than the memory of any machine
+			// Without a limit, the number is larger than the memory of any machine.
+			most = min(most, n)
 		}
 	}
 	for _, dir := range above() {
@@ -94,8 +95,8 @@ func readText(path string) string {
 	return string(text)
 }
 
-// controllers are the cgroup controllers that limits need. The controller of processes is optional: it limits
-// the number of processes of tasks in containers.
+// These are the cgroup controllers that limits need. The controller of processes is optional. It limits the
+// number of processes of tasks in containers.
 const (
 	controllers = "+cpu +memory"
 	counter     = " +pids"
@@ -154,7 +155,7 @@ func (t *cgroupTree) bound(pids int64) {
 	if t.pids == pids {
 		return
 	}
-	// Without the controllers there are no such files.
+	// Without the controllers, these files do not exist.
 	most, group := "max", "0"
 	if pids > 0 {
 		most, group = strconv.FormatInt(pids, 10), "1"

@@ -50,9 +50,9 @@ func TestLimitsOfATree(t *testing.T) {
 	}
 }
 
-// TestLimitsHold: the resources of a task limit its first process and the processes that this one starts at
-// once. The worker itself is not limited, and no cgroup is left. The test needs the right to divide cgroups,
-// of version 2 or 1.
+// TestLimitsHold checks that the resources of a task limit its first process and the processes that this one
+// starts at once. The worker itself must not be limited, and no cgroup may be left. The test needs the right
+// to divide cgroups of version 2 or 1.
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -67,7 +67,7 @@ func TestLimitsHold(t *testing.T) {
 	want(t, r.run(job(1, 64<<20, greedy)), Failed, CauseMemory, "more than its memory of 64 MiB")
 	want(t, r.run(job(2, 64<<20, "true & "+greedy)), Failed, CauseMemory, "more than its memory")
 	alone := job(7, 64<<20, "")
-	alone.Argv = []string{"python3", "-c", "x = bytearray(100 << 20)"} // the kernel ends the first process
+	alone.Argv = []string{"python3", "-c", "x = bytearray(100 << 20)"} // the kernel ends this process
 	want(t, r.run(alone), Failed, CauseMemory, "memory of 64 MiB, and the kernel ended it; ended by SIGKILL")
 	want(t, r.run(job(3, 64<<20, "exit 3")), Failed, CauseExit, "exit code 3")
 	want(t, r.run(job(4, 1<<30, greedy)), Succeeded, "", "")
@@ -108,8 +108,8 @@ func TestLimitsHold(t *testing.T) {
 	}
 }
 
-// TestLegacy checks what is written into the folders of version 1 when limits change. A plain folder replaces
-// the hierarchies.
+// TestLegacy checks the writes to the folders of version 1 when limits change. A plain folder replaces the
+// hierarchies.
 func TestLegacy(t *testing.T) {
 	root := t.TempDir()
 	tree := &legacyTree{of: &legacy{at: map[string]string{"cpu": root + "/cpu", "memory": root + "/memory"}, home: map[string]string{"cpu": root, "memory": root}}, name: "0"}
@@ -130,7 +130,8 @@ func TestLegacy(t *testing.T) {
 	if err != nil || read("cpu/0/tasks") == "" || read("memory/0/tasks") == "" || back() != nil || read("tasks") == "" {
 		t.Errorf("the thread was not there: %v", err)
 	}
-	if err := errors.Join(os.RemoveAll(root+"/cpu/0"), os.RemoveAll(root+"/memory/0")); err != nil { // plain folders cannot be removed as cgroups are
+	// A plain folder cannot be removed like a cgroup.
+	if err := errors.Join(os.RemoveAll(root+"/cpu/0"), os.RemoveAll(root+"/memory/0")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tree.enter(); err == nil {

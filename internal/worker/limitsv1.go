@@ -22,11 +22,11 @@ import (
 
 // legacy holds the folders for the limits of the trees of this process.
 type legacy struct {
-	at   map[string]string // by controller: the parent folder of the trees' folders
-	home map[string]string // by controller: the folder of this process
+	at   map[string]string // controller → parent of the trees' folders
+	home map[string]string // controller → folder of this process
 }
 
-// controllersV1 are the controllers that limits need, in the order in which a thread enters them. The
+// controllersV1 lists the controllers that limits need, in the order in which a thread enters them. The
 // controller of processes is optional.
 var controllersV1 = []string{"cpu", "memory", pidsV1}
 
@@ -111,7 +111,7 @@ type legacyTree struct {
 	name string
 	// cpu and memory are the limits in the folders of the tree; 0 means no limit.
 	cpu, memory int64
-	pids        int64 // the bound of processes; 0 means none
+	pids        int64 // bound on the processes; 0 means none
 }
 
 func (t *legacyTree) dir(controller string) string {

@@ -35,12 +35,12 @@ type Link struct {
 	traced   bool // a collector receives the traces of tasks
 
 	mu      sync.Mutex // protects following fields
-	peer    *peer      // the keeper; nil: none
+	peer    *peer      // the keeper; nil if there is none
 	out     order
 	outSize int // total size of the jobs in out
 	wake    chan struct{}
 	live    map[ID]*parcelState
-	said    string   // the last description of the containment that a keeper gave
+	said    string   // latest description of the containment by a keeper
 	pass    []string // names of further variables of this process that tasks get
 	rebases bool     // the keeper can change the environment for tasks while it runs
 	masks   bool     // the keeper masks secrets
@@ -59,20 +59,20 @@ type Link struct {
 	full   bool       // the data folder has no space for attempts
 }
 
-// parcelState is a job from Start or adoption to its Result.
+// parcelState is the state of a job, from Start or adoption to its Result.
 type parcelState struct {
-	parcel *parcel // nil: the keeper had the job when this Link connected
+	parcel *parcel // nil if the keeper already had the job when this Link connected
 	key    Key
-	sent   *peer  // the keeper to which the job was sent; nil: not sent yet
-	stop   Mode   // the mode of a stop that was requested before the job was sent
+	sent   *peer  // keeper to which the job was sent; nil if it was not sent yet
+	stop   Mode   // mode of a stop that was requested before the job was sent
 	ready  bool   // the files of the job are complete
 	halt   func() // cancels the reading of the job's files
 }
 
-// LinkConfig holds the settings of a Link: those of a Worker, and the following.
+// LinkConfig holds the settings of a Link: those of a Worker, and some more.
 type LinkConfig struct {
 	Config
-	Lease time.Duration // how long attempts may run after the last renewal; 0: LeaseDefault
+	Lease time.Duration // how long attempts may run after the last renewal; 0 means LeaseDefault
 	// Lock is the open file with which the caller holds the data folder. It proves to the keeper that the
 	// caller may give orders. It stays open until the Link has ended. If it is nil, no later Link can adopt the
 	// keeper.
@@ -81,11 +81,10 @@ type LinkConfig struct {
 
 // Adopted holds the attempts that an earlier worker of the data folder has left at the keeper.
 type Adopted struct {
-	Tag     string // the newest text that was stored with Link.Brand
+	Tag     string // latest text stored with Link.Brand
 	Running []Held
-	Ended   []Result // the ends that no worker has acknowledged
-	// Anew says that the keeper that held the attempts has ended. Only those of its attempts are known that
-	// are in Ended.
+	Ended   []Result // ends that no worker has acknowledged
+	// Anew says that the keeper that held the attempts has ended. Then only the attempts in Ended are known.
 	Anew bool
 }
 
@@ -232,7 +231,7 @@ func (l *Link) Renew(until time.Duration) {
 	}
 }
 
-// Taken tells the keeper that the ends of these attempts are stored elsewhere durably.
+// Taken tells the keeper that the ends of these attempts are durable elsewhere.
 func (l *Link) Taken(ids []ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -309,7 +308,7 @@ func (l *Link) collect(ctx context.Context, st *parcelState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.live[st.key.ID()] != st: // the job has been settled meanwhile
+	case l.live[st.key.ID()] != st: // relative to this process, not to the keeper
 		if fetched {
 			l.forget(&st.key)
 		}
@@ -343,7 +342,7 @@ func (l *Link) queue(st *parcelState) {
 	st.sent = l.peer
 	l.out.Jobs = append(l.out.Jobs, *st.parcel)
 	l.outSize += st.parcel.size()
-	st.parcel.Files = nil // if this keeper dies, the attempt is lost and not sent again, so the files are not needed any more
+	st.parcel.Files = nil // no longer needed: if this keeper dies, the attempt is lost and not sent again
 	l.rouse()
 }
 

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bond is a Link with its results. Its lease is short only if a test needs its end.
+// bond is a Link, together with its results. Its lease is short only in tests that need its end.
 type bond struct {
 	*Link
 	t       *testing.T
@@ -33,7 +33,7 @@ type bond struct {
 func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	t.Helper()
 	b := &bond{t: t, data: data, results: make(chan Result, 10_000), lock: lockOf(t, data)}
-	// A child that another test is forking has a copy of the former lock until its exec.
+	// A child that another test forks has a copy of the former lock until its exec, so try again.
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(int(b.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
@@ -54,7 +54,7 @@ func newBond(t *testing.T, data string, lease time.Duration) *bond {
 	return b
 }
 
-// lockOf opens the lock of a data folder.
+// lockOf opens the lock of a data folder and takes it.
 func lockOf(t *testing.T, data string) *os.File {
 	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(data, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -129,7 +129,8 @@ func shell(task string, attempt int, script string) Job {
 		Argv: []string{"sh", "-c", script}, Dir: os.TempDir()}
 }
 
-// TestLinkRuns: results, outputs, logs, files, stops and refusals pass through the keeper without changes.
+// TestLinkRuns checks that results, outputs, logs, files, stops and refusals pass through the keeper without
+// changes.
 func TestLinkRuns(t *testing.T) {
 	b := newBond(t, t.TempDir(), time.Minute)
 	for i := range 200 {
@@ -137,7 +138,8 @@ func TestLinkRuns(t *testing.T) {
 	}
 	for range 200 {
 		r := b.result()
-		if r.State == Failed && r.Cause == CauseFull { // more attempts than slots: the engine never starts these
+		// More attempts than slots, which the engine never starts.
+		if r.State == Failed && r.Cause == CauseFull {
 			continue
 		}
 		if r.State != Succeeded || string(r.Outputs) != `{"n":"1"}` || r.Key.Ref != 7 {
@@ -161,8 +163,8 @@ func TestLinkRuns(t *testing.T) {
 	}
 }
 
-// TestAdoption: the worker dies. Its attempts continue, and the next worker learns of them and of the ends
-// in between, once. Acknowledged ends do not come again.
+// TestAdoption lets the worker die. Its attempts must continue. The next worker learns of them and of the
+// ends in between, once. Acknowledged ends must not come again.
 func TestAdoption(t *testing.T) {
 	data := t.TempDir()
 	gate := filepath.Join(data, "gate")
@@ -179,7 +181,7 @@ func TestAdoption(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.appears(gate + "2")
-	// The next worker surely learns of the end only after the keeper has it.
+	// Wait until the keeper has the end. Otherwise the next worker might not learn of it.
 	journal := filepath.Join(data, "work", keeperJournal)
 	b.until("the journal has it", func() bool {
 		text, _ := os.ReadFile(journal)
@@ -193,7 +195,7 @@ func TestAdoption(t *testing.T) {
 	if len(a.Ended) != 1 || a.Ended[0].State != Succeeded || string(a.Ended[0].Outputs) != `{"a":"b"}` {
 		t.Fatalf("ended in between: %+v", a.Ended)
 	}
-	next.Start(shell("on", 3, "echo never")) // it is running
+	next.Start(shell("on", 3, "echo never")) // it is already running
 	next.Start(shell("known", 1, "touch "+gate+"4"))
 	if r := next.result(); r.Key.Task != "known" || r.Cause != CauseLost || exists(gate+"4") {
 		t.Fatalf("a token ran twice: %+v", r)
@@ -217,8 +219,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// TestLeaseEnds: if a worker is gone or does not renew, its attempts and all their processes are killed at
-// the end of the lease. Earlier ends are still reported.
+// TestLeaseEnds checks that if a worker is gone or does not renew the lease, its attempts and all their
+// processes are killed at the end of the lease. Earlier ends must still be reported.
 func TestLeaseEnds(t *testing.T) {
 	data := t.TempDir()
 	const lease = time.Second
@@ -228,7 +230,7 @@ func TestLeaseEnds(t *testing.T) {
 	if r := b.result(); r.State != Stopped || r.Cause != CauseLease {
 		t.Fatalf("%+v", r)
 	}
-	// A job without a lease waits for one. A lease from a confirmation long ago does not count.
+	// A job waits for a lease. A lease from a confirmation long ago must not count.
 	b.Start(shell("late", 1, "touch "+data+"/late"))
 	b.Start(shell("unwanted", 1, "touch "+data+"/unwanted"))
 	b.Renew(Boot() - lease)
@@ -256,7 +258,7 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
-// TestFirstRenewal: the first renewal ends the initial lease, even if the renewal is shorter.
+// TestFirstRenewal checks that the first renewal replaces the initial lease, even by a shorter one.
 func TestFirstRenewal(t *testing.T) {
 	l, _, err := Connect(t.Context(), LinkConfig{Config: Config{DataDir: t.TempDir(), Slots: 1, Report: func(...Result) {}}, Lease: time.Hour})
 	if err != nil {
@@ -279,8 +281,8 @@ func (b *bond) pid() int {
 	return b.peer.pid
 }
 
-// TestKeeperKilled: the attempts of a killed keeper are lost, none of their processes is left, and the next
-// keeper works. Ends that were not acknowledged are not reported twice.
+// TestKeeperKilled checks that the attempts of a killed keeper are lost, that none of their processes is
+// left, and that the next keeper works. Ends that were not acknowledged must not be reported twice.
 func TestKeeperKilled(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +290,7 @@ func TestKeeperKilled(t *testing.T) {
 			b := newBond(t, data, 2*time.Second)
 			stop := make(chan struct{})
 			defer close(stop)
-			go func() { // renewals
+			go func() { // keep the lease renewed
 				for {
 					select {
 					case <-stop:
@@ -320,8 +322,7 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
-// freeze stops a process, and waits until it has stopped. One thread takes the signal, and the others
-// continue until it runs.
+// freeze stops a process, and waits until all of its threads have stopped.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	if err := unix.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -334,7 +335,7 @@ func freeze(t *testing.T, pid int) {
 		}
 		runs := slices.ContainsFunc(threads, func(file string) bool {
 			stat, err := os.ReadFile(file)
-			_, state, _ := strings.Cut(string(stat), ") ") // the name may contain anything
+			_, state, _ := strings.Cut(string(stat), ") ") // the name may contain any character
 			return err == nil && !strings.HasPrefix(state, "T")
 		})
 		if !runs {
@@ -346,7 +347,7 @@ func freeze(t *testing.T, pid int) {
 	}
 }
 
-// TestFrozenKeeperIsReplaced: a worker kills a keeper that does not answer, and all its attempts.
+// TestFrozenKeeperIsReplaced checks that a worker kills a keeper that does not answer, and all its attempts.
 func TestFrozenKeeperIsReplaced(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)
@@ -364,7 +365,8 @@ func TestFrozenKeeperIsReplaced(t *testing.T) {
 	}
 }
 
-// TestJournal: complete records are read, damage is reported, and taken ends do not make the file grow.
+// TestJournal checks that complete records are read, that damage is reported, and that acknowledged ends do
+// not make the file grow.
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	open := func() (*journal, error) {
@@ -440,7 +442,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// mustPair returns a connection whose other side has sent a text.
+// mustPair returns one side of a connection. The other side has sent a text.
 func mustPair(t *testing.T, says string) *net.UnixConn {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -461,7 +463,8 @@ func mustPair(t *testing.T, says string) *net.UnixConn {
 	return conn.(*net.UnixConn)
 }
 
-// TestOtherVersion: two sides of different versions disconnect before either has misunderstood anything.
+// TestOtherVersion checks that two sides with different versions disconnect before either misunderstands
+// anything.
 func TestOtherVersion(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)
@@ -469,7 +472,7 @@ func TestOtherVersion(t *testing.T) {
 	b.appears(data + "/on")
 	old := b.pid()
 	b.crash()
-	// The same keeper, for a worker of another version: the worker gets a line that it does not know.
+	// A worker of another version meets the same keeper, and gets a line that it does not know.
 	conn, err := viaFolder(filepath.Join(data, "work"), dial)
 	if err != nil {
 		t.Fatal(err)
@@ -494,13 +497,13 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestStillborn: a keeper that is killed before its first message is replaced.
+// TestStillborn checks that a keeper that is killed before its first message is replaced.
 func TestStillborn(t *testing.T) {
 	data := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := os.Create(filepath.Join(data, "work", keeperLock)) // the first keeper waits for it
+	lock, err := os.Create(filepath.Join(data, "work", keeperLock)) // the first keeper waits for this lock
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +528,7 @@ func TestStillborn(t *testing.T) {
 			}
 		}
 	}()
-	b := newBond(t, data, time.Minute) // started by the second one
+	b := newBond(t, data, time.Minute) // the second keeper serves this worker
 	if !<-killed {
 		t.Fatal("no keeper was there to be killed")
 	}
@@ -535,8 +538,8 @@ func TestStillborn(t *testing.T) {
 	}
 }
 
-// TestLastWords: the error names the last log lines of the present keeper, not of an earlier one. On a full
-// disk it says why there are none.
+// TestLastWords checks that the error quotes the last log lines of the current keeper, not of an earlier one.
+// If the disk is full, it says why there are none.
 func TestLastWords(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -566,8 +569,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestPassEnv: attempts that begin later get the variables that were named later, also from the next
-// keeper. A keeper of an earlier version does not accept them.
+// TestPassEnv checks that attempts that begin later get the variables that were named later, also from the
+// next keeper. A keeper of an earlier version refuses them.
 func TestPassEnv(t *testing.T) {
 	t.Setenv("ALPHA", "one")
 	b := newBond(t, t.TempDir(), time.Minute)
@@ -608,8 +611,8 @@ func TestPassEnv(t *testing.T) {
 	}
 }
 
-// TestSampledTraces: if the environment of the worker names a collector, tasks and requests carry a sampled
-// trace, one for each run.
+// TestSampledTraces checks that if the worker's environment names a collector, tasks and requests carry a
+// sampled trace, one for each run.
 func TestSampledTraces(t *testing.T) {
 	for _, c := range []struct{ name, flags string }{{"", "00"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "01"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "01"}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ type logFile struct {
 	lost    int64
 	last    byte         // the last byte stored
 	err     error        // the first failure; nothing is written after it
-	lines   *lastLine    // the last line of the log; nil: no reader wants it
-	mask    *mask.Writer // nil: the attempt has no secrets
+	lines   *lastLine    // last line of the log; nil if it is not needed
+	mask    *mask.Writer // nil if the attempt has no secrets
 	index   logIndex
 }
 

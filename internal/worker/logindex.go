@@ -11,17 +11,18 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// recordsMax is the number of blocks whose description is only in memory. If the keeper dies, a reader
-// describes these blocks again.
+// recordsMax bounds the blocks whose description is only in memory. If the keeper dies, readers describe
+// these blocks again.
 const recordsMax = 16
 
 // logIndex writes the index of a log next to it. A log below logindex.From has none. The index may end
 // anywhere before the end of the log, because a reader continues it. So after an error the index just ends.
 type logIndex struct {
-	times [logindex.From / logindex.Block]int64 // while there is no index: when each of the first blocks began, in µs
+	// While there is no index: start of each of the first blocks in µs.
+	times [logindex.From / logindex.Block]int64
 	x     *logindex.Index
 	file  *os.File
-	over  bool // the index has ended early: nothing more is added to it
+	over  bool // the index has ended early, and nothing more is added to it
 }
 
 // wrote describes bytes that were just written to a log. They are not part of l.size yet.
@@ -100,5 +101,5 @@ func (i *logIndex) close() {
 
 func (i *logIndex) end() {
 	i.over = true
-	_ = i.file.Close() // a reader checks each record, so an error does no harm
+	_ = i.file.Close() // an error does no harm, because readers check each record
 }

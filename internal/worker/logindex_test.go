@@ -13,8 +13,8 @@ import (
 	"skein.dev/skein/internal/logindex"
 )
 
-// TestLogIndex: a log has an index next to it from a size on. The index tells the lines, the levels and the
-// times of all its blocks. A log that is cut in the middle has it, too.
+// TestLogIndex checks that a log of a certain size or more has an index next to it, with the lines, the
+// levels and the times of all its blocks. So does a log that was cut in the middle.
 func TestLogIndex(t *testing.T) {
 	began := time.Now()
 	r := newRig(t, func(c *Config) { c.LogMax = 5 << 20 })

@@ -12,9 +12,8 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// keptFolder is the folder in the data folder for the files that kinds keep between attempts. It has one
-// folder for each kind, in it one for each namespace, and in that one for each user of its tasks, which
-// depends on the level of isolation.
+// keptFolder is the folder in the data folder for the files that kinds keep between attempts. Below it are
+// folders by kind, by namespace, and by user of the tasks. The user depends on the level of isolation.
 const keptFolder = "kinds"
 
 // keptVar names the folder for the files that the kind keeps for the namespace.
@@ -27,13 +26,14 @@ const prepareArg = "prepare"
 // attempt with one process, or of one whose second process has started.
 type second struct {
 	cmd  *command
-	spec *fence.Spec // nil: no isolation
+	spec *fence.Spec // nil without isolation
 }
 
 // keptAt returns the folder for the files that the kind of the attempt keeps for the namespace, and makes it.
 func (a *attempt) keptAt() (string, error) {
 	at := filepath.Join(a.w.data, keptFolder)
-	for _, name := range []string{"", a.job.Kind.Name, a.job.Key.Namespace} { // the users of namespaces may enter these
+	// The users of namespaces may enter these folders.
+	for _, name := range []string{"", a.job.Kind.Name, a.job.Key.Namespace} {
 		at = filepath.Join(at, name)
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return "", err
@@ -64,9 +64,8 @@ func (a *attempt) prepareFirst(cmd *command, base []string, at string, own []str
 	cmd.first, cmd.kept = &first, at
 }
 
-// divide makes the first process of the attempt the one that starts now. Only this process may write the
-// folder of the files that are kept, and it may write nothing of the task except for the folder of the
-// attempt.
+// divide makes the process that starts now the first one of the attempt. Only this process may write the
+// folder of the kept files. It may write no file of the task, except in the folder of the attempt.
 func (a *attempt) divide() {
 	if a.cmd.first == nil {
 		return
@@ -91,9 +90,9 @@ func (a *attempt) advances() bool {
 	return a.startAgain()
 }
 
-// startAgain starts the process of the command. The timeout is for all processes of the attempt together.
+// startAgain starts the process of the command. The timeout covers all processes of the attempt together.
 func (a *attempt) startAgain() bool {
-	_ = os.Remove(a.cmd.output) // the outputs of one process are no outputs of the next
+	_ = os.Remove(a.cmd.output) // the next process must not inherit the outputs of this one
 	_ = os.Remove(endFile(a.cmd.output))
 	began := a.result.Started
 	if err := a.launch(); err != nil {

@@ -10,16 +10,16 @@ import (
 	"skein.dev/skein/internal/fence"
 )
 
-// preparing is a job whose first process is one script, and whose second is another.
+// preparing returns a job with two processes, each of which runs a script.
 func (r *rig) preparing(first, second string) Job {
 	job := r.ofKind(`if [ "$0" = prepare ]; then `+first+"\nelse "+second+"\nfi", "{}")
 	job.Kind.Prepares, job.Env = true, []string{"COLOR=blue"}
 	return job
 }
 
-// TestKindPrepares: an attempt of a kind that keeps files has two processes. Only the first may write the
-// files, which stay for the next attempt of the namespace. It may write no other file, and gets no variable
-// of the task.
+// TestKindPrepares checks that an attempt of a kind that keeps files has two processes. Only the first one
+// may write the kept files, which the next attempt of the namespace finds. It may write no other file, and
+// gets no variable of the task.
 func TestKindPrepares(t *testing.T) {
 	for _, level := range Levels {
 		t.Run(level, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestKindPrepares(t *testing.T) {
 	}
 }
 
-// TestKindPreparesEnds: the exit code of the first process is that of a kind, and the second one does not
-// start after its failure, after a stop or after the timeout.
+// TestKindPreparesEnds checks that the exit code of the first process has the meanings of a kind's, and that
+// the second process does not start after a failure, a stop or the timeout.
 func TestKindPreparesEnds(t *testing.T) {
 	r := newRig(t)
 	mark := filepath.Join(t.TempDir(), "second")

@@ -40,11 +40,11 @@ func pids() []int {
 // for each would be slow.
 type procScan struct{ buf []byte }
 
-// sight says how much a scan that found no process can be trusted.
+// sight says how far a scan that found no process can be trusted.
 type sight struct {
-	// execs: a process was in the middle of an exec, during which it has no environment.
+	// execs says that a process was in the middle of an exec, during which it has no environment.
 	execs bool
-	// vanished: a process ended between the listing and the read. It may have forked before.
+	// vanished says that a process ended between the listing and the read. It may have forked before that.
 	vanished bool
 }
 
@@ -142,7 +142,7 @@ func zombie(pid int) bool {
 // midExec reports whether pid has memory, but no environment yet because it is in an exec. Its environment
 // then reads as empty, like one that is really empty.
 func midExec(pid int) bool {
-	const envEnd = 51 - 3 // number of proc_pid_stat(5), from the state on
+	const envEnd = 51 - 3 // index in proc_pid_stat(5), counted from the state
 	fields := stat(pid)
 	return len(fields) > envEnd && fields[vsize] != "0" && fields[envEnd] == "0"
 }
@@ -168,7 +168,7 @@ func anyEnding(pids map[int]bool) bool {
 	return false
 }
 
-// vsize is the number of the size of a process's memory in proc_pid_stat(5), from the state on.
+// vsize is the index of a process's memory size in proc_pid_stat(5), counted from the state.
 const vsize = 23 - 3
 
 // stat returns the fields of /proc/pid/stat from the state on, or none if the process is gone.

@@ -129,7 +129,7 @@ func (d deed) proves(file *os.File) error {
 	return nil
 }
 
-// greeters are the connections that have shown no proof yet.
+// greeters holds the connections that have shown no proof yet.
 type greeters struct {
 	mu   sync.Mutex // protects following fields
 	all  []*net.UnixConn

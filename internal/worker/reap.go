@@ -25,7 +25,7 @@ const reapLimit = 10 * time.Second
 
 // Orphan stands for the running processes of one attempt of an earlier worker process.
 type Orphan struct {
-	Key  Key // the key from the environment of the processes; it has no RunID if they have deleted it
+	Key  Key // from the environment of the processes; without RunID if they have deleted it
 	PIDs []int
 }
 
@@ -33,8 +33,8 @@ type Orphan struct {
 type orphan struct {
 	Orphan
 	life   string
-	mark   string // SKEIN_OUTPUT=…, "" if unknown
-	cgroup string // "": the processes were found by their mark
+	mark   string // SKEIN_OUTPUT=…, or "" if unknown
+	cgroup string // "" if the processes were found by their mark
 }
 
 // Reap kills the attempts of earlier processes of this data folder that match accepts (nil: all of them). It
@@ -75,7 +75,7 @@ func (w *Worker) Reap(ctx context.Context, match func(Orphan) bool) (killed int,
 type reaper struct {
 	w        *Worker
 	match    func(Orphan) bool
-	verdicts map[string]bool // by cgroup or mark, the result of match, which is called once for each orphan
+	verdicts map[string]bool // result of match for each orphan, by cgroup or mark
 	killed   map[int]bool
 	scan     procScan
 }

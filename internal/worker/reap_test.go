@@ -35,7 +35,7 @@ func earlierLife(data string) {
 
 func TestReap(t *testing.T) {
 	eachContainment(t, func(t *testing.T, change func(*Config)) {
-		for _, sameNow := range []bool{true, false} { // whether the next life uses the same containment as the earlier one
+		for _, sameNow := range []bool{true, false} { // whether the next life uses the same containment
 			t.Run(fmt.Sprint("same ", sameNow), func(t *testing.T) { testReap(t, change, sameNow) })
 		}
 	})
@@ -61,7 +61,7 @@ func testReap(t *testing.T, change func(*Config), sameNow bool) {
 	if err := life.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // in case the test fails before
+	t.Cleanup(func() { // needed if the test fails before
 		_ = life.Process.Kill()
 		_, _ = r.Reap(context.Background(), nil)
 	})
@@ -104,7 +104,7 @@ func testReap(t *testing.T, change func(*Config), sameNow bool) {
 		t.Errorf("again: killed %d: %v", killed, err)
 	}
 	r.Stop(own.Key, ModeKill)
-	want(t, r.wait(), Stopped, CauseKilled, "SIGKILL") // Reap spared it, and it has ended only now
+	want(t, r.wait(), Stopped, CauseKilled, "SIGKILL") // Reap has spared the attempt, so it ends only now
 	for _, name := range leftovers(data) {
 		if strings.TrimSuffix(name, cgroupSuffix) != r.life {
 			t.Errorf("%s of the earlier life is still there", name)
@@ -117,8 +117,8 @@ func testReap(t *testing.T, change func(*Config), sameNow bool) {
 	}
 }
 
-// The node's own cgroup was killed before the node came into it, as when a service is killed and restarted:
-// see cgroups.bumps.
+// TestOwnCgroupWasKilled kills the node's own cgroup before the node enters it, as when a service is killed
+// and restarted. See cgroups.bumps.
 func TestOwnCgroupWasKilled(t *testing.T) {
 	r := newRig(t)
 	if !strings.HasPrefix(r.Containment(), "cgroup2") || os.Geteuid() != 0 {
@@ -149,7 +149,8 @@ func TestOwnCgroupWasKilled(t *testing.T) {
 	}
 }
 
-// A damaged note must not make Reap kill processes that do not belong to this data folder.
+// TestReapDistrustsNotes checks that a damaged file of cgroups does not make Reap kill processes that do not
+// belong to this data folder.
 func TestReapDistrustsNotes(t *testing.T) {
 	r := newRig(t)
 	self, err := ownCgroup()

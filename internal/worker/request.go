@@ -12,15 +12,15 @@ type Request struct {
 	URL      string
 	Header   [][2]string
 	Body     []byte
-	Timeout  time.Duration // the time for the whole answer; 0 = 30 s
-	Status   []int         // statuses that mean success; none = 200 to 299
+	Timeout  time.Duration // bounds the time to the end of the answer; 0 means 30 s
+	Status   []int         // statuses that mean success; if empty, 200 to 299
 	Contains string        // a text that the body must contain
-	Answer   string        // how the body is used: AnswerText, AnswerJSON, "" = not at all
+	Answer   string        // use of the body: AnswerText or AnswerJSON; "" means none
 	Keep     []string      // headers of the answer that become outputs
-	Egress   egress.Rules  // the policy for its addresses
+	Egress   egress.Rules  // rules for its addresses
 }
 
-// Uses of the body of an answer.
+// Values of Request.Answer.
 const (
 	AnswerText = "text"
 	AnswerJSON = "json"
@@ -28,6 +28,6 @@ const (
 
 // Causes of failed requests.
 const (
-	CauseHTTP   = "http"   // the answer was not the expected one
-	CauseEgress = "egress" // the address was refused, and no request was sent
+	CauseHTTP   = "http"   // the answer is not the expected one
+	CauseEgress = "egress" // the address is refused, and no request was sent
 )

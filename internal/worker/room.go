@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// roomEvery is the time between two checks whether the data folder has space for attempts.
+	// roomEvery is the interval at which the data folder is checked for space.
 	roomEvery = time.Second
 	// roomMin is the least free space for attempts, in bytes. An attempt needs some space for its folder, its
 	// code, its log and the journal.

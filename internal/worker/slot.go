@@ -19,16 +19,17 @@ import (
 // that both are unchanged takes 5 µs, so a slot keeps them while they are unchanged.
 type slot struct {
 	index   int
-	trees   int       // number of trees dropped so far; part of the next tree's name
-	folders int       // number of folders dropped so far; part of the next folder's name
-	tree    tree      // nil: there is none. Invariant: before the end of an attempt is reported, its tree is empty
-	folder  string    // "": there is none; otherwise the folder exists and is clean
-	wake    int       // eventfd, written by Stop; -1: none
-	looks   looks     // the state of the folders when they were last cleaned
-	since   time.Time // the time at which their state was read; zero: not yet
-	still   bool      // whether the attempt has left the folders unchanged: see settled
-	fences  fences    // the fences of the last attempts
-	owner   uint32    // the user to whom the folder belongs; 0: the worker's user
+	trees   int // number of trees dropped so far; part of the next tree's name
+	folders int // number of folders dropped so far; part of the next folder's name
+	// Nil if there is none. Invariant: when the end of an attempt is reported, its tree is empty.
+	tree   tree
+	folder string    // "" if there is none; otherwise the folder exists and is clean
+	wake   int       // eventfd, written by Stop; -1 if there is none
+	looks  looks     // state of the folders when they were last cleaned
+	since  time.Time // time at which that state was read; zero if it was not yet
+	still  bool      // the attempt has left the folders unchanged, see settled
+	fences fences    // the fences of the last attempts
+	owner  uint32    // user to whom the folder belongs; 0 is the worker's user
 }
 
 // face identifies a folder and its last change. Creating, removing or renaming an entry changes ctime, which

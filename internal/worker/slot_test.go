@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestSettled: every change that an attempt makes to its folders is noticed, and the folders are then
+// TestSettled checks that every change of an attempt to its folders is noticed, and that the folders are then
 // cleaned.
 func TestSettled(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,8 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// Where ctime shows whole seconds only, two changes may look alike for longer.
+// TestClockGrain checks that where ctime has only whole seconds, two changes within a longer time may look
+// alike.
 func TestClockGrain(t *testing.T) {
 	t.Parallel()
 	fine, coarse := face{}, face{}

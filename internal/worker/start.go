@@ -14,21 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// command is what the fork and exec of an attempt need.
+// command holds what the fork and exec of an attempt need.
 type command struct {
-	path   string // of the program
+	path   string // path of the program
 	argv   []string
 	env    []string
 	dir    string
 	output string // $SKEIN_OUTPUT
-	handle string // $SKEIN_HANDLE; "": there is none
+	handle string // $SKEIN_HANDLE; "" if there is none
 	search string // $PATH of the task
 
-	first *command // the process that prepares the files in kept before this one; nil: none
+	first *command // process that prepares kept files before this one; nil if there is none
 	kept  string
 }
 
-// byExtension names the interpreters of script files that cannot be executed directly.
+// byExtension maps extensions of script files to interpreters. It is for scripts that cannot be executed
+// directly.
 var byExtension = map[string]string{
 	".py": "python3", ".sh": "sh", ".bash": "bash", ".js": "node", ".mjs": "node", ".cjs": "node", ".rb": "ruby", ".pl": "perl",
 }
@@ -189,7 +190,7 @@ func shebang(code []byte) []string {
 	return []string{program}
 }
 
-// shellAt is the path of sh in a PATH; "": not searched yet.
+// shellAt is the path of sh in a PATH. It is "" if sh was not searched yet.
 type shellAt struct{ search, path string }
 
 // equip changes which variables of the node's environment tasks get.
@@ -231,7 +232,7 @@ func (w *Worker) lookAgain() {
 // directory, and any other name is searched in its PATH.
 func lookPath(name, search, dir string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // after the change of directory, the exec reports whether the file is missing
+		return name, nil // exec reports a missing file, after the change of directory
 	}
 	found := ""
 	for entry := range strings.SplitSeq(search, ":") {
@@ -256,8 +257,8 @@ func lookPath(name, search, dir string) (string, error) {
 	return "", fmt.Errorf("program %q was not found in PATH (%s): install it, or give its full path", name, search)
 }
 
-// explain turns the error of fork and exec into a sentence: the refusal of the isolation, or see
-// command.explain.
+// explain turns the error of fork and exec into a sentence. The isolation may have refused something; for
+// other reasons see command.explain.
 func (a *attempt) explain(err error) error {
 	path := a.cmd.path
 	if !filepath.IsAbs(path) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The shell is searched in the node's PATH once, until something cannot be started; in any other PATH each time.
+// TestShellIsFoundOnce checks that the shell is searched in the node's PATH only once, until a start fails,
+// and in any other PATH each time.
 func TestShellIsFoundOnce(t *testing.T) {
 	sh, err := lookPath("sh", pathDefault, "/")
 	if err != nil {

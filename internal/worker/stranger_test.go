@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// stranger is another process of the same user that speaks the keeper's protocol as well as a worker does. It tries to
-// take the worker's place, to set what tasks get as their environment, and to kill what runs. It returns when the
-// keeper has closed the connection, or has obeyed.
+// stranger plays another process of the same user that speaks the keeper's protocol as well as a worker does.
+// It tries to take the worker's place, to set the environment of tasks, and to kill attempts. It returns when
+// the keeper has closed the connection or obeyed.
 func stranger(t *testing.T, data string, show *os.File) (welcomed bool) {
 	t.Helper()
 	conn, err := viaFolder(filepath.Join(data, "work"), dial)
@@ -31,13 +31,13 @@ func stranger(t *testing.T, data string, show *os.File) (welcomed bool) {
 		return false
 	}
 	_ = s.write(&order{Kill: true, End: true})
-	_ = s.read(&n) // until it is done
+	_ = s.read(&n) // until the keeper has finished
 	return true
 }
 
-// TestKeeperRefusesStrangers: a keeper obeys only the process that holds its data folder, even if another
-// process knows the protocol. Running attempts continue, and tasks get the environment that the worker has
-// set.
+// TestKeeperRefusesStrangers checks that a keeper obeys only the process that holds its data folder, even if
+// another process knows the protocol. Running attempts continue, and tasks get the environment that the
+// worker has set.
 func TestKeeperRefusesStrangers(t *testing.T) {
 	data := t.TempDir()
 	b := newBond(t, data, time.Minute)

@@ -52,7 +52,7 @@ const (
 
 // gathers reports whether news may wait for more news. Each message causes a transaction of the worker, which
 // costs about as much as a short attempt. Only ends may wait, and only while at least as many attempts are
-// still running, which keep the machine busy.
+// still running as ends wait. Those attempts keep the machine busy.
 func (k *keeper) gathers() bool {
 	n := len(k.out.Results)
 	return n > 0 && n <= len(k.running) && k.out.Welcome == nil && k.out.Pong == 0 && len(k.out.Started)+len(k.out.Lines) == 0

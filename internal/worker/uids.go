@@ -29,13 +29,13 @@ type uids struct {
 
 	mu    sync.Mutex // protects following fields
 	from  UIDRange
-	given *givenUIDs // nil: not read yet
+	given *givenUIDs // nil if the file was not read yet
 }
 
 // givenUIDs is the content of the file.
 type givenUIDs struct {
 	Namespaces map[string]uint32 `json:"namespaces"`
-	// Past are the IDs that a namespace had before the range of IDs changed.
+	// Past lists the IDs that a namespace had before the range of IDs changed.
 	Past []uint32 `json:"past,omitempty"`
 }
 
@@ -119,11 +119,11 @@ func (u *uids) write(given *givenUIDs) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// userNeeds are the capabilities with which a worker runs tasks as other users, and handles their files.
+// userNeeds lists the capabilities that a worker needs to run tasks as other users and to handle their files.
 var userNeeds = []struct {
 	bit  uint
 	name string
-	box  bool // only at the level box
+	box  bool // needed only at the level box
 }{
 	{unix.CAP_SETUID, "CAP_SETUID", false}, {unix.CAP_SETGID, "CAP_SETGID", false}, {unix.CAP_KILL, "CAP_KILL", false},
 	{unix.CAP_CHOWN, "CAP_CHOWN", false}, {unix.CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", false}, {unix.CAP_FOWNER, "CAP_FOWNER", false},

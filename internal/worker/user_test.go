@@ -21,8 +21,8 @@ func deep(t *testing.T, test func(t *testing.T, r *rig)) {
 	}
 }
 
-// TestUserFiles checks the files of a task with a user of its own: its code, script and inputs, which it
-// reads, and its outputs and artifacts, which it writes.
+// TestUserFiles checks the files of a task with a user of its own. The task reads its code, script and
+// inputs, and writes its outputs and artifacts.
 func TestUserFiles(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
 		at, list := keptIn(t, map[string]string{"in/a": "hello\n"})
@@ -71,15 +71,15 @@ func uidOf(t *testing.T, r *rig, namespace string) string {
 	return strconv.Itoa(int(given.Namespaces[namespace]))
 }
 
-// TestUserDir checks working folders that the workflow names: the rights of the user count there, also for
-// the files that the worker reads and writes for the task.
+// TestUserDir checks working folders that the workflow names. There, the rights of the task's user apply,
+// also to the files that the worker reads and writes for the task.
 func TestUserDir(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
 		at, list := keptIn(t, map[string]string{"a": "hello\n", "sub/deep/b": "deep\n"})
 		in, deep := Input{Info: list[0], At: at, File: list[0].Name}, Input{Info: list[1], At: at, File: list[1].Name}
 		r.run(r.sh("true"))
 		uid, _ := strconv.Atoi(uidOf(t, r, "shop"))
-		base := filepath.Dir(r.data) // other users may enter it
+		base := filepath.Dir(r.data) // other users may enter this folder
 		own, foreign, closed := filepath.Join(base, "own"), filepath.Join(base, "foreign"), filepath.Join(base, "closed")
 		put(t, foreign+"/secret", "x")
 		if err := os.Chmod(foreign+"/secret", 0o600); err != nil {
@@ -128,7 +128,7 @@ func TestUserDir(t *testing.T) {
 	})
 }
 
-// TestUserBounds checks that the number of processes is bounded where the machine can do it.
+// TestUserBounds checks that the number of processes is bounded on machines that can do that.
 func TestUserBounds(t *testing.T) {
 	deep(t, func(t *testing.T, r *rig) {
 		job := r.sh(`for f in $(sed -n 's#^[0-9]*:pids:#/sys/fs/cgroup/pids#p; s#^0::#/sys/fs/cgroup#p' /proc/self/cgroup); do cat $f/pids.max; done 2>/dev/null; true`)
@@ -139,8 +139,8 @@ func TestUserBounds(t *testing.T) {
 	})
 }
 
-// TestUIDs checks that two namespaces never have the same user: across processes, changes of the range, its
-// end, and damage of the file.
+// TestUIDs checks that two namespaces never have the same user: across processes, after changes of the range,
+// at its end, and after damage of the file.
 func TestUIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), uidsName)
 	book := func(from, to uint32) *uids { return &uids{path: path, from: UIDRange{from, to}} }
@@ -160,7 +160,7 @@ func TestUIDs(t *testing.T) {
 	give(u, "a", 5003)
 	u = book(5000, 5009)
 	give(u, "a", 5003)
-	give(u, "d", 5004) // 5000 was the user of a
+	give(u, "d", 5004) // 5000 was the user of namespace a
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

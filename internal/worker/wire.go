@@ -17,8 +17,8 @@ const greeting = "skein keeper 4\n"
 // errVersion says that the other side uses another version of the protocol.
 var errVersion = errors.New("the keeper has another version of the protocol")
 
-// The limits of one message, in bytes. Of a worker's messages, those with the files of a workflow version are
-// the largest. Of a keeper's messages, the welcome is the largest: it contains all ends that were not
+// Limits on the bytes of one message. The largest messages of a worker contain the files of a workflow
+// version. The largest message of a keeper is the welcome, which contains all ends that were not
 // acknowledged.
 const (
 	orderMax = 64 << 20
@@ -34,10 +34,10 @@ type ID struct {
 	Attempt   int
 }
 
-// ID is the part of a Key that identifies an attempt.
+// ID returns the part of a Key that identifies an attempt.
 func (k Key) ID() ID { return ID{k.RunID, k.Task, k.Attempt} }
 
-// order is a message of a worker to its keeper. A field that is zero orders nothing.
+// order is a message of a worker to its keeper. A zero field orders nothing.
 type order struct {
 	Hello   *hello
 	Renew   time.Duration // the lease lasts at least until this instant of the boot clock
@@ -45,17 +45,17 @@ type order struct {
 	Tag     *string
 	Jobs    []parcel
 	Stops   []halt
-	Taken   []ID // the ends that the worker has acknowledged, so that the keeper can forget them
+	Taken   []ID // acknowledged ends, which the keeper can forget
 	Kill    bool // kill everything, because the worker closes
 	End     bool // end the keeper, because no work is left
-	Release bool // kill and forget all attempts of the keeper: the worker does not want them
+	Release bool // kill and forget all attempts, because the worker does not want them
 	// Base replaces Base of the hello for attempts that start later. A keeper whose welcome has no Rebases
 	// ignores it.
 	Base []string
 }
 
-// hello holds the worker's settings for attempts. The open file of the lock of the worker's folder comes with
-// it: see proof.go.
+// hello holds the worker's settings for attempts. It comes with the open lock file of the worker's folder,
+// see proof.go.
 type hello struct {
 	Slots  int
 	LogMax int64
@@ -103,14 +103,14 @@ type news struct {
 type welcome struct {
 	Tag         string
 	Containment string
-	Left        time.Duration // the remaining time of the lease; negative: it has ended
+	Left        time.Duration // remaining time of the lease; negative if it has ended
 	Running     []Held
-	Ended       []Result // not acknowledged yet
+	Ended       []Result // ends that were not acknowledged yet
 	Rebases     bool     // the keeper accepts order.Base
 	Isolates    bool     // the keeper accepts hello.Isolation
-	Levels      []string // the levels of isolation that the keeper knows; nil: those of an earlier version
+	Levels      []string // isolation levels that the keeper knows; nil means those of an earlier version
 	Chooses     bool     // the keeper accepts hello.Levels, and runs each job at its level
-	Unwalled    string   // the reason why the keeper cannot give the level of the hello; "": it gives the level
+	Unwalled    string   // why the keeper cannot give the level of the hello; "" if it can
 	Masks       bool     // the keeper masks Job.Secrets
 	Kinds       bool     // the keeper starts the processes of Job.Kind
 	Handles     bool     // the keeper reads the handles of attempts
@@ -119,9 +119,9 @@ type welcome struct {
 // Held is an attempt that a keeper runs.
 type Held struct {
 	Key         Key
-	Started     time.Time // zero: unknown yet
-	Handle      string    // "": none yet
-	Adopts      bool      // with Handle: Adopts of the job
+	Started     time.Time // zero if unknown yet
+	Handle      string    // "" if there is none yet
+	Adopts      bool      // Adopts of the job, if there is a handle
 	CPU, Memory int64     // the limits of the job
 }
 
@@ -129,7 +129,7 @@ type Held struct {
 type line struct {
 	Level int
 	Text  string
-	Attrs []string // name, value, …
+	Attrs []string // name, value, name, value, …
 }
 
 // stream is one side of a connection. One goroutine reads and one writes.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestParcelSize: whatever may be large is counted, so that a message of several jobs stays below its bound.
+// TestParcelSize checks that everything that can be large is counted, so that a message of several jobs stays
+// below its bound.
 func TestParcelSize(t *testing.T) {
 	text := strings.Repeat("x", 1<<20)
 	for name, p := range map[string]parcel{"env": {Job: Job{Env: []string{text}}}, "argv": {Job: Job{Argv: []string{text}}}, "secrets": {Job: Job{Secrets: []string{text}}},
@@ -21,7 +22,8 @@ func TestParcelSize(t *testing.T) {
 	}
 }
 
-// TestLargeMessages: all waiting ends arrive in one message, and no reader accepts more than its bound.
+// TestLargeMessages checks that all waiting ends arrive in one message, and that no reader accepts more than
+// its bound.
 func TestLargeMessages(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -38,18 +38,18 @@ type Worker struct {
 	uids    uids
 	null    *os.File
 	logMax  atomic.Int64
-	until   atomic.Int64 // end of the lease, on the boot clock; 0: there is none
+	until   atomic.Int64 // end of the lease on the boot clock; 0 if there is none
 	contain containment
 	buffers buffers
 
-	births sync.RWMutex // held for reading from a fork until its process is in firsts
-	firsts sync.Map     // pids of the first processes of attempts, until they are reaped
+	births sync.RWMutex // held for reading from a fork until firsts has its process
+	firsts sync.Map     // pids of the attempts' first processes, until they are reaped
 
 	mu      sync.Mutex // protects following fields
-	slots   int        // the number of slots that were made, ≤ cfg.Slots
-	free    []*slot    // the last element was used last: its folder and cgroup are in the caches
+	slots   int        // number of slots made so far, ≤ cfg.Slots
+	free    []*slot    // the last element was used last, so its folder and cgroup are in the caches
 	live    map[ID]*attempt
-	busy    int // the number of running goroutines
+	busy    int // number of running goroutines
 	closing bool
 	idle    chan struct{} // closed when closing and busy is 0
 	closed  sync.Once

@@ -20,10 +20,10 @@ import (
 	"skein.dev/skein/internal/box"
 )
 
-// patience is a watchdog for hangs, not an expectation.
+// patience bounds a wait only so that a hanging test ends. No test expects that it passes.
 const patience = 60 * time.Second
 
-// lifeVar makes the test binary play an earlier life of a data folder, see TestReap.
+// lifeVar makes the test binary play an earlier life of a data folder. See TestReap.
 const lifeVar = "WORKER_TEST_LIFE"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == box.Name {
 		os.Exit(box.Main())
 	}
-	if len(os.Args) > 2 && os.Args[1] == "kind" { // a kind of this program: see TestKindHouse
+	if len(os.Args) > 2 && os.Args[1] == "kind" { // plays a built-in kind, see TestKindHouse
 		text, _ := os.ReadFile(os.Getenv(inputVar))
 		fmt.Print(os.Args[2], " ", string(text))
 		return
@@ -68,7 +68,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r.Worker = w
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what still runs is not wanted
+		cancel() // attempts that still run are killed
 		if err := w.Close(ctx); err != nil {
 			t.Error(err)
 		}
@@ -79,7 +79,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	return r
 }
 
-// leftovers are the entries of the work folder.
+// leftovers returns the entries of the work folder.
 func leftovers(data string) []string {
 	entries, _ := os.ReadDir(filepath.Join(data, "work"))
 	var names []string
@@ -91,13 +91,13 @@ func leftovers(data string) []string {
 
 func groupsOnly(c *Config) { c.GroupsOnly = true }
 
-// eachContainment runs a test with cgroups, where they work, and with process groups.
+// eachContainment runs a test with process groups and, if they work here, with cgroups.
 func eachContainment(t *testing.T, test func(t *testing.T, change func(*Config))) {
 	t.Run("detected", func(t *testing.T) { test(t, func(*Config) {}) })
 	t.Run("groups", func(t *testing.T) { test(t, groupsOnly) })
 }
 
-// key is a new one at every call.
+// key returns a new key at every call.
 func (r *rig) key() Key {
 	r.attempt++
 	return Key{Namespace: "shop", Workflow: "nightly", RunID: "0191-run", Task: "load", Attempt: r.attempt}
@@ -143,7 +143,7 @@ func want(t *testing.T, r Result, state, cause, message string) {
 	}
 }
 
-// bell is a FIFO that a task rings when it has come to a certain point.
+// bell is a FIFO. A task writes to it when it has reached a certain point.
 type bell struct {
 	path  string
 	file  *os.File
@@ -260,7 +260,7 @@ func TestStartedAfterOneSecond(t *testing.T) {
 	b := newBell(t)
 	job := r.sh("read x < " + b.path)
 	r.Start(job)
-	if k := <-started; k != job.Key { // the previous short attempt has sent no report
+	if k := <-started; k != job.Key { // the previous attempt was too short for a report
 		t.Errorf("told %v", k)
 	}
 	fmt.Fprintln(b.file, "go on")
@@ -276,7 +276,7 @@ func TestSlots(t *testing.T) {
 	first := r.sh("echo up >" + b.path + "; exec sleep 1000")
 	r.Start(first)
 	b.line(t)
-	r.Start(first) // sent twice, run once
+	r.Start(first) // sent twice, but must run once
 	if got := r.Running(); len(got) != 1 || got[0] != first.Key {
 		t.Errorf("running %v", got)
 	}
@@ -287,7 +287,7 @@ func TestSlots(t *testing.T) {
 	want(t, r.run(r.sh("exit 0")), Succeeded, "", "")
 }
 
-// The receiver of a report may start the next attempt in the slot that has become free.
+// TestReportMayStart checks that the receiver of a report may start the next attempt in the freed slot.
 func TestReportMayStart(t *testing.T) {
 	var w *Worker
 	done := make(chan Result)
@@ -333,7 +333,7 @@ func TestClose(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	r.Start(r.sh("exit 0")) // ignored
+	r.Start(r.sh("exit 0")) // must be ignored
 	r.Stop(r.key(), ModeKill)
 }
 
@@ -361,7 +361,7 @@ func TestCloseKills(t *testing.T) {
 	})
 }
 
-// marked are the living processes that carry the mark of a data folder.
+// marked returns the living processes that carry the mark of a data folder.
 func marked(data string) (found []int) {
 	for {
 		found = found[:0]
@@ -416,7 +416,8 @@ func TestMessageIsOneSafeLine(t *testing.T) {
 	}
 }
 
-// Many attempts, some stopped at every possible moment: each is reported once, nothing is left.
+// TestManyWithStops runs many attempts and stops some of them at every possible moment. Each must be reported
+// once, and nothing may be left.
 func TestManyWithStops(t *testing.T) {
 	eachContainment(t, func(t *testing.T, change func(*Config)) {
 		r := newRig(t, change)
