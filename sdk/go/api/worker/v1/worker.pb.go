@@ -21,17 +21,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Verdict says what a result was worth. Only UNAVAILABLE is to be said again.
+// Verdict is the outcome of a report. Report only UNAVAILABLE results again.
 type Verdict int32
 
 const (
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
 	Verdict_VERDICT_ACCEPTED    Verdict = 1
-	Verdict_VERDICT_DUPLICATE   Verdict = 2 // it was known
-	Verdict_VERDICT_STALE       Verdict = 3 // the attempt was taken from this worker, or never its own
+	Verdict_VERDICT_DUPLICATE   Verdict = 2 // the result was already known
+	Verdict_VERDICT_STALE       Verdict = 3 // the worker does not own the attempt any more, or never did
 	Verdict_VERDICT_RUN_ENDED   Verdict = 4
 	Verdict_VERDICT_MALFORMED   Verdict = 5
-	Verdict_VERDICT_UNAVAILABLE Verdict = 6 // nobody can take it now
+	Verdict_VERDICT_UNAVAILABLE Verdict = 6 // no node can accept the result now
 )
 
 // Enum value maps for Verdict.
@@ -83,13 +83,14 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_worker_v1_worker_proto_rawDescGZIP(), []int{0}
 }
 
-// Attempt names an attempt. The token is its fence: the era in which it was handed over × 2^20 + the number of the attempt.
+// Attempt identifies an attempt. The token fences it: it is the era of the assignment × 2^20 + the number of the
+// attempt.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	Task  int32                  `protobuf:"varint,2,opt,name=task,proto3" json:"task,omitempty"`
 	Token int64                  `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
-	// What it takes of the worker; at registration of those that run.
+	// The resources that the attempt takes on the worker. Set for the running attempts of a registration.
 	CpuMillis     int64 `protobuf:"varint,4,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`
 	MemoryBytes   int64 `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -164,31 +165,34 @@ func (x *Attempt) GetMemoryBytes() int64 {
 type RegisterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Uuid  string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"` // of this life of the worker
-	// As an earlier Register of this life gave it; 0: the first. Another process may go on with a life, if it
-	// knows all that was ever begun in it; otherwise it may say its ends only, and begins one of its own.
+	Uuid  string                 `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"` // identifies the handler before it has a number; the worker chooses it
+	// The handler that an earlier Register has returned, or 0 for the first call. Another process may continue a
+	// handler if it knows every attempt that the handler ever began. Otherwise it may only report the ends of the
+	// handler's attempts, and then registers a handler of its own.
 	Handler int64             `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"`
 	Slots   int32             `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
 	Groups  []string          `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	Labels  map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Version string            `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	Running []*Attempt        `protobuf:"bytes,8,rep,name=running,proto3" json:"running,omitempty"`
-	Ended   []*Attempt        `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // and not acknowledged
-	// The kinds of task that it has handlers for; then it gets such tasks only. None: it runs processes.
+	Ended   []*Attempt        `protobuf:"bytes,9,rep,name=ended,proto3" json:"ended,omitempty"` // ended attempts without a verdict
+	// The kinds of tasks for which the worker has task functions. It then gets no other tasks. If the list is empty,
+	// the worker runs processes.
 	Kinds       []string `protobuf:"bytes,10,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	CpuMillis   int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // what it has for tasks that name what they take
+	CpuMillis   int64    `protobuf:"varint,11,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"` // its resources for tasks that name theirs
 	MemoryBytes int64    `protobuf:"varint,12,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Draining    bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                    // it takes nothing new
-	Artifacts   bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                  // it brings what tasks are to leave behind: PutArtifact
-	Inputs      bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches what tasks get of others: ListInputs
-	Full        bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no room for attempts
+	Draining    bool     `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`                    // it accepts no new attempts
+	Artifacts   bool     `protobuf:"varint,14,opt,name=artifacts,proto3" json:"artifacts,omitempty"`                  // it sends the artifacts of tasks: PutArtifact
+	Inputs      bool     `protobuf:"varint,15,opt,name=inputs,proto3" json:"inputs,omitempty"`                        // it fetches the inputs of tasks: ListInputs
+	Full        bool     `protobuf:"varint,16,opt,name=full,proto3" json:"full,omitempty"`                            // its disk has no space for attempts
 	GivesLogs   bool     `protobuf:"varint,17,opt,name=gives_logs,json=givesLogs,proto3" json:"gives_logs,omitempty"` // it answers a LogRead: GiveLog
-	Handles     bool     `protobuf:"varint,25,opt,name=handles,proto3" json:"handles,omitempty"`                      // it reports the handles of attempts, and gives them what a Job has for that
-	Masks       bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks the secrets of a job in log and message, and refuses outputs that hold one
-	// The kinds of task that it runs as processes, beside other processes. Of one kind, the newest version comes first.
+	Handles     bool     `protobuf:"varint,25,opt,name=handles,proto3" json:"handles,omitempty"`                      // it supports Job.handle, earlier and given
+	Masks       bool     `protobuf:"varint,18,opt,name=masks,proto3" json:"masks,omitempty"`                          // it masks a job's secrets in log and message, and refuses outputs with one
+	// The kinds of tasks that it runs as processes, in addition to ordinary commands. If a kind has several versions,
+	// the newest comes first.
 	Extensions []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
-	// The levels of isolation at which it can run a task, the weakest first: it runs each at the level of its job or a higher
-	// one. None: it has only the level of its label isolation.
+	// The levels of isolation at which it can run tasks, weakest first. It runs a task at the level of its job or a
+	// higher one. If the list is empty, the worker has only the level in its label isolation.
 	Levels        []string `protobuf:"bytes,20,rep,name=levels,proto3" json:"levels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -376,10 +380,10 @@ type Extension struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`         // of the declaration of the kind
-	Connection    string                 `protobuf:"bytes,4,opt,name=connection,proto3" json:"connection,omitempty"` // the type of connection that the input of the kind names; "": none
-	Releases      bool                   `protobuf:"varint,5,opt,name=releases,proto3" json:"releases,omitempty"`    // its attempts may have handles, and it can release them
-	Adopts        bool                   `protobuf:"varint,6,opt,name=adopts,proto3" json:"adopts,omitempty"`        // Job.adopts, for its attempts
+	Digest        string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`         // digest of the declaration of the kind
+	Connection    string                 `protobuf:"bytes,4,opt,name=connection,proto3" json:"connection,omitempty"` // type of the connection that the input names; "" if it names none
+	Releases      bool                   `protobuf:"varint,5,opt,name=releases,proto3" json:"releases,omitempty"`    // its attempts may have handles, which the worker can release
+	Adopts        bool                   `protobuf:"varint,6,opt,name=adopts,proto3" json:"adopts,omitempty"`        // value of Job.adopts for its attempts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,13 +463,13 @@ func (x *Extension) GetAdopts() bool {
 type RegisterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
-	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`                             // of this attachment; every other call carries it
-	PollMillis    int64                  `protobuf:"varint,3,opt,name=poll_millis,json=pollMillis,proto3" json:"poll_millis,omitempty"` // how long a Poll is held open
-	LagMillis     int64                  `protobuf:"varint,4,opt,name=lag_millis,json=lagMillis,proto3" json:"lag_millis,omitempty"`    // after so long without an answer the worker counts as dead
-	Nodes         []string               `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`                              // where else it may register
-	Revoked       []*Attempt             `protobuf:"bytes,6,rep,name=revoked,proto3" json:"revoked,omitempty"`                          // of those that it has: not its own any more
-	Logs          bool                   `protobuf:"varint,7,opt,name=logs,proto3" json:"logs,omitempty"`                               // what attempts print is kept: PushLogs
-	LogsKeep      int64                  `protobuf:"varint,8,opt,name=logs_keep,json=logsKeep,proto3" json:"logs_keep,omitempty"`       // only the last bytes of each; 0: all
+	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`                             // number of this attachment; every other call contains it
+	PollMillis    int64                  `protobuf:"varint,3,opt,name=poll_millis,json=pollMillis,proto3" json:"poll_millis,omitempty"` // how long the node keeps a Poll open
+	LagMillis     int64                  `protobuf:"varint,4,opt,name=lag_millis,json=lagMillis,proto3" json:"lag_millis,omitempty"`    // silence after which the worker counts as dead
+	Nodes         []string               `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`                              // other nodes with which the worker may register
+	Revoked       []*Attempt             `protobuf:"bytes,6,rep,name=revoked,proto3" json:"revoked,omitempty"`                          // listed attempts that the worker does not own any more
+	Logs          bool                   `protobuf:"varint,7,opt,name=logs,proto3" json:"logs,omitempty"`                               // the cluster keeps logs: send them with PushLogs
+	LogsKeep      int64                  `protobuf:"varint,8,opt,name=logs_keep,json=logsKeep,proto3" json:"logs_keep,omitempty"`       // bytes kept at the end of each log; 0 if all are kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -560,14 +564,14 @@ type PollRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Handler  int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease    int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Running  []*Attempt             `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`    // all of them, also what is about to be started
-	Ended    []*Attempt             `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`        // and not acknowledged
-	Ack      int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest answer that has arrived
-	Draining bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // it takes nothing new
-	Uuid     string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register; likewise below
-	Full     bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`         // its disk has no room for attempts: it takes none until it has
-	// An answer to a Report did not arrive, or brought what could not be begun: what such answers have brought since the
-	// last Poll, and the worker does not have, is to come once more.
+	Running  []*Attempt             `protobuf:"bytes,3,rep,name=running,proto3" json:"running,omitempty"`    // all attempts, including those that are about to start
+	Ended    []*Attempt             `protobuf:"bytes,4,rep,name=ended,proto3" json:"ended,omitempty"`        // ended attempts without a verdict
+	Ack      int64                  `protobuf:"varint,5,opt,name=ack,proto3" json:"ack,omitempty"`           // seq of the newest received answer
+	Draining bool                   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"` // the worker accepts no new attempts
+	Uuid     string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`          // as in Register, also in the requests below
+	Full     bool                   `protobuf:"varint,8,opt,name=full,proto3" json:"full,omitempty"`         // its disk has no space, so it accepts no attempts for now
+	// True if, since the last Poll, an answer to a Report was lost, or contained an attempt that could not start.
+	// The node then sends again all attempts in such answers that the worker does not have.
 	Again         bool `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -669,13 +673,13 @@ func (x *PollRequest) GetAgain() bool {
 type PollResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Start []*Job                 `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"` // those that it does not have yet
+	Start []*Job                 `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"` // attempts that the worker does not have yet
 	Stop  []*Stop                `protobuf:"bytes,3,rep,name=stop,proto3" json:"stop,omitempty"`
 	Nodes []string               `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// How long before the arrival of the poll the store had last confirmed that the worker is listed, beyond what is
-	// usual, in milliseconds: by so much less does the answer extend what the worker runs.
+	// Extra age, in milliseconds, of the store's last renewal of the worker when the poll arrived. The answer
+	// extends the lease of the worker's attempts by that much less.
 	BehindMillis  int64      `protobuf:"varint,5,opt,name=behind_millis,json=behindMillis,proto3" json:"behind_millis,omitempty"`
-	Read          []*LogRead `protobuf:"bytes,6,rep,name=read,proto3" json:"read,omitempty"` // each is to be answered once, within seconds, or it is not waited for
+	Read          []*LogRead `protobuf:"bytes,6,rep,name=read,proto3" json:"read,omitempty"` // answer each once and within seconds, because the reader does not wait longer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,17 +756,17 @@ func (x *PollResponse) GetRead() []*LogRead {
 	return nil
 }
 
-// LogRead asks for a piece of what an attempt of this worker printed. It may have ended long ago.
+// LogRead requests a piece of the log of an attempt of this worker. The attempt may have ended long ago.
 type LogRead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ticket        string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // of the answer
+	Ticket        string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // identifies the answer
 	Attempt       *Attempt               `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Workflow      string                 `protobuf:"bytes,4,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	Task          string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
-	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte
-	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`   // bytes at most
-	Index         bool                   `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"`   // of the index of the log, not of the log
+	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"` // offset of the first byte
+	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`   // bound on the bytes
+	Index         bool                   `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"`   // read the index of the log instead of the log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -905,7 +909,7 @@ func (x *Stop) GetKill() bool {
 	return false
 }
 
-// Job is all that is needed to run an attempt. Exactly one of argv, script, request, kind and process is set.
+// Job holds everything that is needed to run an attempt. Exactly one of argv, script, request, kind and process is set.
 type Job struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Attempt         *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -916,41 +920,43 @@ type Job struct {
 	Argv            []string               `protobuf:"bytes,6,rep,name=argv,proto3" json:"argv,omitempty"`
 	Script          *Script                `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
 	Env             []string               `protobuf:"bytes,8,rep,name=env,proto3" json:"env,omitempty"`                                            // NAME=value
-	Origin          string                 `protobuf:"bytes,9,opt,name=origin,proto3" json:"origin,omitempty"`                                      // the folder of the workflow file; used if the worker sees it
-	Dir             string                 `protobuf:"bytes,10,opt,name=dir,proto3" json:"dir,omitempty"`                                           // absolute, or below origin
-	Files           bool                   `protobuf:"varint,11,opt,name=files,proto3" json:"files,omitempty"`                                      // the version has files: Files brings them
-	TimeoutMillis   int64                  `protobuf:"varint,12,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // 0: none
+	Origin          string                 `protobuf:"bytes,9,opt,name=origin,proto3" json:"origin,omitempty"`                                      // folder of the workflow file; used if the worker can reach it
+	Dir             string                 `protobuf:"bytes,10,opt,name=dir,proto3" json:"dir,omitempty"`                                           // absolute, or relative to origin
+	Files           bool                   `protobuf:"varint,11,opt,name=files,proto3" json:"files,omitempty"`                                      // the version has files: get them with Files
+	TimeoutMillis   int64                  `protobuf:"varint,12,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // 0 means none
 	KillGraceMillis int64                  `protobuf:"varint,13,opt,name=kill_grace_millis,json=killGraceMillis,proto3" json:"kill_grace_millis,omitempty"`
 	WarnOnTimeout   bool                   `protobuf:"varint,14,opt,name=warn_on_timeout,json=warnOnTimeout,proto3" json:"warn_on_timeout,omitempty"`
-	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared, by name: string, int, float, bool or json
-	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0: the run holds no lock
+	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared outputs and their types: string, int, float, bool or json
+	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0 if the run holds no lock
 	Request         *Request               `protobuf:"bytes,17,opt,name=request,proto3" json:"request,omitempty"`                                                                           // instead of argv and script
-	Kind            string                 `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // likewise
-	Input           []byte                 `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // of a kind: a JSON object
-	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // of a kind: the instant that the run is for
-	CpuMillis       int64                  `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its cap where the worker can hold it to that; 0: any
+	Kind            string                 `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // instead of argv and script
+	Input           []byte                 `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // input of the kind: a JSON object
+	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // for a kind: the logical instant of the run
+	CpuMillis       int64                  `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its limit if the worker can enforce one; 0 if none
 	MemoryBytes     int64                  `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// Names and patterns of files in the working folder that are kept after a success. That they cannot be
-	// kept fails the attempt, cause artifacts.
+	// Names and patterns of files in the working folder to keep after a success. If they cannot be kept, the attempt
+	// fails with the cause artifacts.
 	Artifacts []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	// It gets files of others: ListInputs names them. That they cannot be had fails the attempt, cause inputs.
+	// The attempt gets files of other attempts, see ListInputs. If they are not available, the attempt fails with the
+	// cause inputs.
 	Inputs bool `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// Absolute paths that the attempt may read, or also change, where the worker isolates what it runs.
+	// Absolute paths that an isolated attempt may read, and absolute paths that it may also change.
 	Read  []string `protobuf:"bytes,25,rep,name=read,proto3" json:"read,omitempty"`
 	Write []string `protobuf:"bytes,26,rep,name=write,proto3" json:"write,omitempty"`
-	// Values that the worker masks in the log. An attempt whose outputs hold one fails with the cause secret.
+	// Values that the worker masks in the log. If the outputs contain one, the attempt fails with the cause secret.
 	Secrets []string `protobuf:"bytes,28,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	// The attempt may name work outside of its process by a handle: Result.handle.
+	// The attempt may name work outside of its process with a handle: Result.handle.
 	Handle bool `protobuf:"varint,40,opt,name=handle,proto3" json:"handle,omitempty"`
-	Adopts bool `protobuf:"varint,45,opt,name=adopts,proto3" json:"adopts,omitempty"` // if the attempt is lost, the next one goes on with the work that its handle names
-	// What the attempt finds in the files that SKEIN_EARLIER and SKEIN_INPUT name; empty: there is no such file.
+	Adopts bool `protobuf:"varint,45,opt,name=adopts,proto3" json:"adopts,omitempty"` // if the attempt is lost, the next one continues the work of its handle
+	// Contents of the files that SKEIN_EARLIER and SKEIN_INPUT name. If one is empty, its file does not exist.
 	Earlier []byte `protobuf:"bytes,41,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	Given   []byte `protobuf:"bytes,42,opt,name=given,proto3" json:"given,omitempty"`
-	// The namespace that the attempt works for, if it is not that of its workflow.
-	WorksFor      string   `protobuf:"bytes,43,opt,name=works_for,json=worksFor,proto3" json:"works_for,omitempty"`
-	Traceparent   string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // the trace context of the run's caller; "": the worker makes one of the run
-	Process       *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
-	Isolation     string   `protobuf:"bytes,30,opt,name=isolation,proto3" json:"isolation,omitempty"`     // the least level of isolation of its processes: none, fence, user or box; empty: the worker's least
+	// The namespace for which the attempt works, if that is not the namespace of its workflow.
+	WorksFor    string   `protobuf:"bytes,43,opt,name=works_for,json=worksFor,proto3" json:"works_for,omitempty"`
+	Traceparent string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // trace context of the run's caller; if "", the worker derives one from the run
+	Process     *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
+	// The least level of isolation of its processes: none, fence, user or box. Empty means the worker's least level.
+	Isolation     string `protobuf:"bytes,30,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1233,12 +1239,12 @@ func (x *Job) GetIsolation() string {
 // Process is the process of a kind that the worker has registered as an extension.
 type Process struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Kind           string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                            // as the task names it, which may be with a version
-	Input          []byte                 `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`                                          // a JSON object, which becomes the file that SKEIN_INPUT names
-	PatienceMillis int64                  `protobuf:"varint,3,opt,name=patience_millis,json=patienceMillis,proto3" json:"patience_millis,omitempty"` // how long it is started again while the other side is away; 0: the worker's default
+	Kind           string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                            // as the task names it, perhaps with a version
+	Input          []byte                 `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`                                          // a JSON object: the content of the file that SKEIN_INPUT names
+	PatienceMillis int64                  `protobuf:"varint,3,opt,name=patience_millis,json=patienceMillis,proto3" json:"patience_millis,omitempty"` // how long it is repeated while its system is away; 0 means the worker's default
 	Egress         []string               `protobuf:"bytes,4,rep,name=egress,proto3" json:"egress,omitempty"`                                        // as in Request
-	Own            []*Own                 `protobuf:"bytes,5,rep,name=own,proto3" json:"own,omitempty"`                                              // likewise
-	Release        bool                   `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`                                     // it releases the handle that the input holds
+	Own            []*Own                 `protobuf:"bytes,5,rep,name=own,proto3" json:"own,omitempty"`                                              // as in Request
+	Release        bool                   `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"`                                     // the process releases the handle in its input
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1322,15 +1328,15 @@ type Request struct {
 	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
 	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
-	TimeoutMillis int64                  `protobuf:"varint,5,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // of the answer; 0: the worker's default
-	Status        []int32                `protobuf:"varint,6,rep,packed,name=status,proto3" json:"status,omitempty"`                             // that are a success; none: 200 to 299
-	Contains      string                 `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`                                 // what the body of the answer must hold
-	Answer        string                 `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`                                     // what the output body is: text, json; "": there is none
-	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer, in the output headers
-	// Which addresses it may reach: any, public, networks, or several of them with commas; each of the texts must allow an
-	// address. None: the home does not say, and the worker decides.
+	TimeoutMillis int64                  `protobuf:"varint,5,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // bounds the time to the end of the answer; 0 means the worker's default
+	Status        []int32                `protobuf:"varint,6,rep,packed,name=status,proto3" json:"status,omitempty"`                             // statuses that mean success; if empty, 200 to 299
+	Contains      string                 `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`                                 // a text that the body of the answer must contain
+	Answer        string                 `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`                                     // type of the output body: text or json; "" if there is none
+	Keep          []string               `protobuf:"bytes,9,rep,name=keep,proto3" json:"keep,omitempty"`                                         // headers of the answer to keep in the output headers
+	// Rules for the addresses that the request may reach. Each text is any, public, a network, or several of these
+	// with commas. Every text must allow an address. If the list is empty, the worker decides.
 	Egress        []string `protobuf:"bytes,10,rep,name=egress,proto3" json:"egress,omitempty"`
-	Own           []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which it never reaches, whatever egress says
+	Own           []*Own   `protobuf:"bytes,11,rep,name=own,proto3" json:"own,omitempty"` // addresses of Skein itself, which are never reached, whatever egress says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1445,7 +1451,7 @@ func (x *Request) GetOwn() []*Own {
 // Own is an address of Skein itself.
 type Own struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`       // node, database
+	What          string                 `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`       // node or database
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // HOST:PORT
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1621,7 +1627,7 @@ type ReportRequest struct {
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Results       []*Result              `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
 	Uuid          string                 `protobuf:"bytes,4,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Starts        bool                   `protobuf:"varint,5,opt,name=starts,proto3" json:"starts,omitempty"` // the answer may bring attempts to be started
+	Starts        bool                   `protobuf:"varint,5,opt,name=starts,proto3" json:"starts,omitempty"` // the answer may contain attempts to start
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1691,12 +1697,12 @@ func (x *ReportRequest) GetStarts() bool {
 	return false
 }
 
-// Result is what became of an attempt or, with running, that it is known to run.
+// Result is the result of an attempt. If running is set, it only reports that the attempt runs.
 type Result struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Attempt        *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Running        bool                   `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
-	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // succeeded, failed, stopped; lost: its end is not known, cause says why
+	State          string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // succeeded, failed or stopped; or lost if the end is unknown, and cause says why
 	Cause          string                 `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	Exited         bool                   `protobuf:"varint,5,opt,name=exited,proto3" json:"exited,omitempty"`
 	ExitCode       int32                  `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
@@ -1706,11 +1712,11 @@ type Result struct {
 	Outputs        []byte                 `protobuf:"bytes,10,opt,name=outputs,proto3" json:"outputs,omitempty"` // a JSON object
 	StartedMicros  int64                  `protobuf:"varint,11,opt,name=started_micros,json=startedMicros,proto3" json:"started_micros,omitempty"`
 	FinishedMicros int64                  `protobuf:"varint,12,opt,name=finished_micros,json=finishedMicros,proto3" json:"finished_micros,omitempty"`
-	// The work outside of its process that the attempt has named: one line, at most 4 KiB. With running, the
-	// report is sent as soon as the worker knows it.
+	// The handle with which the attempt names work outside of its process: one line, at most 4 KiB. As soon as the
+	// worker knows it, it sends a report with running.
 	Handle        string `protobuf:"bytes,13,opt,name=handle,proto3" json:"handle,omitempty"`
-	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"`                     // of the Job, with the handle
-	LogBytes      int64  `protobuf:"varint,15,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"` // the length of the attempt's log; 0: the worker does not say
+	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"`                     // Job.adopts, if there is a handle
+	LogBytes      int64  `protobuf:"varint,15,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"` // length of the attempt's log; 0 if the worker does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1853,8 +1859,8 @@ func (x *Result) GetLogBytes() int64 {
 type ReportResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Verdicts []Verdict              `protobuf:"varint,1,rep,packed,name=verdicts,proto3,enum=skein.worker.v1.Verdict" json:"verdicts,omitempty"` // in the order of the results
-	// If the report asked for them: what the slots that it has freed are for now, as in PollResponse. What does not arrive
-	// comes with a Poll, at the latest at its end.
+	// If the report requested them: attempts for the slots that it has freed, as in PollResponse. If this answer is
+	// lost, a Poll returns them, at the latest when it ends.
 	Start         []*Job `protobuf:"bytes,2,rep,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2076,12 +2082,12 @@ func (x *File) GetData() []byte {
 	return nil
 }
 
-// Artifact is a file that an attempt left behind.
+// Artifact is a file that an attempt has produced.
 type Artifact struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // relative, with slashes
 	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the content, in hexadecimal
+	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // SHA-256 of the content in hexadecimal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2143,9 +2149,9 @@ type PutArtifactRequest struct {
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // of the file among those of the attempt
+	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // index of the file among those of the attempt
 	Artifact      *Artifact              `protobuf:"bytes,6,opt,name=artifact,proto3" json:"artifact,omitempty"`
-	Offset        int64                  `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte of data
+	Offset        int64                  `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"` // offset of the first byte of data
 	Data          []byte                 `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`      // at most 1 MiB
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2295,7 +2301,7 @@ type KeepArtifactsRequest struct {
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Artifacts     []*Artifact            `protobuf:"bytes,5,rep,name=artifacts,proto3" json:"artifacts,omitempty"` // all of them; none: there is nothing that its patterns name
+	Artifacts     []*Artifact            `protobuf:"bytes,5,rep,name=artifacts,proto3" json:"artifacts,omitempty"` // all artifacts; empty if no file matches the patterns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2471,7 +2477,7 @@ func (x *ListInputsRequest) GetAttempt() *Attempt {
 
 type ListInputsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Inputs        []*Artifact            `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"` // by their names in the working folder
+	Inputs        []*Artifact            `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"` // named by their paths in the working folder
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2519,7 +2525,7 @@ type GetInputRequest struct {
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Attempt       *Attempt               `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // in the list
+	Index         int32                  `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"` // index in the list of ListInputs
 	Offset        int64                  `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2599,7 +2605,7 @@ func (x *GetInputRequest) GetOffset() int64 {
 
 type GetInputResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // none: the file ends before the offset
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // empty if the file ends before the offset
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2709,15 +2715,15 @@ func (x *PushLogsRequest) GetUuid() string {
 	return ""
 }
 
-// LogChunk is a stretch of what an attempt printed.
+// LogChunk is a contiguous piece of the output of an attempt.
 type LogChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Workflow      string                 `protobuf:"bytes,3,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	Task          string                 `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
-	Offset        int64                  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"` // of its first byte
-	Cut           bool                   `protobuf:"varint,6,opt,name=cut,proto3" json:"cut,omitempty"`       // what is before it is left out
+	Offset        int64                  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"` // offset of its first byte
+	Cut           bool                   `protobuf:"varint,6,opt,name=cut,proto3" json:"cut,omitempty"`       // the output before this chunk was dropped
 	Data          []byte                 `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2804,8 +2810,8 @@ func (x *LogChunk) GetData() []byte {
 
 type PushLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By chunk: how far the log has come; -1: there is no such attempt, or it never was this worker's.
-	// A chunk counts only if it begins there.
+	// For each chunk: the present end of the log. It is -1 if the attempt does not exist, or never belonged to this
+	// worker. A chunk is appended only if it begins at the end of the log.
 	Ends          []int64 `protobuf:"varint,1,rep,packed,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2853,8 +2859,8 @@ type GiveLogRequest struct {
 	Handler       int64                  `protobuf:"varint,1,opt,name=handler,proto3" json:"handler,omitempty"`
 	Lease         int64                  `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	Uuid          string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Ticket        string                 `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"` // of the LogRead
-	Data          []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`     // none: it does not have that piece (any more)
+	Ticket        string                 `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"` // ticket of the LogRead
+	Data          []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`     // empty if the worker does not have that piece
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -61,53 +61,56 @@ const (
 type WorkersClient interface {
 	// Register attaches a worker to this node.
 	//
-	//	FENCED (failed_precondition): the cluster has declared this life dead. What it runs must be
-	//	ended; then it may register as a new one.
-	//	NAME_TAKEN (already_exists): a node has that name, or this life was declared dead and another worker has it since.
-	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
-	//	free when that worker has left or was declared dead.
+	//	FENCED (failed_precondition): the cluster has declared this handler dead. The worker must end all of its
+	//	attempts. Afterwards it may register again without a handler, and gets a new one.
+	//	NAME_TAKEN (already_exists): a node has the name, or this handler was declared dead and another worker has
+	//	taken the name since.
+	//	NAME_HELD (already_exists): another worker is listed with the name. Try again with the same uuid. The name
+	//	becomes free when that worker leaves or is declared dead.
 	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
-	//	ALONE (unimplemented): this node is of an older version, which takes no workers over SQLite.
+	//	ALONE (unimplemented): this node has an older version, which accepts no workers over SQLite.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
-	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
-	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
-	// had, and neither has nor has reported, is lost, and given to somebody else.
+	// Poll renews the lease, acknowledges the newest answer, and waits a few seconds for news. If the worker lists
+	// an attempt that it does not own any more, the answer contains a Stop for it. If the worker owns an attempt
+	// that it neither lists nor has reported, the attempt is lost and its task is assigned again.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Report tells what became of attempts. Its verdicts are durable. The answer may bring the attempts that follow.
+	// Report sends the results of attempts. The verdicts in the answer are durable. The answer may contain the next
+	// attempts to start.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)
-	// Files brings the files of the workflow version of an attempt that the worker has.
+	// Files returns the files of the workflow version that an attempt of the worker runs.
 	//
-	//	STALE (failed_precondition): it does not have it.
+	//	STALE (failed_precondition): the worker does not have the attempt.
 	Files(context.Context, *v1.FilesRequest) (*v1.FilesResponse, error)
-	// PutArtifact brings a piece of a file that an attempt which the worker has left behind. Files come in the
-	// order of their index, each from its first byte; the answer says what is wanted next, whatever was brought.
-	// A home that knows nothing of them wants the first byte of the first.
+	// PutArtifact sends a piece of a file that an attempt of the worker has produced. The files come in the order of
+	// their index, each from its first byte. Whatever the request contains, the answer names the next expected piece.
+	// A home node that has nothing of the attempt yet expects the first byte of the first file.
 	//
-	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
-	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
-	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
+	//	STALE (failed_precondition): the worker does not have the attempt, or its task keeps no artifacts.
+	//	TOO_MUCH (resource_exhausted): a bound is exceeded, and no artifact of the attempt is kept.
+	//	CORRUPT (data_loss): a file does not match its size and digest. Send it again from its first byte.
 	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
-	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
+	// KeepArtifacts makes all sent files durable at once. Until then no reader sees any of them.
 	//
-	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
-	//	FINAL (already_exists): other files of the attempt were kept before; they stay.
+	//	INCOMPLETE (failed_precondition): not all of these files were sent in this order. Begin again.
+	//	FINAL (already_exists): other files of the attempt were already kept. They stay.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
-	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
-	// before it starts. It is the same whoever is asked, and whenever.
+	// ListInputs lists the files of other attempts that an attempt of the worker gets in its working folder before
+	// it starts. Every node returns the same list at any time.
 	//
-	//	STALE (failed_precondition): it does not have the attempt.
-	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
-	//	AWAY (unavailable): nobody who is there has one of them; ask again, for a while.
+	//	STALE (failed_precondition): the worker does not have the attempt.
+	//	NO_INPUT (failed_precondition): a file does not exist. The attempt must fail with this text.
+	//	AWAY (unavailable): no reachable node has one of the files. Repeat the call for a while.
 	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
-	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
+	// GetInput returns a piece of one of these files, at most 512 KiB from an offset. Its reasons are those of
+	// ListInputs.
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
-	// PushLogs adds what attempts have printed since.
+	// PushLogs sends the new output of attempts.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
-	// GiveLog answers a LogRead of a Poll: somebody reads what the cluster does not keep of a log.
+	// GiveLog answers a LogRead of a Poll. A reader wants a piece of a log that the cluster does not keep.
 	//
-	//	STALE (failed_precondition): nobody waits for it (any more).
+	//	STALE (failed_precondition): the reader does not wait for the answer any more.
 	GiveLog(context.Context, *v1.GiveLogRequest) (*v1.GiveLogResponse, error)
-	// Leave ends an attachment in order. What the worker still has is lost.
+	// Leave ends an attachment in an orderly way. Attempts that the worker still has are lost.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
 }
 
@@ -309,53 +312,56 @@ func (c *workersClient) Leave(ctx context.Context, req *v1.LeaveRequest) (*v1.Le
 type WorkersHandler interface {
 	// Register attaches a worker to this node.
 	//
-	//	FENCED (failed_precondition): the cluster has declared this life dead. What it runs must be
-	//	ended; then it may register as a new one.
-	//	NAME_TAKEN (already_exists): a node has that name, or this life was declared dead and another worker has it since.
-	//	NAME_HELD (already_exists): another worker is listed under that name. Try again, under the same uuid: the name is
-	//	free when that worker has left or was declared dead.
+	//	FENCED (failed_precondition): the cluster has declared this handler dead. The worker must end all of its
+	//	attempts. Afterwards it may register again without a handler, and gets a new one.
+	//	NAME_TAKEN (already_exists): a node has the name, or this handler was declared dead and another worker has
+	//	taken the name since.
+	//	NAME_HELD (already_exists): another worker is listed with the name. Try again with the same uuid. The name
+	//	becomes free when that worker leaves or is declared dead.
 	//	TOO_MANY (resource_exhausted): the nodes allow no more workers, or fewer slots. Try again later.
-	//	ALONE (unimplemented): this node is of an older version, which takes no workers over SQLite.
+	//	ALONE (unimplemented): this node has an older version, which accepts no workers over SQLite.
 	Register(context.Context, *v1.RegisterRequest) (*v1.RegisterResponse, error)
-	// Poll renews the lease, confirms what has arrived, and waits for news, for a few seconds.
-	// An attempt that it says to have and that is not its own (any more) comes back as a Stop. One that it
-	// had, and neither has nor has reported, is lost, and given to somebody else.
+	// Poll renews the lease, acknowledges the newest answer, and waits a few seconds for news. If the worker lists
+	// an attempt that it does not own any more, the answer contains a Stop for it. If the worker owns an attempt
+	// that it neither lists nor has reported, the attempt is lost and its task is assigned again.
 	Poll(context.Context, *v1.PollRequest) (*v1.PollResponse, error)
-	// Report tells what became of attempts. Its verdicts are durable. The answer may bring the attempts that follow.
+	// Report sends the results of attempts. The verdicts in the answer are durable. The answer may contain the next
+	// attempts to start.
 	Report(context.Context, *v1.ReportRequest) (*v1.ReportResponse, error)
-	// Files brings the files of the workflow version of an attempt that the worker has.
+	// Files returns the files of the workflow version that an attempt of the worker runs.
 	//
-	//	STALE (failed_precondition): it does not have it.
+	//	STALE (failed_precondition): the worker does not have the attempt.
 	Files(context.Context, *v1.FilesRequest) (*v1.FilesResponse, error)
-	// PutArtifact brings a piece of a file that an attempt which the worker has left behind. Files come in the
-	// order of their index, each from its first byte; the answer says what is wanted next, whatever was brought.
-	// A home that knows nothing of them wants the first byte of the first.
+	// PutArtifact sends a piece of a file that an attempt of the worker has produced. The files come in the order of
+	// their index, each from its first byte. Whatever the request contains, the answer names the next expected piece.
+	// A home node that has nothing of the attempt yet expects the first byte of the first file.
 	//
-	//	STALE (failed_precondition): it does not have the attempt, or the task keeps none.
-	//	TOO_MUCH (resource_exhausted): bounds are exceeded: nothing of the attempt is kept.
-	//	CORRUPT (data_loss): a file is not what its size and digest say; it is to begin again.
+	//	STALE (failed_precondition): the worker does not have the attempt, or its task keeps no artifacts.
+	//	TOO_MUCH (resource_exhausted): a bound is exceeded, and no artifact of the attempt is kept.
+	//	CORRUPT (data_loss): a file does not match its size and digest. Send it again from its first byte.
 	PutArtifact(context.Context, *v1.PutArtifactRequest) (*v1.PutArtifactResponse, error)
-	// KeepArtifacts keeps all that was brought, durably and at once; before, nobody sees any of it.
+	// KeepArtifacts makes all sent files durable at once. Until then no reader sees any of them.
 	//
-	//	INCOMPLETE (failed_precondition): these files did not come all, in this order; begin again.
-	//	FINAL (already_exists): other files of the attempt were kept before; they stay.
+	//	INCOMPLETE (failed_precondition): not all of these files were sent in this order. Begin again.
+	//	FINAL (already_exists): other files of the attempt were already kept. They stay.
 	KeepArtifacts(context.Context, *v1.KeepArtifactsRequest) (*v1.KeepArtifactsResponse, error)
-	// ListInputs names the files of other attempts that an attempt which the worker has gets in its working folder
-	// before it starts. It is the same whoever is asked, and whenever.
+	// ListInputs lists the files of other attempts that an attempt of the worker gets in its working folder before
+	// it starts. Every node returns the same list at any time.
 	//
-	//	STALE (failed_precondition): it does not have the attempt.
-	//	NO_INPUT (failed_precondition): one of them does not exist; the attempt is to fail with the text.
-	//	AWAY (unavailable): nobody who is there has one of them; ask again, for a while.
+	//	STALE (failed_precondition): the worker does not have the attempt.
+	//	NO_INPUT (failed_precondition): a file does not exist. The attempt must fail with this text.
+	//	AWAY (unavailable): no reachable node has one of the files. Repeat the call for a while.
 	ListInputs(context.Context, *v1.ListInputsRequest) (*v1.ListInputsResponse, error)
-	// GetInput gives a piece of one of them, at most 512 KiB from an offset on. The reasons are those of ListInputs.
+	// GetInput returns a piece of one of these files, at most 512 KiB from an offset. Its reasons are those of
+	// ListInputs.
 	GetInput(context.Context, *v1.GetInputRequest) (*v1.GetInputResponse, error)
-	// PushLogs adds what attempts have printed since.
+	// PushLogs sends the new output of attempts.
 	PushLogs(context.Context, *v1.PushLogsRequest) (*v1.PushLogsResponse, error)
-	// GiveLog answers a LogRead of a Poll: somebody reads what the cluster does not keep of a log.
+	// GiveLog answers a LogRead of a Poll. A reader wants a piece of a log that the cluster does not keep.
 	//
-	//	STALE (failed_precondition): nobody waits for it (any more).
+	//	STALE (failed_precondition): the reader does not wait for the answer any more.
 	GiveLog(context.Context, *v1.GiveLogRequest) (*v1.GiveLogResponse, error)
-	// Leave ends an attachment in order. What the worker still has is lost.
+	// Leave ends an attachment in an orderly way. Attempts that the worker still has are lost.
 	Leave(context.Context, *v1.LeaveRequest) (*v1.LeaveResponse, error)
 }
 
