@@ -57,11 +57,11 @@ type Binding struct {
 	Subject   int64 // a principal
 	Role      string
 	Namespace string     // All: in all namespaces and for the cluster
-	Expires   dag.Micros // 0: never
+	Expires   dag.Micros // 0 means never
 	Created   dag.Micros
 	By        string
-	// Source is the origin of a binding that each sign-in replaces, in the form of Identity.Source; "": a
-	// person gave the binding.
+	// Source is the origin of a binding that each sign-in replaces, in the form of Identity.Source, or "" if
+	// a person gave the binding.
 	Source string
 }
 
@@ -76,15 +76,15 @@ type Identity struct {
 // Password is the stored form of a principal's password.
 type Password struct {
 	Principal int64
-	Hash      string     // in the form that package people writes
+	Hash      string     // in the format of package people
 	Changed   dag.Micros // the time at which it was set or hashed again
 }
 
 // Rights are all principals, roles and bindings at one revision.
 type Rights struct {
 	Revision   int64
-	Principals []Principal // by ID
-	Roles      []Role      // by name
+	Principals []Principal // sorted by ID
+	Roles      []Role      // sorted by name
 	Bindings   []Binding   // sorted by subject, role and namespace
 	Identities []Identity  // sorted by issuer and subject
 }
@@ -96,7 +96,8 @@ type RightsChange struct {
 	Add *Principal
 	// Set changes the name or state of a principal. A state that is not active deletes its sessions.
 	Set *Principal
-	// Drop removes a principal with its bindings, its password, its identities and its sessions; 0: none.
+	// Drop is a principal to remove, with its bindings, its password, its identities and its sessions. It is
+	// 0 if there is none.
 	Drop int64
 	// PutRoles adds roles or changes their verbs. DropRoles removes roles with their bindings.
 	PutRoles  []Role

@@ -25,7 +25,7 @@ func IncidentOver(state string) bool { return state == IncidentResolved || state
 // incident that has not ended.
 type Incident struct {
 	ID        uuid.UUID
-	Shard     dag.ShardID // of the workflow
+	Shard     dag.ShardID // shard of the workflow
 	Workflow  dag.WorkflowID
 	Namespace string
 	Rule      string // the name of the rule in the workflow file
@@ -33,7 +33,7 @@ type Incident struct {
 	Revision  int64      // +1 at every change; 1 is new
 	Created   dag.Micros // when its row was written
 	Modified  dag.Micros
-	Ended     dag.Micros // 0: the incident has not ended
+	Ended     dag.Micros // 0 if the incident has not ended
 	Data      []byte     // the form of package alert
 }
 
@@ -58,7 +58,7 @@ type Notice struct {
 	Tries     int32      // number of calls of the channel that have ended
 	Due       dag.Micros // time of the next call
 	Created   dag.Micros
-	Ended     dag.Micros // 0: pending
+	Ended     dag.Micros // 0 if pending
 	Error     string     // error of the last call
 	Data      []byte     // the form of package alert
 }
@@ -71,7 +71,7 @@ type AlertChanges struct {
 	Notices   []Notice // inserts
 }
 
-// Rows is the number of rows that the changes write.
+// Rows returns the number of rows that the changes write.
 func (c *AlertChanges) Rows() int { return len(c.Incidents) + len(c.Notices) }
 
 // Reset empties the changes and keeps their arrays.
@@ -84,7 +84,7 @@ func (c *AlertChanges) Reset() {
 // AlertChannel is a way in which people are notified.
 type AlertChannel struct {
 	Namespace, Name string
-	Version         int64  // from 1
+	Version         int64  // counted from 1
 	Data            []byte // the configuration in JSON, without values of secrets
 	By              string // the person who set it last
 	Created         dag.Micros
@@ -97,9 +97,9 @@ const AlertChannelsMax = 1000
 // Silence is a period in which no channel is notified of the incidents that it matches.
 type Silence struct {
 	ID        uuid.UUID
-	Namespace string // "": any
-	Workflow  string // its name; "": any
-	Rule      string // "": any
+	Namespace string // "" means any
+	Workflow  string // name of the workflow; "" means any
+	Rule      string // "" means any
 	Until     dag.Micros
 	By        string
 	Reason    string
@@ -123,11 +123,11 @@ type ChannelKey struct{ Namespace, Name string }
 
 // IncidentQuery selects incidents for people, the newest first.
 type IncidentQuery struct {
-	Namespaces []string // nil: all
+	Namespaces []string // nil means all
 	Workflow   dag.WorkflowID
 	Over       bool   // also list incidents that have ended
 	Counting   bool   // also list incidents about which no channel was notified
-	State      string // "": any
+	State      string // "" means any
 	Before     dag.Micros
 	BeforeID   uuid.UUID // together with Before: the id of the last incident of the previous page
 	Limit      int

@@ -28,8 +28,8 @@ const (
 type Audit struct {
 	ID  int64     // set by the store
 	Key uuid.UUID // identifies a change, so that a repeated write makes only one row
-	// Index is the position in the tree, from 0; -1: the row has no position yet. Hash is the hash of its
-	// leaf.
+	// Index is the position in the tree, from 0, or -1 if the row has no position yet. Hash is the hash of
+	// its leaf.
 	Index int64
 	Hash  []byte
 
@@ -39,13 +39,13 @@ type Audit struct {
 	Count     int64      // the number of refused calls; 1 for a change
 	Principal string     // the user or service for whom the call was made
 	Kind      string     // user, service, local, …; "" if the caller is unknown
-	Token     int64      // the id of the credential of the call; 0: there was none
-	Session   int64      // the id of the credential of the call; 0: there was none
+	Token     int64      // the id of the credential of the call; 0 if there was none
+	Session   int64      // the id of the credential of the call; 0 if there was none
 	Address   string     // the address of the caller
 	Verb      string     // the verb that the call needs
 	Action    string     // the action: the operation of the API
 	Object    string     // the object of the action
-	Namespace string     // "": the whole cluster
+	Namespace string     // "" means the whole cluster
 	Outcome   string
 	Request   string // the caller's id of the request
 	Detail    string // a few words; no secret and no value of a parameter
@@ -76,10 +76,10 @@ type AuditQuery struct {
 	// order. Before 0: the query begins with the newest row.
 	Before     int64
 	BeforeAt   dag.Micros
-	Since      dag.Micros // only rows at or after this time; 0: all
-	Principal  string     // "": any
-	Verb       string     // "": any
-	Namespaces []string   // nil: any
+	Since      dag.Micros // only rows at or after this time; 0 means all
+	Principal  string     // "" means any
+	Verb       string     // "" means any
+	Namespaces []string   // nil means any
 	Limit      int
 }
 

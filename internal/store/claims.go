@@ -41,16 +41,18 @@ const (
 // Queue is a named queue of the cluster.
 type Queue struct {
 	Name     string
-	Limit    int32  // the largest number of runs with a queue slot at a time, for each key; 0: any number
-	PerKey   string // CEL over params and trigger.time; "": the queue has one line
+	Limit    int32  // the largest number of runs with a queue slot at a time, for each key; 0 means any number
+	PerKey   string // CEL over params and trigger.time; "" if the queue has one line
 	Order    string
 	Overflow string
-	Rate     int32      // the largest number of runs, of all keys together, that get a queue slot within Each; 0: any number
+	// The largest number of runs, of all keys together, that get a queue slot within Each; 0 means any
+	// number.
+	Rate     int32
 	Each     dag.Micros // one second, minute or hour
 	State    string
 	Actor    string // the person who paused or drains it
 	Reason   string
-	Until    dag.Micros // the end of State; 0: until the next change
+	Until    dag.Micros // the end of State; 0 means until the next change
 	Paced    dag.Micros // the time before which no slot is given, because of Rate
 	Revision int64      // guards every update, which raises it by 1
 	Created  dag.Micros
@@ -71,7 +73,7 @@ type QueueChanges struct {
 	QueuePaces   []QueuePace
 }
 
-// Rows is the number of rows that c writes.
+// Rows returns the number of rows that c writes.
 func (c *QueueChanges) Rows() int {
 	return len(c.QueueInserts) + len(c.QueueUpdates) + len(c.QueueDeletes) + len(c.QueuePaces)
 }

@@ -22,7 +22,7 @@ const (
 // Order is a standing order of an operator to a node. It belongs to the node's name. So it also applies to
 // later processes of that name, until it is withdrawn.
 type Order struct {
-	Node  string // "": every node, including future ones
+	Node  string // "" means every node, including future ones
 	What  string
 	Actor string
 	At    dag.Micros
@@ -35,9 +35,9 @@ type Member struct {
 	UUID    string
 	Name    string
 	Worker  bool   // the member is a worker: it only runs attempts, and is attached to a node, its home node
-	Address string // for a node: the address at which its peers reach it, http://host:port
-	Version string // of the program
-	Format  int    // the newest database format that the node can use; 0: unknown
+	Address string // node: the address at which its peers reach it, http://host:port
+	Version string // version of the program
+	Format  int    // the newest database format that the node can use; 0 if unknown
 	State   string
 	Slots   int32
 	Busy    int32 // slots taken at the last beat
@@ -75,7 +75,7 @@ type ShardRow struct {
 	Epoch int64
 	Seq   int64
 	Owner dag.HandlerID
-	// Wanted is the member to which an operator wants the shard to move; 0: any member.
+	// Wanted is the member to which an operator wants the shard to move. 0 means any member.
 	Wanted    dag.HandlerID
 	Workflows int // the number of workflows that are not deleted
 	Shift     Shift
@@ -126,8 +126,8 @@ type Cluster interface {
 	Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardID) ([]Acquired, error)
 	// Release frees the shards that are still owned under their epoch.
 	Release(ctx context.Context, fences []Fence) error
-	// Move records the member to which an operator wants a shard to move; 0: any member. The owners carry it
-	// out. Move also removes the shift of the shard.
+	// Move records the member to which an operator wants a shard to move. 0 means any member. The owners
+	// carry it out. Move also removes the shift of the shard.
 	Move(ctx context.Context, shard dag.ShardID, to dag.HandlerID) error
 	// Shift records that a shard moves because of its load. The owners carry it out.
 	//

@@ -9,8 +9,8 @@ import (
 // Connection contains the address of a system and the names of the secrets for it, but no secret value.
 type Connection struct {
 	Namespace, Name string
-	Version         int64  // from 1
-	Data            []byte // in the form that package connection writes
+	Version         int64  // counted from 1
+	Data            []byte // in the format of package connection
 	By              string // the user who set it last
 	Created         dag.Micros
 	Modified        dag.Micros

@@ -52,8 +52,8 @@ func (f Family) Stays(id int64, now dag.Micros) bool {
 	return whole
 }
 
-// End returns the time at which a token ends: its own end, or an earlier end of one of its ancestors; 0: no
-// end.
+// End returns the time at which a token ends: its own end, or an earlier end of one of its ancestors. 0 means
+// no end.
 func (f Family) End(t *Token) (end dag.Micros) {
 	line, _ := f.Line(t)
 	for _, one := range line {

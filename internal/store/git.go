@@ -9,14 +9,15 @@ import (
 // GitSource is a folder of a git repository from which a namespace gets workflows.
 type GitSource struct {
 	Namespace, Name string
-	Version         int64       // of Spec, from 1
+	Version         int64       // version of Spec, from 1
 	Shard           dag.ShardID // every workflow of the source is in this shard, so that one transaction can change all of them
-	Spec            []byte      // in the form that package gitsync writes
-	State           []byte      // the result of the last look, in the form that package gitsync writes; nil: none yet
-	Seq             int64       // +1 at every change of State
-	By              string      // the user who set Spec last
-	Created         dag.Micros
-	Modified        dag.Micros // of Spec
+	Spec            []byte      // in the format of package gitsync
+	// The result of the last look, in the form that package gitsync writes; nil if there is none yet.
+	State    []byte
+	Seq      int64  // +1 at every change of State
+	By       string // the user who set Spec last
+	Created  dag.Micros
+	Modified dag.Micros // time of the last change of Spec
 }
 
 // Outside is the part of a store that keeps data about other systems.

@@ -59,7 +59,7 @@ func (s *ShardLoad) UnmarshalJSON(text []byte) error {
 
 // Shift records that a shard was moved because of its load. It is kept until the shard moves again.
 type Shift struct {
-	At   dag.Micros    // 0: the shard was never moved because of its load
+	At   dag.Micros    // 0 if the shard was never moved because of its load
 	From dag.HandlerID // the owner before
 	To   dag.HandlerID
 	// Counts is the member in whose even share the shard counts, so that no other shard is moved in exchange.

@@ -19,7 +19,7 @@ type LogPart struct {
 	Offset int64  // the offset of its first byte in the log
 	Size   int32  // number of bytes before they were packed
 	Data   []byte // packed
-	Cut    bool   // true: the bytes between the log's end and Offset are lost
+	Cut    bool   // the bytes between the log's end and Offset are lost
 }
 
 // LogSpan is the kept part of a log: from First up to End.

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// Quotas bound what a namespace may use. 0: no bound.
+// Quotas bound what a namespace may use. 0 means no bound.
 type Quotas struct {
 	Runs        int64 // unfinished runs, including waiting ones
 	RunsPerHour int64 // runs that begin within a full hour
@@ -53,9 +53,9 @@ func (q *Quotas) Counted() bool { return q.Runs > 0 || q.RunsPerHour > 0 || q.Lo
 // Namespace holds the settings of a namespace. A namespace without a row has none.
 type Namespace struct {
 	Name     string
-	Revision int64 // from 1
+	Revision int64 // counted from 1
 	Quotas
-	Isolation string // least level of isolation of its tasks, see dag.Space; "": none
+	Isolation string // least level of isolation of its tasks, see dag.Space; "" if there is none
 	By        string // the user of the last change
 	Modified  dag.Micros
 }
@@ -137,7 +137,7 @@ const (
 // WorkflowRuns is the number of unfinished runs of a workflow in a shard, after transaction Seq of the
 // shard.
 type WorkflowRuns struct {
-	Workflow dag.WorkflowID // 0: no workflow; each shard has such a row, which gives its Seq
+	Workflow dag.WorkflowID // 0 means no workflow; each shard has such a row, which gives its Seq
 	Shard    dag.ShardID
 	Runs     int64
 	Seq      int64
@@ -169,7 +169,7 @@ type QuotaError struct {
 	Quota     string
 	Bound     int64
 	Used      int64      // the present use; for tasks, params_bytes and stored amounts, the use including the refused call
-	Until     dag.Micros // the time from which the call can succeed; 0: unknown
+	Until     dag.Micros // the time from which the call can succeed; 0 if unknown
 }
 
 // quotaSentences describe the use of a quota, and its bound.

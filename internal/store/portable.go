@@ -115,7 +115,7 @@ type Value struct {
 type Head struct {
 	Cluster string
 	Created dag.Micros
-	Shards  []ShardHead // by id
+	Shards  []ShardHead // sorted by id
 }
 
 // ShardHead is the progress of a shard.
@@ -152,7 +152,7 @@ type Portable interface {
 // Seen describes a database of any format without opening it for use.
 type Seen struct {
 	Known   int      // the newest format that this program knows
-	Format  int      // the format of the database; 0: the database has no tables yet
+	Format  int      // the format of the database; 0 if the database has no tables yet
 	Applied []string // migrations
 	Pending []string
 }

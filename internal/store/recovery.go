@@ -18,10 +18,10 @@ type Standing struct {
 	// assignment, the begin or the end of one of its attempts.
 	Moved dag.Micros
 	// Later is the latest instant at which a task of the run is retried, or at which an attempt counts as
-	// ended without a report; 0: none.
+	// ended without a report, or 0 if there is none.
 	Later  dag.Micros
 	Claim  *dag.Claim
-	Parent dag.RunID // the run that has called this one; zero: none
+	Parent dag.RunID // the run that has called this one; zero if there is none
 	Live   []Live    // attempts that workers hold, by task and token
 	// Bad is the reason why the rows could not be read. If it is set, only Run and Shard are valid.
 	Bad error
@@ -53,7 +53,8 @@ func (s *Standing) See(a *Live, started, finished, later dag.Micros) {
 	}
 }
 
-// Called reads the call that started the run from its packed origin (dag.Fire); nil: no other run started it.
+// Called reads the call that started the run from its packed origin (dag.Fire). It returns nil if no other
+// run started it.
 func (s *Standing) Called(fire []byte) error {
 	f, err := dag.UnpackFire(fire)
 	if err == nil && f != nil && f.Parent != nil {

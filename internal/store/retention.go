@@ -28,11 +28,11 @@ func (p RunPos) Compare(other RunPos) int { return bytes.Compare(p[:], other[:])
 type Expiry struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID
-	Before   dag.Micros // 0: age does not matter
-	To       RunPos     // the result of FinishedBut; zero: the number of runs is not bounded
+	Before   dag.Micros // 0 if age does not matter
+	To       RunPos     // the result of FinishedBut; zero if the number of runs is not bounded
 	Keyed    dag.Micros
 	Once     dag.Micros
-	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero: keys protect any number of runs
+	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero if keys protect any number of runs
 	After    RunPos // only runs after this position are read
 	Limit    int    // the largest number of runs to delete
 	// Tallied: the runs are counted in the tally. Expire then selects no run that ended after the transaction
@@ -44,7 +44,7 @@ type Expiry struct {
 // Expired is the result of Expire.
 type Expired struct {
 	Runs []dag.RunID
-	Next RunPos // the After of the next call; zero: all runs have been examined
+	Next RunPos // the After of the next call; zero if all runs have been examined
 	// Old reports whether one of the examined runs finished before Before, or has not finished. If so, later
 	// runs may also be old enough, even if no run was deleted.
 	Old bool
@@ -100,7 +100,7 @@ type FireExpiry struct {
 // FiresExpired is the result of ExpireFires.
 type FiresExpired struct {
 	Gone int
-	Next FireKey // the After of the next call; zero: there are no more lines
+	Next FireKey // the After of the next call; zero if there are no more lines
 }
 
 // FireDay holds the counts of deleted lines of a trigger: the number of instants with each outcome, by the
@@ -198,14 +198,14 @@ type Retention interface {
 	ExpireVersions(ctx context.Context, owner dag.HandlerID, x VersionExpiry) (int, error)
 	// ExpireFires deletes selected lines of the ledger, the oldest decisions first, and counts them by day.
 	ExpireFires(ctx context.Context, owner dag.HandlerID, x FireExpiry) (FiresExpired, error)
-	// ExpireBackfills deletes instants of the oldest selected backfill, and the backfill itself when it has no
-	// instant left. It returns the number of deleted rows; 0: no work is left.
+	// ExpireBackfills deletes instants of the oldest selected backfill, and the backfill itself when it has
+	// no instant left. It returns the number of deleted rows, or 0 if no work is left.
 	ExpireBackfills(ctx context.Context, owner dag.HandlerID, x BackfillExpiry) (int, error)
-	// ExpireWorkflow deletes rows of a deleted workflow, and its own row when no other is left. It returns the
-	// number of deleted rows; 0: no work is left.
+	// ExpireWorkflow deletes rows of a deleted workflow, and its own row when no other is left. It returns
+	// the number of deleted rows, or 0 if no work is left.
 	ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x WorkflowExpiry) (int, error)
-	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number; 0: no work is
-	// left.
+	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number, or 0 if no
+	// work is left.
 	ExpireRecords(ctx context.Context, owner dag.HandlerID, x RecordExpiry) (int, error)
 	// DeletedWorkflows lists deleted workflows with greater ids than after, by id.
 	DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]Workflow, error)

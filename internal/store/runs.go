@@ -12,7 +12,7 @@ import (
 type RunQuery struct {
 	Workflow  dag.WorkflowID
 	Not       dag.WorkflowID // only runs of workflows other than this one
-	Namespace string         // of the workflow
+	Namespace string         // namespace of the workflow
 	States    []string       // any of these run states; StateActive means all unfinished states
 	User      string
 	Tags      dag.Tags // runs that have all of these tags
@@ -63,7 +63,7 @@ const CountMax = 10_000
 // ids extends its range by this time on both sides.
 const ClockSlack = time.Hour
 
-// UnsuccessfulStates are the final states other than succeeded. Engines list these runs by state, because
+// UnsuccessfulStates returns the final states other than succeeded. Engines list these runs by state, because
 // they are few.
 func UnsuccessfulStates() []string {
 	return []string{dag.RunFailed.String(), dag.RunStopped.String(), dag.RunSkipped.String()}
@@ -74,7 +74,8 @@ func Unsuccessful(s dag.RunState) bool {
 	return s == dag.RunFailed || s == dag.RunStopped || s == dag.RunSkipped
 }
 
-// UnsuccessfulName is Unsuccessful for the name of a state. It returns false for an unknown name.
+// UnsuccessfulName does the same as Unsuccessful, for the name of a state. It returns false for an unknown
+// name.
 func UnsuccessfulName(name string) bool {
 	s, ok := dag.ParseRunState(name)
 	return ok && Unsuccessful(s)

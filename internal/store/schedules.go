@@ -43,7 +43,7 @@ type Trigger struct {
 	Decided dag.Micros
 	Since   dag.Micros // the time from which Spec applies
 	Fired   int64      // the number of runs that the trigger has started, for the key count
-	MaxRuns int32      // the largest number of active runs of the trigger; 0: any number
+	MaxRuns int32      // the largest number of active runs of the trigger; 0 means any number
 	On      []string   // "namespace/name" of the workflows to whose ended runs the trigger reacts
 	Data    []byte     // the state of a sensor
 	// Revision guards every update, which raises it by one.
@@ -72,12 +72,12 @@ type Fire struct {
 	Workflow dag.WorkflowID
 	Trigger  string
 	At       dag.Micros // the instant; for an event, the time at which it arrived
-	Key      string     // the id of the event; "": the line is about an instant of a schedule
+	Key      string     // the id of the event; "" if the line is about an instant of a schedule
 	Last     dag.Micros
 	Count    int64
 	Outcome  string
 	Reason   string
-	Run      dag.RunID // zero: none
+	Run      dag.RunID // zero if there is none
 	Decided  dag.Micros
 }
 
@@ -93,7 +93,7 @@ const (
 	BackfillRunning   = "running"
 	BackfillPaused    = "paused"
 	BackfillCancelled = "cancelled"
-	BackfillDone      = "done" // for every instant a run was started, and all of them have ended
+	BackfillDone      = "done" // every instant has its run, and all of these runs have ended
 )
 
 // Backfill starts runs of a workflow for a list of instants, up to a bounded number at a time. An update
@@ -102,11 +102,11 @@ type Backfill struct {
 	ID       int64 // chosen by the owner of the shard
 	Workflow dag.WorkflowID
 	Shard    dag.ShardID
-	Trigger  string // the trigger that gives the instants; "": the caller gave a list
+	Trigger  string // the trigger that gives the instants; "" if the caller gave a list
 	State    string
 	Spec     []byte // the request, in the canonical form of the trigger package
 	Instants []byte // the instants to start, packed in their order
-	Total    int64  // of Instants
+	Total    int64  // number of Instants
 	// Started is the cursor: the number of Instants that already have a run. Invariant: it rises in the
 	// transaction that inserts the run and the pair (Backfill, Instant). This pair is unique.
 	Started  int64
@@ -143,7 +143,7 @@ type ScheduleChanges struct {
 	Watermark dag.Micros
 }
 
-// Rows is the number of rows that c writes.
+// Rows returns the number of rows that c writes.
 func (c *ScheduleChanges) Rows() int {
 	return len(c.TriggerInserts) + len(c.TriggerUpdates) + len(c.TriggerDeletes) + len(c.Fires) + len(c.FireUpdates) +
 		len(c.BackfillInserts) + len(c.BackfillUpdates) + len(c.BackfillRuns)
@@ -166,8 +166,8 @@ func (c *ScheduleChanges) Reset() {
 
 // TriggerQuery selects triggers by namespace, workflow and name. After is a cursor from a TriggerPage.
 type TriggerQuery struct {
-	Workflow dag.WorkflowID // 0: of every workflow that is not deleted
-	State    string         // "": any
+	Workflow dag.WorkflowID // 0 selects those of every workflow that is not deleted
+	State    string         // "" means any
 	After    TriggerKey
 	Limit    int // at most 1,000
 }
@@ -180,11 +180,11 @@ type TriggerKey struct {
 
 // FireQuery selects lines of the ledger, newest first.
 type FireQuery struct {
-	Workflow dag.WorkflowID // 0: every workflow; the lines are then in the order of their decisions
-	Trigger  string         // used only with Workflow; "": every trigger
-	Outcome  string         // one outcome; "unfired": every outcome without a run; "": any
-	From     dag.Micros     // only lines with Last ≥ From; 0: no bound
-	Until    dag.Micros     // only lines with At ≤ Until; 0: no bound
+	Workflow dag.WorkflowID // 0 means every workflow; the lines are then in the order of their decisions
+	Trigger  string         // used only with Workflow; "" means every trigger
+	Outcome  string         // one outcome; "unfired" means every outcome without a run; "" means any
+	From     dag.Micros     // only lines with Last ≥ From; 0 means no bound
+	Until    dag.Micros     // only lines with At ≤ Until; 0 means no bound
 	Before   FireKey        // the cursor: only lines after it, in the order of the list
 	Limit    int            // at most 1,000
 }
@@ -291,11 +291,11 @@ type Schedules interface {
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
 	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from the day before the
-	// day before. 0: from the newest day.
+	// day before. 0 means from the newest day.
 	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)
-	// Backfills lists backfills, the newest (greatest id) first. before is a cursor (an id); 0: from the
+	// Backfills lists backfills, the newest (greatest id) first. before is a cursor (an id). 0 means from the
 	// newest. Workflow 0 and state "" select all.
 	Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]Backfill, error)
 	// BackfillRuns lists the runs of a backfill in the order of their instants, after the given instant.

@@ -30,7 +30,7 @@ type SeatQuery struct {
 
 // Place says at which position of its line a seat is.
 type Place struct {
-	Number int  // the position in the line, from 1; 0: there are more than Of runs before the seat
+	Number int  // the position in the line, from 1; 0 if there are more than Of runs before the seat
 	Of     int  // the number of counted runs in the line
 	More   bool // whether the line has more than Of runs
 }
@@ -48,7 +48,7 @@ type Span struct {
 const seatSpanMin = 100
 
 // CountSeats computes positions from the counts of spans. Spans do not overlap, so a run between two seats is
-// counted once. inOrder is the engine's order of two runs that asked at the same instant; nil: by id.
+// counted once. inOrder is the engine's order of two runs that asked at the same instant. nil means by id.
 func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
 	if len(q.Seats) == 0 {
 		return nil, nil
@@ -86,7 +86,7 @@ func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) (
 	return placesOf(len(at), lines, spans, counts), nil
 }
 
-// level is the present level of a seat, including ageing.
+// level returns the present level of a seat, including ageing.
 func (q *SeatQuery) level(s *Seat) dag.Priority {
 	if s.Flat {
 		return 0

@@ -24,7 +24,7 @@ const SecretsMax = 10_000
 
 // SecretKey identifies the key with which new secrets are sealed.
 type SecretKey struct {
-	ID    string // "": there is no key yet
+	ID    string // "" if there is no key yet
 	Since dag.Micros
 }
 

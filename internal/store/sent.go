@@ -15,7 +15,7 @@ type SentEvent struct {
 	Source    string
 	ID        string
 	Type      string
-	Received  dag.Micros // by the clock of the store; never less than that of the previous Seq
+	Received  dag.Micros // on the clock of the store; never less than that of the previous Seq
 	Data      []byte     // the whole event, as JSON
 }
 

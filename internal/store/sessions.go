@@ -38,7 +38,7 @@ const (
 // SessionBounds bound the number of sessions.
 type SessionBounds struct {
 	OfOne int // the largest number of sessions of one principal and token; a further one ends the oldest
-	All   int // with codes
+	All   int // sessions and codes together
 }
 
 // SessionRefused returns the error of AddSession if a session was not added.

@@ -100,7 +100,7 @@ func (b *Batch) Reset() {
 	b.Audit, b.Uses, b.Stocks = b.Audit[:0], b.Uses[:0], b.Stocks[:0]
 }
 
-// Rows is the number of rows that the batch writes, without its fences.
+// Rows returns the number of rows that the batch writes, without its fences.
 func (b *Batch) Rows() int {
 	return b.Changes.Rows() + len(b.WorkflowInserts) + len(b.WorkflowUpdates) + len(b.Versions) +
 		len(b.Requests) + len(b.Messages) + len(b.Consumed) + len(b.Audit) + len(b.Uses) + len(b.Stocks) + b.ScheduleChanges.Rows() + b.QueueChanges.Rows() + b.AlertChanges.Rows()
@@ -122,7 +122,7 @@ type Workflow struct {
 	State     string
 	Version   int32    // the version of new runs
 	Latest    int32    // the newest version; it differs from Version after a rollback
-	MaxRuns   int32    // the largest number of active runs, taken from Version; 0: any number
+	MaxRuns   int32    // the largest number of active runs, taken from Version; 0 means any number
 	Tags      dag.Tags // the tags of new runs, taken from Version
 	Revision  int64    // +1 at every change; used as the ETag
 	Created   dag.Micros
@@ -134,7 +134,7 @@ type Version struct {
 	Workflow dag.WorkflowID
 	Version  int32
 	Source   []byte // the file as it was applied
-	Def      []byte // its canonical form
+	Def      []byte // canonical form of the definition
 	Graph    []byte // packed dag.Graph
 	Digest   []byte // the digest of source and files: applying the same source and files makes no new version
 	User     string
@@ -147,7 +147,7 @@ type File struct {
 	Name string // slash-separated, relative
 	Mode uint32 // permission bits
 	Data []byte
-	Size int64 // in bytes; only set in a list, without the data
+	Size int64 // bytes; set only in a list, which has no data
 }
 
 // FileQuery selects the files of a version.
@@ -159,7 +159,7 @@ type FileQuery struct {
 
 // Request is an answer kept under an idempotency key.
 type Request struct {
-	Scope   string // what the key is unique in: the verb and its object
+	Scope   string // the key is unique for this verb and object
 	Key     string
 	Hash    []byte // hash of the request's body
 	Answer  []byte
@@ -180,13 +180,13 @@ type Message struct {
 type Handler struct {
 	ID      dag.HandlerID
 	UUID    string
-	Node    string // its stable name
+	Node    string // stable name of the node
 	Started dag.Micros
 }
 
-// PublicID is the name of a handler for people and programs. It is computed from the uuid by SHA-256, and has
-// the form of a UUID. The uuid itself is never shown, because it proves that a call comes from the worker
-// (record 046).
+// PublicID returns the name of a handler for people and programs. It is computed from the uuid by SHA-256,
+// and has the form of a UUID. The uuid itself is never shown, because it proves that a call comes from the
+// worker (record 046).
 func PublicID(handler string) string {
 	if handler == "" {
 		return ""
@@ -198,7 +198,7 @@ func PublicID(handler string) string {
 type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
-	// The owner before this one; 0: there was none.
+	// The owner before this one, or 0 if there was none.
 	Previous  dag.HandlerID
 	Watermark dag.Micros // see ScheduleChanges
 }
@@ -229,7 +229,7 @@ type AttemptQuery struct {
 	Task dag.TaskID // only with One
 	One  bool
 	// Token, which is used only with One, is the newest attempt of the task. A store may stop reading where
-	// it finds the end of that attempt. 0: the caller does not know the newest attempt.
+	// it finds the end of that attempt. It is 0 if the caller does not know the newest attempt.
 	Token   dag.Token
 	Outputs bool // bring outputs
 	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to read.
@@ -245,8 +245,8 @@ func ByTask(a, b dag.AttemptRow) int {
 
 // WorkflowQuery selects workflows by namespace and name. After is a cursor from Next.
 type WorkflowQuery struct {
-	Namespace string   // "": all
-	Not       string   // a namespace that the list leaves out; "": no namespace
+	Namespace string   // "" means all
+	Not       string   // a namespace that the list leaves out; "" means no namespace
 	After     string   // "namespace/name"
 	Tags      dag.Tags // only workflows that have all of these tags
 	Limit     int

@@ -33,7 +33,7 @@ type TallyKey struct {
 	Workflow dag.WorkflowID
 	Span     TallySpan
 	At       int32
-	Task     string // its name; "": the runs of the workflow
+	Task     string // name of the task; "" means the runs of the workflow
 }
 
 // TallyRow counts the ended runs of a workflow, or the attempts of a task in them, in one period.
@@ -47,8 +47,8 @@ type TallyRow struct {
 // Seq. The mark of a workflow applies to its runs. Without one, that of Workflow 0 applies.
 type TallyMark struct {
 	Shard    dag.ShardID
-	Workflow dag.WorkflowID // 0: all workflows that have no mark of their own
-	Rev      int64          // for Workflow 0: the number of steps; otherwise 0
+	Workflow dag.WorkflowID // 0 means all workflows that have no mark of their own
+	Rev      int64          // the number of steps if Workflow is 0, otherwise 0
 	Seq      int64
 	At       dag.Micros // the store's clock when Seq was the shard's newest transaction
 }
@@ -59,7 +59,7 @@ type TallyMark struct {
 type TallyStep struct {
 	Shard dag.ShardID
 	Epoch int64 // the epoch of the shard when the ends were counted
-	Rev   int64 // the Rev of the mark of Workflow 0; 0: there is no mark yet
+	Rev   int64 // the Rev of the mark of Workflow 0; 0 if there is no mark yet
 	Seq   int64 // the new Seq of that mark; negative: it stays
 	At    dag.Micros
 	// Marks are new or changed marks of workflows. If Whole is set, existing ones are deleted first.
@@ -118,7 +118,7 @@ func Counted(marks []TallyMark, w dag.WorkflowID) (m TallyMark, ok bool) {
 	return m, ok
 }
 
-// HourOf is the hour of an instant since 1970.
+// HourOf returns the hour of an instant since 1970.
 func HourOf(at dag.Micros) int32 { return int32(at / (3600 * 1e6)) }
 
 // Ended is the end of a run in a committed transaction. Seq of Fence is the number of that transaction.
@@ -130,7 +130,7 @@ type Ended struct {
 	State                    dag.RunState
 	Created, Split, Finished dag.Micros
 	Root                     dag.RunID // see Header.Root
-	Trace                    string    // the trace context of the caller; "": none
+	Trace                    string    // the trace context of the caller; "" if there is none
 	// Fresh: the transaction that inserted the run also ended it, and none of its attempts has started.
 	Fresh bool
 }

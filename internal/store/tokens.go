@@ -28,24 +28,24 @@ type Token struct {
 	Name    string // the name of the caller; unique among tokens that are neither revoked nor replaced
 	Hash    []byte // SHA-256 of the secret that the holder shows
 	Created dag.Micros
-	Expires dag.Micros // 0: never
+	Expires dag.Micros // 0 means never
 	Revoked dag.Micros // 0: not
 	By      string     // the person who made it
 
-	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI; 0: none, and
-	// so no right.
+	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI. 0 means none,
+	// and so no right.
 	Principal int64
 	// Verbs and Namespaces narrow these rights. They are separated by spaces. All: no narrowing. Empty: no
 	// right is left.
 	Verbs, Namespaces string
-	// Maker is the principal that made the token. The token has only rights that its maker has. 0: an
+	// Maker is the principal that made the token. The token has only rights that its maker has. 0 means an
 	// operator with access to the database or to the machine of a node.
 	Maker int64
-	// Parent is the token that made this one. This token has no right that its parent does not have, and
-	// ends with it. 0: a session of a person, or an operator, made it.
+	// Parent is the token that made this one. This token has no right that its parent does not have, and ends
+	// with it. It is 0 if a session of a person, or an operator, made it.
 	Parent int64
-	// Replaces is the predecessor of this token; 0: none. Replaced is the time at which this token got a
-	// successor; 0: never.
+	// Replaces is the predecessor of this token, or 0 if there is none. Replaced is the time at which this
+	// token got a successor, or 0 if it has none.
 	Replaces int64
 	Replaced dag.Micros
 
@@ -59,8 +59,8 @@ type Token struct {
 	Invite int64
 }
 
-// Bound returns the namespaces of the worker of a certificate; nil: all. A row without any namespace allows
-// none. Bound then returns a name that no namespace has.
+// Bound returns the namespaces of the worker of a certificate. nil means all. A row without any namespace
+// allows none. Bound then returns a name that no namespace has.
 func (t *Token) Bound() []string {
 	only := strings.Fields(t.Namespaces)
 	switch {
@@ -83,18 +83,19 @@ type Joining struct {
 
 // Enrolling is a certificate that a node has made for itself.
 type Enrolling struct {
-	Name string // of the row
-	Hash []byte // of the node's public key
+	Name string // name of the row
+	Hash []byte // hash of the node's public key
 	Life dag.Micros
 }
 
-// NodeTokenName is the name of the row of a node's certificate. No token that people make has such a name.
+// NodeTokenName returns the name of the row of a node's certificate. No token that people make has such a
+// name.
 func NodeTokenName(node string) string { return NodeTokenPrefix + node }
 
 // NodeTokenPrefix begins the names of the rows of certificates of nodes.
 const NodeTokenPrefix = "node "
 
-// NodeToken is the row of the certificate of a node.
+// NodeToken returns the row of the certificate of a node.
 func (n *Enrolling) NodeToken() Token {
 	return Token{Kind: TokenCertificate, Name: n.Name, Hash: n.Hash, By: n.Name}
 }
@@ -118,7 +119,7 @@ func Joinable(all []Token, j *Joining, now dag.Micros) error {
 	return nil
 }
 
-// NotJoined is Joinable for a use that was refused. It always returns an error.
+// NotJoined does the same as Joinable, for a use that was refused. It always returns an error.
 func NotJoined(all []Token, j *Joining, now dag.Micros) error {
 	if err := Joinable(all, j, now); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // AlertRules are alert rules that belong to no workflow. Those of SystemNamespace are about the cluster.
 type AlertRules struct {
 	Namespace string
-	Version   int64  // from 1
+	Version   int64  // counted from 1
 	Data      []byte // the form of package alert
 	By        string // the user who set them last
 	Created   dag.Micros

@@ -20,7 +20,7 @@ type rights struct {
 	passwords map[int64]store.Password // a value is never changed in place
 }
 
-// firstRights are the rights of every new database.
+// firstRights returns the rights of every new database.
 func firstRights() store.Rights {
 	return store.Rights{Revision: 1,
 		Principals: []store.Principal{{ID: store.FirstService, Kind: store.PrincipalService, Name: store.FirstServiceName,

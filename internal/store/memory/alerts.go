@@ -20,11 +20,11 @@ var _ store.Alerts = (*Store)(nil)
 type alerts struct {
 	s         *Store
 	channels  named[store.AlertChannel]
-	incidents []store.Incident // by ID
+	incidents []store.Incident // sorted by ID
 	notices   []store.Notice   // sorted by incident, seq and channel
 	silences  []store.Silence
-	rules     []store.AlertRules // by namespace
-	lost      []store.LostMember // by name
+	rules     []store.AlertRules // sorted by namespace
+	lost      []store.LostMember // sorted by name
 }
 
 func newAlerts(s *Store) alerts {

@@ -15,7 +15,7 @@ var _ store.AuditLog = (*Store)(nil)
 // audits implements store.AuditLog for the store that embeds it.
 type audits struct {
 	s       *Store
-	all     []store.Audit // by ID
+	all     []store.Audit // sorted by ID
 	numbers int64
 	tree    store.AuditTree
 }

@@ -67,7 +67,7 @@ func (k OpKind) String() string { return opNames[k] }
 // nor change the data that Op points to.
 type Op struct {
 	Kind   OpKind
-	Batch  *store.Batch  // of commits
+	Batch  *store.Batch  // only for commits
 	Owner  dag.HandlerID // set for acquires and claims
 	Shards []dag.ShardID // set for acquires and claims
 }

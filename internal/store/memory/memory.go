@@ -57,8 +57,8 @@ type Store struct {
 	names      map[workflowName]dag.WorkflowID // the workflows that are not deleted
 	versions   map[dag.WorkflowID][]store.Version
 	requests   map[requestKey]store.Request
-	messages   []store.Message                 // by ID
-	lastID     int64                           // of messages
+	messages   []store.Message                 // sorted by ID
+	lastID     int64                           // last ID of a message
 	logs       map[store.LogID][]store.LogPart // the parts of each log, in their order
 	tokens     []store.Token                   // token n is at index n-1
 	queues     map[string]store.Queue
@@ -92,7 +92,7 @@ type shard struct {
 type run struct {
 	row      dag.RunRow
 	attempts []dag.AttemptRow // sorted by task, then token
-	events   []dag.EventRow   // by seq
+	events   []dag.EventRow   // sorted by seq
 }
 
 type (

@@ -16,7 +16,7 @@ var _ store.Namespaces = (*Store)(nil)
 // namespaces implements store.Namespaces for the store that embeds it. Its rows are never changed in place.
 type namespaces struct {
 	s    *Store
-	rows []store.Namespace    // by name
+	rows []store.Namespace    // sorted by name
 	uses []store.NamespaceUse // sorted by namespace and shard
 }
 

@@ -225,7 +225,7 @@ func (s *Store) Version(ctx context.Context, w dag.WorkflowID, version int32) (s
 	return v, err
 }
 
-// Versions lists versions below a number, the newest first; 0: all versions.
+// Versions lists versions below a number, the newest first. 0 means all versions.
 func (s *Store) Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]store.Version, error) {
 	var found []store.Version
 	err := s.read(ctx, Read, func() error {

@@ -13,9 +13,9 @@ import (
 type schedules struct {
 	triggers     map[store.TriggerKey]store.Trigger
 	ledger       map[store.TriggerKey][]store.Fire    // sorted by At, then Key
-	days         map[store.TriggerKey][]store.FireDay // by Day
+	days         map[store.TriggerKey][]store.FireDay // sorted by Day
 	backfills    map[int64]store.Backfill
-	backfillRuns map[int64][]store.BackfillRun // by Instant
+	backfillRuns map[int64][]store.BackfillRun // sorted by Instant
 }
 
 func newSchedules() schedules {

@@ -14,10 +14,10 @@ var _ store.SentEvents = (*Store)(nil)
 // sentEvents implements store.SentEvents for the store that embeds it.
 type sentEvents struct {
 	s        *Store
-	log      []store.SentEvent // by Seq, without gaps
+	log      []store.SentEvent // sorted by Seq, without gaps
 	last     int64
-	received dag.Micros       // of the last event
-	known    map[sentID]int64 // the Seq of each event of the log; nil: not made since the log was exchanged
+	received dag.Micros       // time of the last event
+	known    map[sentID]int64 // the Seq of each event of the log; nil if not made since the log was exchanged
 }
 
 // sentID is the identity of an event.

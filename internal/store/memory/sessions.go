@@ -14,7 +14,7 @@ var _ store.Sessions = (*Store)(nil)
 // sessions implements store.Sessions for the store that embeds it.
 type sessions struct {
 	s       *Store
-	all     []store.Session // by number
+	all     []store.Session // sorted by number
 	numbers int64
 }
 

@@ -23,7 +23,7 @@ type tallies struct {
 
 type markKey struct {
 	shard    dag.ShardID
-	workflow dag.WorkflowID // 0: of the shard
+	workflow dag.WorkflowID // 0 for the mark of the shard
 }
 
 // TallyStands implements store.Tallies.

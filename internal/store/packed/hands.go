@@ -126,7 +126,7 @@ func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
 // unpackSection reads the section b. It reports whether b is valid.
 func unpackSection(run dag.RunID, b []byte, ends bool, see func(*dag.AttemptRow)) bool {
 	a := dag.AttemptRow{Run: run}
-	var v [handFields + 2]int64 // for an end, also the start and the duration
+	var v [handFields + 2]int64 // an end also has the start and the duration
 	fields := handFields
 	if ends {
 		fields = len(v)
@@ -168,7 +168,7 @@ func WithHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte) ([]dag.Att
 	return withHands(rows, run, packed, func(dag.TaskID) bool { return true })
 }
 
-// WithHandsOf is like WithHands, for the attempts of one task.
+// WithHandsOf does the same as WithHands, for the attempts of one task.
 func WithHandsOf(rows []dag.AttemptRow, run dag.RunID, task dag.TaskID, packed [][]byte) ([]dag.AttemptRow, error) {
 	var of [][]byte
 	for _, b := range packed {
@@ -205,7 +205,7 @@ func MayHave(b []byte, task dag.TaskID) bool {
 	return len(b) > 0 && (b[0] != handForm || sectionMayHave(b[1:], handFields, task))
 }
 
-// sectionMayHave is like MayHave, for one section. fields is the number of fields of each attempt.
+// sectionMayHave does the same as MayHave, for one section. fields is the number of fields of each attempt.
 func sectionMayHave(b []byte, fields int, task dag.TaskID) bool {
 	for at, is := 0, int64(0); at < len(b); {
 		if b[at] < 0x80 { // a difference of one byte, as most are
@@ -276,7 +276,7 @@ func withHands(rows []dag.AttemptRow, run dag.RunID, packed [][]byte, wanted fun
 	if len(all) == len(rows) {
 		return rows, nil
 	}
-	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // of the two rows of an attempt, the end comes after the assignment
+	slices.SortFunc(all, func(a, b dag.AttemptRow) int { // the end of an attempt comes after its assignment
 		return cmp.Or(store.ByTask(a, b), cmp.Compare(a.State, b.State))
 	})
 	return oneEach(all)

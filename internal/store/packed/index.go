@@ -14,8 +14,8 @@ import (
 // as long. The zero value is empty.
 type RunIndex struct {
 	ids []dag.RunID
-	// the number of the run at this position plus 1; 0: the position is free. The length is a power of two,
-	// and at least twice the number of ids
+	// places holds the number of the run at each position plus 1, or 0 if the position is free. The length is a
+	// power of two, and at least twice the number of ids.
 	places []int32
 }
 

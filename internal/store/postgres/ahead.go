@@ -28,7 +28,7 @@ type flight struct {
 	ctx    context.Context // the context of the part that is sent ahead
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when the part that can be sent ahead has been sent
-	x      *tx           // the sent transaction; nil: nothing was sent, and it is committed like others
+	x      *tx           // the sent transaction; nil if nothing was sent, and it is committed like others
 
 	once  sync.Once
 	known chan struct{} // closed when runs is complete, or will never be known
@@ -195,7 +195,7 @@ func (d *DB) writeAhead(f *flight) {
 	if err := x.plan(d); err != nil || x.waves.unpack != nil {
 		d.writers.give(c)
 		d.forget(b)
-		return // likewise
+		return // Commit will write the whole batch, and return any error
 	}
 	f.x = x
 	f.tell(runs, &x.waves)
@@ -222,7 +222,7 @@ func (d *DB) warm(ctx context.Context) {
 	}
 }
 
-// hold is a fence that does not wait for the previous transaction.
+// hold fences the transaction without waiting for the previous one.
 func (x *tx) hold() {
 	epochs := make([]int64, 0, len(x.batch.Fences))
 	for _, f := range x.batch.Fences {

@@ -23,7 +23,7 @@ var _ store.AuditLog = (*DB)(nil)
 // audits implements store.AuditLog for the database that embeds it.
 type audits struct{ d *DB }
 
-// auditArgs are the parameters of insertAudit.
+// auditArgs returns the parameters of insertAudit.
 func auditArgs(r *store.Audit) args {
 	return args{}.id(dag.RunID(r.Key)).int8(int64(r.At)).int8(int64(r.Last)).int8(r.Count).text(r.Principal).text(r.Kind).int8(r.Token).int8(r.Session).
 		text(r.Address).text(r.Verb).text(r.Action).text(r.Object).text(r.Namespace).text(r.Outcome).text(r.Request).text(r.Detail)

@@ -20,7 +20,7 @@ type conn struct {
 	*pgconn.PgConn
 	sql      map[string]string // statements by name
 	prepared map[string]*pgconn.StatementDescription
-	rows     map[string]*rows // by statement, the buffers for parameters, kept from use to use
+	rows     map[string]*rows // statement → its buffers for parameters, which are kept
 	writes   bool             // all statements of transactions are prepared
 	settled  bool             // the connection belongs to the history of the server in which the present era began
 	backend  uint32           // the server process that serves the session; behind a pooler, PID() is the pooler's number
@@ -77,7 +77,7 @@ func (c *conn) query(ctx context.Context, name string, a args, see func(*row) er
 type query struct {
 	name string
 	args args
-	see  func(*row) error // nil: the statement returns no rows
+	see  func(*row) error // nil if the statement returns no rows
 }
 
 // queries runs statements in one round trip. Each statement sees its own snapshot, unless the first one

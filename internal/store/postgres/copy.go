@@ -21,7 +21,7 @@ type copying struct {
 	pipe  *io.PipeWriter
 	buf   *bufio.Writer
 	ended chan struct{} // closed when the database has answered
-	err   error         // after ended
+	err   error         // valid after ended
 }
 
 func startCopy(ctx context.Context, conn *pgconn.PgConn, table, sql string) *copying {

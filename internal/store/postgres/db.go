@@ -53,7 +53,7 @@ const (
 	formatHands = 12
 	// formatEnds is the first format with packed plain ends.
 	formatEnds = 13
-	// formatWaves is the first format with lists of runs by waves.
+	// formatWaves is the first format that groups unfinished runs into waves.
 	formatWaves = 14
 	// formatAhead is the first format under which transactions are written ahead. A new owner of a shard
 	// waits for them.

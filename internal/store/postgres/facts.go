@@ -19,7 +19,7 @@ type Facts struct {
 	ConnectionsMax    int           // clients that may connect, without the connections for the superuser
 	Standbys          int           // standbys that are streaming now
 	Synchronous       int           // the number of standbys that confirm each commit
-	OldestTransaction time.Duration // age of the oldest open transaction of other clients; 0: none
+	OldestTransaction time.Duration // age of the oldest open transaction of other clients; 0 if there is none
 	Ahead             time.Duration // the server's clock minus this machine's clock, accurate to one round trip
 	RoundTrip         time.Duration
 	RequestIndex      IndexState

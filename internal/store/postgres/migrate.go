@@ -152,10 +152,10 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 	return err
 }
 
-// lockKey is the advisory lock of a schema's migrations.
+// lockKey returns the advisory lock of a schema's migrations.
 func lockKey(schema string) int64 { return advisoryKey("skein.migrate." + schema) }
 
-// buildKey is the advisory lock of a session that builds indexes of a schema.
+// buildKey returns the advisory lock of a session that builds indexes of a schema.
 func buildKey(schema string) int64 { return advisoryKey("skein.build." + schema) }
 
 func advisoryKey(name string) int64 {

@@ -159,7 +159,7 @@ func overQuota(message string, hour dag.Micros) *store.QuotaError {
 	return q.Exceeded(parts[2], n+1, n+1, hour)
 }
 
-// hourOf returns the start of the hour in which a batch counts runs of namespaces; 0: it counts none.
+// hourOf returns the start of the hour in which a batch counts runs of namespaces, or 0 if it counts none.
 func hourOf(b *store.Batch) dag.Micros {
 	if len(b.Uses) == 0 {
 		return 0

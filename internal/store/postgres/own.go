@@ -79,7 +79,7 @@ func (d *DB) change(ctx context.Context, blocked func(ctx context.Context, pid u
 	return changeOver(ctx, c, blocked, all...)
 }
 
-// changeOver is like change, on a connection that the caller already has.
+// changeOver does the same as change, on a connection that the caller already has.
 func changeOver(ctx context.Context, c *conn, blocked func(ctx context.Context, pid uint32), all ...query) error {
 	if blocked != nil {
 		var watch sync.WaitGroup

@@ -179,7 +179,7 @@ func (c *column) array() []byte {
 	return c.buf
 }
 
-// one is the value that all rows have. nil is NULL.
+// one returns the value that all rows have. nil stands for NULL.
 func (c *column) one() []byte {
 	if c.null {
 		return nil
@@ -192,7 +192,7 @@ func (c *column) one() []byte {
 // and unpacking arrays is the database's largest cost for a row.
 type rows struct {
 	name   string
-	single string // the form of the statement for one row; "": there is no such form
+	single string // the form of the statement for one row; "" if there is no such form
 	cols   []column
 	params [][]byte
 	pos, n int

@@ -67,7 +67,7 @@ func (p *pool) take(ctx context.Context) (*conn, error) {
 	return p.enter(ctx)
 }
 
-// try is like take, but does not wait for a free connection.
+// try does the same as take, but does not wait for a free connection.
 func (p *pool) try(ctx context.Context) (*conn, error) {
 	if p.shut() {
 		return nil, notOpen()
@@ -129,7 +129,7 @@ func (p *pool) pop() (c *conn, lost time.Time) {
 	return c, p.lost
 }
 
-// give takes a connection back.
+// give returns a connection to the pool.
 func (p *pool) give(c *conn) {
 	c.idle = time.Now()
 	var drop []*conn

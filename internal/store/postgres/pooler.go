@@ -31,9 +31,9 @@ func (p *pooler) inFront() bool {
 	return p.found
 }
 
-// errPooler is the error about a pooler that gives a client another session for each transaction. With such a
-// pooler, the settings, the prepared statements and the process number of a session can be those of other
-// clients. The code of the error is not transient, because another try does not help.
+// errPooler returns the error about a pooler that gives a client another session for each transaction. With
+// such a pooler, the settings, the prepared statements and the process number of a session can be those of
+// other clients. The code of the error is not transient, because another try does not help.
 func errPooler() error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, &answered{codePrepared,
 		"a connection pooler in transaction mode is in front of the database, and Skein needs sessions of its own: " +

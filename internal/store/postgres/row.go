@@ -18,7 +18,7 @@ type row struct {
 	result *pgconn.ResultReader
 	col    int
 	bad    error
-	same   []string // the last text of each column; nil: texts are not kept
+	same   []string // the last text of each column; nil if texts are not kept
 }
 
 func (r *row) next() []byte {

@@ -122,7 +122,7 @@ func (l *listing) span(ctx context.Context, before dag.RunID) error {
 	})
 }
 
-// idAt is the least id of a run that was made at an instant.
+// idAt returns the least id of a run that was made at an instant.
 func idAt(at dag.Micros) (id dag.RunID) {
 	var head [8]byte
 	binary.BigEndian.PutUint64(head[:], uint64(at/1000)<<16)

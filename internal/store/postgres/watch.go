@@ -60,7 +60,7 @@ func (e alerts) Lose(ctx context.Context, handler dag.HandlerID) error {
 	return e.d.alter(ctx, "lose a member", e.d.endBlockers, query{"depose", lostArgs(handler, anyBeat), nil}, query{"freeGone", who, nil})
 }
 
-// lostArgs are the arguments of the statement depose.
+// lostArgs returns the arguments of the statement depose.
 func lostArgs(handler dag.HandlerID, beat int64) args {
 	return args{}.int8(int64(handler)).int8(beat).int8(store.LostMembersKept.Microseconds()).int8(store.LostMembersMax)
 }

@@ -33,7 +33,7 @@ type waves struct {
 }
 
 type shardWaves struct {
-	seq  map[dag.RunID]int64 // for each unfinished run, the number of its wave
+	seq  map[dag.RunID]int64 // unfinished run → the number of its wave
 	live map[int64]*wave
 }
 
@@ -46,8 +46,9 @@ type wave struct {
 // wavePlan says how a transaction changes waves.
 type wavePlan struct {
 	unpack []int32               // shards
-	starts map[dag.ShardID]*wave // by shard, the wave that the transaction begins
-	ended  []bool                // for each update of a run that has ended: whether the run was in a wave, and so is not in active
+	starts map[dag.ShardID]*wave // shard → the wave that the transaction begins
+	// For each update of an ended run: whether the run was in a wave, and so is not in active.
+	ended  []bool
 	gone   []waveKey
 	listed []listedRun // the unfinished runs of the unpacked waves
 }

@@ -288,7 +288,7 @@ func (x *tx) updateAttempts(b *store.Batch) {
 func (x *tx) events(b *store.Batch) {
 	rows, by := x.conn.room("insertEvent"), args{}.shards(x.owned)
 	if x.ahead {
-		seqs := make([]int64, len(b.Fences)) // of x.owned
+		seqs := make([]int64, len(b.Fences)) // seq of each fence in x.owned
 		for i := range b.Fences {
 			seqs[i] = b.Fences[i].Seq + 1
 		}

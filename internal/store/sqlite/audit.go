@@ -51,7 +51,7 @@ func insertAudit(d *DB, r *store.Audit) error {
 	return err
 }
 
-// changeNoted is like changeBeside, and also writes the audit row of the call.
+// changeNoted does the same as changeBeside, and also writes the audit row of the call.
 func changeNoted(ctx context.Context, d *DB, what string, change func() error) error {
 	return d.changeBeside(ctx, what, func() error {
 		if err := change(); err != nil {

@@ -91,7 +91,7 @@ type DB struct {
 	mu      sync.Mutex // protects following fields; held by a transaction
 	conn    *sqlite.Conn
 	log     *walFile
-	ahead   *ahead // the transaction that was written ahead and is not committed; nil: none
+	ahead   *ahead // the transaction that was written ahead and is not committed; nil if there is none
 	stmts   writeStmts
 	numbers numbers
 	keys    lateKeys

@@ -73,7 +73,7 @@ type lateKeys struct {
 	at         int   // the index in old of the next key that moves
 	owed       int   // the number of keys that should move now
 	keyed      int64 // meta.keyed
-	upTo       int64 // the value of meta.keyed when all of old has moved; 0: there is no old generation
+	upTo       int64 // the value of meta.keyed when all of old has moved; 0 if there is no old generation
 	whole      bool  // run_key has keys
 	last       int64 // the highest number that a run has had while this process wrote, and at least keyed
 
@@ -87,7 +87,7 @@ type lateKeys struct {
 	moving []lateKey // used by keyTree.move
 }
 
-// find returns the number of the run of a key that is not in the index.
+// find returns the number of the run that has a key. It is for keys that are not in the index.
 func (l *lateKeys) find(k store.RunKey) (n int64, there bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *lateKeys) drop(keys []lateKey) {
 	}
 }
 
-// absent notes a key without a run.
+// absent records a key without a run.
 func (l *lateKeys) absent(k store.RunKey) {
 	if len(l.fresh) >= freshKeysMax {
 		clear(l.fresh)
@@ -201,7 +201,7 @@ func (l *lateKeys) nextNumber() int64 {
 	return l.last
 }
 
-// key notes the idempotency key of a new run, if it has one. A key belongs to one run of a workflow.
+// key records the idempotency key of a new run, if it has one. A key belongs to one run of a workflow.
 func (d *DB) key(w dag.WorkflowID, key string, n int64) error {
 	if key == "" {
 		return nil

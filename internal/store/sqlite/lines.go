@@ -59,7 +59,8 @@ func (m *lineMoves) reset() {
 	m.come, m.leave = m.come[:0], m.leave[:0]
 }
 
-// line notes that a run joins the line that its claim names, or leaves its line. moveLines writes the moves.
+// line records that a run joins the line that its claim names, or leaves its line. moveLines writes the
+// moves.
 func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 	in, now := was.InLine(), is.InLine()
 	if in && now && was.Line() == is.Line() && was.Level == is.Level && was.Asked == is.Asked && was.Kept == is.Kept {

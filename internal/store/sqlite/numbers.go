@@ -21,7 +21,7 @@ type numbers struct{ known []knownRun }
 
 type knownRun struct {
 	id dag.RunID
-	n  int64 // 0: the position is free
+	n  int64 // 0 if the position is free
 }
 
 func (m *numbers) place(id dag.RunID) *knownRun {

@@ -28,8 +28,8 @@ func (d *DB) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// give takes a connection back. It returns when everything that the connection may have read is on the disk.
-// If that fails or takes longer than ctx, give reports an error for the read.
+// give returns a connection to the pool. It returns when everything that the connection may have read is on
+// the disk. If that fails or takes longer than ctx, give reports an error for the read.
 func (d *DB) give(ctx context.Context, conn *sqlite.Conn, err *error) {
 	d.pool.Put(conn)
 	if failed := d.syncs.wait(ctx); *err == nil {
@@ -299,7 +299,7 @@ func (d *DB) packedOn(conn *sqlite.Conn, r *numbered) ([][]byte, error) {
 	return append(between, r.packed...), err
 }
 
-// packedOf is like packedOn, for the task of a query. A run of 100,000 tasks has thousands of packed
+// packedOf does the same as packedOn, for the task of a query. A run of 100,000 tasks has thousands of packed
 // transactions, so packedOf leaves out most of those without the task. It stops at the end of the attempt
 // that the query names.
 func packedOf(d *DB, conn *sqlite.Conn, r *numbered, q *store.AttemptQuery) ([][]byte, error) {
@@ -469,7 +469,7 @@ func (d *DB) Info(ctx context.Context) (_ store.Info, err error) {
 			info.Bytes += st.Size()
 		}
 	}
-	conn, err := d.take(ctx) // it answers
+	conn, err := d.take(ctx) // succeeds if the database answers
 	if err != nil {
 		return info, err
 	}

@@ -23,7 +23,7 @@ func stateList(s string) string { return "s/" + s }
 func workflowList(w dag.WorkflowID) string { return "w/" + strconv.FormatInt(int64(w), 10) }
 func userList(user string) string          { return "u/" + user }
 
-// tagList is the list of the runs that have a tag, KEY=VALUE.
+// tagList returns the list of the runs that have a tag, KEY=VALUE.
 func tagList(tag string) string { return "t/" + tag }
 
 // tagsIn returns the tags in the packed origin of a run. It returns none for a damaged origin, and verify
@@ -171,8 +171,8 @@ func (d *DB) walkActive(conn *sqlite.Conn, from int64, see func(n int64) (bool, 
 	return d.walkUp(conn, activeList, from, see)
 }
 
-// walkMoving is like walkActive, without the runs that wait in a line. Leaving them out costs reading a
-// second bitmap.
+// walkMoving does the same as walkActive, without the runs that wait in a line. Leaving them out costs
+// reading a second bitmap.
 func (d *DB) walkMoving(conn *sqlite.Conn, from int64, see func(n int64) (bool, error)) error {
 	return d.walk(conn, "rollUp", activeList, from, func(page int64, words *packed.Page) (bool, error) {
 		err := d.on(conn, "rollPage", []any{lineList, page}, func(s *sqlite.Stmt) error {

@@ -159,7 +159,7 @@ func (d *DB) chosen(conn *sqlite.Conn, c *choice, page int64) (words packed.Page
 
 // end is the reason why a walk over runs has ended.
 type end struct {
-	enough bool  // see said stop
+	enough bool  // see has returned false
 	page   int64 // the last page that was read, if there may be further pages below it; otherwise 0
 }
 

@@ -29,7 +29,7 @@ type syncs struct {
 	done    uint64
 	lost    error         // a sync has failed
 	gone    chan struct{} // closed when a sync has failed; nil until it is needed
-	more    chan struct{} // closed when one of the fields above changes; nil: no call waits for a change
+	more    chan struct{} // closed when one of the fields above changes; nil if no call waits for a change
 }
 
 // write gives a commit its number. It must be called before another connection can read the commit.
@@ -106,7 +106,7 @@ func (s *syncs) wait(ctx context.Context) error {
 	}
 }
 
-// unsynced is the error of every call after a failed sync.
+// unsynced returns the error of every call after a failed sync.
 func unsynced(lost error) error {
 	return fmt.Errorf("the log could not be synced: %w: %w: %w", store.ErrUnavailable, store.ErrLost, lost)
 }

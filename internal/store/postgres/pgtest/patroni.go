@@ -235,7 +235,7 @@ func (s *PatroniServer) Kill() error {
 // Down reports whether the server was killed and has not returned.
 func (s *PatroniServer) Down() bool { return s.patroni == nil }
 
-// Leader is the server that takes writes; nil: none does.
+// Leader returns the server that takes writes, or nil if none does.
 func (p *Patroni) Leader() *PatroniServer {
 	for _, s := range p.Servers {
 		if is, err := s.Ask("postgres", "SELECT NOT pg_is_in_recovery()"); err == nil && is == "t" {
@@ -310,7 +310,7 @@ func (p *Patroni) SetSynchronous(on bool) error {
 	})
 }
 
-// Near is the address of the primary for programs on this machine, over the sockets of the servers.
+// Near returns the address of the primary for programs on this machine, over the sockets of the servers.
 func (p *Patroni) Near() string {
 	var dirs []string
 	for _, s := range p.Servers {
@@ -319,7 +319,7 @@ func (p *Patroni) Near() string {
 	return fmt.Sprintf("postgres:///postgres?user=%s&host=%s&port=%d&sslmode=disable&target_session_attrs=read-write", Superuser, strings.Join(dirs, ","), patroniPort)
 }
 
-// URL is the address of the primary, with all servers.
+// URL returns the address of the primary, with all servers.
 func (p *Patroni) URL() string {
 	var all []string
 	for _, s := range p.Servers {

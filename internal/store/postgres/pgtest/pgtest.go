@@ -58,8 +58,9 @@ type Options struct {
 
 // Place describes where a process of a test runs. The zero value is this machine.
 type Place struct {
-	Address string                         // IP address at which the process listens; "": 127.0.0.1
-	Within  func(start func() error) error // calls start on the machine that has the address; nil: on this one
+	Address string // IP address at which the process listens; "" means 127.0.0.1
+	// Calls start on the machine that has the address; nil means on this one.
+	Within func(start func() error) error
 }
 
 // start starts a process at the place.
@@ -225,15 +226,15 @@ func (s *Server) SQL(database, statements string) error {
 		"-d", database, "-c", statements)
 }
 
-// URL is the address of a database of the server, over its unix socket.
+// URL returns the address of a database of the server, over its unix socket.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@/%s?host=%s&port=%d&sslmode=disable", Superuser, database, s.dir, s.port)
 }
 
-// Addr is the TCP address of the server.
+// Addr returns the TCP address of the server.
 func (s *Server) Addr() string { return net.JoinHostPort(s.on.host(), strconv.Itoa(s.port)) }
 
-// Log is the log of the server.
+// Log returns the log of the server.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil {
