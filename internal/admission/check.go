@@ -96,9 +96,9 @@ func (s *State) unread(at stand) bool {
 
 // Backlog is the waiting work in queues at one instant.
 type Backlog struct {
-	Names  []string // of all queues
+	Names  []string // names of all queues
 	Tasks  map[string]int64
-	Oldest map[string]dag.Micros // by queue: the time since which its first run or crew waits
+	Oldest map[string]dag.Micros // queue → the time since which its first run or crew waits
 }
 
 // Backlog counts the waiting runs and crews. It reads at most `most` lines and wait lists, and only the first

@@ -99,7 +99,7 @@ func (s *State) AskAgain(c *Claimant) {
 	}
 }
 
-// Leave takes back all locks and the queue slot that a run got by this request or an earlier one. The run may
+// Leave releases all locks and the queue slot that a run got by this request or an earlier one. The run may
 // have ended before the state received its last request.
 func (s *State) Leave(run dag.RunID, asked dag.Micros) {
 	if c := s.of[run]; c != nil && c.Claim.Asked <= asked {
@@ -107,7 +107,7 @@ func (s *State) Leave(run dag.RunID, asked dag.Micros) {
 	}
 }
 
-// Lend takes back the queue slot of a suspended run. The run keeps its locks.
+// Lend releases the queue slot of a suspended run. The run keeps its locks.
 func (s *State) Lend(run dag.RunID, asked dag.Micros) {
 	c := s.of[run]
 	if c == nil || c.Claim.Asked != asked || c.Claim.Stage != dag.ClaimGranted {

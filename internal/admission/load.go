@@ -60,7 +60,7 @@ type Window struct {
 	Line  string
 	Level dag.Priority
 	From  dag.Micros // only runs that asked at this time or later
-	Limit int        // at most this number of runs
+	Limit int        // bound on the number of runs
 }
 
 // Fill calls read for each open line whose window in memory is nearly empty, and adds the waiting runs that

@@ -12,8 +12,9 @@ import (
 
 // State is what the admission owner keeps in memory. New makes it. A State that is not Loaded is empty.
 type State struct {
-	Loaded bool       // the state was filled from the rows, so it contains every run that holds locks or queue slots
-	Ageing dag.Micros // the wait that raises a run by one level in a queue that orders by priority; 0: levels do not rise
+	Loaded bool // the state was filled from the rows, so it contains every run that holds locks or queue slots
+	// The wait that raises a run by one level in a queue that orders by priority; 0 if levels do not rise.
+	Ageing dag.Micros
 
 	queues map[string]*queue
 	of     map[dag.RunID]*Claimant // the runs that hold locks or queue slots, and the first runs of each line
@@ -24,10 +25,10 @@ type State struct {
 	kin    int                  // claimants that wait for locks and may use the locks of ancestors; only these can be part of a deadlock
 	grants int64                // the number of grants in the present transaction
 	crews  map[CrewKey]*crew    // the crews (the tasks of one run in one queue) that have, want or had queue slots
-	waits  map[string]*waitList // by queue and key, the crews that wait there
+	waits  map[string]*waitList // queue and key → the crews that wait there
 	dirty  map[string]bool      // the wait lists in which a task may get a slot now
-	// wake is the next time at which a rate or a pause lets a run or a task be admitted; 0: there is no such
-	// time.
+	// wake is the next time at which a rate or a pause lets a run or a task be admitted, or 0 if there is no
+	// such time.
 	wake dag.Micros
 }
 
@@ -60,7 +61,7 @@ type Claimant struct {
 	Run   dag.RunID
 	Shard dag.ShardID
 	Claim *dag.Claim // the claim in the row of its run, now or after this transaction; a change replaces the Claim
-	locks bool       // its locks are reserved for it, or granted to it
+	locks bool       // its locks are reserved for it or granted to it
 	slot  bool       // it has a slot of its queue
 	line  *line
 }
@@ -69,13 +70,13 @@ type Claimant struct {
 // first lock.
 type line struct {
 	name   string
-	q      *queue // nil: the line has no queue
+	q      *queue // nil if the line has no queue
 	past   int    // queue slots in use
 	wait   int    // runs that wait for locks
 	again  []*Claimant
 	levels [dag.Levels]window
-	// full is the reason given to runs that wait for a queue slot, and fullAt the limit in that reason; 0:
-	// not computed yet.
+	// full is the reason given to runs that wait for a queue slot, and fullAt the limit in that reason, or 0
+	// if not computed yet.
 	full   string
 	fullAt int32
 }
@@ -85,7 +86,7 @@ type lock struct {
 	name   string
 	family dag.RunID // the family that has the lock
 	has    map[dag.RunID]*Claimant
-	wants  []*Claimant // by Asked
+	wants  []*Claimant // sorted by Asked
 	// more is set if only the store has further runs that want the lock. By window, it has the time since
 	// which these runs have asked.
 	more map[stand]dag.Micros

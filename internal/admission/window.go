@@ -10,7 +10,7 @@ type window struct {
 	list []*Claimant // runs that have their locks, or need none, in the order of Asked
 	more bool        // the store may have more runs; all of them asked at from or later
 	from dag.Micros
-	page int // the number of runs to read next; 0: windowFill
+	page int // the number of runs to read next; 0 means windowFill
 	// far is the position that reading had reached before it went back to read the runs that wait for the
 	// locks in again.
 	far   dag.Micros

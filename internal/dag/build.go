@@ -83,7 +83,7 @@ func (b *builder) linkNeeds() {
 	}
 	off := make([]int32, len(b.spec.Tasks)+1)
 	ids := make([]TaskID, 0, edges)
-	seenBy := make([]int32, len(b.spec.Tasks)) // by task, the number + 1 of the task that last named it as a need
+	seenBy := make([]int32, len(b.spec.Tasks)) // task → the number + 1 of the task that last needed it
 	for i := range b.spec.Tasks {
 		t := &b.spec.Tasks[i]
 		for _, need := range t.Needs {

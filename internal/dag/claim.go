@@ -46,7 +46,7 @@ type Claim struct {
 	// Grant is the number of the grant. It is greater than the number of any earlier grant.
 	Grant   int64  `json:"grant,omitempty"`
 	Granted Micros `json:"granted,omitempty"`
-	Limit   int32  `json:"limit,omitempty"` // the limit of the queue at the grant; 0: any number
+	Limit   int32  `json:"limit,omitempty"` // the limit of the queue at the grant; 0 means any number
 	// Family is the first ancestor of a run that another run started. A run may use the locks that its family
 	// holds.
 	Family RunID

@@ -25,7 +25,7 @@ type Reads struct {
 // View holds the values that a condition can read.
 type View struct {
 	Success bool   // no needed task failed and at least one succeeded, or no task is needed
-	Failure bool   // at least one needed task failed or is upstream_failed
+	Failure bool   // true if a needed task failed or is upstream_failed
 	Params  []byte // a JSON object; nil if the condition does not read parameters
 	Light   bool   // the evaluation happens inside a step: see StepCostMax
 	// Task returns the state and the outputs (a JSON object or nil) of a task that Reads named. It is called

@@ -35,8 +35,8 @@ type knots struct {
 	g     *Graph
 	left  []int32
 	count int32
-	seen  []int32 // for each task, the number of its visit; 0: not visited yet
-	low   []int32 // for each task, the lowest number of a visit that can be reached from it
+	seen  []int32 // task → the number of its visit; 0 if it was not visited yet
+	low   []int32 // task → the lowest number of a visit that can be reached from it
 	of    []TaskID
 	size  map[TaskID]int
 	open  []TaskID // visited tasks that are not part of a knot yet
@@ -101,7 +101,7 @@ func (k *knots) close(t TaskID) {
 
 // path returns a shortest path from a task of a knot back to itself.
 func (k *knots) path(start TaskID) []string {
-	after := map[TaskID]TaskID{} // for each visited task, the task that needs it and comes next on the path
+	after := map[TaskID]TaskID{} // visited task → the task that needs it and comes next on the path
 	queue := []TaskID{start}
 	for i := 0; i < len(queue); i++ {
 		at := queue[i]

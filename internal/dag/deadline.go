@@ -85,7 +85,7 @@ type readiness struct {
 	views    []TaskView
 	attempts []AttemptRow
 
-	since  []Micros // by task: the time at which it was settled; computed on first use
+	since  []Micros // task → the time at which it was settled; computed on first use
 	newest map[TaskID]*AttemptRow
 }
 

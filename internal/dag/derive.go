@@ -9,7 +9,7 @@ import (
 
 // TaskView is the state of a task that follows from the rows alone.
 type TaskView struct {
-	Token   Token // token of the newest attempt; 0: none
+	Token   Token // token of the newest attempt; 0 if there is none
 	Retries int32 // number of attempts in this generation that are followed by a retry
 	Losses  int32 // number of lost attempts in this generation
 	State   TaskState
@@ -66,7 +66,7 @@ type deriver struct {
 	attempts []AttemptRow
 	views    []TaskView
 	latest   []int32
-	fx       *Effects     // nil: every condition is evaluated
+	fx       *Effects     // nil if every condition is evaluated
 	asked    []Evaluation // conditions that are to be evaluated outside of the step
 }
 

@@ -38,13 +38,13 @@ type Event struct {
 	Token   Token
 	Handler HandlerID
 	At      Micros // EvStarted: when the process began
-	Handle  string // EvStarted: the handle that names work outside of the process; "": none
+	Handle  string // EvStarted: the handle that names work outside of the process; "" if there is none
 	Adopts  bool   // EvStarted: see Result
 	Result  Result
 	Timer   TimerKind
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvSplit: the graph; EvAdmit: also, but nil means that the run must still be split
-	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "": it need not wait
+	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "" if it need not wait
 	Cause   Cause  // EvDeny
 	Queue   string // EvRefuse
 	Skip    bool   // EvDeny: the run ends skipped, not failed
@@ -58,10 +58,11 @@ type Event struct {
 	Reason  string // EvIntent, EvRecover, EvMark, EvLost, EvSettle, EvDeny, EvRefuse, EvCheck with Fault: the reason
 	Here    bool   // EvLost: the handler is alive but does not have the attempt, so no node has failed
 	Of      Kind   // EvArm, EvSettle: the expected kind of the task
-	Due     Micros // EvArm: the instant for which the task waits; 0: none
+	Due     Micros // EvArm: the instant for which the task waits; 0 if there is none
 	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation whose outputs were read
 	Items   *Items // EvArm of a foreach: its items
-	Fault   string // EvCheck: the fault that recovery found and that the step repairs; "": the step only checks
+	// EvCheck: the fault that recovery found and that the step repairs; "" if the step only checks.
+	Fault string
 
 	Generation int32       // EvEvaluated
 	Evaluated  []Evaluated // EvEvaluated
@@ -74,20 +75,20 @@ type Result struct {
 	Exited   bool // ExitCode counts
 	ExitCode int32
 	Signal   string // the signal's name, if one ended it
-	Message  string // one sentence that says for people how the attempt ended
+	Message  string // a sentence for people about the end of the attempt
 	Outputs  []byte // a JSON object, or nil
-	Handle   string // the name of the work that the attempt started outside of its process; "": none
-	Adopts   bool   // with Handle: the next attempt may continue that work, as with Policy.Adopts
+	Handle   string // the name of the work that the attempt started outside of its process; "" if there is none
+	Adopts   bool   // if there is a handle: the next attempt may continue that work, as with Policy.Adopts
 	Logged   int64  // the number of bytes in its log
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
-	Started  Micros // 0: never started
+	Started  Micros // 0 means never started
 	Finished Micros
 }
 
 // LostNoRoom is the reason why an attempt was lost before it began: the disk of its holder is full.
 const LostNoRoom = "its node has no room on its disk"
 
-// Cause is the reason why a task or a run ended as it did; "": the ordinary end.
+// Cause is the reason why a task or a run ended as it did. "" means the ordinary end.
 type Cause string
 
 // The causes that this package sets. Workers add causes of their own, such as "signal" and "start".
@@ -98,7 +99,7 @@ const (
 	CausePermanent Cause = "permanent" // the task function says that a retry cannot succeed
 	CauseOverdue   Cause = "overdue"   // the timeout and the grace period have passed without a report of the holder
 	CauseCondition Cause = "condition" // the condition (if) of the task could not be evaluated
-	CauseLost      Cause = "lost"      // its handler is gone
+	CauseLost      Cause = "lost"      // the handler is gone
 	CauseNodeGone  Cause = "node_gone" // the handler of the attempt is gone, and the task may not run on another handler
 	CausePoison    Cause = "poison"    // lost too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and the trigger has if_lost: fail
@@ -113,17 +114,17 @@ const (
 	CauseMissed    Cause = "missed"       // the run did not begin in time
 	CauseStopped   Cause = "stopped"
 	CauseKilled    Cause = "killed"
-	CauseTask      Cause = "task_failed" // of a run: a task failed
-	CauseSplit     Cause = "split"       // of a run: the Leader could not make its tasks
-	CauseCorrupt   Cause = "corrupt"     // of a run: quarantined
-	CauseChild     Cause = "child"       // of a call: its run did not succeed
-	CauseRejected  Cause = "rejected"    // of an approval
-	CausePrepare   Cause = "prepare"     // of a logical task: its definition or its target cannot be resolved
-	CauseInstances Cause = "instances"   // of a foreach: some of its instances failed
-	CauseQueue     Cause = "queue"       // of a run or a task: its queue does not exist, or refuses to let it wait
-	CauseLock      Cause = "lock"        // of a run: it cannot get its locks
-	CauseCycle     Cause = "wait_cycle"  // of a run: it waited for itself, by way of other runs
-	CauseQuota     Cause = "quota"       // of a run or a call: the namespace may not start another run
+	CauseTask      Cause = "task_failed" // run: a task failed
+	CauseSplit     Cause = "split"       // run: the Leader could not make its tasks
+	CauseCorrupt   Cause = "corrupt"     // run: it was quarantined
+	CauseChild     Cause = "child"       // call: the called run did not succeed
+	CauseRejected  Cause = "rejected"    // approval: a person rejected it
+	CausePrepare   Cause = "prepare"     // logical task: its definition or its target cannot be resolved
+	CauseInstances Cause = "instances"   // foreach: some of its instances failed
+	CauseQueue     Cause = "queue"       // run or task: its queue does not exist, or accepts no waiting runs
+	CauseLock      Cause = "lock"        // run: it cannot get its locks
+	CauseCycle     Cause = "wait_cycle"  // run: it waited for itself through other runs
+	CauseQuota     Cause = "quota"       // run or call: the namespace may not start another run
 )
 
 // Causes lists the causes that the domain sets, and those that processes report.
@@ -206,7 +207,7 @@ type Effects struct {
 // it.
 type Poisoned struct {
 	Run  RunID
-	Task string // the name of the task; "": the split of the run
+	Task string // the name of the task; "" means the split of the run
 }
 
 // Reset empties the Effects for the next transaction.

@@ -31,8 +31,9 @@ const (
 
 // Items are the elements of a foreach task. Each becomes one instance.
 type Items struct {
-	Names  []string // the suffixes of the instances' names after the task's name and a dot: "0", "0.3"; nil: 0, 1, 2, …
-	Values [][]byte // by instance, JSON
+	// The suffixes of the instances' names after the task's name and a dot: "0", "0.3"; nil means 0, 1, 2, ….
+	Names  []string
+	Values [][]byte // value of each instance as JSON
 }
 
 // name returns the suffix that item i adds to the name of its instance.
@@ -62,21 +63,21 @@ func (it *Items) check() error {
 type fan struct {
 	of    TaskID
 	all   []TaskID          // every instance that has ever existed, in the order in which they were made
-	names []string          // by instance in all, the suffix of its name
-	index map[string]TaskID // by that
+	names []string          // suffix of the name of each instance in all
+	index map[string]TaskID // suffix → the instance
 	order []TaskID          // the instances that have an item, in the order of the items
-	place []int32           // by instance in all, its index in order; -1: the instance is retired
-	items [][]byte          // of order
+	place []int32           // for each instance in all, its index in order, or -1 if it is retired
+	items [][]byte          // items in the order of order
 	stale bool              // the items must be computed again before the next use
 }
 
 // instance is a task that comes after the tasks of the version.
 type instance struct {
 	of  TaskID
-	nth int32 // in fan.all
+	nth int32 // index in fan.all
 }
 
-// fixed is the number of tasks of the version. A task with a greater number is an instance.
+// fixed returns the number of tasks of the version. A task with a greater number is an instance.
 func (g *Graph) fixed() int { return len(g.names) }
 
 // InstanceOf returns the foreach task of which t is an instance.

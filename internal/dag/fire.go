@@ -6,15 +6,15 @@ import "fmt"
 type Fire struct {
 	Trigger  string // the name of the trigger
 	Instant  Micros // the instant for which the run was started, which expressions read as trigger.time
-	StartBy  Micros // if the run has not begun by then, it ends as skipped; 0: no limit
-	Backfill int64  // the backfill to which the run belongs; 0: none
+	StartBy  Micros // time by which the run must have begun, or else it ends as skipped; 0 means no limit
+	Backfill int64  // the backfill to which the run belongs; 0 if there is none
 	Key      string // if an event started the run: the id of the event
-	Of       RunID  // the run that this run repeats; zero: none
-	From     string // the task at which the run begins; "": the run begins at the start of its graph
+	Of       RunID  // the run that this run repeats; zero if there is none
+	From     string // the task at which the run begins; "" if the run begins at the start of its graph
 	// FailLost: if a task loses its handler, the run fails, and no task is assigned again.
 	FailLost bool
-	Parent   *Parent // the call that started the run; nil: none
-	Trace    string  // the trace context of the caller, as ParseTrace returns it; "": none
+	Parent   *Parent // the call that started the run; nil if there is none
+	Trace    string  // the trace context of the caller, as ParseTrace returns it; "" if there is none
 	Tags     Tags    // the tags of the run
 }
 
@@ -79,8 +79,8 @@ func (h *Header) Trace() string {
 	return withFlags(h.Fire.Trace, flags&traceSampled)
 }
 
-// Instant is the logical instant of a run: the instant of its trigger. A run without a trigger has the time
-// of its submission.
+// Instant returns the logical instant of a run: the instant of its trigger. A run without a trigger has the
+// time of its submission.
 func (h *Header) Instant() Micros {
 	if h.Fire != nil && h.Fire.Instant != 0 {
 		return h.Fire.Instant

@@ -46,23 +46,23 @@ type Retry struct {
 	Max      int32         // retries after the first attempt, ≥ 0
 	Delay    time.Duration // the pause before the first retry
 	Backoff  float64       // factor from one delay to the next; 0 means 1
-	MaxDelay time.Duration // 0: none
+	MaxDelay time.Duration // 0 if there is none
 	Jitter   float64       // the part of the delay, 0…1, by which a hash lengthens or shortens it
-	OnExit   []int32       // retry only these exit codes; empty: any failure
+	OnExit   []int32       // retry only these exit codes; empty means any failure
 }
 
 // Policy holds the rules for executing a task. Many tasks share one Policy.
 type Policy struct {
 	Retry         Retry
-	Timeout       time.Duration // bound of the time of one attempt; 0: none
+	Timeout       time.Duration // bound of the time of one attempt; 0 if there is none
 	KillGrace     time.Duration // the time between the signals TERM and KILL
 	WarnOnTimeout bool          // a timeout is only recorded, and the attempt continues
-	OnLost        OnLost        // what happens to the task when its handler is gone
-	StartDeadline time.Duration // the longest time from ready to the assignment; 0: no limit
+	OnLost        OnLost        // what happens to the task when its handler is lost
+	StartDeadline time.Duration // the longest time from ready to the assignment; 0 means no limit
 	Priority      Priority
 	Place         Place // the workers on which the task may run
 	// Queue is the named queue that limits the number of concurrent attempts of tasks that name it, in all
-	// runs; "": no queue.
+	// runs. "" means no queue.
 	Queue string
 	// Release: an attempt may start work outside of its process and name the work by a handle; a command of
 	// the task ends the work. Adopts: after an attempt was lost, the next attempt continues its work.
@@ -78,14 +78,14 @@ type TaskSpec struct {
 	Needs  []string
 	If     Condition // nil means success()
 	Policy Policy
-	Logic  *Logic // nil: a worker runs it
+	Logic  *Logic // nil if a worker runs it
 }
 
 // GraphSpec is a whole graph in the form in which its author gives it.
 type GraphSpec struct {
 	Tasks        []TaskSpec
 	EndOnFailure bool          // on_failure: end
-	Timeout      time.Duration // bound of the time of the run; 0: none
+	Timeout      time.Duration // bound of the time of the run; 0 if there is none
 	TasksMax     int           // 0 means TasksMax
 }
 
@@ -101,18 +101,18 @@ type Graph struct {
 	deps     adjacency
 	topo     []TaskID // every task after all of its needs
 	policies []Policy // distinct ones
-	policy   []uint32 // by task
+	policy   []uint32 // index in policies of each task's policy
 	conds    map[TaskID]Condition
 	kept     map[TaskID]bool // the tasks whose outputs conditions read
 	params   bool            // a condition reads parameters
 	logic    map[TaskID]*Logic
-	switches map[TaskID][]TaskID // by task, the switches that have it as a branch
+	switches map[TaskID][]TaskID // task → the switches that have it as a branch
 	queued   bool                // a task names a queue
 	named    bool                // a task names a group or a worker
 	calling  bool                // a foreach task has calls as instances
 
 	// The tasks that a run adds (see fan.go). The graph of a version has none.
-	grown []instance // in their order, after the tasks of the version
+	grown []instance // in their order; their numbers follow those of the version's tasks
 	fans  map[TaskID]*fan
 }
 
@@ -129,17 +129,17 @@ func (a *adjacency) of(t TaskID) []TaskID {
 	return a.ids[a.off[t]:a.off[t+1]]
 }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (g *Graph) Len() int { return len(g.names) + len(g.grown) }
 
 // Order lists the tasks so that each comes after all of its needs. It does not contain instances, which have
 // no needs of their own. The caller must not change the slice.
 func (g *Graph) Order() []TaskID { return g.topo }
 
-// Edges is the number of needs.
+// Edges returns the number of needs.
 func (g *Graph) Edges() int { return len(g.needs.ids) }
 
-// Name is the task's name.
+// Name returns the task's name.
 func (g *Graph) Name(t TaskID) string {
 	if t == LeaderTask {
 		return "(leader)"
@@ -179,7 +179,7 @@ func (g *Graph) Queued() bool { return g.queued }
 // Named reports whether any task names a group or a worker.
 func (g *Graph) Named() bool { return g.named }
 
-// Condition is the task's condition; nil means success().
+// Condition returns the task's condition; nil means success().
 func (g *Graph) Condition(t TaskID) Condition { return g.conds[t] }
 
 // handles reports whether t is decided only when all of its needs are terminal.

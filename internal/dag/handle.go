@@ -91,7 +91,7 @@ type Errand struct {
 // Orphan is a handle whose release a run no longer waits for.
 type Orphan struct {
 	Run    RunID
-	Task   string // its name
+	Task   string // name of the task
 	Token  Token
 	Handle string
 	Why    string

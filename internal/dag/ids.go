@@ -14,7 +14,7 @@ type RunID [16]byte
 // IsZero reports whether id is the zero value, which names no run.
 func (id RunID) IsZero() bool { return id == RunID{} }
 
-// String is the canonical text form: 8-4-4-4-12 lower-case hex digits.
+// String returns the canonical text form: 8-4-4-4-12 lower-case hex digits.
 func (id RunID) String() string {
 	var b [36]byte
 	hex.Encode(b[0:8], id[0:4])
@@ -79,7 +79,7 @@ const (
 // if the database has lost some attempts.
 func (t Token) Number() int32 { return int32(t % TokensOfEra) }
 
-// Era is the era in which the attempt was assigned.
+// Era returns the era in which the attempt was assigned.
 func (t Token) Era() Era { return Era(t / TokensOfEra) }
 
 // Is reports whether a value from a person or a program names this attempt. The value may be the token or

@@ -2,7 +2,7 @@ package dag
 
 import "time"
 
-// intend applies an operator's verb. An intent only rises, except that resume takes back a pause.
+// intend applies an operator's verb. An intent only rises, except that resume ends a pause.
 func (r *Run) intend(ev *Event, now Now, fx *Effects) Verdict {
 	switch {
 	case ev.Intent >= intents:

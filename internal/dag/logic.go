@@ -49,19 +49,22 @@ func (l *Logic) Shown() Kind {
 // Name returns the name of the kind that people see.
 func (l *Logic) Name() string { return l.Shown().String() }
 
-// Logic is the rule of a logical task: what it waits for, or what it decides.
+// Logic is the rule of a logical task. It says what the task waits for, or what it decides.
 type Logic struct {
-	Kind     Kind
-	For      time.Duration // Wait: the duration; 0: until an instant that the owner computes. Dependent: the pause between two checks
-	Branches []Branch      // Switch: the first branch that holds is taken
-	Parallel int32         // Foreach: the largest number of instances at one time; 0: all
-	Collect  bool          // Foreach: its outputs are the list of its instances' outputs
-	Each     *Logic        // Foreach: the rule of an instance that is a Call; nil: a worker runs the instances
+	Kind Kind
+	// Wait: the duration; 0 means until an instant that the owner computes. Dependent: the pause between two
+	// checks.
+	For      time.Duration
+	Branches []Branch // Switch: the first branch that holds is taken
+	Parallel int32    // Foreach: the largest number of instances at one time; 0 means all
+	Collect  bool     // Foreach: its outputs are the list of its instances' outputs
+	// Foreach: the rule of an instance that is a Call; nil if a worker runs the instances.
+	Each *Logic
 }
 
 // Branch is a choice of a switch.
 type Branch struct {
-	If   Condition // nil: else
+	If   Condition // nil means else
 	Then string    // the task that this branch chooses
 }
 

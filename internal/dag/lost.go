@@ -8,7 +8,7 @@ type OnLost uint8
 // The policies.
 const (
 	LostResubmit OnLost = iota // the task is assigned again, to another handler
-	LostFail                   // it failed
+	LostFail                   // the task fails
 	LostAsk                    // the task waits for an operator
 	lostPolicies
 )

@@ -92,7 +92,7 @@ func TasksIn(packed []byte, state TaskState, most int) (tasks []TaskID) {
 	return tasks
 }
 
-// The first byte of a packed graph tells whether the graph has logical tasks. graphPlaced is added if tasks
+// The first byte of a packed graph says whether the graph has logical tasks. graphPlaced is added if tasks
 // have placements, graphQueued if tasks name queues, and graphCalling if instances of a foreach are calls. A
 // program refuses a graph whose first byte it does not know.
 const (

@@ -39,11 +39,13 @@ type Traits struct {
 	// Extensions are the kinds of tasks that the worker runs as processes, in addition to ordinary processes.
 	// Of several versions of one kind, the newest comes first.
 	Extensions []Extension `json:"extensions,omitempty"`
-	// Namespaces are the only namespaces whose tasks the worker runs; empty: all. A worker with namespaces
-	// gets only tasks that name the worker or its group. Their placement then names their namespace, see Space.
+	// Namespaces are the only namespaces whose tasks the worker runs. Empty means all. A worker with
+	// namespaces gets only tasks that name the worker or its group. Their placement then names their
+	// namespace, see Space.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Levels are the levels of isolation that the worker offers, the weakest first; empty: only that of
-	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the label.
+	// Levels are the levels of isolation that the worker offers, the weakest first. Empty means only that of
+	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the
+	// label.
 	Levels []string `json:"levels,omitempty"`
 	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts use.
 	Room Need `json:"room,omitzero"`
@@ -52,7 +54,7 @@ type Traits struct {
 	Full bool `json:"full,omitzero"`
 	// Quick is a promise of a node with a registry: its attempts end within three quarters of Quick, in
 	// milliseconds, after its last renewal. So if the registry has also lost the node, the node counts as
-	// dead after a silence of Quick. 0: there is no promise, and only the lag counts.
+	// dead after a silence of Quick. It is 0 if there is no promise, and only the lag counts.
 	Quick int64 `json:"quick,omitzero"`
 }
 
@@ -61,7 +63,7 @@ type Extension struct {
 	Kind    string `json:"kind"`
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest,omitempty"` // the digest of the declaration of the kind
-	// Connection is the type of connection that the input of the kind names; "": none.
+	// Connection is the type of connection that the input of the kind names, or "" if there is none.
 	Connection string `json:"connection,omitempty"`
 	// Releases: attempts may have handles, and the kind has a command that releases them.
 	Releases bool `json:"releases,omitempty"`
@@ -126,7 +128,7 @@ func (p Place) Kind() (kind string) {
 	return kind
 }
 
-// Group returns the group of workers that the placement requires; "": any.
+// Group returns the group of workers that the placement requires. "" means any.
 func (p Place) Group() (group string) {
 	p.each(func(part byte, text string) bool {
 		if part == placeGroup {
@@ -156,7 +158,7 @@ func (p Place) Parts() (parts []Place) {
 	return parts
 }
 
-// Node returns the only worker that may run the task; "": no worker is named.
+// Node returns the only worker that may run the task, or "" if no worker is named.
 func (p Place) Node() (name string) {
 	p.each(func(kind byte, text string) bool {
 		if kind == placeNode {
@@ -212,7 +214,7 @@ func (t *Traits) Isolates(want string) bool {
 	return least >= 0 && has >= least
 }
 
-// Isolation returns the level of isolation that the placement requires; "": none.
+// Isolation returns the level of isolation that the placement requires, or "" if there is none.
 func (p Place) Isolation() (level string) {
 	p.each(func(kind byte, text string) bool {
 		if name, value, _ := strings.Cut(text, "="); kind == placeLabel && name == LabelIsolation {

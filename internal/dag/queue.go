@@ -12,7 +12,7 @@ import (
 // order in which they became ready. The links are in the tasks themselves, so the list needs no memory per
 // task.
 type readyList struct {
-	levels [Levels]struct{ first, last int32 } // task + 1; 0: none
+	levels [Levels]struct{ first, last int32 } // task + 1; 0 if there is none
 	n      int32
 }
 
@@ -195,7 +195,7 @@ func (r *Run) ReadyAt(p Place) int {
 // same transaction. Call it only if Ready is not 0.
 func (r *Run) NextReady() TaskID { return r.NextAt(Anywhere) }
 
-// NextAt is NextReady for the tasks with a placement.
+// NextAt does the same as NextReady for the tasks with a placement.
 func (r *Run) NextAt(p Place) TaskID {
 	t, _ := r.best(p)
 	if t != LeaderTask {
@@ -204,7 +204,7 @@ func (r *Run) NextAt(p Place) TaskID {
 	return t
 }
 
-// RankAt is the rank of the task that NextAt would remove.
+// RankAt returns the rank of the task that NextAt would remove.
 func (r *Run) RankAt(p Place) Rank {
 	_, k := r.best(p)
 	return k
@@ -306,7 +306,7 @@ func (b *Board) drop(p Place) {
 	}
 }
 
-// Len is the number of runs with ready tasks. A run counts once per placement.
+// Len returns the number of runs with ready tasks. A run counts once per placement.
 func (b *Board) Len() int {
 	n := b.any.Len()
 	for _, q := range b.placed {
@@ -422,13 +422,13 @@ func (b *Board) Places(f func(p Place, q *Queue)) {
 // that no run starves. Within one level, the oldest run has aged most. So one heap by submission for each
 // level gives the exact order: the best of the five heads is the best of all runs.
 type Queue struct {
-	Ageing time.Duration // 0: never
+	Ageing time.Duration // 0 means never
 	levels [Levels]runHeap
 	n      int
 	tasks  int // the ready tasks of its runs, as of their last Update
 }
 
-// Tasks is the number of ready tasks of the runs, as of the last Update of each.
+// Tasks returns the number of ready tasks of the runs, as of the last Update of each.
 func (q *Queue) Tasks() int { return q.tasks }
 
 // counted stores how many ready tasks a run has.
@@ -439,13 +439,13 @@ func (q *Queue) counted(s *seat, n int) {
 	}
 }
 
-// Len is the number of runs with ready tasks.
+// Len returns the number of runs with ready tasks.
 func (q *Queue) Len() int { return q.n }
 
 // seat is the position of a run in a Queue.
 type seat struct {
 	run   *Run
-	queue *Queue // nil: none
+	queue *Queue // nil if there is none
 	where int32
 	tasks int32 // the number of ready tasks of the run at its last Update
 }
@@ -484,7 +484,7 @@ func (q *Queue) remove(s *seat) {
 	}
 }
 
-// Level is the present level of a run, by its priority and its age.
+// Level returns the present level of a run, by its priority and its age.
 func (q *Queue) Level(r *Run, now Micros) int64 {
 	level := int64(r.Priority)
 	if each := q.Ageing.Microseconds(); each > 0 {
@@ -517,7 +517,7 @@ func (q *Queue) before(r *Run, now Micros, f func(*Run) bool) {
 	}
 }
 
-// Head is the run whose task is next, or nil.
+// Head returns the run whose task is next, or nil.
 func (q *Queue) Head(now Micros) *Run {
 	var best *Run
 	for p := range q.levels {

@@ -9,13 +9,13 @@ type Scope uint8
 const (
 	ScopeFailed Scope = iota // all tasks that did not succeed, and their dependents
 	ScopeFrom                // the tasks of ScopeFailed, the named task, and all its dependents
-	ScopeOnly                // only the named task and, with the flags, also the tasks before or after it
+	ScopeOnly                // only the named task, and with the flags below also tasks before or after it
 
-	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: all needs of the task, direct or not
-	ScopeDependents Scope = 1 << 5 // with ScopeOnly: all dependents of the task, direct or not
+	ScopeUpstream   Scope = 1 << 4 // with ScopeOnly: also all tasks that the task needs, directly or not
+	ScopeDependents Scope = 1 << 5 // with ScopeOnly: also all tasks that need the task, directly or not
 )
 
-// named is the task that the operator has named, if any.
+// named returns the task that the operator has named, if any.
 func (ev *Event) named() TaskID {
 	if ev.Kind == EvRecover && ev.Scope.base() == ScopeFailed || ev.Kind == EvMark && ev.Mark != MarkRetry {
 		return LeaderTask
@@ -228,7 +228,8 @@ func (r *Run) recount() {
 			}
 		}
 	}
-	for _, t := range r.Graph.topo { // among them are tasks whose states follow from ends that the generation keeps
+	// This includes tasks whose states follow from ends that the generation keeps.
+	for _, t := range r.Graph.topo {
 		if r.tasks[t].state == Pending {
 			r.decide(t)
 		}

@@ -14,16 +14,17 @@ type RunRow struct {
 	Generation int32
 	Cause      Cause
 	Message    string
-	Graph      []byte // packed segments that this run adds to its version's graph; nil: none
-	Base       []byte // the packed task states that are kept from the previous generation; nil: none
+	Graph      []byte // packed segments that this run adds to its version's graph; nil if there is none
+	Base       []byte // the packed task states that are kept from the previous generation; nil if there is none
 	Final      []byte // packed task states at the end; nil while the run lives
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
 	Leader     HandlerID
 	LeaderAt   Micros
-	Claim      *Claim  // the claim on a queue and locks; nil: the run names none
-	Shares     []Share // the slots in named queues that its tasks have and want; nil: its tasks have never needed such a slot
+	Claim      *Claim // the claim on a queue and locks; nil if the run names none
+	// The slots in named queues that its tasks have and want; nil if its tasks have never needed such a slot.
+	Shares []Share
 }
 
 // AttemptRow is an attempt as readers of the store get it. It is written at its assignment, at its end, and
@@ -70,8 +71,8 @@ type AttemptUpdate struct {
 type RunUpdate struct {
 	RunRow
 	Was RunState
-	// Claimed is the claim of a queued run, as the row contains it; nil: the run is not queued. Stores index
-	// the queued runs by it.
+	// Claimed is the claim of a queued run, as the row contains it, or nil if the run is not queued. Stores
+	// index the queued runs by it.
 	Claimed *Claim
 	// Filled says that the parameters of the header are written, too.
 	Filled bool
@@ -106,7 +107,7 @@ func (c *Changes) Reset() {
 	c.Events = c.Events[:0]
 }
 
-// Rows is the number of rows that c writes.
+// Rows returns the number of rows that c writes.
 func (c *Changes) Rows() int {
 	return len(c.RunInserts) + len(c.RunUpdates) + len(c.AttemptInserts) + len(c.AttemptUpdates) + len(c.Events)
 }

@@ -26,10 +26,10 @@ type Header struct {
 	Priority Priority
 	Origin   Origin
 	User     string
-	Key      string // idempotency key; "": none
+	Key      string // idempotency key; "" if there is none
 	KeyHash  []byte // the hash of the request that came with Key
 	Params   []byte // a JSON object, or nil
-	Fire     *Fire  // nil: a person or a program started it by hand
+	Fire     *Fire  // nil means a person or a program started it by hand
 	Created  Micros
 }
 
@@ -43,8 +43,8 @@ type Run struct {
 	Intent     Intent
 	Generation int32
 	Cause      Cause  // why the run is being stopped, or why it did not succeed
-	Message    string // one sentence for people
-	Claim      *Claim // the claim on a queue and locks; nil: the run names none; see PutClaim
+	Message    string // a sentence for people
+	Claim      *Claim // the claim on a queue and locks; nil if the run names none; see PutClaim
 	SplitAt    Micros
 	StartedAt  Micros
 	FinishedAt Micros
@@ -69,7 +69,7 @@ type Run struct {
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
 	// The numbers of tasks that wait for a retry, for something outside the run, and for instances.
 	retrying, deferred, fanning int32
-	spreads                     map[TaskID]*spread // by foreach task with instances
+	spreads                     map[TaskID]*spread // by foreach task that has instances
 	stirred                     []TaskID           // foreach tasks that this step has affected
 	logical                     []TaskID           // ready logical tasks; they begin at the end of the step, unless the run is paused
 
@@ -81,8 +81,8 @@ type Run struct {
 	ready  readyList // ready tasks without a placement
 	placed []*line   // ready tasks with a placement
 	shares []*share  // ready tasks that name queues, with any placement
-	space  *Space    // what the namespace of the run adds to placements
-	turns  []int32   // by task: the order in which it became ready, if there was more than one list
+	space  *Space    // additions of the run's namespace to placements
+	turns  []int32   // order in which each task became ready, if there was more than one list
 	turn   int32     // the last value that turns received
 	slots  []attempt // live attempts, those changed since the last flush, and those with handles
 	free   []int32
@@ -114,15 +114,15 @@ type Run struct {
 // task is a task in memory: 32 bytes.
 type task struct {
 	state    TaskState
-	losses   uint8  // in this generation
+	losses   uint8  // losses in this generation
 	revoked  bool   // the newest attempt was ended without its holder
-	listed   bool   // true: the task is in the ready list
+	listed   bool   // the task is in the ready list
 	own      bool   // the state is the state of the newest attempt, possibly kept from an earlier generation
 	halted   bool   // a verb stopped this task alone, not its run; its dependents cannot run
 	token    Token  // token of the newest attempt. It only rises. Invariant: only the holder of this token can report (fence)
 	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1
-	slot     int32  // index in Run.slots + 1; 0: none
-	retries  int32  // in this generation
+	slot     int32  // index in Run.slots + 1; 0 if there is none
+	retries  int32  // retries in this generation
 	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
 }
 
@@ -159,10 +159,10 @@ func (r *Run) at(t TaskID) *task {
 // has reports whether t is a task of the run or the Leader's task.
 func (r *Run) has(t TaskID) bool { return t >= LeaderTask && int(t) < len(r.tasks) }
 
-// Active is the number of attempts that a handler holds.
+// Active returns the number of attempts that a handler holds.
 func (r *Run) Active() int { return int(r.active) }
 
-// Unsettled is the number of tasks that have not ended.
+// Unsettled returns the number of tasks that have not ended.
 func (r *Run) Unsettled() int { return int(r.left) }
 
 // Holder returns the handler that holds the task's newest attempt, and its token. It returns false if no

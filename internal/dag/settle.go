@@ -287,9 +287,9 @@ func (r *Run) failTask(t TaskID) {
 	r.settled(t)
 }
 
-// retryable applies the exit codes of the policy, and the word of a task function that a retry cannot
-// succeed. An attempt that cannot start (no such program) is retried like any other failure, because the file
-// may exist by then.
+// retryable applies the exit codes of the policy, and a task function's statement that a retry cannot help.
+// An attempt that cannot start, for example because there is no such program, is retried like any other
+// failure: the file may exist by then.
 func retryable(p *Retry, a *attempt) bool {
 	if len(p.OnExit) == 0 || a.Cause == CausePermanent {
 		return a.Cause != CausePermanent

@@ -17,16 +17,16 @@ type Share struct {
 	Need int64 `json:"need"` // the total number of grants that the tasks need; after Balance it is at least Got
 	// Asked is the time since which the share waits for the next slot.
 	Asked Micros `json:"asked"`
-	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0: any number
+	Limit int32  `json:"limit,omitempty"` // the limit of the queue at the newest grant; 0 means any number
 }
 
-// Has is the number of queue slots that the share has.
+// Has returns the number of queue slots that the share has.
 func (s *Share) Has() int64 { return s.Got - s.Back }
 
-// Wants is the number of further queue slots for which the share waits.
+// Wants returns the number of further queue slots for which the share waits.
 func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 
-// Line is the name of the line in which the tasks wait.
+// Line returns the name of the line in which the tasks wait.
 func (s *Share) Line() string { return s.Queue + "/" + s.Key }
 
 // What describes the queue in words, for messages.
@@ -255,8 +255,8 @@ func PackClaims(c *Claim, shares []Share) []byte {
 	return w.b
 }
 
-// PackClaimsIn is PackClaims for a caller that needs the result only until its next call. The result may use
-// the buffer room. The second value is the buffer to pass to the next call.
+// PackClaimsIn does the same as PackClaims, for a caller that needs the result only until its next call. The
+// result may use the buffer room. The second result is the buffer to pass to the next call.
 func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	if c == nil || len(shares) > 0 {
 		return PackClaims(c, shares), room

@@ -8,10 +8,10 @@ import (
 // Space is what the namespace of a run adds to the placements of its tasks. Only one goroutine at a time may
 // use it. A nil Space adds nothing.
 type Space struct {
-	// Name is the namespace. It becomes a part of the placements that workers with Traits.Namespaces can fit. "":
-	// nodes of earlier versions are present, which do not know this part.
+	// Name is the namespace. It becomes a part of the placements that workers with Traits.Namespaces can fit.
+	// It is "" if nodes of earlier versions are present, because these do not know this part.
 	Name string
-	// Isolation is the least level of isolation of all tasks; "": the namespace demands none.
+	// Isolation is the least level of isolation of all tasks, or "" if the namespace demands none.
 	Isolation string
 
 	places map[Place]Place // the results of Place
@@ -45,7 +45,7 @@ func (s *Space) Place(p Place) Place {
 	return full
 }
 
-// Space returns the namespace that the placement names; "": none.
+// Space returns the namespace that the placement names, or "" if there is none.
 func (p Place) Space() (namespace string) {
 	p.each(func(kind byte, text string) bool {
 		if kind == placeSpace {

@@ -13,7 +13,7 @@ import (
 
 // spread counts the instances of one foreach task in memory.
 type spread struct {
-	left int32 // not ended
+	left int32 // number of instances that have not ended
 	live int32 // ready, held, or waiting for a retry
 	next int32 // up to here, in the order of the items, no instance waits because of parallel
 }
@@ -21,7 +21,7 @@ type spread struct {
 // goes reports whether an instance in this state counts against parallel.
 func goes(s TaskState) bool { return s != Pending && !s.Terminal() }
 
-// cap is the largest number of instances at one time.
+// cap returns the largest number of instances at one time.
 func (l *Logic) cap() int32 {
 	if l.Parallel <= 0 {
 		return math.MaxInt32

@@ -94,7 +94,7 @@ func joinTrace(key, trace string) string {
 	return key + traceMark + trace
 }
 
-// cutTrace is the reverse of joinTrace.
+// cutTrace undoes joinTrace.
 func cutTrace(joined string) (key, trace string) {
 	at := len(joined) - traceBytes
 	if at < len(traceMark) || joined[at-len(traceMark):at] != traceMark || !isTrace(joined[at:]) {

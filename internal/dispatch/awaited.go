@@ -46,7 +46,7 @@ type awaiting struct {
 	namespace string
 	of        *workflow.Awaited
 	group     string     // equal for tasks that want the same types and sources of one namespace
-	since     dag.Micros // only events after this instant count
+	since     dag.Micros // only later events count
 	begun     bool       // since and seq are set
 	seq       int64      // no event up to this number satisfies the task
 	idle      bool       // no check is due: no event that was read after seq has the task's type and source
@@ -263,7 +263,7 @@ func (w *Awaited) pass(page []store.SentEvent, from int64, reset int) (due []dag
 		return nil
 	}
 	end := page[len(page)-1].Seq
-	wanted := map[string][]int64{} // by group, sorted
+	wanted := map[string][]int64{} // group → its sequence numbers in order
 	for k, a := range w.all {
 		if !a.idle || !a.begun || a.seq >= end || a.seq < from { // a task with a place before from has just become idle
 			continue

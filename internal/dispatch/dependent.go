@@ -43,7 +43,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	if row.Namespace != v.Namespace { // only for another namespace a definition must be read
+	if row.Namespace != v.Namespace { // only needed for a definition in another namespace
 		other, err := l.versions.Get(versionID{row.ID, row.Version})
 		if err != nil {
 			return engine.Prepared{}, ofStore(err)
@@ -119,7 +119,7 @@ func (l logic) inSpan(ctx context.Context, id dag.WorkflowID, from, until dag.Mi
 // other is a run that a dependent task checks.
 type other struct {
 	*dag.RunRow
-	state string // the state of the run or of the named task; "": it does not exist yet
+	state string // the state of the run or of the named task; "" if it does not exist yet
 	has   bool   // the run has the named task, or will have it
 }
 

@@ -17,7 +17,7 @@ import (
 type ExecutorConfig struct {
 	Resolver *Resolver
 	Worker   *worker.Link
-	Shipper  *logs.Shipper // nil: the node does not ship logs
+	Shipper  *logs.Shipper // nil if the node does not ship logs
 	// Engine returns the engine of this process. It must be set before worker.Link.Begin.
 	Engine func() *engine.Engine
 	// Over, if not nil, is called for every end of an attempt, before the end is reported.
@@ -26,7 +26,7 @@ type ExecutorConfig struct {
 	// there.
 	Delivery Delivery
 	Slots    int
-	Hold     bool // true: true: no attempt is started
+	Hold     bool // no attempt is started
 	Log      *slog.Logger
 }
 
@@ -45,7 +45,7 @@ type Executor struct {
 	delivery Delivery                               // may be nil
 
 	wg     sync.WaitGroup          // the goroutines that resolve and deliver
-	life   context.Context         // of deliveries
+	life   context.Context         // context of deliveries
 	leaves context.CancelCauseFunc // ends life
 
 	mu      sync.Mutex // protects following fields
@@ -53,9 +53,9 @@ type Executor struct {
 	byKey   map[worker.ID]*handed
 	taken   []reported // reported attempts of which the keeper does not yet know that the report is durable
 	told    ring
-	ending  map[engine.AttemptID]bool // of telling
+	ending  map[engine.AttemptID]bool // attempts whose end is being reported
 	telling int                       // number of ends that were removed from live, but have not reached the engine
-	holding bool                      // true: no further attempt is started, because this process will end soon
+	holding bool                      // no further attempt is started, because this process will end soon
 	closed  bool
 	quiet   chan struct{} // closed when holding is set and no attempt runs
 	fewer   chan struct{} // cap 1: an attempt was forgotten or reported
@@ -71,9 +71,9 @@ type reported struct {
 type handed struct {
 	engine.Assignment
 	workflow string      // the name of the workflow, which is set when the job is made
-	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0: none
+	cancel   worker.Mode // the mode of a cancel that came before the worker had the attempt; 0 if there is none
 	key      worker.Key
-	given    bool // true: the job was sent to the worker
+	given    bool // the job was sent to the worker
 	held     bool // this process never started the attempt
 	adopted  bool // an earlier process has started it
 	// unwant cancels the wait of the job for a value that it needs, or for the delivery of its artifacts. It
@@ -303,7 +303,7 @@ func (x *Executor) logEnd(h *handed, res *dag.Result) {
 	x.log.Log(context.Background(), level, "attempt "+res.State.String(), attrs...)
 }
 
-// forget removes an attempt. told is true if the attempt is being reported.
+// forget removes an attempt. told says that the attempt is being reported.
 func (x *Executor) forget(h *handed, told bool) {
 	x.mu.Lock()
 	delete(x.live, h.id())

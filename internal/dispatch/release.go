@@ -17,7 +17,7 @@ import (
 // earlierAttempt describes an earlier attempt of a task, as in the file $SKEIN_EARLIER.
 type earlierAttempt struct {
 	Token      dag.Token `json:"token"`
-	Attempt    int64     `json:"attempt"` // its number
+	Attempt    int64     `json:"attempt"` // number of the attempt
 	Generation int32     `json:"generation"`
 	End        string    `json:"end"` // failed, lost, stopped or succeeded
 	Cause      dag.Cause `json:"cause,omitempty"`

@@ -53,20 +53,20 @@ func causeOf(err error) dag.Cause {
 // Config holds the dependencies of a Resolver.
 type Config struct {
 	Store   store.Store
-	Quiet   bool    // this process sends no notices: a task does not wait until its message is sent
-	Secrets Secrets // nil: the node has no secrets
-	Params  Params  // nil: parameters of type secret cannot be opened
+	Quiet   bool    // this process sends no notices, so a task does not wait until its message is sent
+	Secrets Secrets // nil if the node has no secrets
+	Params  Params  // nil if parameters of type secret cannot be opened
 	Kept    Kept
 	// Artifacts is the folder in which the keeper stores artifacts: one that the nodes share, or one of this
 	// node, from which it delivers them. If it is "", the keeper uses the data folder.
 	Artifacts string
-	Engine    func() *engine.Engine // of this process; must be set before worker.Link.Begin
-	// Extensions holds the kinds that this node runs as processes; nil: none.
+	Engine    func() *engine.Engine // engine of this process; must be set before worker.Link.Begin
+	// Extensions holds the kinds that this node runs as processes, or nil if there is none.
 	Extensions *extension.Book
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
-	// Traceparent returns the trace context for an attempt. nil: that of the run's caller.
+	// Traceparent returns the trace context for an attempt. nil means that of the run's caller.
 	Traceparent func(run *dag.Header, task dag.TaskID, token dag.Token) string
 }
 
@@ -96,7 +96,7 @@ type versionID struct {
 // version is a definition in the form that making jobs requires.
 type version struct {
 	*workflow.Workflow
-	types []map[string]string // declared outputs by task; nil: none
+	types []map[string]string // declared outputs by task; nil if there is none
 	reads [][]string          // tasks whose outputs are read, by task
 	files func() ([]worker.File, error)
 }
@@ -342,10 +342,10 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 type resolved struct {
 	job     *worker.Job
 	version *version
-	origin  string // the folder of the workflow file; "": the attempt gets a fresh folder with the files
-	task    int    // in version
+	origin  string // the folder of the workflow file; "" if the attempt gets a fresh folder with the files
+	task    int    // index of the task in version
 	dir     string
-	kind    string          // "": a process
+	kind    string          // "" means a process
 	input   json.RawMessage // the input of a task with a kind
 	instant time.Time       // the logical instant of the run
 	errand  bool            // version and task are those of the task whose handle is released
@@ -440,7 +440,7 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 	if err := r.process(ctx, process, v, t, &envelope{job, res.Input, row, &used}); err != nil {
 		return nil, err
 	}
-	if size := job.Size() + len(res.Input); size > worker.SizeMax { // for a process, the job contains the input twice
+	if size := job.Size() + len(res.Input); size > worker.SizeMax { // the job of a process has the input twice
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
@@ -495,9 +495,9 @@ func (v *version) position(a *engine.Assignment) (int, bool) {
 	return v.Find(a.Name)
 }
 
-// idempotencyKey is the same for all attempts of a task within a generation. So a server can recognize an
-// effect of an earlier attempt. After a recover or rerun, the effect is wanted again, so a new generation has
-// another key.
+// idempotencyKey returns a key that is the same for all attempts of a task within a generation. So a server
+// can recognize an effect of an earlier attempt. After a recover or rerun, the effect is wanted again, so a
+// new generation has another key.
 func idempotencyKey(a *engine.Assignment, generation int32) string {
 	key := a.Run.String() + "/" + a.Name
 	if generation > 1 {

@@ -29,11 +29,11 @@ const secretsAway = 2 * time.Minute
 // secretsOf reads the secrets that an attempt uses, and records them for masking.
 type secretsOf struct {
 	ctx       context.Context
-	from      Secrets // nil: the node has no secrets
-	params    Params  // nil: parameters of type secret cannot be opened
+	from      Secrets // nil if the node has no secrets
+	params    Params  // nil if parameters of type secret cannot be opened
 	namespace string
 	workflow  string
-	quick     bool     // true: true: calls to a provider are not allowed
+	quick     bool     // calls to a provider are not allowed
 	values    []string // each once
 	err       error    // the reason why a secret or parameter cannot be read
 }

@@ -49,7 +49,7 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 		l.aside += int(lines[i].Runs)
 	}
 	if g.Loaded = true; !l.alone {
-		l.aside = 0 // it is not known which of the queued runs are not in memory
+		l.aside = 0 // unknown: some queued runs may not be in memory
 	} else {
 		for _, r := range l.inMemory() {
 			if r.Claim.InLine() {

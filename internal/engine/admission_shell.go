@@ -38,7 +38,7 @@ const (
 	wordShare  wordKind = "share"  // the totals of a share: the queue slots that its tasks need, and the slots that were returned
 	wordOver   wordKind = "over"   // the run has ended, and its tasks hold no queue slots
 	wordGave   wordKind = "gave"   // the total of queue slots granted to its tasks
-	wordRefuse wordKind = "refuse" // its tasks get no slots
+	wordRefuse wordKind = "refuse" // the tasks get no slots
 )
 
 func (l *limits) say(to dag.ShardID, said word) {

@@ -32,7 +32,7 @@ type flight struct {
 	err  error
 }
 
-// depart lets the store begin to write the transaction that was made from items, if the transaction is large
+// depart makes the store begin to write the transaction that was made from items, if the transaction is large
 // and plain. Later changes go into a new transaction. Otherwise depart returns nil, and the caller commits
 // the transaction.
 func (w *writer) depart(items []item) *flight {
@@ -63,7 +63,7 @@ func (w *writer) departs(items []item) bool {
 	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
 }
 
-// stage lets the store execute the transaction being made, apart from its commit. It does so at most once.
+// stage makes the store execute the transaction being made, but not commit it. It does so at most once.
 func (w *writer) stage() {
 	b := &w.tx.batch
 	if w.tx.staged {

@@ -22,11 +22,11 @@ import (
 // holds the unresolved incidents of the owned shards, as the transaction being made leaves them. open is a
 // cache of rows, so forget is allowed when the writer drops its transaction.
 type alerts struct {
-	open   map[dag.WorkflowID]map[string]*alert.Incident // by rule
+	open   map[dag.WorkflowID]map[string]*alert.Incident // workflow → rule → open incident
 	loaded bool
 	rules  map[versionOf][]alert.Rule
-	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them;
-	// nil: not loaded. changed says that a transaction that has not committed has changed watching. undo
+	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them,
+	// or nil if not loaded. changed says that a transaction that has not committed has changed watching. undo
 	// holds the changes of open by such transactions, in their order.
 	watching  map[dag.WorkflowID]*current
 	unlisted  bool // watching is incomplete, because some of its rows cannot be read
@@ -40,7 +40,7 @@ type alerts struct {
 	quiet     []store.Silence
 	quietRead time.Time
 
-	read  func(def []byte) ([]alert.Rule, error) // nil: there are no alerts
+	read  func(def []byte) ([]alert.Rule, error) // nil if there are no alerts
 	defs  *definitions
 	store store.Store
 	newID func() uuid.UUID
@@ -255,7 +255,7 @@ func (a *alerts) happened(id dag.WorkflowID, h *alert.Happening) error {
 	return a.happenedTo(id, h, (*alert.Rule).Any)
 }
 
-// happenedTo is happened for given rules.
+// happenedTo does the same as happened for given rules.
 func (a *alerts) happenedTo(id dag.WorkflowID, h *alert.Happening, about func(*alert.Rule) bool) error {
 	if unwatched, err := a.unwatched(id); unwatched || err != nil {
 		return err

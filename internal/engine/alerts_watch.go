@@ -23,7 +23,7 @@ type current struct {
 // noted is a change of the cache by a transaction that has not committed yet.
 type noted struct {
 	of  ruleOf
-	was *alert.Incident // nil: there was no incident
+	was *alert.Incident // nil if there was no incident
 }
 
 // notedMax bounds the changes that can be undone. If there are more, the incidents are read again.
@@ -107,7 +107,7 @@ func (a *alerts) remember(n *alert.Incident) {
 	}
 }
 
-// settled is called when no transaction is under way: all changes of the cache are committed.
+// settled is called when no transaction is in flight. At that time, all changes of the cache are committed.
 func (a *alerts) settled() {
 	clear(a.undo)
 	a.undo, a.changed = a.undo[:0], false

@@ -18,7 +18,7 @@ import (
 // two runs.
 type backfills struct {
 	known    map[int64]*store.Backfill
-	instants map[int64][]dag.Micros // by backfill, the unpacked instants for which runs are started
+	instants map[int64][]dag.Micros // backfill → the unpacked instants for which runs are started
 	open     map[int64]bool         // backfills that may start more runs now
 	over     []int64                // backfills that have ended
 }

@@ -28,13 +28,13 @@ const (
 // backlog is the waiting work of this node at one moment, as its writer sees it.
 type backlog struct {
 	ready     map[string]int64 // tasks by group and kind
-	queues    map[string]int64 // by queue, the runs that wait themselves or have waiting tasks
+	queues    map[string]int64 // queue → number of runs that wait for it, or whose tasks do
 	oldest    map[string]dag.Micros
 	names     []string // the names of all queues, if this node grants their slots
 	approvals int
 	now       dag.Micros
 	running, approving,
-	due dag.Micros // the earliest start deadline; 0: no task is waiting
+	due dag.Micros // the earliest start deadline; 0 if no task is waiting
 }
 
 // Backlog returns a source of metrics about the waiting work of this node. It asks the writer at most every

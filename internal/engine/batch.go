@@ -18,7 +18,7 @@ import (
 // Bounds of a batch of events.
 const (
 	BatchEventsMax = 500
-	BatchBytesMax  = 1 << 20 // of the keys, values and reasons together
+	BatchBytesMax  = 1 << 20 // bytes of the keys, values and reasons together
 	CursorBytesMax = 16 << 10
 )
 
@@ -39,8 +39,8 @@ type Batch struct {
 	// if no batch was taken before, or if a person has moved the cursor to the beginning or to now (see
 	// Position.From).
 	After []byte
-	// Since is the Position.Since that the source has used. It distinguishes positions without a cursor. 0:
-	// the source does not say.
+	// Since is the Position.Since that the source has used. It distinguishes positions without a cursor. It
+	// is 0 if the source does not say.
 	Since dag.Micros
 	// Cursor is the position after the last event: an opaque text of the source.
 	Cursor []byte
@@ -61,7 +61,7 @@ type Event struct {
 	Reason string
 }
 
-// Size is what an event adds to the size of a batch.
+// Size returns the bytes that an event adds to the size of a batch.
 func (ev *Event) Size() int { return len(ev.Key) + len(ev.Value) + len(ev.Reason) }
 
 // Taken counts the outcomes of the events of a batch.
@@ -85,13 +85,13 @@ type Hearing struct {
 
 // Position is the position of a trigger in the source that it reads.
 type Position struct {
-	Cursor []byte // nil: no batch was taken since From was set
+	Cursor []byte // nil if no batch was taken since From was set
 	// From says where a source without a cursor begins: now or beginning.
 	From string
 	// Since is the instant that "now" in From means: the time at which the trigger was declared for this
 	// source, or at which its cursor was moved.
 	Since    dag.Micros
-	Taken    dag.Micros // the time at which the last batch with events was taken; 0: never
+	Taken    dag.Micros // the time at which the last batch with events was taken; 0 means never
 	Filtered int64      // events that the filter has rejected since the trigger was declared
 	Lost     int64      // events that were lost since the trigger was declared
 }

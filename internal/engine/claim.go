@@ -51,7 +51,8 @@ func (l *limits) queueUp(r *dag.Run) (why string, d *admission.Denial, err error
 	return why, d, nil
 }
 
-// unclaim gives up a requested or granted claim of a run: the run has ended, or is paused while it waits.
+// unclaim gives up a requested or granted claim of a run, because the run has ended, or is paused while it
+// waits.
 func (l *limits) unclaim(r *dag.Run) {
 	c := r.Claim
 	if c == nil || c.Stage == dag.ClaimNone {

@@ -23,8 +23,8 @@ const clusterWide dag.WorkflowID = 0
 type overseen struct {
 	seen  bool
 	rules *alert.ClusterRules
-	// stood has the conditions that were true in the last observation, by key, with their causes; nil: there
-	// was no observation since the incidents were loaded.
+	// stood has the conditions that were true in the last observation, by key, with their causes, or nil if
+	// there was no observation since the incidents were loaded.
 	stood map[string]string
 }
 

@@ -12,7 +12,7 @@ import (
 type core interface {
 	txn() *transaction
 	shardCount() int
-	held(dag.ShardID) *store.Fence // nil: this writer does not own the shard
+	held(dag.ShardID) *store.Fence // nil if this writer does not own the shard
 
 	inMemory() map[dag.RunID]*dag.Run
 	fetch(dag.RunID) (*dag.Run, error)

@@ -25,7 +25,7 @@ type counting struct {
 type move struct {
 	workflow dag.WorkflowID
 	shard    dag.ShardID
-	seq      int64 // of the transaction
+	seq      int64 // seq of the transaction
 	n        int64
 }
 
@@ -138,7 +138,7 @@ func (q *quotas) take(c *counting, is *countResult) error {
 	return nil
 }
 
-// moved notes a change of the number of unfinished runs, if a count is in progress.
+// moved records a change of the number of unfinished runs, if a count is in progress.
 func (q *quotas) moved(r *dag.Run, n int64) {
 	if q.counting != nil {
 		q.txn().recount.moves = append(q.txn().recount.moves, move{workflow: r.Workflow, shard: r.Shard, n: n})

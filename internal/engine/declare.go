@@ -61,7 +61,7 @@ func (s *schedule) trigger(k store.TriggerKey) (*store.Trigger, error) {
 	return &t, nil
 }
 
-// owned is like trigger, but returns an error if there is no trigger, or if another node owns it.
+// owned does the same as trigger, but returns an error if there is no trigger, or if another node owns it.
 func (s *schedule) owned(k store.TriggerKey) (*store.Trigger, error) {
 	t, err := s.trigger(k)
 	switch {

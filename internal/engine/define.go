@@ -28,12 +28,12 @@ type Definition struct {
 
 // definition is a change of a workflow that the writer applies.
 type definition struct {
-	id              dag.WorkflowID // 0: the workflow of that name, or a new one
+	id              dag.WorkflowID // 0 means the workflow of that name, or a new one
 	namespace, name string
 	version         *store.Version // a new version
-	current         int32          // for a rollback, the version to make current
+	current         int32          // version to make current, for a rollback
 	state           string         // a new state
-	revision        int64          // If-Match; 0: any
+	revision        int64          // If-Match; 0 means any
 	clock           reading
 	beside          *dag.ShardID
 }
@@ -43,15 +43,15 @@ type definition struct {
 type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
 	names  *directory     // the copies of the gateways
-	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0: it is not known
-	// release is the workflow of errands; 0: not known.
+	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0 if it is not known
+	// release is the workflow of errands, or 0 if not known.
 	release dag.WorkflowID
 
 	limits   *limits
 	schedule *schedule
 	alerts   *alerts
 	store    store.Store
-	cluster  store.Cluster // nil: no other node owns shards
+	cluster  store.Cluster // nil if no other node owns shards
 	planner  Planner
 	definitionsCore
 }
@@ -112,7 +112,7 @@ func (d *definitions) named(namespace, name string, beside *dag.ShardID) (store.
 	case err != nil:
 		return wf, errkind.FromStore("read the workflow", err)
 	}
-	if is, ok := d.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // in this transaction
+	if is, ok := d.known[wf.ID]; ok && is.State == store.WorkflowDeleted { // deleted in this transaction
 		return d.fresh(namespace, name, beside)
 	}
 	return d.workflow(wf.ID)
@@ -247,7 +247,7 @@ func (e *Engine) change(ctx context.Context, it item) (answer, error) {
 type intent struct {
 	was, next store.Workflow
 	existing  bool         // the version exists already
-	decl      *Declaration // the new triggers; nil: they do not change
+	decl      *Declaration // the new triggers; nil if they do not change
 }
 
 // same reports whether nothing changes.

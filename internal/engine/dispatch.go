@@ -14,7 +14,7 @@ type Assignment struct {
 	Run      dag.RunID
 	Task     dag.TaskID
 	Token    dag.Token
-	Name     string // of the task
+	Name     string // name of the task
 	Workflow dag.WorkflowID
 	Version  int32
 	// Generation is the generation of the run in which the attempt was assigned. It is 0 from a node of an
@@ -23,7 +23,7 @@ type Assignment struct {
 	Shard      dag.ShardID
 	Handler    dag.HandlerID // the holder
 	Place      dag.Place
-	Graph      *dag.Graph `json:"-"` // nil: the assignment came from another node
+	Graph      *dag.Graph `json:"-"` // nil if the assignment came from another node
 	// LockToken is the number of the grant of the run's locks. It is 0 if the run has none.
 	LockToken int64
 }

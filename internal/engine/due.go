@@ -29,7 +29,7 @@ const (
 // the plans; the writer only carries out the plans.
 type due struct {
 	read    func() time.Time // the clock of this machine
-	next    dag.Micros       // the earliest undecided instant; 0: none
+	next    dag.Micros       // the earliest undecided instant; 0 if there is none
 	changed dag.Micros       // the earliest instant that was written since the last read began
 	looked  time.Time
 	looking bool

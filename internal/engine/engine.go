@@ -26,20 +26,20 @@ type Config struct {
 	Compile  dag.Compiler // compiles conditions of stored graphs
 	Node     string       // the permanent name of this process
 	Slots    int          // attempts that run at the same time; at least 1
-	// Ageing is the time after which a waiting run rises by one level; 0: 10 minutes.
+	// Ageing is the time after which a waiting run rises by one level. 0 means 10 minutes.
 	Ageing time.Duration
-	// SubmitMax bounds the submissions that wait for the writer; 0: 20,000.
+	// SubmitMax bounds the submissions that wait for the writer. 0 means 20,000.
 	SubmitMax int
 	// AheadRows is the size of a transaction, in rows, from which the writer makes the next transaction while
-	// this one is in flight; 0: 400.
+	// this one is in flight. 0 means 400.
 	AheadRows int
 	// EvaluateMax bounds the time for which one transaction evaluates conditions and keys. Later ones are
-	// evaluated by other goroutines or in the next transactions. 0: 20 ms; negative: a transaction evaluates
-	// no condition.
+	// evaluated by other goroutines or in the next transactions. 0 means 20 ms. If it is negative, a
+	// transaction evaluates no condition.
 	EvaluateMax time.Duration
 	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called
-	// before their tasks are assigned again, and again if the engine has to reload them. nil: no such process
-	// can exist.
+	// before their tasks are assigned again, and again if the engine has to reload them. It is nil if no such
+	// process can exist.
 	Reap func(ctx context.Context, lost []dag.AttemptRow) error
 	// Life, if not nil, is an earlier process of this node whose attempts may still run. This process then
 	// continues as the handler of Life. Otherwise this process gets a new handler, and the attempts of
@@ -47,12 +47,12 @@ type Config struct {
 	Life *Life
 	// Planner computes the instants of triggers. If it is nil, no trigger is declared and none fires.
 	Planner Planner
-	// Preparer finds out for which event a logical task waits. nil: there are no logical tasks.
+	// Preparer finds out for which event a logical task waits. It is nil if there are no logical tasks.
 	Preparer Preparer
 	// Waits returns the reason why an assigned attempt of this node has not been started yet, or "" if it
-	// knows none. nil: no reason is ever known.
+	// knows none. It is nil if no reason is ever known.
 	Waits func(run dag.RunID, task dag.TaskID, token dag.Token) string
-	// Namer finds the queues and locks that definitions name. nil: definitions name none.
+	// Namer finds the queues and locks that definitions name. It is nil if definitions name none.
 	Namer Namer
 	// ByHand, if not nil, reports whether only people may start runs now. Due instants then stay due for a
 	// later engine, or until ByHand returns false. Triggers that react to the end of a run still fire,
@@ -68,10 +68,10 @@ type Config struct {
 	// Ended, if not nil, is called on the writer's goroutine after a transaction in which runs have ended.
 	// The ends in a transaction with an unknown outcome are not reported.
 	Ended func([]store.Ended)
-	// QuotasEach is the time between two reads of the quotas of namespaces; 0: there are no quotas.
+	// QuotasEach is the time between two reads of the quotas of namespaces, or 0 if there are no quotas.
 	QuotasEach time.Duration
-	// Past remembers the commits that the store has confirmed. nil: the engine does not notice that the store
-	// has gone back to an earlier state.
+	// Past remembers the commits that the store has confirmed. If it is nil, the engine does not notice that
+	// the store has gone back to an earlier state.
 	Past Past
 	// Peers makes this engine a member of a cluster: it owns the shards that Own assigns. The store must be a
 	// store.Cluster. If Peers is nil, the engine is alone and owns every shard.
@@ -80,22 +80,22 @@ type Config struct {
 	// if there are no workers, or if Peers is set.
 	Holders Holders
 	Roster  inspect.Roster
-	// Helpers lets a sweep reach the other nodes and the workers. nil: there are none.
+	// Helpers lets a sweep reach the other nodes and the workers. It is nil if there are none.
 	Helpers Helpers
-	// Unclaimed bounds the time between the assignment of an attempt and the report that it runs; 0: 5
+	// Unclaimed bounds the time between the assignment of an attempt and the report that it runs. 0 means 5
 	// minutes.
 	Unclaimed time.Duration
-	// LoadHalf is the age at which past work of a shard counts half in the shard's load; 0: 30 s.
+	// LoadHalf is the age at which past work of a shard counts half in the shard's load. 0 means 30 s.
 	LoadHalf time.Duration
-	// Release makes the built-in workflow of errands, which release handles, if it does not exist. nil:
-	// another component makes that workflow.
+	// Release makes the built-in workflow of errands, which release handles, if it does not exist. It is nil
+	// if another component makes that workflow.
 	Release func(ctx context.Context) error
-	// Market offers slots of workers that are not in this process. nil: there are no such workers. With a
-	// Market, Slots may be 0.
+	// Market offers slots of workers that are not in this process. It is nil if there are no such workers.
+	// With a Market, Slots may be 0.
 	Market Market
 	// Traits are the properties by which tasks choose this process, in addition to Node.
 	Traits store.Traits
-	// Host is the machine; nil: the real one.
+	// Host is the machine. nil means the real one.
 	Host host.Host
 	Log  *slog.Logger
 }
@@ -121,7 +121,7 @@ type Engine struct {
 	host      host.Host
 	log       *slog.Logger
 	store     store.Store
-	can       store.Capabilities            // of the store
+	can       store.Capabilities            // capabilities of the store
 	handler   atomic.Pointer[store.Handler] // the handler of this process
 	graphs    *inspect.Graphs
 	directory directory
@@ -131,7 +131,7 @@ type Engine struct {
 	stats     Stats
 	shards    []dag.ShardID                 // all shards that exist
 	cluster   store.Cluster                 // nil: alone
-	holders   Holders                       // nil: there are no other members
+	holders   Holders                       // nil if there are no other members
 	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, published for other goroutines
 	writer    *writer
 	pulse     *pulse

@@ -20,7 +20,7 @@ func rawParams(r *dag.Run) *ParamsQuery {
 }
 
 // filling returns the data for completing the parameters of a run that another program inserted in its own
-// transaction; nil: they are complete.
+// transaction, or nil if they are complete.
 func (w *writer) filling(a Assignment) *ParamsQuery {
 	r := w.runs[a.Run]
 	if r == nil || !r.Raw() {
@@ -29,7 +29,7 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 	return rawParams(r)
 }
 
-// split is Leader work: it makes the graph of a run and, with fill, completes the parameters. If the
+// split does Leader work: it makes the graph of a run and, with fill, completes the parameters. If the
 // parameters are refused, it returns the parameters that the row may keep.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
 	g, err := e.graphs.Get(a.Workflow, a.Version)

@@ -38,15 +38,15 @@ var errBack = fmt.Errorf("the database has gone back to an earlier state: %w", s
 // FaultRegressed is the fault in the history of a run after the database has gone back to an earlier state.
 const FaultRegressed = "store_regressed"
 
-// backWord tells a shard that the database has gone back. The node that raises the era writes it, in the
-// same transaction.
+// backWord tells a shard that the database has gone back. The node that raises the era writes it, in the same
+// transaction.
 type backWord struct {
 	Era dag.Era `json:"era"`
 	By  string  `json:"by"`
 	Why string  `json:"why"`
 }
 
-// LetterOfEra is the message by which a shard learns why an era began.
+// LetterOfEra returns the message that tells a shard why an era began.
 func LetterOfEra(era dag.Era, by, why string) []byte {
 	return envelope([]letter{{Back: &backWord{era, by, why}}})
 }

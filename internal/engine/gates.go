@@ -15,7 +15,7 @@ import (
 
 // The progress of a run through its gates, in dag.Run.Gate.
 const (
-	gateNone   uint8 = iota // not counted
+	gateNone   uint8 = iota // the run is not counted
 	atTrigger               // the run waits at its trigger's gate
 	atWorkflow              // the run has passed its trigger's gate, and waits at its workflow's gate
 	atCommons               // the run has passed both gates, and waits for its queue or locks: see claim.go
@@ -80,7 +80,7 @@ func triggerGate(r *dag.Run) (store.TriggerKey, bool) {
 	return store.TriggerKey{Workflow: r.Workflow, Name: r.Fire.Trigger}, true
 }
 
-// limit returns the largest number of unfinished runs that may have passed a gate; 0: no bound. If the
+// limit returns the largest number of unfinished runs that may have passed a gate. 0 means no bound. If the
 // workflow no longer declares the trigger, there is no bound.
 func (l *limits) limit(k store.TriggerKey) (int, error) {
 	if k.Name == "" {
@@ -187,7 +187,7 @@ func (l *limits) count(r *dag.Run) {
 	}
 }
 
-// exit removes a run from its gates: the run has ended, or leaves memory.
+// exit removes a run from its gates, because the run has ended, or leaves memory.
 func (l *limits) exit(r *dag.Run) {
 	if r.Gate == gateNone || r.Gate == beyond {
 		r.Gate = gateNone
@@ -239,7 +239,7 @@ func (g *gates) takeBack(at *gate) {
 	}
 }
 
-// opened notes that a run may pass a gate, and drops a gate without runs.
+// opened records that a run may pass a gate, and drops a gate without runs.
 func (l *limits) opened(k store.TriggerKey, g *gate) {
 	switch {
 	case g.waiting.Len() > 0:

@@ -48,7 +48,8 @@ type answer struct {
 	verdict  dag.Verdict
 	run      dag.RunID
 	existing bool
-	view     *inspect.RunView // the run of a submission after its transaction; nil: the caller did not ask for the run
+	// The run of a submission after its transaction; nil if the caller did not ask for the run.
+	view     *inspect.RunView
 	workflow store.Workflow
 	occurred Occurred
 	taken    Taken
@@ -74,7 +75,7 @@ type inbox struct {
 	mu        sync.Mutex // protects following fields
 	events    fifo
 	calls     fifo
-	submits   int // in calls
+	submits   int // number of calls
 	submitMax int
 	closed    bool
 }
@@ -127,8 +128,8 @@ func (b *inbox) oldest() int64 {
 	return b.since.Load()
 }
 
-// begun notes that the writer has taken all the items that it can take now. For the remaining items, the wait
-// counts from now.
+// begun records that the writer has taken all the items that it can take now. For the remaining items, the
+// wait counts from now.
 func (b *inbox) begun() {
 	if b.len() > 0 {
 		b.since.Store(b.pulse.now())

@@ -64,7 +64,7 @@ func (h *moments) Pop() any {
 }
 
 type sighting struct {
-	run dag.RunID // zero: the moment is about the incident of the rule
+	run dag.RunID // zero if the moment is about the incident of the rule
 	of  ruleOf
 }
 
@@ -98,8 +98,8 @@ func (a *alerts) expect(r *dag.Run) {
 	}
 }
 
-// expectOf is like expect, for given rules. If rules is nil, it finds the rules of the workflow. If only is
-// given, it applies only these rules.
+// expectOf does the same as expect, for given rules. If rules is nil, it finds the rules of the workflow. If
+// only is given, it applies only these rules.
 func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error {
 	if rules == nil {
 		c, err := a.current(r.Workflow)
@@ -167,7 +167,7 @@ func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 	}
 }
 
-// startsLater notes that the deadline of a rule counts from the start of a run that has not started yet.
+// startsLater records that the deadline of a rule counts from the start of a run that has not started yet.
 func (a *alerts) startsLater(id dag.RunID, of ruleOf) {
 	l := &a.times
 	if len(l.ahead) >= max(l.aheadAt, pruneMin) {
@@ -179,7 +179,7 @@ func (a *alerts) startsLater(id dag.RunID, of ruleOf) {
 	}
 }
 
-// isLate notes that a run has passed the deadline of a rule.
+// isLate records that a run has passed the deadline of a rule.
 func (a *alerts) isLate(of ruleOf, r *dag.Run, rule *alert.Rule) {
 	if a.times.late[of] == nil {
 		a.times.late[of] = map[string]bool{}

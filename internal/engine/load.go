@@ -30,7 +30,7 @@ type loads struct {
 // rates are decaying sums of work and, decaying in the same way, the time in which the work was done. Their
 // quotient is right from the start, also for a shard that was just taken.
 type rates struct {
-	at      time.Time // of the last decay
+	at      time.Time // time of the last decay
 	seconds float64
 	busy    float64 // seconds
 	rows    float64

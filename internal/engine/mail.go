@@ -106,7 +106,7 @@ func (w *writer) receive(m *store.Message) answer {
 			return answer{err: err}
 		}
 		if !done {
-			delete(w.reading, m.ID) // so that collect reads the message again
+			delete(w.reading, m.ID) // makes collect read the message again
 			return answer{}
 		}
 		letters = nil

@@ -38,7 +38,7 @@ type Meter struct {
 	workflows *metric.Top[dag.WorkflowID, workflowMeter]
 	kinds     *metric.Top[string, map[end]int64]
 	waits     [waitReasons]metric.Histogram
-	fires     map[string]int64 // by outcome
+	fires     map[string]int64 // number of fires by outcome
 	lag       metric.Histogram
 	turned    time.Time
 	names     map[dag.WorkflowID]string // the names of the workflows at the last scrape

@@ -49,7 +49,7 @@ type namesKey struct {
 // naming keeps for the writer the names of queues and locks in definitions, and the definitions of queues.
 type naming struct {
 	names map[namesKey]Names
-	keys  map[string]func([]byte, dag.Micros) (string, error) // by expression
+	keys  map[string]func([]byte, dag.Micros) (string, error) // expression → the function that computes its key
 	// queues holds definitions of queues for a writer that is not the admission owner. They may be up to a
 	// second old.
 	queues map[string]store.Queue

@@ -189,14 +189,14 @@ func (w *writer) adopt(rec *store.RunRecord, f *found) error {
 	return err
 }
 
-// takeUp is like adopt, but does not step the run. It returns nil if the run is in quarantine.
+// takeUp does the same as adopt, but does not step the run. It returns nil if the run is in quarantine.
 func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 	r, err := w.revived(rec, &f.fx)
 	if errors.Is(err, errkind.ErrUnavailable) {
 		return nil, err
 	}
 	if err != nil {
-		for _, a := range rec.Attempts { // they include processes of earlier handlers, which are killed
+		for _, a := range rec.Attempts { // includes processes of earlier handlers, which are killed
 			if !a.State.Ended() && a.Handler != 0 && a.Handler != w.e.me().ID && !w.e.alive(a.Handler) {
 				f.lost = append(f.lost, a)
 			}
@@ -211,7 +211,8 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 		switch {
 		case ofOldEra(w, a):
 			endOld(w, r, a, f)
-		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler): // it reports
+		// The handler lives and will report.
+		case a.Handler != w.e.me().ID && a.Task != dag.LeaderTask && w.e.alive(a.Handler):
 			w.others(r, a, w.e.slots.isWorker(a.Handler), f)
 		case a.Handler != w.e.me().ID: // only the owner does Leader work, so the Leader work of another handler is lost
 			f.lost = append(f.lost, *a)
@@ -394,7 +395,7 @@ func (w *writer) told() map[dag.AttemptKey]bool {
 // (see happened).
 type doubt struct {
 	n       int  // the number of items of the transaction; they are the first items of kept
-	unknown bool // it is unknown whether the transaction committed
+	unknown bool // the outcome of the transaction is unknown
 	fences  []store.Fence
 	answers []answer
 	assigns []Assignment

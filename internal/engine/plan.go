@@ -33,8 +33,8 @@ type Planner interface {
 	Position(t *store.Trigger) (Position, error)
 	Placed(t *store.Trigger, p Position) ([]byte, error)
 	// Offered returns the reason why workflows of a namespace may not react to the ends of a workflow's runs,
-	// by a version of that workflow; "": they may. It returns errkind.ErrUnavailable if the definition cannot
-	// be read now.
+	// by a version of that workflow, or "" if they may. It returns errkind.ErrUnavailable if the definition
+	// cannot be read now.
 	Offered(ctx context.Context, w dag.WorkflowID, version int32, namespace string) (refusal string, err error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
 	// backfill, of which only Priority and Params count.
@@ -48,7 +48,7 @@ type Planner interface {
 
 // Declaration holds the triggers, limits and tags that a version declares.
 type Declaration struct {
-	MaxRuns  int32 // the largest number of active runs of the workflow; 0: any number
+	MaxRuns  int32 // the largest number of active runs of the workflow; 0 means any number
 	Tags     dag.Tags
 	Triggers []store.Trigger
 }
@@ -71,20 +71,20 @@ type Plan struct {
 	Lines []store.Fire
 	// The columns of the trigger's row after the plan.
 	Next, Decided dag.Micros
-	State, Reason string // "": unchanged
-	Data          []byte // nil: unchanged
+	State, Reason string // "" if unchanged
+	Data          []byte // nil if unchanged
 }
 
 // Start is a run that a trigger has to start.
 type Start struct {
 	Instant dag.Micros // the logical instant: trigger.time
-	Key     string     // an event's id; "": an instant of the schedule
+	Key     string     // an event's id; "" means an instant of the schedule
 	Late    bool       // the outcome is late, not fired
 	Reason  string     // the reason of the lateness, or a description of the event
-	Refused string     // the reason why no run may start, for the ledger; "": a run may start
-	StartBy dag.Micros // 0: no limit
+	Refused string     // the reason why no run may start, for the ledger; "" if a run may start
+	StartBy dag.Micros // 0 means no limit
 	Event   []byte     // a JSON value for trigger.event, or nil
-	Trace   string     // the trace context of the caller or event that started the run; "": none
+	Trace   string     // the trace context of the caller or event that started the run; "" if there is none
 }
 
 // Occurrence is an event of a sensor, or a person's request that a trigger fires now.
@@ -92,8 +92,8 @@ type Occurrence struct {
 	Key    string // the id of the event: an event that is delivered twice fires once
 	Event  []byte // a JSON value for trigger.event, or nil
 	Reason string // the event in a few words
-	Actor  string // the person who fires the trigger, even if it is paused; "": a sensor fires the trigger
-	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "": none
+	Actor  string // the person who fires the trigger, even if it is paused; "" if a sensor fires the trigger
+	Trace  string // the trace context of the caller, as dag.ParseTrace returns it; "" if there is none
 	// Seen names the event across all triggers: an event with a known Key fires only one trigger. Key may be
 	// empty.
 	Seen struct{ Scope, Key string }
@@ -108,7 +108,7 @@ const OutcomeFiltered = "filtered"
 
 // Occurred is the result of an occurrence.
 type Occurred struct {
-	Run      dag.RunID // zero: none
+	Run      dag.RunID // zero if there is none
 	Outcome  string
 	Reason   string
 	Existing bool // the same occurrence was recorded before
@@ -126,8 +126,8 @@ const (
 // Policy holds the rules for the runs of a trigger.
 type Policy struct {
 	Overlap  string
-	MaxRuns  int32 // 0: any number
-	QueueMax int32 // for overlap queue
+	MaxRuns  int32 // 0 means any number
+	QueueMax int32 // only for overlap: queue
 	Priority dag.Priority
 	FailLost bool
 	Params   []byte // a JSON object, or nil; its strings may contain ${{ }}
@@ -141,9 +141,10 @@ type Ended struct {
 	Run       dag.RunID
 	Workflow  string // namespace/name
 	State     dag.RunState
-	Instant   dag.Micros // its instant
+	Instant   dag.Micros // instant of the run
 	Finished  dag.Micros
 	Successor bool   // the trigger that gets this value has itself started the run
-	Refused   string `json:",omitempty"` // the reason why the trigger may not react to this end; "": it may
-	Trace     string `json:",omitempty"` // the trace context for a run of another workflow that this run starts; "": none
+	Refused   string `json:",omitempty"` // the reason why the trigger may not react to this end; "" if it may
+	// The trace context for a run of another workflow that this run starts; "" if there is none.
+	Trace string `json:",omitempty"`
 }

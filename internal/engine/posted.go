@@ -28,8 +28,8 @@ type posted struct {
 }
 
 // Post stores a command for the next owner of its run. When it returns without an error, the command is
-// durable. Its effect comes later. If the state of the run does not allow the command by then, it has no
-// effect. A command with a known Request is not stored again.
+// durable. It takes effect later, if the state of the run still allows it. A command with a known Request is
+// not stored again.
 func (e *Engine) Post(ctx context.Context, c Command) error {
 	if e.cluster == nil {
 		return fmt.Errorf("%w: this node is alone and owns every shard", errkind.ErrUnavailable)
@@ -97,7 +97,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 
 type postingKey struct{}
 
-// WithPosting allows that a verb is posted if no node that owns the shard can be reached.
+// WithPosting returns a context in which a verb is posted if no node that owns the shard can be reached.
 func WithPosting(ctx context.Context) context.Context {
 	return context.WithValue(ctx, postingKey{}, true)
 }

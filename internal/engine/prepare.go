@@ -35,11 +35,11 @@ type PrepareQuery struct {
 
 // Prepared describes the event for which a deferred task waits.
 type Prepared struct {
-	Until   dag.Micros // for a wait: its instant
-	By      []string   // for an approval: the principals that may decide; nil: all
+	Until   dag.Micros // wait: its instant
+	By      []string   // approval: the principals that may decide; nil means all
 	Message string     // the question of an approval
-	Form    []byte     // the fields of an approval's form, a JSON array; nil: none
-	Items   *dag.Items // of a foreach
+	Form    []byte     // the fields of an approval's form, a JSON array; nil if there is none
+	Items   *dag.Items // foreach: its items
 	// Tell is the message of a task that sends one, if the message is not recorded yet.
 	Tell *alert.Told
 	// For a call: the current version of the workflow, and the parameters of the run. If Workflow is 0, there
@@ -75,8 +75,8 @@ const (
 type preparing struct {
 	mu   sync.Mutex // protects the following fields
 	todo []dag.Prepare
-	// the attempts that wait for preparation or are being prepared; true: when the present preparation ends,
-	// prepare the attempt again
+	// pending holds the attempts that wait for preparation or are being prepared. The value is true if the
+	// attempt must be prepared again when its present preparation ends.
 	pending map[dag.AttemptKey]bool
 	helpers int
 }

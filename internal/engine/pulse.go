@@ -23,7 +23,7 @@ func newPulse(h host.Host) *pulse { return &pulse{host: h, born: h.Now()} }
 // now returns the time since the engine was made. It is never 0.
 func (p *pulse) now() int64 { return int64(p.host.Now().Sub(p.born)) + 1 }
 
-// beat notes that the writer has completed a cycle, or has woken up.
+// beat records that the writer has completed a cycle, or has woken up.
 func (p *pulse) beat() {
 	p.turned.Store(p.now())
 	p.rests.Store(false)

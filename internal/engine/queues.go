@@ -74,7 +74,7 @@ type QueueState struct {
 	State  string // active, paused, draining
 	Actor  string
 	Reason string
-	Until  dag.Micros // the end of the state; 0: until a person changes it
+	Until  dag.Micros // the end of the state; 0 means until a person changes it
 }
 
 // SetQueueState pauses, drains or resumes a queue.

@@ -26,8 +26,8 @@ const (
 	returns                 // a run that began earlier: it counts only among the unfinished runs
 )
 
-// roomAbout is like room, but also considers the use by shards of other nodes. It knows that use from a
-// reading that may be as old as QuotasEach.
+// roomAbout does the same as room, but also considers the use by shards of other nodes. It knows that use
+// from a reading that may be as old as QuotasEach.
 func (q *quotas) roomAbout(wf *store.Workflow) error { return q.roomWith(wf, begins, true) }
 
 // room returns a QuotaError if the namespace of a workflow may not have another run. It considers the use of
@@ -100,7 +100,7 @@ func (q *quotas) checked(r *dag.Run) {
 	}
 }
 
-// refused notes that the store has refused a transaction because of a quota. It reports whether the
+// refused records that the store has refused a transaction because of a quota. It reports whether the
 // transaction is to be made again. This is done once for each namespace without quota left. refused returns
 // false if there was another cause, or if the store has already refused the same namespace.
 func (q *quotas) refused(cause error) bool {

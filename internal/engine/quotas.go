@@ -24,7 +24,7 @@ type quotas struct {
 	set     *quotaSet // the quotas for which the counts were made
 	loaded  bool
 	shards  []dag.ShardID     // the shards that were owned when the counts were made
-	uses    map[string][]*use // by namespace, the counts of each shard
+	uses    map[string][]*use // namespace → the counts of each shard
 	changed []*use            // counts that have changed and are not in their rows yet
 	// names are the namespaces, by workflow, of the counted runs.
 	names map[dag.WorkflowID]string
@@ -58,8 +58,8 @@ type quotaSet struct {
 	rows []store.Namespace
 	// isolation is the least level of the namespaces that demand one.
 	isolation map[string]string
-	uses      map[string][]store.NamespaceUse // by namespace, the use by each shard
-	stocks    map[string]store.NamespaceStock // by namespace
+	uses      map[string][]store.NamespaceUse // namespace → the use by each shard
+	stocks    map[string]store.NamespaceStock // stock of each namespace
 	counts    bool                            // whether there is a namespace whose runs are counted
 	order     uint64                          // the number of the reading: readings are numbered in the order in which they began
 }
@@ -168,7 +168,7 @@ func (q *quotas) undo() {
 	r.reset()
 }
 
-// differs notes that a count differs from its row.
+// differs records that a count differs from its row.
 func (q *quotas) differs(u *use) {
 	if !u.changed {
 		u.changed, q.changed = true, append(q.changed, u)

@@ -125,9 +125,9 @@ type sweep struct {
 	e      *Engine
 	now    dag.Micros
 	owner  map[dag.ShardID]dag.HandlerID
-	spare  map[dag.ShardID]bool // by shard: whether the owner had a free slot recently
+	spare  map[dag.ShardID]bool // shard → whether its owner had a free slot recently
 	waits  *inspect.Waits
-	limits map[dag.WorkflowID]int32 // on concurrent runs
+	limits map[dag.WorkflowID]int32 // limits on concurrent runs
 	left   int                      // the number of shards that are left, including the present one
 	// unread is the number of shards that were not read to the end.
 	unread int
@@ -139,7 +139,7 @@ type sweep struct {
 	found   []Suspect
 	held    map[dag.HandlerID][]Held     // attempts whose holders are asked
 	begun   map[dag.WorkflowID]bool      // workflows with an unfinished run that has started
-	waiting map[dag.WorkflowID]dag.RunID // by workflow, the run that has waited longest
+	waiting map[dag.WorkflowID]dag.RunID // workflow → the run that has waited longest
 	// runs that do not move and have no open attempt; the second list has the runs that may wait for a good
 	// reason
 	idle [2][]dag.RunID
@@ -281,7 +281,8 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	switch {
 	case rec.Bad != nil:
 		return FaultCorrupt
-	case r.State.Terminal(), r.Intent != dag.IntentRun, r.State <= dag.RunWaiting, r.State == dag.RunSplitting: // by now
+	// By now the run has moved on.
+	case r.State.Terminal(), r.Intent != dag.IntentRun, r.State <= dag.RunWaiting, r.State == dag.RunSplitting:
 		return ""
 	}
 	g, err := s.e.graphs.Of(r)
@@ -295,7 +296,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	if dag.AnyReleasing(rec.Attempts) { // the run waits for an errand
 		return ""
 	}
-	due := map[dag.TaskID]dag.Micros{} // of retries
+	due := map[dag.TaskID]dag.Micros{} // task → time of its next retry
 	for i := range rec.Attempts {
 		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // attempts come in the order of their tokens, so the newest one counts
 	}

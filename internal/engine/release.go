@@ -29,7 +29,7 @@ const (
 type ErrandParams struct {
 	Run    dag.RunID  `json:"run"`
 	Task   dag.TaskID `json:"task"`
-	Name   string     `json:"name"` // of the task
+	Name   string     `json:"name"` // name of the task
 	Token  dag.Token  `json:"token"`
 	Handle string     `json:"handle"`
 }
@@ -40,7 +40,7 @@ const (
 	errandTries    = 100
 	errandDelay    = time.Second
 	errandDelayMax = time.Minute
-	errandTimeout  = 5 * time.Minute // of an attempt
+	errandTimeout  = 5 * time.Minute // timeout of one attempt of an errand
 )
 
 // errandEnd informs a run that the errand for one of its handles has ended.
@@ -48,7 +48,7 @@ type errandEnd struct {
 	Run   dag.RunID  `json:"run"`
 	Task  dag.TaskID `json:"task"`
 	Token dag.Token  `json:"token"`
-	Why   string     `json:"why,omitempty"` // why the handle was not released; "": it was released
+	Why   string     `json:"why,omitempty"` // why the handle was not released; "" if it was released
 }
 
 // errands sends the starts of the errands that the steps of this transaction have made.
@@ -106,7 +106,7 @@ const (
 // hindrance combines the log lines that say why there is no workflow of errands.
 type hindrance struct {
 	mu    sync.Mutex // protects following fields
-	cause string     // the cause in the last line; "": there is none
+	cause string     // the cause in the last line; "" if there is none
 	at    time.Time  // the time of the last line
 	times int        // failures since then
 }

@@ -38,7 +38,7 @@ type Peers interface {
 	Nudge(s dag.ShardID)
 }
 
-// held is the fence of a shard, or nil if it is not owned here.
+// held returns the fence of a shard, or nil if the shard is not owned here.
 func (w *writer) held(s dag.ShardID) *store.Fence {
 	i, ok := slices.BinarySearchFunc(w.fences, s, func(f store.Fence, s dag.ShardID) int { return int(f.Shard - s) })
 	if !ok {

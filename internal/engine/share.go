@@ -189,8 +189,8 @@ func (l *limits) shareNow(id dag.RunID, was *dag.Share) (*dag.Share, error) {
 	return nil, nil
 }
 
-// releasedShares takes back the queue slots of the tasks of a quarantined run, as released does with the
-// run's claim.
+// releasedShares releases the queue slots of the tasks of a quarantined run, as released does with the run's
+// claim.
 func (l *limits) releasedShares(r *dag.RunRow, b *store.Batch) {
 	var letters []letter
 	for i := range r.Shares {

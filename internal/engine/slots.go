@@ -29,13 +29,13 @@ type slots struct {
 	node     string
 	traits   atomic.Pointer[store.Traits]
 	executor Executor
-	market   Market  // nil: there are no other handlers
-	holders  Holders // nil: there are no other handlers
+	market   Market  // nil if there are no other handlers
+	holders  Holders // nil if there are no other handlers
 	ageing   time.Duration
 
 	free    atomic.Int64
 	drained atomic.Bool            // slots can no longer be booked
-	shut    atomic.Pointer[string] // the reason why no slot is booked at present; nil: slots are booked
+	shut    atomic.Pointer[string] // the reason why no slot is booked at present; nil if slots are booked
 	booked  map[dag.AttemptKey]int // the number of slots of each attempt
 	room    room
 }

@@ -18,9 +18,9 @@ type spaces struct {
 	store store.Store
 	defs  *definitions
 
-	set   *quotaSet             // the reading to which the following fields belong; nil: none yet
+	set   *quotaSet             // the reading to which the following fields belong; nil if there is none yet
 	named bool                  // placements may name the namespace
-	names map[string]*dag.Space // by namespace
+	names map[string]*dag.Space // space of each namespace
 	by    map[dag.WorkflowID]*dag.Space
 	// behind is set while runs in memory may have what an earlier reading said.
 	behind bool

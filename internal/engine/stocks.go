@@ -142,7 +142,7 @@ func (n Namespaces) Stocks(ctx context.Context) (map[string]store.NamespaceStock
 	return stocksOf(ctx, n.e.store, "")
 }
 
-// RequestsPerMinute returns the quota of calls of a namespace, as last read; 0: no limit.
+// RequestsPerMinute returns the quota of calls of a namespace, as last read. 0 means no limit.
 func (n Namespaces) RequestsPerMinute(namespace string) int64 {
 	bounds := n.e.quotas.quotasOf(namespace)
 	return bounds.RequestsPerMinute

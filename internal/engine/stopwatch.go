@@ -14,8 +14,8 @@ import (
 // The operations of a store that are timed, as labels.
 const (
 	opCommit  = iota // a transaction of the writer
-	opAcquire        // of shards
-	opLoad           // of unfinished runs
+	opAcquire        // acquiring shards
+	opLoad           // loading unfinished runs
 	opRead           // a read of one run, or a list
 	opClock          // a read of the store's clock: one round trip
 	ops

@@ -17,21 +17,22 @@ import (
 
 // Submission asks for a run.
 type Submission struct {
-	ID       dag.RunID      // zero: the engine makes one
+	ID       dag.RunID      // zero if the engine makes one
 	Workflow store.Workflow // the workflow, as the caller has read it
-	Version  int32          // 0: the workflow's current version
+	Version  int32          // 0 means the workflow's current version
 	Priority dag.Priority
 	Origin   dag.Origin
 	User     string
-	Key      string // idempotency key; "": none
+	Key      string // idempotency key; "" if there is none
 	KeyHash  []byte
 	Params   []byte     // a JSON object, or nil
-	Of       dag.RunID  // the run that this run repeats; zero: none
-	Instant  dag.Micros // for a repeated run, its logical instant; 0: now
-	From     string     // the task at which the run begins; "": at the tasks without needs
-	Trace    string     `json:",omitempty"` // the trace context of the caller, as dag.ParseTrace returns it; "": none
-	Tags     dag.Tags   `json:",omitempty"` // tags in addition to those of the workflow
-	View     bool       `json:"-"`          // the answer is to contain the run as it was accepted
+	Of       dag.RunID  // the run that this run repeats; zero if there is none
+	Instant  dag.Micros // logical instant of a repeated run; 0 means now
+	From     string     // the task at which the run begins; "" means at the tasks without needs
+	// The trace context of the caller, as dag.ParseTrace returns it; "" if there is none.
+	Trace string   `json:",omitempty"`
+	Tags  dag.Tags `json:",omitempty"` // tags in addition to those of the workflow
+	View  bool     `json:"-"`          // the answer is to contain the run as it was accepted
 
 	named bool // the caller chose the ID, so a run with this ID may already exist
 }
@@ -185,8 +186,8 @@ type Report struct {
 	Token   dag.Token
 	Result  dag.Result
 	Started dag.Micros // the time since which the attempt runs; if it is set, Result is ignored
-	Handle  string     // with Started: the handle of the attempt; "": none
-	Adopts  bool       // with Handle: see dag.Result
+	Handle  string     // handle of the attempt, with Started; "" if there is none
+	Adopts  bool       // see dag.Result; only with Handle
 	Lost    string     // why the attempt no longer runs without a known result; if it is set, Result is ignored
 }
 

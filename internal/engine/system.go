@@ -39,7 +39,7 @@ func (d *definitions) findSystem(ctx context.Context) error {
 	return err
 }
 
-// noteSystem notes the ID of a built-in workflow when the workflow is applied here.
+// noteSystem records the ID of a built-in workflow when the workflow is applied here.
 func (d *definitions) noteSystem(wf *store.Workflow) {
 	if wf.Namespace == SystemNamespace && wf.Name == ReleaseName {
 		d.release = wf.ID

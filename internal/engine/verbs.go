@@ -16,10 +16,10 @@ type Command struct {
 	Run     dag.RunID
 	Intent  dag.Intent // resume (run), pause, stop, kill
 	Recover bool
-	Scope   dag.Scope // with Recover: its scope; all scopes except the first need Task
+	Scope   dag.Scope // scope of a Recover; every scope but the first needs Task
 	Mark    dag.Mark
-	Task    string // its name
-	Outputs []byte // with MarkSucceeded: a JSON object, or nil
+	Task    string // name of the task
+	Outputs []byte // a JSON object, or nil; only with MarkSucceeded
 	Actor   string
 	Reason  string
 	// Request, if not nil, stores the answer under its idempotency key.
@@ -190,7 +190,7 @@ func (w *writer) verb(it *item) answer {
 		}
 	}
 	if revived && r != nil && !w.tx.touches(r) && r.Gate == gateNone {
-		delete(w.runs, r.ID) // in vain
+		delete(w.runs, r.ID) // it was loaded for nothing
 	}
 	return a
 }

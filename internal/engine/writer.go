@@ -63,7 +63,7 @@ type writer struct {
 	reading map[int64]dag.ShardID
 	abroad  abroad
 	marks   []store.Fence       // room for confirmed
-	telling map[int64]dag.RunID // by message id: the last run to whose history the entry was added; see tellBack
+	telling map[int64]dag.RunID // message id → the last run to whose history the entry was added; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work that other goroutines are doing
 	carried carried
@@ -92,7 +92,7 @@ type writer struct {
 
 // transaction is one transaction that the writer makes. Nothing in it has an effect until it has committed.
 type transaction struct {
-	side    int    // its index among the two transactions: 0 or 1
+	side    int    // index of this one of the two transactions: 0 or 1
 	serial  uint64 // rises each time the struct is used for a new transaction
 	batch   store.Batch
 	fx      dag.Effects
@@ -101,13 +101,13 @@ type transaction struct {
 	touched []*dag.Run
 	ended   []*dag.Run   // the runs of touched that ended in this transaction
 	current *dag.Run     // the run being stepped; if it is set after a panic, this run is incomplete
-	assigns []Assignment // to dispatch
+	assigns []Assignment // attempts to dispatch
 	splits  []Assignment // Leader work to dispatch
-	answers []answer     // by item
+	answers []answer     // answer to each item
 	keys    map[keyOf]*dag.Run
-	looked  map[keyOf]*dag.Header       // by key: the run in the store; nil: there is none
+	looked  map[keyOf]*dag.Header       // key → the run in the store; nil if there is none
 	written map[store.TriggerKey]bool   // triggers whose row is in the batch
-	lines   map[store.TriggerKey]lineAt // by trigger: its newest ledger line, if the line is in the batch
+	lines   map[store.TriggerKey]lineAt // trigger → its newest ledger line, if the batch has it
 	filled  map[int64]bool              // backfills whose row is in the batch
 	// incidents are the indexes of incidents in the batch.
 	incidents map[uuid.UUID]int
@@ -124,11 +124,13 @@ type transaction struct {
 	rows        int           // estimate
 	tried       int           // the number of items and assignments that were begun
 	tally       tally
-	draft       draft        // of the metrics
-	recount     recount      // the changes of the counts for quotas of namespaces
-	rowsOf      []shardRows  // the rows by shard
-	staged      bool         // the store already has the batch. Invariant: the batch does not change after that
-	next        *transaction // the transaction that was made while this one was in flight, and is not written yet; nil: none
+	draft       draft       // changes of the metrics
+	recount     recount     // the changes of the counts for quotas of namespaces
+	rowsOf      []shardRows // the rows by shard
+	staged      bool        // the store already has the batch. Invariant: the batch does not change after that
+	// The transaction that was made while this one was in flight, and is not written yet; nil if there is
+	// none.
+	next *transaction
 }
 
 // tally holds the amounts that are added to the counters when the transaction commits.
@@ -249,7 +251,7 @@ func (w *writer) wait() time.Duration {
 	switch {
 	case w.e.cfg.Planner == nil:
 	case w.schedule.byHand():
-		wait = min(wait, dueLook) // so that ByHand is called again soon
+		wait = min(wait, dueLook) // makes sure that ByHand is called again soon
 	default:
 		wait = min(wait, w.schedule.due.wait())
 	}

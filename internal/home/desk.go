@@ -48,29 +48,31 @@ type worker struct {
 	settled  ring
 	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
-	inputs   map[key][]artifact.Input  // inputs of attempts for which they were requested
-	deposits bool                      // the worker sends artifacts
-	fetches  bool                      // the worker fetches inputs
-	proven   bool                      // the worker registered with a certificate
-	masks    bool                      // the worker masks secrets
-	handles  bool                      // the worker reports handles
-	reader   bool                      // the worker can send pieces of logs
-	reads    map[string]*reading       // requested pieces, by ticket
-	turns    chan struct{}             // cap readsMax
-	doubts   map[key]bool              // attempts that the worker says it has, while this home asks their owners
-	said     map[key]*workerv1.Attempt // attempts that the worker has, according to its newest poll; nil: there was no poll yet
+	inputs   map[key][]artifact.Input // inputs of attempts for which they were requested
+	deposits bool                     // the worker sends artifacts
+	fetches  bool                     // the worker fetches inputs
+	proven   bool                     // the worker registered with a certificate
+	masks    bool                     // the worker masks secrets
+	handles  bool                     // the worker reports handles
+	reader   bool                     // the worker can send pieces of logs
+	reads    map[string]*reading      // requested pieces, by ticket
+	turns    chan struct{}            // cap readsMax
+	doubts   map[key]bool             // attempts that the worker says it has, while this home asks their owners
+	// Attempts that the worker has, according to its newest poll; nil if there was no poll yet.
+	said map[key]*workerv1.Attempt
 
-	fresh     []*holding      // attempts for which jobs must be made
-	preparing int             // the number of goroutines that make jobs for fresh attempts
-	out       map[key]*errand // jobs for which the worker has not confirmed the attempt; nil: the worker is detached
-	ready     []key           // the attempts of out that were not sent to the worker yet
-	takers    int             // the number of calls of Report that are now taking fresh or ready attempts for their answers
-	stops     []stop
-	seq       int64 // number of the newest answer
-	polls     int64 // number of polls: only the newest one waits
-	draining  bool
-	full      bool          // the worker's disk is full
-	wake      chan struct{} // cap 1
+	fresh     []*holding // attempts for which jobs must be made
+	preparing int        // the number of goroutines that make jobs for fresh attempts
+	// Jobs for which the worker has not confirmed the attempt; nil if the worker is detached.
+	out      map[key]*errand
+	ready    []key // the attempts of out that were not sent to the worker yet
+	takers   int   // the number of calls of Report that are now taking fresh or ready attempts for their answers
+	stops    []stop
+	seq      int64 // number of the newest answer
+	polls    int64 // number of polls: only the newest one waits
+	draining bool
+	full     bool          // the worker's disk is full
+	wake     chan struct{} // cap 1
 }
 
 // holding is an attempt that a worker has, as its home knows it.
@@ -104,8 +106,8 @@ func (x *holding) unneeded() {
 	}
 }
 
-// stop is an attempt that the worker must end. seq is the number of the answer that ordered it; 0: no answer
-// has ordered it yet.
+// stop is an attempt that the worker must end. seq is the number of the answer that ordered it, or 0 if no
+// answer has ordered it yet.
 type stop struct {
 	key   key
 	kill  bool
@@ -455,7 +457,7 @@ type register struct {
 }
 
 // called holds the names of an attempt. affirmed is the time at which the rows confirmed that the worker has
-// the attempt; zero: they have not confirmed it. over is the time at which the attempt ended.
+// the attempt, or zero if they have not confirmed it. over is the time at which the attempt ended.
 type called struct {
 	Names
 	affirmed, over time.Time

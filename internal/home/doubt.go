@@ -22,7 +22,7 @@ const doubtsMax = 64
 //
 // A poll that arrives after a newer one proves nothing, because it acknowledges fewer answers.
 func (h *Home) compare(w *worker, has map[key]*workerv1.Attempt, ack int64) {
-	for k, a := range has { // nil: the attempt has ended at the worker
+	for k, a := range has { // nil if the attempt has ended at the worker
 		if a != nil && !w.has(k) && !w.doubts[k] && len(w.doubts) < doubtsMax {
 			w.doubts[k] = true
 			go h.doubt(w, k, placeOf(a))

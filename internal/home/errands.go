@@ -188,7 +188,7 @@ func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
 	return jobs
 }
 
-// arrived notes which attempts the worker has, according to its poll. Attempts of earlier answers that are
+// arrived records which attempts the worker has, according to its poll. Attempts of earlier answers that are
 // missing in the poll are sent again. Attempts in answers to reports are sent again only if again is set,
 // because they may still be on their way.
 func (w *worker) arrived(has map[key]*workerv1.Attempt, again bool) {

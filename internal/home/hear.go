@@ -46,7 +46,7 @@ type heard struct {
 
 // spoken is a report of a worker, with its verdict.
 type spoken struct {
-	at      int // its index among the reports of the call
+	at      int // index among the reports of the call
 	key     key
 	report  engine.Report
 	verdict workerv1.Verdict

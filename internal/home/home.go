@@ -98,7 +98,7 @@ type Config struct {
 	Register  func(ctx context.Context, uuid, name string) (store.Handler, error)
 	Caller    Caller
 	Jobs      Jobs
-	Logs      logs.Sink // stores the output of attempts; nil: the output stays on the machines of the workers
+	Logs      logs.Sink // stores the output of attempts; nil if the output stays on the machines of the workers
 	// Artifacts stores the artifacts of workers' attempts.
 	Artifacts *artifact.Keeper
 	Executor  engine.Executor // the executor of this process, whose slots are lent as well
@@ -108,16 +108,16 @@ type Config struct {
 	Traits store.Traits  // the traits of this process
 	Beat   time.Duration // interval between two renewals of a worker
 	Lag    time.Duration // silence after which a worker counts as dead
-	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0:
+	// Unclaimed is the time after which an attempt is lost if its worker has not started it. 0 means
 	// unclaimedDefault.
 	Unclaimed time.Duration
-	// WorkersMax bounds the workers of the cluster, and SlotsMax the slots of each. 0: WorkersDefault and
-	// slotsMax.
+	// WorkersMax bounds the workers of the cluster, and SlotsMax the slots of each. 0 means WorkersDefault
+	// and slotsMax.
 	WorkersMax, SlotsMax int
 	// ReadMax bounds how long a reader waits for a piece of a log: for its turn, for the worker, and for the
-	// new home of a worker that moves. 0: readDefault.
+	// new home of a worker that moves. 0 means readDefault.
 	ReadMax  time.Duration
-	Proofs   Proofs // what callers have proven with their certificates
+	Proofs   Proofs // what certificates of callers have proven
 	Version  string
 	Format   int
 	Strategy string // least-loaded (default), round-robin, random
@@ -140,7 +140,7 @@ type Home struct {
 	seen        atomic.Pointer[view]
 	waking      atomic.Bool  // the directory was asked to read the members soon
 	began       time.Time    // the start of this home
-	turned      atomic.Int64 // when Run last completed a round, as time since began; 0: it has not begun
+	turned      atomic.Int64 // when Run last completed a round, as time since began; 0 if it has not begun
 
 	mu      sync.Mutex // protects following fields
 	workers map[dag.HandlerID]*worker
@@ -382,7 +382,7 @@ func (h *Home) renew(ctx context.Context, m store.Member) {
 	}
 }
 
-// confirmed notes that the store listed a worker at an instant.
+// confirmed records that the store listed a worker at an instant.
 func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -391,8 +391,8 @@ func (h *Home) confirmed(m *store.Member, at time.Duration) {
 	}
 }
 
-// usual is the usual age of a worker's last renewal at the time at which the worker calls. It is one
-// heartbeat, which is at most this part of the lag.
+// usual returns the usual age of a worker's last renewal when the worker calls. This is one heartbeat, which
+// is at most a quarter of the lag.
 func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
 
 // behind returns by how much a worker's attempts must have a shorter lease at an instant, because the store's

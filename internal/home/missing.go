@@ -65,8 +65,8 @@ func (h *Home) Missing(ctx context.Context, id dag.HandlerID, list []engine.Held
 	return missing, h.cfg.Caller.Call(ctx, to, MissingPath, q, &missing)
 }
 
-// missing is like Missing, for a worker that is attached here. An attempt that was sent to the worker long
-// ago and has not started is missing, too, and is lost.
+// missing does the same as Missing, for a worker that is attached here. An attempt that was sent to the
+// worker long ago and has not started is also missing, and is lost.
 func (h *Home) missing(q *question) (missing []engine.Held, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 type Proof struct {
 	Worker             string
 	Groups, Namespaces []string // no namespaces: all
-	Slots              int32    // 0: no bound
+	Slots              int32    // 0 means no bound
 }
 
 // Proofs says what callers have proven. If its functions are nil, no caller shows a certificate.

@@ -61,7 +61,7 @@ func (p *purse) open(strategy string) {
 	if p.expected == nil {
 		p.expected = map[dag.HandlerID]int{}
 	}
-	var before func(a, b *credit) bool // nil: random order
+	var before func(a, b *credit) bool // nil means random order
 	switch strategy {
 	case Random:
 	case RoundRobin:
@@ -109,7 +109,7 @@ func (p *purse) expect(id dag.HandlerID, n int) {
 	}
 }
 
-// grant is like granted, and also wakes the engine, which does not notice new slots by itself.
+// grant does the same as granted, and also wakes the engine, which does not notice new slots by itself.
 func (h *Home) grant(l *lent) (all bool) {
 	h.mu.Lock()
 	before := h.purse.total.Load()

@@ -16,8 +16,8 @@ const (
 	// readsMax bounds how many pieces of logs are requested from a worker at a time. A reader has at most one
 	// of them, so this also bounds the memory for logs.
 	readsMax = 4
-	// readDefault bounds how long a reader waits for a piece. After this time the reader is told which part
-	// is missing.
+	// readDefault bounds how long a reader waits for a piece. After this time the reader learns which part is
+	// missing.
 	readDefault = 5 * time.Second
 	// readAgain is the pause between two reads of the row of a worker that is moving.
 	readAgain = 100 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 // reading is a requested piece of a log.
 type reading struct {
 	want *workerv1.LogRead
-	seq  int64       // the number of the answer that has requested the piece; 0: none yet
+	seq  int64       // the number of the answer that has requested the piece; 0 if there is none yet
 	got  chan []byte // capacity 1; it is closed if the worker is no longer attached here
 }
 

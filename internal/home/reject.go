@@ -106,7 +106,7 @@ func (h *Home) attached(in caller) (*worker, error) {
 	return w, nil
 }
 
-// find is like attached, for callers that do not hold h.mu.
+// find does the same as attached, for callers that do not hold h.mu.
 func (h *Home) find(in caller) (*worker, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,9 +27,9 @@ type roster[T any] struct {
 
 // seat is the position of a lender in a roster.
 type seat[T any] struct {
-	class *class[T] // nil: the lender is not listed
+	class *class[T] // nil if the lender is not listed
 	name  string
-	at    int // the index in class.free; none: the lender has no free slot
+	at    int // the index in class.free; none if the lender has no free slot
 }
 
 const none = -1
@@ -48,7 +48,7 @@ type class[T any] struct {
 // site holds a requested placement and the classes that fit it.
 type site[T any] struct {
 	place   dag.Place
-	node    string // the name of the only lender that fits; "": any lender of the classes fits
+	node    string // the name of the only lender that fits; "" if any lender of the classes fits
 	need    dag.Need
 	classes []*class[T] // a heap, by the first lender of each class
 }

@@ -77,8 +77,8 @@ func (d *desk) Poll(ctx context.Context, in *workerv1.PollRequest) (*workerv1.Po
 	}
 }
 
-// arrive notes the attempts of a poll, and which of them run. If nothing can be confirmed about a worker for
-// long, arrive detaches the worker. It then still has time to find a home that can reach the store.
+// arrive records the attempts of a poll, and which of them run. If nothing can be confirmed about a worker
+// for long, arrive detaches the worker. It then still has time to find a home that can reach the store.
 func (d *desk) arrive(ctx context.Context, in *workerv1.PollRequest, has map[key]*workerv1.Attempt, at time.Duration) (w *worker, mine int64, early bool, err error) {
 	h := d.h
 	h.mu.Lock()
@@ -124,7 +124,7 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 		return nil, err
 	}
 	if w.polls != mine {
-		w.poke() // this poll takes the place of the earlier one, which then ends
+		w.poke() // replaces the earlier poll, which then ends
 		return &workerv1.PollResponse{Seq: w.seq, BehindMillis: millisUp(h.behind(w, at))}, nil
 	}
 	if len(w.ready) == 0 && !w.unasked() && !slices.ContainsFunc(w.stops, func(s stop) bool { return s.seq == 0 }) {

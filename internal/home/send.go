@@ -89,7 +89,7 @@ func (h *Home) putBack(d *delivery) {
 	}
 }
 
-// sent notes the lease under which attempts are sent, if none is noted. It does so at once, because the
+// sent records the lease under which attempts are sent, if none is noted. It does so at once, because the
 // worker may attach again before the first read of the members.
 func (m *mail) sent(d *delivery) {
 	if _, known := m.seen[d.Handler]; !known {

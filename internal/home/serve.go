@@ -15,8 +15,8 @@ import (
 // want is the last demand that an owner has sent.
 type want struct {
 	demands []engine.Demand
-	needs   []dag.Need // of each
-	served  []int      // by demand: the number of slots that the owner got after it sent the demand
+	needs   []dag.Need // needs of each demand
+	served  []int      // for each demand, the number of slots that the owner got after it sent the demand
 	at      time.Time
 }
 
@@ -52,8 +52,8 @@ type lent struct {
 	Granted     []total
 }
 
-// Ask stores the demand of an owner, and takes back the slots that it returns. If ctx has ended, Ask does
-// nothing, and the owner sends both again.
+// Ask stores the demand of an owner, and receives the slots that the owner returns. If ctx has ended, Ask
+// does nothing, and the owner sends both again.
 func (h *Home) Ask(ctx context.Context, a *ask) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,9 +113,9 @@ func (h *Home) relist(w *worker) {
 	h.lenders.update(w, w.open() && w.used < int(w.member.Slots))
 }
 
-// freed is called when an attempt of a worker has ended. owner owns the run of the attempt; 0: the slot must
-// not be lent to that owner. Unless another owner has a more urgent task, the slot stays with the owner,
-// because its next task may become ready in the transaction that settles this end.
+// freed is called when an attempt of a worker has ended. owner owns the run of the attempt. If it is 0, the
+// slot must not be lent to that owner. Unless another owner has a more urgent task, the slot stays with the
+// owner, because its next task may become ready in the transaction that settles this end.
 func (h *Home) freed(w *worker, owner dag.HandlerID, n dag.Need) {
 	if owner != 0 && w.open() && !w.local && n.IsZero() {
 		best, at := h.best(w, time.Now(), h.aged())
@@ -139,7 +139,7 @@ type demand struct {
 	*engine.Demand
 	need   dag.Need
 	owner  dag.HandlerID
-	at     int // its index in the want of the owner
+	at     int // index in the demands of the owner
 	served int
 }
 

@@ -59,7 +59,7 @@ func (h *Home) wakeSoon() {
 type listing struct {
 	mu   sync.Mutex // protects following fields
 	on   bool       // a goroutine reads
-	next *listed    // the next read, which has not begun; nil: no caller waits for it
+	next *listed    // the next read, which has not begun; nil if no caller waits for it
 }
 
 // listed is one read.
