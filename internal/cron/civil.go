@@ -26,7 +26,7 @@ func daysFrom(y, m, d int) int {
 	return era*146097 + yoe*365 + yoe/4 - yoe/100 + doy - 719468
 }
 
-// civil is the inverse of daysFrom.
+// civil computes the inverse of daysFrom.
 func civil(day int) (y, m, d int) {
 	day += 719468
 	era := floorDiv(day, 146097)

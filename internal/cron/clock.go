@@ -55,7 +55,7 @@ type clocks struct {
 	hours   uint32
 	minutes uint64
 	seconds uint64
-	list    []int // seconds of day, ascending, without duplicates; nil: the combinations
+	list    []int // seconds of day, ascending, without duplicates; nil means the combinations
 }
 
 // total returns the number of times in a whole day.

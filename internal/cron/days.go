@@ -34,13 +34,13 @@ type dayRule struct {
 	lastWorkday bool   // the last Monday to Friday
 
 	dow     uint8    // days of the week, 0 is Sunday
-	nth     [7]uint8 // by weekday; bit k: the k-th such weekday of the month, 1…5
+	nth     [7]uint8 // by weekday; bit k stands for the k-th such weekday of the month, 1…5
 	lastDow uint8    // a set of weekdays: their last occurrence in the month
 
-	either bool // true: one match, of the day of the month or the day of the week, is enough
+	either bool // a match of either the day of the month or the day of the week is enough
 }
 
-// everyDay is the rule without restriction.
+// everyDay returns the rule without restrictions.
 func everyDay() dayRule {
 	return dayRule{years: everyYear(), months: allMonths, dom: allDays, dow: allWeekdays}
 }

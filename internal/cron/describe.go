@@ -41,7 +41,7 @@ func plural(n int, unit string) string {
 	return strconv.Itoa(n) + " " + unit + "s"
 }
 
-// longDuration is "1 hour and 30 minutes", short is "1h30m".
+// longDuration returns a text such as "1 hour and 30 minutes". For the same duration, short returns "1h30m".
 func longDuration(d time.Duration) string {
 	h, m, s := int(d/time.Hour), int(d/time.Minute)%60, int(d/time.Second)%60
 	if m == 0 && s == 0 && h%24 == 0 {

@@ -10,8 +10,8 @@ import (
 type field struct {
 	name   string
 	lo, hi int
-	names  []string // names of the values from lo on; nil: none
-	wraps  bool     // true: a range may wrap
+	names  []string // names of the values from lo on; nil if there is none
+	wraps  bool     // a range may wrap
 }
 
 // The fields, in the order of the longest form.

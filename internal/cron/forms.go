@@ -43,7 +43,7 @@ func Monthly(days []int, at []Clock, o Options) (*Schedule, error) {
 	return form("monthly", rule, at, o)
 }
 
-// Annually is like Monthly, but only in these months.
+// Annually does the same as Monthly, but only in the given months.
 func Annually(months []time.Month, days []int, at []Clock, o Options) (*Schedule, error) {
 	rule := everyDay()
 	if err := rule.monthDays("annually", days); err != nil {

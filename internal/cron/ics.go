@@ -64,7 +64,7 @@ type event struct {
 	start, end moment
 	hasStart   bool
 	hasEnd     bool
-	days       int // the length from DURATION; 0: there is none
+	days       int // the length from DURATION; 0 if there is none
 	rule       *recurrence
 	extra      []int
 	except     []int

@@ -9,7 +9,7 @@ import (
 
 // Options holds the settings that a cron text cannot express.
 type Options struct {
-	Zone string // IANA name; "": the zone in the text, or else UTC
+	Zone string // IANA name; "" means the zone in the text, or else UTC
 	// Location, if not nil, is the loaded zone, and Zone is ignored. A caller that has a loaded zone saves
 	// the read of its file, which costs more than everything else.
 	Location *time.Location

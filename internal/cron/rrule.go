@@ -6,7 +6,7 @@ import "strings"
 type recurrence struct {
 	freq      freq
 	interval  int
-	count     int // 0: no limit
+	count     int // 0 means no limit
 	until     int // day
 	months    uint16
 	monthDays []int // 1…31, or -1…-31 from the end

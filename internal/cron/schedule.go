@@ -124,7 +124,7 @@ func (s *Schedule) countDay(after, until int64) int64 {
 // lay marks the instants of a part in (after, until], which is within one day. Bit 0 is the first second
 // after the instant after.
 func (p *part) lay(all *dayBits, after, until int64) {
-	const fewMax = 64 // this number of steps costs about as much as to list all times of a day
+	const fewMax = 64 // such a number of steps costs about as much as listing all times of a day
 	lo, hi := max(p.lo, after+1), min(p.hi, until)
 	if p.within(after, until) > fewMax {
 		var b dayBits

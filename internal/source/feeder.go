@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	feedEvery   = time.Second            // events that arrived at other nodes are noticed after this time
-	feedSoon    = 200 * time.Millisecond // the pause while a trigger has no room, or collects a batch
-	feedPage    = 200                    // triggers that are read at once
-	feedRounds  = 20                     // pages of events that one trigger reads before the next trigger has its turn
-	feedMoveGap = 5000                   // after this number of unwanted events, the cursor of a trigger is moved over them
-	feedMoveAge = time.Minute            // after this time, it is moved over any number of unwanted events
-	feedFullMax = 5 * time.Second        // the longest pause before a trigger without room is tried again
+	feedEvery  = time.Second            // events that arrived at other nodes are noticed after this time
+	feedSoon   = 200 * time.Millisecond // the pause while a trigger has no room, or collects a batch
+	feedPage   = 200                    // triggers that are read at once
+	feedRounds = 20                     // pages of events that one trigger reads before the next trigger has its turn
+	// After this number of unwanted events, a trigger's cursor is moved past them.
+	feedMoveGap = 5000
+	// After this time, the cursor is moved past any number of unwanted events.
+	feedMoveAge = time.Minute
+	feedFullMax = 5 * time.Second // the longest pause before a trigger without room is tried again
 )
 
 // FeederConfig holds the dependencies of a Feeder.
@@ -57,7 +59,7 @@ type place struct {
 	namespace string
 	seq       int64
 	since     time.Time     // when the cursor was moved last
-	pause     time.Duration // how long a trigger without room waits; 0: it had room
+	pause     time.Duration // how long a trigger without room waits; 0 if it had room
 	until     time.Time     // the time of the next attempt
 }
 
@@ -237,7 +239,7 @@ type feeding struct {
 	f           *Feeder
 	key         store.TriggerKey
 	decl        *workflow.Trigger
-	cursor      []byte     // as stored
+	cursor      []byte     // cursor as stored
 	from        dag.Micros // Since of the stored position
 	place       *place
 	first, last int64

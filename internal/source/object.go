@@ -190,7 +190,7 @@ type objectTurn struct {
 	*Objects
 	m        memory
 	known    seen
-	baseline bool // true: objects that are older than the trigger are no events
+	baseline bool // objects that are older than the trigger are no events
 }
 
 type listed struct {

@@ -108,7 +108,7 @@ func (s *Shared) read(from io.Reader) (text []byte, done func(), err error) {
 
 // answer is the result of one request.
 type answer struct {
-	text []byte // nil: the document has not changed
+	text []byte // nil if the document has not changed
 	done func() // returns its bytes to the budget
 	etag string
 	date string // Last-Modified
@@ -269,7 +269,7 @@ type pollTurn struct {
 	m        memory
 	known    seen
 	cursor   []byte // the cursor in the trigger's row
-	baseline bool   // true: the items of the first answer are no events
+	baseline bool   // the items of the first answer are no events
 }
 
 // polled is an item of an answer.
@@ -284,12 +284,12 @@ type polled struct {
 
 // found is the result of one answer for a trigger.
 type found struct {
-	same  bool // true: the document has not changed
+	same  bool // the document has not changed
 	known seen // the items of the answer that were passed on before, or count as passed on
 	fresh []polled
-	event []Event           // of fresh, independent of the answer
+	event []Event           // event of each fresh item, without the answer
 	left  int               // new items beyond the first batch
-	next  workflow.Position // of the first of them
+	next  workflow.Position // position of the first of them
 }
 
 // find searches an answer for new items. It keeps one batch of them.

@@ -26,7 +26,7 @@ const leaveMax = 3 * time.Second
 // answersMax is the time for which the last number may be written.
 const answersMax = 500 * time.Millisecond
 
-// saidMax is what is kept of the messages of a process, in bytes.
+// saidMax bounds the bytes that are kept of a process's messages.
 const saidMax = 4 << 10
 
 // permanentWait is the pause after the end of a process that requires an action of a person.
@@ -122,7 +122,7 @@ func (p *Process) Run(ctx context.Context, from []byte, give func(context.Contex
 // errCursor means that the stored cursor was not written by a process.
 var errCursor = errors.New("the stored cursor is no JSON; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
-// endOf returns the error for the end of a process. said is the end of the process's output to stderr.
+// endOf returns the error for the end of a process. said is the end of its output to stderr.
 func endOf(name string, ended error, said string) error {
 	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
 		said = said[i+1:]

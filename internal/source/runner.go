@@ -44,13 +44,13 @@ type runner struct {
 	ended    chan struct{}
 
 	mu       sync.Mutex // protects following fields
-	source   Source     // nil: no source was made yet
+	source   Source     // nil if no source was made yet
 	intake   *workflow.Intake
 	away     dag.Micros
 	why      string
 	workflow string
-	waited   bool // true: events were collected for batch.wait, so the next batch is accepted with any size
-	giving   bool // true: the engine is processing a batch, so the source may be silent
+	waited   bool // events were collected for batch.wait, so the next batch is accepted with any size
+	giving   bool // the engine is processing a batch, so the source may be silent
 	restarts int64
 }
 

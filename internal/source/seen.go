@@ -25,7 +25,7 @@ const seenMax = 1800
 // position count as passed on.
 type seen struct {
 	marks map[mark]workflow.Position
-	floor *floor // the largest removed position; nil: no event was removed
+	floor *floor // the largest removed position; nil if no event was removed
 }
 
 // floor is the largest removed position.

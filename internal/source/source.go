@@ -35,8 +35,8 @@ type Source interface {
 
 // State is the state of a source.
 type State struct {
-	Lag   int64      // events that wait to be read; -1: unknown
-	Away  dag.Micros // time since which the other side cannot be reached; 0: it can be reached
+	Lag   int64      // events that wait to be read; -1 if unknown
+	Away  dag.Micros // time since which the other side cannot be reached; 0 if it can be reached
 	Why   string     // the reason for Away
 	Heard dag.Micros // time of the last answer of the other side
 	// Alive is the time at which the source last did something, or began to wait for its next look. A source

@@ -222,7 +222,7 @@ func (s *Supervisor) State(k store.TriggerKey) (Status, bool) {
 	return r.status(), true
 }
 
-// Brief is State for a server.
+// Brief returns the state of a source in the form that the server needs.
 func (s *Supervisor) Brief(k store.TriggerKey) (lag int64, away dag.Micros, why string, here bool) {
 	is, here := s.State(k)
 	return is.Lag, is.State.Away, is.Why, here

@@ -26,7 +26,7 @@ const (
 // fileSource is the key in memory.Came for arrivals of files.
 const fileSource = "file"
 
-// heardAbsent notes an arrival.
+// heardAbsent records an arrival.
 func (d *declared) heardAbsent(t *store.Trigger, run *engine.Ended) (engine.Plan, error) {
 	source := fileSource
 	switch r := d.Absent.RunOf; {

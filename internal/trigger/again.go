@@ -147,7 +147,7 @@ func (d *declared) passedAgain(t *store.Trigger, now dag.Micros) (engine.Plan, e
 func (d *declared) beginAgain(t *store.Trigger, now dag.Micros) {
 	m, err := remembered(t)
 	if err != nil {
-		t.Data = nil // only the limit depends on the memory
+		t.Data = nil // the memory only serves the limit, so an edited limit is the only change
 		return
 	}
 	started, err := m.started(t, now)

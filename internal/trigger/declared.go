@@ -22,7 +22,7 @@ const (
 // declared is a declaration with its compiled schedule. It never changes.
 type declared struct {
 	*workflow.Trigger
-	when *cron.Schedule // nil: its fires do not follow from the clock
+	when *cron.Schedule // nil if its fires do not follow from the clock
 }
 
 // compile reads the declaration in a row.

@@ -37,7 +37,7 @@ type BackfillSpec struct {
 	Only       string          `json:"only,omitempty"`
 	Parallel   int32           `json:"parallel"` // limit of active runs; 0 means 1
 	Params     json.RawMessage `json:"params,omitempty"`
-	Priority   string          `json:"priority,omitempty"` // "": the trigger's
+	Priority   string          `json:"priority,omitempty"` // "" means the trigger's
 }
 
 // Standing is the result of an instant so far.

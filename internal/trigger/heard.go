@@ -40,7 +40,7 @@ type heardRun struct {
 	Run  string     `json:"run"`
 	At   dag.Micros `json:"at"` // when it ended
 	Time dag.Micros `json:"time,omitempty"`
-	End  string     `json:"end"` // its state
+	End  string     `json:"end"` // state of the run at its end
 }
 
 func remembered(t *store.Trigger) (memory, error) {

@@ -63,7 +63,7 @@ var eventID = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 type skeinSignature struct {
 	stamp, id string
 	at        int64
-	given     map[string][]string // by form
+	given     map[string][]string // values of each form
 }
 
 func readSkein(text string) (s skeinSignature, ok bool) {
@@ -215,7 +215,7 @@ func proveAny(keys [][]byte, call *Call, now dag.Micros) (p proof, key []byte, e
 	return p, key, err
 }
 
-// Refuse does the work of a check for a webhook that does not exist, so that the time of the answer reveals
+// Refuse takes the same time as a check, for a webhook that does not exist. So the time of the answer reveals
 // nothing.
 func Refuse(call Call, now dag.Micros) error {
 	_, _, err := proveAny(nil, &call, now)

@@ -16,7 +16,7 @@ import (
 // intake is the progress of a trigger with a source of events.
 type intake struct {
 	Cursor   []byte     `json:"cursor,omitempty"`
-	From     string     `json:"from,omitempty"` // "": as the declaration says
+	From     string     `json:"from,omitempty"` // "" means as the declaration says
 	Since    dag.Micros `json:"since"`
 	Taken    dag.Micros `json:"taken,omitempty"`
 	Filtered int64      `json:"filtered,omitempty"`

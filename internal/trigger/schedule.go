@@ -92,7 +92,7 @@ func (d *declared) usedUpReason() string {
 	return fmt.Sprintf("count: it has started %d of %d runs", d.Count, d.Count)
 }
 
-// unchanged is a plan that changes nothing.
+// unchanged returns a plan that changes nothing.
 func unchanged(t *store.Trigger) engine.Plan { return engine.Plan{Next: t.Next, Decided: t.Decided} }
 
 // planning is a plan under construction for a gap.
@@ -101,7 +101,7 @@ type planning struct {
 	*declared
 	gap
 	left int64 // runs that may still be started
-	cut  bool  // true: left reached 0, and Next and Decided are set
+	cut  bool  // left reached 0, and Next and Decided are set
 }
 
 // line adds a ledger line for the instants in (after, until].

@@ -24,27 +24,27 @@ const (
 // SimulateInput is the input of a simulation.
 type SimulateInput struct {
 	From, To dag.Micros // instants in (From, To]
-	FromToo  bool       // true: the span includes From, as a day includes its midnight
+	FromToo  bool       // the span includes From, as a day includes its midnight
 	Planned  []PlannedWorkflow
 	// Edit, if not nil, replaces the workflows of the same names.
 	Edit  []PlannedWorkflow
-	Slots int // attempts that run at the same time; 0: unknown
+	Slots int // attempts that run at the same time; 0 if unknown
 }
 
 // PlannedWorkflow is a workflow with its triggers and the durations of its runs.
 type PlannedWorkflow struct {
 	Name        string // namespace/name
-	MaxRuns     int32  // the largest number of active runs; 0: any number
+	MaxRuns     int32  // the largest number of active runs; 0 means any number
 	Triggers    []PlannedTrigger
 	Median, P95 time.Duration // duration of its runs
-	Measured    int           // number of measured runs; 0: the duration is unknown
+	Measured    int           // number of measured runs; 0 if the duration is unknown
 }
 
 // PlannedTrigger is a trigger in its present state.
 type PlannedTrigger struct {
 	*workflow.Trigger
 	Paused bool  // the trigger is paused or ended, so it does not fire
-	Fired  int64 // for count
+	Fired  int64 // fires so far, for the key count
 }
 
 // Report is a forecast for a span of time. It assumes that runs take as long as they did recently. It
@@ -57,26 +57,27 @@ type Report struct {
 	Hours    []HourReport     `json:"hours"` // only hours with fires or active runs
 	Limits   []LimitReport    `json:"limits"`
 	Shifts   []ShiftReport    `json:"shifts"`
-	Changes  []ScheduleChange `json:"changes"` // nil: there is no edit
+	Changes  []ScheduleChange `json:"changes"` // nil if there is no edit
 	Notes    []string         `json:"notes"`   // facts that are unknown or were left out
 }
 
 // TriggerReport lists the simulated fires of one trigger.
 type TriggerReport struct {
-	Workflow    string        `json:"workflow"`
-	Trigger     string        `json:"trigger"`
-	Description string        `json:"description"`
-	Fires       int64         `json:"fires"`
-	PerHour     float64       `json:"per_hour"` // over the whole span
-	First       dag.Micros    `json:"first"`    // 0: none
-	Last        dag.Micros    `json:"last"`
-	Overlaps    int64         `json:"overlaps"`  // fires at which the limit of active runs was reached
-	Skipped     int64         `json:"skipped"`   // those of the Overlaps that are skipped, by overlap: skip or a full queue
-	Waiting     int64         `json:"waiting"`   // those of the Overlaps that wait
-	Cancelled   int64         `json:"cancelled"` // runs that a newer run stops
-	Median      time.Duration `json:"median"`
-	P95         time.Duration `json:"p95"`
-	Measured    int           `json:"measured"`
+	Workflow    string     `json:"workflow"`
+	Trigger     string     `json:"trigger"`
+	Description string     `json:"description"`
+	Fires       int64      `json:"fires"`
+	PerHour     float64    `json:"per_hour"` // over the whole span
+	First       dag.Micros `json:"first"`    // 0 if there is none
+	Last        dag.Micros `json:"last"`
+	Overlaps    int64      `json:"overlaps"` // fires at which the limit of active runs was reached
+	// Those of the Overlaps that are skipped, by overlap: skip or a full queue.
+	Skipped   int64         `json:"skipped"`
+	Waiting   int64         `json:"waiting"`   // those of the Overlaps that wait
+	Cancelled int64         `json:"cancelled"` // runs that a newer run stops
+	Median    time.Duration `json:"median"`
+	P95       time.Duration `json:"p95"`
+	Measured  int           `json:"measured"`
 }
 
 // HourReport is one hour of UTC.
@@ -183,7 +184,7 @@ func (s *simulation) note(format string, args ...any) {
 	s.report.Notes = append(s.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// before is the instant before the first instant of the span.
+// before returns the instant before the first instant of the span.
 func (s *simulation) before() dag.Micros {
 	if s.in.FromToo {
 		return s.in.From - 1

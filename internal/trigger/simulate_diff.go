@@ -21,8 +21,8 @@ type ScheduleChange struct {
 	Workflow string       `json:"workflow"`
 	Trigger  string       `json:"trigger"`
 	Change   string       `json:"change"`
-	Before   string       `json:"before"` // the earlier form as text; "": the trigger is new
-	After    string       `json:"after"`  // "": the edit removes the trigger
+	Before   string       `json:"before"` // the earlier form as text; "" if the trigger is new
+	After    string       `json:"after"`  // "" if the edit removes the trigger
 	Fires    [2]int64     `json:"fires"`
 	Gained   []dag.Micros `json:"gained"` // the first new instants
 	Lost     []dag.Micros `json:"lost"`   // the first removed instants

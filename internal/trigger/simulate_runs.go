@@ -23,10 +23,10 @@ type course struct {
 	active   int64
 	peak     int64
 	hours    []hourly
-	triggers []gateSim // by trigger
-	flows    []gateSim // by workflow
+	triggers []gateSim // one for each trigger
+	flows    []gateSim // one for each workflow
 	slots    hits
-	overlaps []overlaps // by trigger
+	overlaps []overlaps // one for each trigger
 	ends     endings
 }
 
@@ -42,7 +42,7 @@ type gateSim struct {
 	active  int64
 	peak    int64
 	waiting []*simRun
-	held    int64     // for the limit of a trigger: its active and waiting runs
+	held    int64     // active and waiting runs of the trigger, for its limit
 	members []*simRun // the active runs, and some ended runs if overlap is cancel_running
 	hits    hits
 }
@@ -64,7 +64,7 @@ type overlaps struct{ all, skipped, waiting, cancelled int64 }
 type simRun struct {
 	end     dag.Micros
 	trigger int32
-	through bool // true: the limit of the trigger has admitted the run
+	through bool // the limit of the trigger has admitted the run
 	begun   bool
 	over    bool
 }

@@ -16,7 +16,7 @@ type Alert struct {
 	After    int64    `json:"after,omitempty"`
 	Each     bool     `json:"each,omitempty"`
 	Origin   []string `json:"origin,omitempty"`
-	Tags     []KV     `json:"tags,omitempty"` // of the runs
+	Tags     []KV     `json:"tags,omitempty"` // tags of the runs
 	GroupBy  []string `json:"group_by,omitempty"`
 	Message  string   `json:"message,omitempty"`
 	// Rules about the time of runs.

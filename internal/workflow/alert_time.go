@@ -10,7 +10,7 @@ import (
 
 // AlertDeadline says how far a run must be by what time. Package alert reads its JSON.
 type AlertDeadline struct {
-	After    int64  `json:"after,omitempty"` // microseconds; 0: By is used instead
+	After    int64  `json:"after,omitempty"` // microseconds; 0 if By is used instead
 	From     string `json:"from,omitempty"`
 	By       string `json:"by,omitempty"`
 	Timezone string `json:"timezone,omitempty"`
@@ -19,7 +19,7 @@ type AlertDeadline struct {
 
 // AlertThan is the duration from which a run takes too long. Package alert reads its JSON.
 type AlertThan struct {
-	Fixed      int64   `json:"fixed,omitempty"` // microseconds; 0: Times is used instead
+	Fixed      int64   `json:"fixed,omitempty"` // microseconds; 0 if Times is used instead
 	Times      float64 `json:"times,omitempty"`
 	Percentile int     `json:"percentile,omitempty"`
 }

@@ -18,7 +18,7 @@ type Awaited struct {
 var awaitedOutputs = []Output{{Name: "id", Type: String}, {Name: "type", Type: String}, {Name: "source", Type: String},
 	{Name: "time", Type: String}, {Name: "data", Type: JSON}}
 
-// awaitedShape is the shape of the key event of a wait.
+// awaitedShape returns the shape of the key event of a wait.
 func awaitedShape() *shape {
 	one, keys := sentKeys()
 	return forms(`a type or a mapping such as {type: "order.*"}`, one, object(`a mapping such as {type: "order.*", source: shop}`, append(keys,

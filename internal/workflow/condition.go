@@ -25,7 +25,7 @@ type Compiler struct {
 	memo  memo
 }
 
-// Condition is a dag.Compiler.
+// Condition implements dag.Compiler.
 func (c *Compiler) Condition(source string) (dag.Condition, error) {
 	c.mu.Lock()
 	known := c.known[source]
@@ -95,7 +95,7 @@ type condition struct {
 	handles bool
 	reads   dag.Reads
 	costly  atomic.Bool // set once the condition has cost more than a step may, because it may do so again
-	memo    *memo       // nil: results are not cached
+	memo    *memo       // nil if results are not cached
 }
 
 func (c *condition) Source() string   { return c.source }

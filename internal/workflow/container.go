@@ -6,7 +6,7 @@ import (
 	"skein.dev/skein/internal/kind/container"
 )
 
-// containerHouse is the kind of tasks that run a command in a container.
+// containerHouse returns the kind of tasks that run a command in a container.
 func containerHouse() house {
 	return house{name: container.Name, doc: "Runs a command in a container of podman; the working folder is /work.", shape: containerShape,
 		keys: []string{"env", "artifacts", "inputs"}, exits: true, boxed: true, plain: []string{"run"}, given: containerGiven, check: checkContainer}

@@ -28,7 +28,7 @@ const daySeconds = 86_400
 type dateWord struct {
 	name   string
 	of     *cel.Type // the first argument
-	arg    *cel.Type // the type of the second argument; nil: none
+	arg    *cel.Type // the type of the second argument; nil if there is none
 	result *cel.Type
 	// do computes the result. arg is the zero value if the function has no further argument.
 	do func(of, arg celref.Val, loc *time.Location) (celref.Val, error)
@@ -86,7 +86,7 @@ var dateWords = []dateWord{
 		}},
 }
 
-// dateFunctions are the functions of dates for the expression language.
+// dateFunctions returns the functions of dates for the expression language.
 func dateFunctions() []cel.EnvOption {
 	var all []cel.EnvOption
 	for i := range dateWords {

@@ -15,7 +15,7 @@ import (
 // Needed is a run of another workflow that a task waits for.
 type Needed struct {
 	Workflow string `json:"workflow"`       // NAME in the same namespace, or NAMESPACE/NAME
-	Task     string `json:"task,omitempty"` // a task of that run; "": the run itself
+	Task     string `json:"task,omitempty"` // a task of that run; "" means the run itself
 	Within   string `json:"within"`         // hour | day | week | month, or the largest distance in time
 	Zone     string `json:"timezone,omitempty"`
 	Require  string `json:"require"` // succeeded | ended
@@ -47,7 +47,7 @@ func (r *reader) dependent(t *Task, n *node, at string) {
 	}
 }
 
-// Span is the span in which the instant of the other run must be: at or after from, and before until.
+// Span returns the span in which the instant of the other run must be: at or after from, and before until.
 func (q *Needed) Span(instant time.Time) (from, until time.Time, err error) {
 	loc, err := zoneOf(q.Zone)
 	if err != nil {

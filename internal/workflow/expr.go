@@ -30,7 +30,7 @@ const (
 type limit uint8
 
 const (
-	limitStep   limit = iota // for expressions that the writer of a shard evaluates: about a millisecond
+	limitStep   limit = iota // for expressions that the writer of a shard evaluates; about a millisecond
 	limitFilter              // for expressions that a caller without credentials makes a node evaluate
 	limitFull
 	limits

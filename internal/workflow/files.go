@@ -15,7 +15,7 @@ import (
 // Bounds of the files that travel with a version.
 const (
 	FilesBytesMax = 16 << 20 // all files
-	FileMax       = 1 << 20  // one file
+	FileMax       = 1 << 20  // bytes of one file
 	filesMax      = 10_000
 	walkedMax     = 100_000 // entries looked at
 )

@@ -15,7 +15,8 @@ import (
 // Level is one level of foreach. If there are several levels, the outermost comes first, and there is an
 // instance for each combination of their items.
 type Level struct {
-	// expressions read the item as item.NAME; "": there is only this level, and expressions read it as item
+	// Name is NAME in item.NAME, by which expressions read the item. It is "" if there is only this level;
+	// expressions then read the item as item.
 	Name  string          `json:"k,omitempty"`
 	Value json.RawMessage `json:"v"` // a list, a text with an expression, or {from, to, step}
 }
@@ -29,7 +30,7 @@ var repeatable = []string{"run", "http", "kind", "workflow"}
 // rangeKeys are the keys of a range. to is its last number.
 var rangeKeys = []string{"from", "to", "step"}
 
-// foreachScope is the scope of the texts of a task.
+// foreachScope returns the scope of the texts of a task.
 func (t *Task) foreachScope() scope {
 	if len(t.Foreach) > 0 {
 		return inForeach

@@ -19,7 +19,7 @@ type Field struct {
 	Description string          `json:"description,omitempty"`
 	Required    bool            `json:"required,omitempty"`
 	Default     json.RawMessage `json:"default,omitempty"`
-	Options     []string        `json:"options,omitempty"` // of an enum
+	Options     []string        `json:"options,omitempty"` // values of an enum
 	Pattern     string          `json:"pattern,omitempty"` // a regular expression for the whole of a string or text
 	// Min and Max bound the value of an integer or number, or the number of characters of a string or text.
 	Min *float64 `json:"min,omitempty"`
@@ -191,7 +191,7 @@ func (f *Field) regexp() (*regexp.Regexp, error) {
 	return regexp.Compile(`\A(?:` + f.Pattern + `)\z`)
 }
 
-// check returns the JSON of a value. The error says what is wrong with the value.
+// check returns the JSON of a value, or an error that says why the value is not valid.
 func (f *Field) check(v any) (json.RawMessage, error) {
 	p := f.value()
 	raw, err := p.convert(v, true)

@@ -21,7 +21,7 @@ func workflowName() *shape {
 	return pattern("a name of a-z, 0-9 and -, at most 63 characters, that begins and ends with a letter or digit", workflowNamePattern)
 }
 
-// workflowRef is the shape of the name of a workflow, in this or another namespace.
+// workflowRef returns the shape of the name of a workflow, in this or another namespace.
 func workflowRef() *shape {
 	return pattern("the name of a workflow, or namespace/name", `^([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}$`)
 }
@@ -56,7 +56,7 @@ func paramType() *shape {
 
 var paramFormats = []string{"date", "date-time", "duration"}
 
-// env is the shape of a table of variables. Values are used exactly as they are written.
+// env returns the shape of a table of variables. Values are used exactly as they are written.
 func env() *shape {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable := scalar("a name of letters, digits and _ that does not begin with a digit or with SKEIN_",
@@ -158,7 +158,7 @@ func workflowShape() *shape {
 	return sh
 }
 
-// keyOrDash is the shape of the names of queues, groups and plug-ins.
+// keyOrDash returns the shape of the names of queues, groups and plug-ins.
 func keyOrDash(is string) *shape { return pattern(is, `^[A-Za-z0-9_.-]{1,100}$`) }
 
 func defaults() *shape {

@@ -2,7 +2,7 @@ package workflow
 
 import "slices"
 
-// actions are the keys for the work of a task. A task has exactly one of them.
+// actions returns the keys for the work of a task. A task has exactly one of them.
 func actions() []string {
 	all := []string{"run", "switch", "workflow", "tasks", "dependent", "wait", "approval", "notify", "http", "kind"}
 	return slices.AppendSeq(all, HouseKinds())
@@ -70,7 +70,7 @@ func taskLater() []key {
 	}
 }
 
-// taskActionsLater are the actions that are not supported yet.
+// taskActionsLater returns the actions that are not supported yet.
 func taskActionsLater() []key {
 	branch := object("a mapping such as {if: EXPRESSION, then: TASK} or {else: TASK}",
 		key{name: "if", doc: "The condition of this branch.", shape: text("an expression")},
@@ -135,7 +135,7 @@ func within() *shape {
 	})
 }
 
-// connectionName is the shape of the name of a connection. Package connection checks the name, too.
+// connectionName returns the shape of the name of a connection. Package connection checks the name, too.
 func connectionName() *shape {
 	return pattern("the name of a connection", `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`)
 }

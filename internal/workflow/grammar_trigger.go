@@ -62,7 +62,7 @@ func calendar() *shape {
 		key{name: "include", doc: "Only on these days: dates, weekdays, calendar files beside the workflow file.", shape: days})
 }
 
-// oneOrMore is the shape of a value, or of a list with at least one value.
+// oneOrMore returns the shape of a value, or of a list with at least one value.
 func oneOrMore(one *shape, is, isList string) *shape {
 	return forms(is, one, &shape{kind: listShape, is: isList, item: one, least: 1})
 }
@@ -100,7 +100,7 @@ var (
 	months   = []string{"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"}
 )
 
-// named is the shape of a weekday or a month, by its name or its number.
+// named returns the shape of a weekday or a month, by its name or its number.
 func named(is string, names []string, least, most int) *shape {
 	re := "^(" + anyCase(names) + "|[0-9]{1,2})$"
 	compiled := regexp.MustCompile(re)

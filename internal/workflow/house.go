@@ -22,11 +22,12 @@ type house struct {
 	// outputs returns the outputs that every task with this input has. If it is nil, the task declares its
 	// outputs.
 	outputs func(n *node) []Output
-	// artifacts returns the files that the kind makes and that are stored as artifacts; nil: none.
+	// artifacts returns the files that the kind makes and that are stored as artifacts. It is nil if there
+	// are none.
 	artifacts func(n *node) []string
-	// check reports faults that the shape does not find; nil: there are no further checks.
+	// check reports faults that the shape does not find. It is nil if there are no further checks.
 	check func(r *reader, n *node, at string)
-	// given returns the input; nil: the input is the value of the key.
+	// given returns the input. It is nil if the input is the value of the key.
 	given func(r *reader, n *node, at string) []Given
 	// boxed says that the kind itself isolates the command of the task. The environment of the task is then
 	// part of the input, and the folder is always a fresh one.
@@ -55,7 +56,7 @@ func houseKeys() (keys []key) {
 	return keys
 }
 
-// houseOf returns the kind of this program that a task has; nil: none.
+// houseOf returns the kind of this program that a task has, or nil if there is none.
 func houseOf(n *node) *house {
 	for i := range houses {
 		if n.get(houses[i].name) != nil {

@@ -14,16 +14,18 @@ import (
 // }}.
 type HTTP struct {
 	Method string `json:"method,omitempty"` // "" is GET
-	// Connection names the connection of the request; URL is then a path. "": no connection.
+	// Connection names the connection of the request; URL is then a path. "" means no connection.
 	Connection string          `json:"connection,omitempty"`
 	URL        string          `json:"url"`
 	Headers    []KV            `json:"headers,omitempty"`
-	Body       json.RawMessage `json:"body,omitempty"`    // a text is sent as it is; any other value is sent as JSON
-	Timeout    Duration        `json:"timeout,omitempty"` // the timeout of the answer; 0: the worker's default
-	Status     []int           `json:"status,omitempty"`  // the statuses of a success; empty: 200 to 299
-	Contains   string          `json:"contains,omitempty"`
-	Answer     string          `json:"answer,omitempty"` // text | json: the form of the output body; "": there is no such output
-	Keep       []string        `json:"keep,omitempty"`   // headers of the answer, in the output headers
+	Body       json.RawMessage `json:"body,omitempty"` // a text is sent as it is; any other value is sent as JSON
+	// The timeout of the answer; 0 means the worker's default.
+	Timeout  Duration `json:"timeout,omitempty"`
+	Status   []int    `json:"status,omitempty"` // the statuses of a success; empty means 200 to 299
+	Contains string   `json:"contains,omitempty"`
+	// Text | json: the form of the output body; "" if there is no such output.
+	Answer string   `json:"answer,omitempty"`
+	Keep   []string `json:"keep,omitempty"` // headers of the answer, in the output headers
 }
 
 // Sent is a request whose expressions have been evaluated.

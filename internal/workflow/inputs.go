@@ -17,9 +17,10 @@ import (
 
 // Input names files that a task gets from another task.
 type Input struct {
-	Task string `json:"task"`         // the task that stores the files
-	Name string `json:"name"`         // the name of the file, or a pattern
-	To   string `json:"to,omitempty"` // the name in the working folder, or a folder if it ends with a slash; "": the same name
+	Task string `json:"task"` // the task that stores the files
+	Name string `json:"name"` // the name of the file, or a pattern
+	// The name in the working folder, or a folder if it ends with a slash; "" means the same name.
+	To string `json:"to,omitempty"`
 }
 
 // inputsMax bounds the names and patterns of one task.

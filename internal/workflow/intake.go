@@ -23,8 +23,8 @@ type Intake struct {
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every event
 	From   string `json:"from"`             // now | beginning: where a source without a cursor begins to read
 	Lost   string `json:"lost"`             // pause | skip: what happens if events are gone before they were read
-	// BatchMax is the largest number of events for which one run is started; 0: each event starts its own
-	// run. The run is started when BatchMax events have come, or BatchWait after the first of them.
+	// BatchMax is the largest number of events for which one run is started. If it is 0, each event starts
+	// its own run. The run is started when BatchMax events have come, or BatchWait after the first of them.
 	BatchMax  int32    `json:"batch_max,omitempty"`
 	BatchWait Duration `json:"batch_wait,omitempty"`
 }
@@ -37,8 +37,10 @@ func (i *Intake) Filtering() (passes func(event json.RawMessage) (bool, error), 
 
 // EventSource selects events that were sent to the events API.
 type EventSource struct {
-	Types  []string `json:"types,omitempty"`  // patterns of the attribute type, in which * matches any text; none: all
-	Source string   `json:"source,omitempty"` // a pattern for the attribute source, in the same form; "": any
+	// Patterns of the attribute type, in which * matches any text; none means all.
+	Types []string `json:"types,omitempty"`
+	// A pattern for the attribute source, in the same form; "" means any.
+	Source string `json:"source,omitempty"`
 }
 
 // Takes reports whether the source selects an event with a type and a source.
@@ -148,7 +150,7 @@ func sentOf(n *node) (e EventSource) {
 	return e
 }
 
-// eventShape is the shape of the key event.
+// eventShape returns the shape of the key event.
 func eventShape() *shape {
 	one, keys := sentKeys()
 	long := object(`a mapping such as {type: "order.*", source: shop}`, append(keys, intakeKeys("event, an event of CloudEvents")...)...)

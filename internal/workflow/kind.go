@@ -107,8 +107,8 @@ func (w *Workflow) object(key string, given []Given, remedy string, in scope, fr
 	return raw, nil
 }
 
-// evaluated is a value with the expressions in its texts evaluated. A text that consists of one expression
-// becomes the value of this expression; any other text stays a text.
+// evaluated returns a value with the expressions in its texts evaluated. A text that consists of one
+// expression becomes the value of this expression; any other text stays a text.
 func (w *Workflow) evaluated(v any, in scope, from *values) (any, error) {
 	var err error
 	switch v := v.(type) {

@@ -19,20 +19,21 @@ type Wait struct {
 	For       Duration `json:"for,omitempty"`
 	Until     string   `json:"until,omitempty"`     // an instant, or a text with ${{ }} for one
 	Condition string   `json:"condition,omitempty"` // CEL, without ${{ }}
-	Every     Duration `json:"every,omitempty"`     // the pause between two checks of the condition; 0: 10 s
-	Event     *Awaited `json:"event,omitempty"`
+	// The pause between two checks of the condition; 0 means 10 s.
+	Every Duration `json:"every,omitempty"`
+	Event *Awaited `json:"event,omitempty"`
 }
 
 // Approval waits for a person.
 type Approval struct {
-	By      []string `json:"by,omitempty"` // users; empty: anybody
+	By      []string `json:"by,omitempty"` // users; empty means any user
 	Message string   `json:"message,omitempty"`
-	Form    []Field  `json:"form,omitempty"` // what a person fills in to approve
+	Form    []Field  `json:"form,omitempty"` // fields that a person fills in to approve
 }
 
 // Branch is one choice of a switch.
 type Branch struct {
-	If   string `json:"if,omitempty"` // CEL, without ${{ }}; "": else
+	If   string `json:"if,omitempty"` // CEL, without ${{ }}; "" means else
 	Then string `json:"then"`
 }
 

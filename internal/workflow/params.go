@@ -81,7 +81,7 @@ func (w *Workflow) CheckParams(given map[string]any, at time.Time) (json.RawMess
 	return out, nil
 }
 
-// param is the value of one parameter.
+// param returns the value of one parameter.
 func (w *Workflow) param(p *Param, given map[string]any, at time.Time) (json.RawMessage, error) {
 	if v, ok := given[p.Name]; ok && (v != nil || p.Type == JSON) {
 		return p.convert(v, true)

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/kind/python"
 )
 
-// pythonHouse is the kind of tasks that run a program of Python with the packages that it needs.
+// pythonHouse returns the kind of tasks that run a program of Python with the packages that it needs.
 func pythonHouse() house {
 	return house{name: python.Name, doc: "Runs a program of Python with the packages of requirements, which are installed once on each machine.", shape: pythonShape,
 		keys: notOfKinds, exits: true, plain: []string{"file", "module", "code", "requirements", "interpreter", "wheels"}, given: pythonGiven, check: checkPython}

@@ -287,7 +287,7 @@ func (r *triggerReader) wallClock(v *node) {
 	t.Days, t.Months = slices.Compact(t.Days), sortedSet(t.Months)
 }
 
-// fromFirst is the sort key of a day of a month. Days that are counted from the end come last.
+// fromFirst returns the sort key of a day of a month. Days that are counted from the end come last.
 func fromFirst(day int) int { return (day + 64) % 64 }
 
 func sortedSet[T int | string](all []T) []T {

@@ -127,7 +127,7 @@ func (r ref) handles() bool {
 // and every type is dynamic.
 type declarations struct {
 	params  map[string]*Param
-	outputs map[string][]Output // by task; every task has an entry
+	outputs map[string][]Output // outputs of each task; every task has an entry
 	foreach map[string]bool     // tasks whose outputs are a list
 }
 

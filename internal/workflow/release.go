@@ -12,7 +12,7 @@ type Release struct {
 	Run Run `json:"run"`
 	// Adopts: after an attempt was lost, the next attempt continues its work.
 	Adopts  bool      `json:"adopts,omitempty"`
-	Timeout *Duration `json:"timeout,omitempty"` // nil: dag.ReleaseTimeoutDefault
+	Timeout *Duration `json:"timeout,omitempty"` // nil means dag.ReleaseTimeoutDefault
 }
 
 func releaseKeys() []key {

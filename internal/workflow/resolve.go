@@ -36,11 +36,11 @@ type Inputs struct {
 // Resolved is the work of an attempt, after all expressions were evaluated.
 type Resolved struct {
 	Run Run
-	Dir string // the working folder as it is written; "": the default
+	Dir string // the working folder as it is written; "" means the default
 	Env []KV   // the variables of the workflow and the task, in the order of the file; each name occurs once
-	// Request is the request to send instead of Run; nil: there is none.
+	// Request is the request to send instead of Run, or nil if there is none.
 	Request *Sent
-	// Input is the input of a kind, a JSON object; nil: the task has no kind.
+	// Input is the input of a kind, a JSON object, or nil if the task has no kind.
 	Input json.RawMessage
 }
 
@@ -166,7 +166,7 @@ type values struct {
 	sealed  func(name string) bool // reports whether a parameter is of type secret
 	masked  func(params json.RawMessage) json.RawMessage
 
-	known map[string]map[string]json.RawMessage // by task; "" has the parameters
+	known map[string]map[string]json.RawMessage // values by task; those of the parameters are under ""
 }
 
 func (v *values) members(name string, raw func() []byte) (map[string]json.RawMessage, error) {
@@ -291,7 +291,7 @@ func (v *values) param(r ref) celref.Val {
 	return celValue(raw)
 }
 
-// unsealed is the value of a parameter of type secret.
+// unsealed returns the value of a parameter of type secret.
 func (v *values) unsealed(name string, raw json.RawMessage) celref.Val {
 	text, _ := jsonString(raw)
 	if v.unseal == nil {

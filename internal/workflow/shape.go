@@ -16,7 +16,7 @@ type shapeKind uint8
 const (
 	anyShape    shapeKind = iota // any YAML value
 	scalarShape                  // text, number or boolean; check decides
-	listShape                    // of item
+	listShape                    // a list of item
 	objectShape                  // an object with known keys
 	tableShape                   // an object with names that the author chooses, all with the same shape
 	formsShape                   // one of several shapes; the kind of the node decides
@@ -27,16 +27,16 @@ const (
 type shape struct {
 	kind   shapeKind
 	is     string             // description for people: "a duration such as 10s"
-	takes  func(n *node) bool // for a scalar: reports whether the scalar is valid
+	takes  func(n *node) bool // scalar: reports whether it is valid
 	schema map[string]any     // the schema of a scalar; for other kinds, a part that is added to their schema
 	item   *shape
-	name   *shape // for a table: the shape of the names of its entries
+	name   *shape // table: shape of the names of its entries
 	keys   []key
-	choose []string // for an object: exactly one of these keys must be present
+	choose []string // object: exactly one of these keys must be present
 	forms  []*shape
-	least  int               // for a list: the least number of items
-	empty  string            // for a list: the hint if it has no items; "": is
-	means  map[string]string // for words: maps a wrong word to the word that was probably meant
+	least  int               // list: the least number of items
+	empty  string            // list: the hint for an empty one; "" means the usual hint
+	means  map[string]string // words: a wrong word → the word that was probably meant
 }
 
 // key is one key of an object.
@@ -45,7 +45,7 @@ type key struct {
 	doc   string
 	shape *shape
 	must  bool
-	later string // the future feature to which this key belongs; "": the key is supported
+	later string // the future feature to which this key belongs; "" if the key is supported
 	// unless reports whether this key may be missing, because another key is present.
 	unless func(n *node) bool
 }
@@ -72,8 +72,8 @@ func scalar(is string, schema map[string]any, takes func(n *node) bool) *shape {
 	return &shape{kind: scalarShape, is: is, schema: schema, takes: takes}
 }
 
-// text is the shape of any scalar except an empty one. The text is used as it is written, including true and
-// 5.
+// text returns the shape of any scalar except an empty one. The text is used as it is written, including true
+// and 5.
 func text(is string) *shape {
 	return scalar(is, map[string]any{"type": []string{"string", "number", "boolean"}},
 		func(n *node) bool { return n.isText() && n.text != "" && !strings.Contains(n.text, "\x00") })
@@ -120,7 +120,7 @@ func boolean() *shape {
 	})
 }
 
-// duration is the shape of a duration above zero. If orNone is set, it may be zero.
+// duration returns the shape of a duration above zero. If orNone is set, it may be zero.
 func duration(orNone bool) *shape {
 	is, re := "a duration such as 10s, 5m, 1h30m or 90d", `^([0-9]+(w|d|h|m|s|ms|us|ns))+$`
 	schema := map[string]any{"type": "string", "pattern": re}

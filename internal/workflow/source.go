@@ -14,21 +14,21 @@ import (
 // Options says how to read a file.
 type Options struct {
 	File string // the name of the file in errors
-	// the folder of the workflow file, for checking scripts and globs; nil: they are not checked. Use
+	// Dir is the folder of the workflow file, for checking scripts and globs, or nil if they are not checked. Use
 	// os.Root.FS
 	Dir      fs.FS
 	TasksMax int // 0 means dag.TasksMax
-	// Namespace is the namespace of workflows that name none; "": default.
+	// Namespace is the namespace of workflows that name none. "" means default.
 	Namespace string
-	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom].
-	// nil: they are read from Dir. If Dir is nil, too, they are not read, and the triggers that name them
-	// have no schedule.
+	// ReadFile reads the calendar files that triggers name, relative to the workflow file; see [ReadFrom]. It
+	// is nil if they are read from Dir. If Dir is nil, too, they are not read, and the triggers that name
+	// them have no schedule.
 	ReadFile func(name string) ([]byte, error)
-	// Classes returns the resource classes that are not built in. It is called only if the file names one.
-	// nil: the classes are not known here, and any name is accepted; see [Workflow.Classes].
+	// Classes returns the resource classes that are not built in. It is called only if the file names one. It
+	// is nil if the classes are not known here, and any name is accepted; see [Workflow.Classes].
 	Classes func() map[string]dag.Need
-	// Input checks the input of a task with a kind. The expressions in the input are not evaluated. nil: the
-	// input is not checked, as for a kind that is not known here.
+	// Input checks the input of a task with a kind. The expressions in the input are not evaluated. If it is
+	// nil, the input is not checked, as for a kind that is not known here.
 	Input func(kind string, with json.RawMessage) error
 }
 

@@ -11,18 +11,18 @@ import (
 // jobKeys are the keys of notOfKinds that tasks with spark and hadoop may have.
 var jobKeys = []string{"env", "dir", "inputs", "access"}
 
-// managers are the URLs of ResourceManagers of YARN.
+// managers returns the URLs of ResourceManagers of YARN.
 func managers() *shape {
 	one := text("a URL such as http://rm:8088")
 	return forms("a URL such as http://rm:8088, or a list of them", one, list("a list of URLs", one))
 }
 
-// settings are the settings of a cluster job.
+// settings returns the settings of a cluster job.
 func settings(is string) *shape {
 	return table(is, pattern("the name of a setting", `^[A-Za-z0-9_.-]{1,200}$`), textOrNothing("a text"))
 }
 
-// sparkHouse is the kind of tasks that run an application of Spark.
+// sparkHouse returns the kind of tasks that run an application of Spark.
 func sparkHouse() house {
 	return house{name: spark.Name, doc: "Runs an application of Apache Spark. In the mode cluster it goes on when its worker dies, and the next attempt waits for it.", shape: sparkShape,
 		keys: jobKeys, plain: []string{"deploy_mode"}, outputs: sparkOutputs, check: checkSpark, given: jobGiven}
@@ -45,7 +45,7 @@ func sparkShape() *shape {
 		key{name: "rest", doc: "URL of the REST interface of a master of Spark, such as http://master:6066; for such a master in the mode cluster.", shape: text("a URL such as http://master:6066")})
 }
 
-// hadoopHouse is the kind of tasks that run a program of MapReduce.
+// hadoopHouse returns the kind of tasks that run a program of MapReduce.
 func hadoopHouse() house {
 	return house{name: hadoop.Name, doc: "Runs a program of MapReduce on YARN. Its job goes on when its worker dies, and the next attempt waits for it.", shape: hadoopShape,
 		keys: jobKeys, plain: []string{"several"}, outputs: func(*node) []Output { return jobOutputs() }, given: jobGiven}

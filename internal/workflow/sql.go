@@ -12,7 +12,7 @@ const queryBytesMax = 256 << 10
 // sqlParam matches the names of parameters.
 const sqlParam = `^[A-Za-z_][A-Za-z0-9_]{0,62}$`
 
-// sqlHouse is the kind of tasks that execute statements in a database, over a connection of the
+// sqlHouse returns the kind of tasks that execute statements in a database, over a connection of the
 // namespace.
 func sqlHouse() house {
 	return house{name: "sql", doc: "Executes statements in a database; outputs are rows_affected, and row or rows.", shape: sqlShape,
@@ -38,7 +38,7 @@ func sqlShape() *shape {
 		key{name: "transaction", doc: "false: each statement is committed by itself; default: true.", shape: boolean()})
 }
 
-// sqlFile returns how the rows are used, and the file for them; "": there is none.
+// sqlFile returns how the rows are used, and the file for them, or "" if there is none.
 func sqlFile(n *node) (use, file string) {
 	is := n.get("result")
 	if is == nil || is.kind != mapNode {

@@ -1,6 +1,7 @@
 package workflow
 
-// sshHouse is the kind of tasks that run a command on another machine, over a connection of the namespace.
+// sshHouse returns the kind of tasks that run a command on another machine, over a connection of the
+// namespace.
 func sshHouse() house {
 	return house{name: "ssh", doc: "Runs a command on another machine, over a connection of the type ssh.", shape: sshShape, exits: true, plain: []string{"run"}}
 }

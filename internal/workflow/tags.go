@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// tagsShape is the shape of a mapping of tags.
+// tagsShape returns the shape of a mapping of tags.
 func tagsShape() *shape {
 	key := pattern("a key of letters, digits, '.', '_', '-' and '/' that begins with a letter or digit, at most 63 characters", `^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
 	value := pattern("a text of 1 to 63 bytes", `^[^\x00-\x1f\x7f]{1,63}$`)

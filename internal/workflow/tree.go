@@ -23,7 +23,7 @@ const (
 
 // node is a value of the file with its position.
 type node struct {
-	text string  // for a scalar: its source text, or the text inside of its quotes
+	text string  // scalar: its source text, or the text inside of its quotes
 	keys []*node // the keys of a mapping, parallel to vals
 	vals []*node // the values of a mapping or a list
 	line int32
@@ -42,7 +42,7 @@ const (
 	chunkKeysMax = 2000 // keys of one chunk
 	// A token takes some 300 bytes, so the tokens of a chunk are bounded.
 	chunkBytesMax = 2 << 20
-	chunkSignsMax = 200_000 // characters each of which may be a token
+	chunkSignsMax = 200_000 // characters that can each be a token
 )
 
 // parse turns a document into nodes. It returns nil if no part of it can be used.

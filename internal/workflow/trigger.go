@@ -10,7 +10,7 @@ import (
 // Bounds of triggers.
 const (
 	triggersMax       = 1000
-	calendarBytesMax  = 256 << 10 // one calendar file
+	calendarBytesMax  = 256 << 10 // bytes of one calendar file
 	calendarsBytesMax = 4 << 20   // all calendars of a workflow; a calendar counts once for each trigger that names it
 )
 
@@ -50,18 +50,18 @@ type Trigger struct {
 	Kind string `json:"kind"`
 
 	Cron   string   `json:"cron,omitempty"`
-	Seed   string   `json:"seed,omitempty"` // for cron: the text that H is computed from
+	Seed   string   `json:"seed,omitempty"` // cron: the text from which H is computed
 	Every  Duration `json:"every,omitempty"`
-	Count  int64    `json:"count,omitempty"`  // for every: the largest number of fires; 0: no limit
+	Count  int64    `json:"count,omitempty"`  // every: the largest number of fires; 0 means no limit
 	At     []string `json:"at,omitempty"`     // kind at: one instant in UTC; for other kinds times of day, such as 06:00
 	Days   []int    `json:"days,omitempty"`   // weekly: 0 (Sunday) to 6; for other kinds days of the month, -1 is the last
-	Months []int    `json:"months,omitempty"` // for annually: 1 to 12
+	Months []int    `json:"months,omitempty"` // annually: 1 to 12
 
 	Timezone string `json:"timezone"`
 	Gap      string `json:"gap,omitempty"`    // run_after | skip | run_before; "" if it does not apply
 	Repeat   string `json:"repeat,omitempty"` // once | second | both
-	// Start and End are dates of Timezone or instants in UTC; see Span. A date includes the whole day. "": no
-	// bound.
+	// Start and End are dates of Timezone or instants in UTC; see Span. A date includes the whole day. ""
+	// means no bound.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
 	// Include and Exclude are dates, weekdays and names of calendar files. Calendars has the content of those
@@ -72,16 +72,17 @@ type Trigger struct {
 
 	Paused         bool     `json:"paused,omitempty"`          // the trigger is paused when it is declared
 	Overlap        string   `json:"overlap"`                   // skip | queue | cancel_running | allow | wait
-	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0: any number
-	QueueMax       int32    `json:"queue_max,omitempty"`       // for overlap queue
+	MaxConcurrent  int32    `json:"max_concurrent,omitempty"`  // 0 means any number
+	QueueMax       int32    `json:"queue_max,omitempty"`       // only for overlap: queue
 	Catchup        string   `json:"catchup,omitempty"`         // none | latest | all; "" for a trigger without instants
-	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // for catchup all
-	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0: no limit
-	IfLost         string   `json:"if_lost,omitempty"`         // resubmit | fail; "": the node's default, resubmit
+	CatchupLimit   int32    `json:"catchup_limit,omitempty"`   // only for catchup: all
+	DelayTolerance Duration `json:"delay_tolerance,omitempty"` // 0 means no limit
+	// Resubmit | fail; "" means the node's default, resubmit.
+	IfLost string `json:"if_lost,omitempty"`
 
 	Params   json.RawMessage `json:"params,omitempty"`   // a JSON object by parameter; its texts may contain ${{ }}
-	Priority string          `json:"priority,omitempty"` // "": the workflow's
-	Queue    string          `json:"queue,omitempty"`    // "": the workflow's
+	Priority string          `json:"priority,omitempty"` // "" means the workflow's
+	Queue    string          `json:"queue,omitempty"`    // "" means the workflow's
 
 	Webhook *Webhook   `json:"webhook,omitempty"`
 	File    *FileWatch `json:"file,omitempty"`
@@ -100,7 +101,8 @@ type Trigger struct {
 
 // Webhook is a signed call from outside.
 type Webhook struct {
-	// Secret is the name of the secret that signs the calls. "": Skein makes a secret for this trigger.
+	// Secret is the name of the secret that signs the calls. If it is "", Skein makes a secret for this
+	// trigger.
 	Secret string `json:"secret"`
 	Filter string `json:"filter,omitempty"` // CEL over event, without ${{ }}; "" accepts every call
 	// Unsigned are the headers and query parameters that event has although no signature covers them:
@@ -117,10 +119,14 @@ type FileWatch struct {
 
 // RunOf describes runs of other workflows that have ended.
 type RunOf struct {
-	Workflows []string `json:"workflows"`        // namespace/name, sorted
-	Require   string   `json:"require"`          // hour | day | week | month (of the time zone) or a duration in which the runs must have ended; "": any
-	All       bool     `json:"all,omitempty"`    // every one of Workflows must end, and not only one of them
-	Within    string   `json:"within,omitempty"` // hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "": any
+	Workflows []string `json:"workflows"` // namespace/name, sorted
+	// Hour | day | week | month (of the time zone) or a duration in which the runs must have ended; "" means
+	// any.
+	Require string `json:"require"`
+	All     bool   `json:"all,omitempty"` // every one of Workflows must end, and not only one of them
+	// Hour | day | week | month (of the time zone) or a duration, in which the runs must have ended; "" means
+	// any.
+	Within string `json:"within,omitempty"`
 }
 
 // Again describes the end of the last run of the trigger's own workflow.

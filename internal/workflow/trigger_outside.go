@@ -21,8 +21,8 @@ const (
 
 // Outside is a source that runs as a process: of an extension, or of skein-plus.
 type Outside struct {
-	Source     string `json:"source"`               // its name, for example kafka
-	Connection string `json:"connection,omitempty"` // "": none
+	Source     string `json:"source"`               // name of the source, such as kafka
+	Connection string `json:"connection,omitempty"` // "" if there is none
 	// With is the input of the source: a JSON object.
 	With json.RawMessage `json:"with"`
 }
@@ -47,13 +47,13 @@ type brokerKind struct {
 
 // brokerInput is the input of a source of skein-plus.
 type brokerInput interface {
-	// Place names what is read: the word for it, and its name.
+	// Place returns the word for the place that is read, such as topic, and its name.
 	Place() (word, name string)
 	// Read returns the part that determines what the source reads.
 	Read() any
 }
 
-// valueKey is the key value of the triggers of brokers.
+// valueKey returns the key value of the triggers of brokers.
 func valueKey() key {
 	return key{name: "value", doc: "What event.value is: json (default), text or base64.", shape: oneOf(broker.ValueJSON, broker.ValueText, broker.ValueBase64)}
 }
@@ -159,7 +159,7 @@ func checkOffsets(r *triggerReader, v *node, at string) {
 	}
 }
 
-// idKey is the key id of the triggers of queues.
+// idKey returns the key id of the triggers of queues.
 func idKey(otherwise string) key {
 	return key{name: "id", doc: "What identifies a message that comes again; default: " + otherwise + ".",
 		shape: pattern("a field of the event such as event.value.id", `^event(\.[A-Za-z_][A-Za-z0-9_-]*){1,10}$`)}
@@ -185,7 +185,7 @@ func IsBroker(kind string) bool { return brokerKindOf(kind) != nil }
 // IsOutside reports whether the source of a kind of triggers is a process.
 func IsOutside(kind string) bool { return kind == KindSource || IsBroker(kind) }
 
-// OutsideKinds are the kinds of triggers whose source is a process.
+// OutsideKinds returns the kinds of triggers whose source is a process.
 func OutsideKinds() (all []string) {
 	for _, b := range brokerKinds {
 		all = append(all, b.name)
@@ -240,7 +240,7 @@ func (r *triggerReader) outsideOf(v *node, at string) {
 	r.t.Outside = o
 }
 
-// input returns the input of a source of skein-plus; nil: the source is one of an extension.
+// input returns the input of a source of skein-plus, or nil if the source is one of an extension.
 func (o *Outside) input() brokerInput {
 	b := brokerKindOf(o.Source)
 	if b == nil {

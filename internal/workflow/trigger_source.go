@@ -27,24 +27,27 @@ const (
 
 // Poll reads a document over HTTP repeatedly. Its items are events.
 type Poll struct {
-	// Connection names the connection that has the address of the server; URL is then a path. "": none.
+	// Connection names the connection that has the address of the server; URL is then a path. It is "" if
+	// there is none.
 	Connection string   `json:"connection,omitempty"`
 	URL        string   `json:"url"`
 	Every      Duration `json:"every"`
-	Items      string   `json:"items,omitempty"` // CEL over answer that returns the list; "": answer itself is the list
-	ID         string   `json:"id,omitempty"`    // CEL over item; "": the whole item identifies it
-	// CEL over item that returns its position, which grows; "": items have no position
+	// CEL over answer that returns the list; "" if answer itself is the list.
+	Items string `json:"items,omitempty"`
+	ID    string `json:"id,omitempty"` // CEL over item; "" means the whole item identifies it
+	// CEL over item that returns its position, which grows, or "" if items have no position
 	Newer string `json:"newer,omitempty"`
 }
 
 // Query reads rows of a database. Each row is one event.
 type Query struct {
 	Connection string   `json:"connection"`
-	Query      string   `json:"query"`  // with :cursor
+	Query      string   `json:"query"`  // :cursor stands for the position
 	Cursor     string   `json:"cursor"` // the column whose last value is the next :cursor
 	Every      Duration `json:"every"`
-	Listen     string   `json:"listen,omitempty"` // the channel of NOTIFY that wakes the source; "": none
-	Settle     Duration `json:"settle"`           // the longest time to wait for transactions that began earlier
+	// The channel of NOTIFY that wakes the source; "" if there is none.
+	Listen string   `json:"listen,omitempty"`
+	Settle Duration `json:"settle"` // the longest time to wait for transactions that began earlier
 }
 
 // Objects lists a store or a folder. Each object is an event.
@@ -52,7 +55,7 @@ type Objects struct {
 	URL     string   `json:"url"`              // s3://BUCKET/… or file:///FOLDER
 	Secret  string   `json:"secret,omitempty"` // the name of the secret with the credentials
 	Prefix  string   `json:"prefix,omitempty"`
-	Pattern string   `json:"pattern,omitempty"` // glob of the key after the prefix; "": every key
+	Pattern string   `json:"pattern,omitempty"` // glob of the key after the prefix; "" means every key
 	Every   Duration `json:"every"`
 	Ordered bool     `json:"ordered,omitempty"` // keys grow, so a key that sorts before the last key is already known
 }
@@ -88,7 +91,7 @@ func sourceKeys() []key {
 	}
 }
 
-// fedObject is the shape of the mapping of a source, with the keys that all sources have.
+// fedObject returns the shape of the mapping of a source, with the keys that all sources have.
 func fedObject(is, over string, keys ...key) *shape {
 	return object(is, append(keys, intakeKeys(over)...)...)
 }
@@ -264,8 +267,8 @@ func (t *Trigger) sourceWords(add func(string)) {
 
 // PollReader evaluates the expressions of a Poll. It may be used by one goroutine at a time.
 type PollReader struct {
-	items, id, newer *expression // nil: none
-	path             []string    // the path of items, if the expression is only a path; nil: it is not
+	items, id, newer *expression // nil if there is none
+	path             []string    // the path of items, if the expression is only a path; nil if it is not
 }
 
 // Reader compiles the expressions.

@@ -15,7 +15,7 @@ const (
 // Value is a value of a YAML file that is not a workflow file, with its position.
 type Value struct {
 	Kind   Kind
-	Text   string   // for a scalar: its source text, or the text inside of its quotes
+	Text   string   // scalar: its source text, or the text inside of its quotes
 	Plain  bool     // the scalar has no quotes, so null, true and 5 are not texts
 	Keys   []*Value // the keys of a mapping, parallel to Vals
 	Vals   []*Value // the values of a mapping or a list

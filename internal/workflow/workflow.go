@@ -12,33 +12,35 @@ import (
 // Workflow is a checked definition. Its JSON is the canonical form that is stored with a version; [Decode]
 // reads it back. A Workflow is never changed after it was made, so several goroutines may use it.
 type Workflow struct {
-	Namespace   string    `json:"namespace"`
-	Name        string    `json:"name"`
-	Description string    `json:"description,omitempty"`
-	Tags        []KV      `json:"tags,omitempty"` // sorted by key
-	Params      []Param   `json:"params,omitempty"`
-	Env         []KV      `json:"env,omitempty"`
-	Priority    string    `json:"priority,omitempty"`   // the name of a level; "" is medium
-	OnFailure   string    `json:"on_failure,omitempty"` // "" is continue
-	Timeout     Duration  `json:"timeout,omitempty"`    // bound of the time of the run; 0: none
-	Files       []string  `json:"files,omitempty"`      // globs
-	Defaults    Defaults  `json:"defaults,omitzero"`
-	MaxRuns     int32     `json:"max_concurrent_runs,omitempty"` // the largest number of active runs; 0: any number
-	Retention   Retention `json:"retention,omitzero"`            // when finished runs are deleted
-	Queue       string    `json:"queue,omitempty"`               // the named queue of the runs
-	Locks       []string  `json:"locks,omitempty"`               // names, which may contain ${{ }}
-	LockPolicy  string    `json:"lock_policy,omitempty"`         // wait | fail; "" is wait
-	Triggers    []Trigger `json:"triggers,omitempty"`
-	Alerts      []Alert   `json:"alerts,omitempty"`
-	// Offers are the other namespaces whose workflows may call this one and wait for its runs; "*": all. nil:
-	// the rights of the authors of those workflows decide.
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Tags        []KV     `json:"tags,omitempty"` // sorted by key
+	Params      []Param  `json:"params,omitempty"`
+	Env         []KV     `json:"env,omitempty"`
+	Priority    string   `json:"priority,omitempty"`   // the name of a level; "" is medium
+	OnFailure   string   `json:"on_failure,omitempty"` // "" is continue
+	Timeout     Duration `json:"timeout,omitempty"`    // bound of the time of the run; 0 if there is none
+	Files       []string `json:"files,omitempty"`      // globs
+	Defaults    Defaults `json:"defaults,omitzero"`
+	// The largest number of active runs; 0 means any number.
+	MaxRuns    int32     `json:"max_concurrent_runs,omitempty"`
+	Retention  Retention `json:"retention,omitzero"`    // when finished runs are deleted
+	Queue      string    `json:"queue,omitempty"`       // the named queue of the runs
+	Locks      []string  `json:"locks,omitempty"`       // names, which may contain ${{ }}
+	LockPolicy string    `json:"lock_policy,omitempty"` // wait | fail; "" is wait
+	Triggers   []Trigger `json:"triggers,omitempty"`
+	Alerts     []Alert   `json:"alerts,omitempty"`
+	// Offers are the other namespaces whose workflows may call this one and wait for its runs; "*" means all.
+	// It is nil if the rights of the authors of those workflows decide.
 	Offers []string `json:"offers,omitzero"`
 	Tasks  []Task   `json:"tasks"` // in the order of the file
-	// Origin is the absolute path of the workflow file's folder on the machine that applied it; "": the workflow
-	// came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves it empty.
+	// Origin is the absolute path of the workflow file's folder on the machine that applied it, or "" if the
+	// workflow came over the API. Tasks run in this folder if it exists on the worker's machine. Parse leaves
+	// it empty.
 	Origin string `json:"origin,omitempty"`
-	// Git says from which commit the workflow comes; nil: it does not come from a git source. Parse leaves it
-	// nil.
+	// Git says from which commit the workflow comes, or nil if it does not come from a git source. Parse
+	// leaves it nil.
 	Git *Git `json:"git,omitempty"`
 	// Classes are the resource classes that the workflow names, except built-in ones, with their values when
 	// the file was read. Without Options.Classes they have no values, and the definition must not be stored.
@@ -78,25 +80,26 @@ type Defaults struct {
 
 // Task is one task as it is written in the file. Keys that it leaves out have the values of Defaults.
 type Task struct {
-	Name        string    `json:"name"`
-	Description string    `json:"description,omitempty"`
-	Needs       []string  `json:"needs,omitempty"`
-	Foreach     []Level   `json:"foreach,omitempty"`
-	Parallel    int32     `json:"parallel,omitempty"` // the largest number of instances at one time; 0: all
-	If          string    `json:"if,omitempty"`       // CEL, without ${{ }}; "" is success()
-	Run         Run       `json:"run,omitzero"`
-	Wait        *Wait     `json:"wait,omitempty"`
-	Approval    *Approval `json:"approval,omitempty"`
-	Switch      []Branch  `json:"switch,omitempty"`
-	Call        *Call     `json:"call,omitempty"`
-	Made        *Made     `json:"made,omitempty"`
-	HTTP        *HTTP     `json:"http,omitempty"`
-	Dependent   *Needed   `json:"dependent,omitempty"`
-	Notify      *Notify   `json:"notify,omitempty"`
-	Kind        string    `json:"kind,omitempty"`  // the kind of the task; the task then has no Run
-	House       bool      `json:"house,omitempty"` // whether Kind is a kind of this program
-	With        []Given   `json:"with,omitempty"`  // input of Kind
-	// for a kind that runs as a process: how long it is started again; 0: the default
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"`
+	Needs       []string `json:"needs,omitempty"`
+	Foreach     []Level  `json:"foreach,omitempty"`
+	// The largest number of instances at one time; 0 means all.
+	Parallel  int32     `json:"parallel,omitempty"`
+	If        string    `json:"if,omitempty"` // CEL, without ${{ }}; "" is success()
+	Run       Run       `json:"run,omitzero"`
+	Wait      *Wait     `json:"wait,omitempty"`
+	Approval  *Approval `json:"approval,omitempty"`
+	Switch    []Branch  `json:"switch,omitempty"`
+	Call      *Call     `json:"call,omitempty"`
+	Made      *Made     `json:"made,omitempty"`
+	HTTP      *HTTP     `json:"http,omitempty"`
+	Dependent *Needed   `json:"dependent,omitempty"`
+	Notify    *Notify   `json:"notify,omitempty"`
+	Kind      string    `json:"kind,omitempty"`  // the kind of the task; the task then has no Run
+	House     bool      `json:"house,omitempty"` // whether Kind is a kind of this program
+	With      []Given   `json:"with,omitempty"`  // input of Kind
+	// Patience bounds how long the process of a kind is started again. 0 means the default.
 	Patience  Duration  `json:"patience,omitempty"`
 	Dir       string    `json:"dir,omitempty"`
 	Env       []KV      `json:"env,omitempty"`
@@ -118,9 +121,10 @@ type Task struct {
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
-	// ReleaseTimeout is how long a run waits for the release of the work of a task of a kind; nil: the default.
+	// ReleaseTimeout is how long a run waits for the release of the work of a task of a kind; nil means the default.
 	ReleaseTimeout *Duration `json:"release_timeout,omitempty"`
-	Release        *Release  `json:"release,omitempty"` // the command that ends work outside of its process; nil: there is none
+	// Release is the command that ends work outside of its process; nil if there is none.
+	Release *Release `json:"release,omitempty"`
 }
 
 // Run is the program of a task. Exactly one of Shell, Argv, Code, File and Builtin is set. If no worker runs
@@ -131,7 +135,7 @@ type Run struct {
 	Lang  string   `json:"lang,omitempty"`  // the language of Code: python | node | bash | sh
 	Code  string   `json:"code,omitempty"`  // inline source
 	File  string   `json:"file,omitempty"`  // a script in the folder of the workflow file
-	Args  []string `json:"args,omitempty"`  // of File
+	Args  []string `json:"args,omitempty"`  // arguments of File
 	// Builtin is executed by the node itself, without a process. Only the program's own workflows have it; no
 	// file can.
 	Builtin string `json:"builtin,omitempty"`
@@ -153,7 +157,7 @@ const (
 	Float  Type = "float"
 	Bool   Type = "bool"
 	JSON   Type = "json"
-	Secret Type = "secret" // for parameters only: a text that is sealed when the run starts
+	Secret Type = "secret" // only for parameters: a text that is sealed when the run starts
 )
 
 // Param is one declared parameter.
@@ -190,7 +194,7 @@ type Retry struct {
 // KillGraceDefault is the time between TERM and KILL if none is set.
 const KillGraceDefault = 10 * time.Second
 
-// Level is the priority of the workflow's runs.
+// Level returns the priority of the workflow's runs.
 func (w *Workflow) Level() dag.Priority {
 	p, _ := dag.ParsePriority(w.Priority)
 	return p
