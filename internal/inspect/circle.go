@@ -35,7 +35,7 @@ type waiter struct {
 	store.Standing
 	calls []*waiter // runs that it has called, and that have not ended
 	moves bool      // the run may end without an event of another waiting run
-	past  bool      // true: the gate of the run's workflow has admitted the run
+	past  bool      // the gate of the run's workflow has admitted the run
 }
 
 // Waits says which run waits for which, among the runs of all shards.
@@ -46,7 +46,7 @@ type Waits struct {
 	// request
 	before *Waits
 
-	all     []*waiter // in the order in which they were read
+	all     []*waiter // in the order of reading
 	of      map[dag.RunID]*waiter
 	through map[dag.WorkflowID]*queueOf
 	has     map[string][]*waiter // locks
@@ -89,7 +89,7 @@ func NewWaits(now dag.Micros, limits map[dag.WorkflowID]int32) *Waits {
 // atGate reports whether a run waits at its trigger's or its workflow's gate.
 func atGate(s *store.Standing) bool { return s.State == dag.RunWaiting && s.Claim == nil }
 
-// WaitsSince is the time since which a run waits for something that other runs hold. It returns 0 if the
+// WaitsSince returns the time since which a run waits for something that other runs hold. It returns 0 if the
 // run does not wait.
 func WaitsSince(s *store.Standing) dag.Micros {
 	switch {

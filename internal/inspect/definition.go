@@ -11,15 +11,15 @@ type Definition struct {
 	Kind        string // shell, argv, code, file, builtin, http, sql, foreach, call, made, wait, approval, switch, dependent, kind
 	Description string
 	Needs       []string
-	If          string // "": success()
+	If          string // "" means success()
 
 	Command     []string // the command of the kinds shell and argv
-	Interpreter string   // of code
+	Interpreter string   // interpreter of inline code
 	Code        string
 	File        string
 	Args        []string
-	Method, URL string // of http
-	Connection  string // the connection that the request uses; "": none
+	Method, URL string // only for http
+	Connection  string // the connection that the request uses; "" if there is none
 	Headers     []Pair
 	Body        string
 	Function    string          // the kind that workers register
@@ -35,7 +35,7 @@ type Definition struct {
 	RetryDelay time.Duration
 	Queue      string
 	Priority   string
-	Place      string // the workers on which it may run; "": all
+	Place      string // the workers on which it may run; "" means all
 	CPU        int64  // thousandths of a core
 	Memory     int64
 

@@ -245,7 +245,7 @@ func (rd *Reader) GetQueue(ctx context.Context, name string) (store.Queue, error
 	return q, errkind.FromStore("read queue "+name, err)
 }
 
-// QueueOf is one queue.
+// QueueOf returns one queue.
 func (rd *Reader) QueueOf(ctx context.Context, name string) (QueueView, error) {
 	q, err := rd.GetQueue(ctx, name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // wanting describes a group of tasks in an explanation: one ready task that some worker could run, or all
 // such tasks of the run that have the same placement.
 type wanting struct {
-	task  dag.TaskID // or the first of the tasks
+	task  dag.TaskID // the task, or the first of several
 	place dag.Place  // the placement of the task
 	all   bool
 	what  string

@@ -186,7 +186,7 @@ type CrewView struct {
 	Key     string
 	Held    int64
 	Waiting int64
-	Since   dag.Micros // the time since which the tasks wait for the next queue slot; 0: no task waits
+	Since   dag.Micros // the time since which the tasks wait for the next queue slot; 0 if no task waits
 	Running []string   // tasks that run, the first of them
 	Ready   []string   // tasks that wait for a queue slot or a worker, the first of them
 }

@@ -54,7 +54,7 @@ func lastingOf(ctx context.Context, st store.Store, id dag.WorkflowID) (store.Wo
 // flowReads returns the workflows of the runs in one answer. It reads each workflow once.
 type flowReads struct {
 	store store.Store
-	cache *flowCache // nil: the views have values, so the rows are read
+	cache *flowCache // nil if the views have values, so the rows are read
 	read  map[dag.WorkflowID]store.Workflow
 }
 

@@ -15,7 +15,7 @@ import (
 type Ledger struct {
 	store  store.Store
 	shards []dag.ShardID // the shards of all nodes
-	memory Memory        // nil: this process owns no shard
+	memory Memory        // nil if this process owns no shard
 }
 
 // owned returns the shards of this process.

@@ -85,7 +85,7 @@ func fits(p dag.Place, m *store.Member) bool {
 	return p.Fits(m.Name, &m.Traits) && p.Need().Within(m.Traits.Room)
 }
 
-// Traits are the properties by which tasks choose this process, in addition to its name.
+// Traits returns the properties by which tasks choose this process, in addition to its name.
 func (rd *Reader) Traits() store.Traits { return rd.cfg.Traits }
 
 // there returns the members that may run tasks.

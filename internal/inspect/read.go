@@ -22,7 +22,7 @@ type RunView struct {
 	Counts   map[dag.TaskState]int // tasks by state; empty until the run is split
 	Failed   []string              // the first tasks that failed, at most failedNamesMax
 	Modified dag.Micros            // time of the run's newest event
-	Leader   store.Handler         // the handler that split the run; zero: not split yet
+	Leader   store.Handler         // the handler that split the run; zero if not split yet
 	// ParentTask is the task of another run that called this one. It is "" if there is none.
 	ParentTask string
 	// Place is the run's position in its queue. It is nil if the run is not queued.
@@ -34,7 +34,7 @@ type TaskView struct {
 	ID       dag.TaskID
 	Name     string
 	State    dag.TaskState
-	Cause    string // why the task failed, was skipped, or is upstream_failed; "": none of these
+	Cause    string // why the task failed, was skipped, or is upstream_failed; "" means none of these
 	Created  dag.Micros
 	Modified dag.Micros
 	Attempts []AttemptView
@@ -193,7 +193,7 @@ func (rd *Reader) Standing(ctx context.Context, row *dag.RunRow) (*dag.Graph, []
 // RunPage is one page of a list of runs.
 type RunPage struct {
 	Runs  []RunView
-	Next  dag.RunID // where the following page begins; zero: this is the last page
+	Next  dag.RunID // where the following page begins; zero if this is the last page
 	Total store.Total
 }
 

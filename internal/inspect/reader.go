@@ -81,10 +81,10 @@ type Outside interface {
 
 // Missing describes the event for which a deferred task waits.
 type Missing struct {
-	By      []string      // for an approval: the principals that may decide; nil: all
+	By      []string      // approval: the principals that may decide; nil means all
 	Message string        // the question of an approval
-	Form    []byte        // the fields of an approval's form, a JSON array; nil: none
-	Later   time.Duration // the time until the owner checks again; 0: the wait is over
+	Form    []byte        // the fields of an approval's form, a JSON array; nil if there is none
+	Later   time.Duration // the time until the owner checks again; 0 if the wait is over
 	Why     Reason
 }
 

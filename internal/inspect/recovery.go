@@ -12,9 +12,9 @@ import (
 type Recovery struct {
 	Row     dag.RunRow
 	Graph   *dag.Graph      // nil if the recover is not allowed
-	States  []dag.TaskState // by task
-	Again   []bool          // by task: whether the recover would run the task again
-	Refused string          // the reason why the recover is not allowed; "": it is allowed
+	States  []dag.TaskState // state of each task
+	Again   []bool          // for each task, whether the recover would run it again
+	Refused string          // the reason why the recover is not allowed; "" if it is allowed
 }
 
 // PlanRecovery plans a recover of a run with the code of the recover itself, on the present rows. It returns

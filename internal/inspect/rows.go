@@ -24,7 +24,7 @@ type Rows struct {
 	Why      []StoredReason  `json:"why"`
 	Tasks    []StoredTask    `json:"tasks"`    // the tasks of the run's graph, with the present instances
 	Attempts []StoredAttempt `json:"attempts"` // sorted by task, then token
-	History  []StoredEvent   `json:"history"`  // by transaction
+	History  []StoredEvent   `json:"history"`  // sorted by transaction
 	// Damage names the values that could not be decoded. All other values are shown.
 	Damage []string `json:"damage,omitempty"`
 }
@@ -116,7 +116,7 @@ type StoredShare struct {
 type StoredTask struct {
 	Number int    `json:"number"`
 	Name   string `json:"name"`
-	State  string `json:"state,omitempty"` // "": the tasks are not made yet, or the state cannot be derived
+	State  string `json:"state,omitempty"` // "" if the tasks are not made yet, or the state cannot be derived
 	Needs  []int  `json:"needs,omitempty"` // numbers of tasks
 	Place  string `json:"place,omitempty"`
 	Queue  string `json:"queue,omitempty"`
@@ -124,7 +124,7 @@ type StoredTask struct {
 
 // StoredAttempt is an attempt, with the place in which the store has it.
 type StoredAttempt struct {
-	Task  int    `json:"task"` // the number of the task; -1: Leader work
+	Task  int    `json:"task"` // the number of the task; -1 means Leader work
 	Name  string `json:"name,omitempty"`
 	Token string `json:"token"`
 	State string `json:"state"`
@@ -225,7 +225,7 @@ func (rd *Reader) rowsOnce(ctx context.Context, id dag.RunID) (Rows, dag.RunRow,
 type decoding struct {
 	Rows
 	rd *Reader
-	g  *dag.Graph // nil: the graph cannot be read
+	g  *dag.Graph // nil if the graph cannot be read
 }
 
 func (d *decoding) damaged(what string, err error) {

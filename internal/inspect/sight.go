@@ -31,10 +31,10 @@ type Sight struct {
 	Again    map[dag.TaskID]bool
 	Modified dag.Micros // the time of the last change among the attempts in the sight
 
-	ended    bool             // true: the sight was made from the row of an ended run
-	rows     bool             // true: the sight was made from the rows of all attempts of the run
+	ended    bool             // the sight was made from the row of an ended run
+	rows     bool             // the sight was made from the rows of all attempts of the run
 	attempts []dag.AttemptRow // the rows of these attempts
-	at       []dag.Micros     // by task: the time since which it has its state; computed on first use
+	at       []dag.Micros     // for each task, the time since which it has its state; computed on first use
 }
 
 // SightOpenMax bounds the open attempts in a Sight, because an explanation names no more.
@@ -173,7 +173,7 @@ func (x *explaining) taskOf(ctx context.Context, name string) (TaskView, error) 
 		t = dag.LeaderTask
 	}
 	if err := x.look(ctx, t); err != nil {
-		if x.run.Cause == dag.CauseCorrupt && !errors.Is(err, errkind.ErrUnavailable) { // in quarantine
+		if x.run.Cause == dag.CauseCorrupt && !errors.Is(err, errkind.ErrUnavailable) { // quarantined
 			err = none
 		}
 		return TaskView{}, err

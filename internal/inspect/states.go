@@ -63,9 +63,10 @@ type Course struct {
 	Graph    *dag.Graph
 	Attempts []dag.AttemptRow         // sorted by task; without Leader work
 	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
-	Ready    []dag.Micros             // by task: the end of the last needed task; 0: some needed task has not ended
-	Path     []dag.TaskID             // the critical path, first to last
-	Now      dag.Micros
+	// By task: the end of the last needed task; 0 if some needed task has not ended.
+	Ready []dag.Micros
+	Path  []dag.TaskID // the critical path, first to last
+	Now   dag.Micros
 }
 
 // Course returns the times of the attempts of a run. It returns errkind.ErrNotFound if the run does not

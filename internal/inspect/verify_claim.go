@@ -9,14 +9,14 @@ import (
 
 // claimCount counts, from the rows of one snapshot, the shared things that runs hold.
 type claimCount struct {
-	places map[string]*places // by line
+	places map[string]*places // places of each line
 	tasks  map[string]*places // the same for tasks
 	locks  map[string]locked
 }
 
 type places struct {
 	taken int
-	limit int32 // the greatest limit at a grant to one of the holders; 0: any number
+	limit int32 // the greatest limit at a grant to one of the holders; 0 means any number
 	any   bool  // at least one grant was without a limit
 }
 

@@ -132,7 +132,7 @@ func mayRun(ctx context.Context, s *Server, v access.Verb, text string) error {
 	return mayOf(ctx, v, ns, missing)
 }
 
-// mayBackfill is like mayRun, for a backfill.
+// mayBackfill does the same as mayRun, for a backfill.
 func mayBackfill(ctx context.Context, s *Server, v access.Verb, text string) error {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

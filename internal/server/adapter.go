@@ -52,7 +52,7 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	a.bounds(pattern, op)
 }
 
-// bounds notes the body limit of an operation. huma already refuses a body of exactly MaxBodyBytes bytes.
+// bounds records the body limit of an operation. huma already refuses a body of exactly MaxBodyBytes bytes.
 func (a *adapter) bounds(pattern string, op *huma.Operation) {
 	if op.RequestBody != nil {
 		a.bodies[pattern] = max(a.bodies[pattern], op.MaxBodyBytes-1)

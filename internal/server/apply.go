@@ -325,7 +325,7 @@ func (s *Server) pack(req *api.ApplyRequest, def *workflow.Workflow) (engine.Def
 	return d, nil
 }
 
-// digest is the hash of everything that determines a version, including the present definitions of its
+// digest returns the hash of everything that determines a version, including the present definitions of its
 // resource classes. Each part is hashed with its length, so that different parts cannot give the same bytes.
 func digest(req *api.ApplyRequest, def *workflow.Workflow) []byte {
 	h := sha256.New()

@@ -44,7 +44,7 @@ const (
 type arrivals struct {
 	s        *Server
 	registry *people.Registry
-	places   map[string]places // by the name of the provider, the bound of its requests
+	places   map[string]places // provider → the bound on its requests
 	refusals *refusals
 }
 
@@ -162,7 +162,7 @@ type refusals struct {
 
 	mu      sync.Mutex // protects following fields
 	since   time.Time  // the minute began
-	n, left int        // in the present minute: the number of log lines, and the number of refusals without a line
+	n, left int        // numbers of the present minute: log lines, and refusals without a line
 }
 
 // tell writes a line, unless the minute already has refusalsMax of them. The next line says how many refusals

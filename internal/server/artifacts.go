@@ -24,7 +24,7 @@ import (
 type Artifact struct {
 	Name   string
 	Size   int64
-	SHA256 string // in hexadecimal
+	SHA256 string // hexadecimal
 }
 
 // ArtifactSource finds the artifacts of attempts. It returns fs.ErrNotExist if the attempt has none, or not

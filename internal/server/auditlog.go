@@ -46,8 +46,8 @@ func (a auditLog) rows() (store.AuditLog, error) {
 // auditPlace is the cursor of a list that merges rows and starts of runs. It contains the last shown entry of
 // each.
 type auditPlace struct {
-	Row int64      `json:"row,omitempty"` // -1: all rows were shown
-	At  dag.Micros `json:"at,omitempty"`  // of Row
+	Row int64      `json:"row,omitempty"` // -1 if all rows were shown
+	At  dag.Micros `json:"at,omitempty"`  // At of Row
 	Run dag.RunID  `json:"run,omitzero"`
 	End bool       `json:"end,omitempty"` // all starts were shown
 }

@@ -254,7 +254,7 @@ func isSchedule(t *store.Trigger) bool {
 type standings struct {
 	s        *Server
 	workflow dag.WorkflowID
-	trigger  string // the trigger whose ledger is searched; "": only backfills are searched
+	trigger  string // the trigger whose ledger is searched; "" if only backfills are searched
 }
 
 func (l *standings) of(ctx context.Context, at dag.Micros) (trigger.Standing, error) {

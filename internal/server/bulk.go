@@ -35,7 +35,7 @@ type bulkIn[B any] struct {
 	Body B
 }
 
-// bulkRoutes are the verbs on several runs.
+// bulkRoutes registers the verbs on several runs.
 func (s *Server) bulkRoutes(runs tag) {
 	for _, v := range runVerbs {
 		route(s, runs.verb("/runs:"+v.name, v.name+"-runs", strings.ToUpper(v.name[:1])+v.name[1:]+" several runs, by id or by a filter"),

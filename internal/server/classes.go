@@ -19,7 +19,7 @@ func (s *Server) classRoutes(classes tag) {
 	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), s.deleteClass)
 }
 
-// unreadClasses is the error when the resource classes cannot be read now.
+// unreadClasses returns the error when the resource classes cannot be read now.
 func unreadClasses(err error) error { return unread(fmt.Errorf("read the resource classes: %w", err)) }
 
 func (s *Server) listClasses(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.Class]], error) {

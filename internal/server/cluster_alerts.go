@@ -174,7 +174,7 @@ func clusterRulesIn(all []api.ClusterAlert) (*alert.ClusterRules, error) {
 	return rules, nil
 }
 
-// rungsOf are the channels of all steps of escalation.
+// rungsOf returns the channels of all steps of escalation.
 func rungsOf(c *api.ClusterAlert) (all []string) {
 	for _, step := range c.Escalation {
 		all = append(all, step.Channels...)

@@ -18,7 +18,7 @@ const callsMax = 1000
 // candidate is a workflow of a request, before it is stored.
 type candidate struct {
 	req    *api.ApplyRequest
-	place  int // its index among the workflows of the file
+	place  int // index among the workflows of the file
 	def    *workflow.Workflow
 	beside map[string]*workflow.Workflow // the workflows that are applied together with it, by NAMESPACE/NAME
 }

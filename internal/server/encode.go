@@ -203,7 +203,7 @@ var namesInOrder = func() (names []string) {
 // countsAt says where the counts of the previous run were written. Runs of a page with equal counts share a
 // map, so most counts are copied.
 type countsAt struct {
-	of       uintptr // the address of the map; 0: no map
+	of       uintptr // the address of the map; 0 means no map
 	from, to int
 }
 

@@ -174,7 +174,7 @@ type stream struct {
 	topics *topics
 	out    *streamWriter
 	seen   int64      // the number of the last transaction that was sent from the store
-	query  url.Values // the query for the calls to other nodes; nil: no other node is called
+	query  url.Values // the query for the calls to other nodes; nil if no other node is called
 }
 
 var errEnded = errors.New("the node stops")

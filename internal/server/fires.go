@@ -87,7 +87,7 @@ const (
 	fireStep = pageMax
 )
 
-// firePageWithout is a page without the lines of the built-in workflows.
+// firePageWithout returns a page without the lines of the built-in workflows.
 func firePageWithout(ctx context.Context, s *Server, q store.FireQuery) (*jsonOut[api.List[api.Fire]], error) {
 	want := q.Limit - 1
 	items, next, names := make([]api.Fire, 0, want), "", s.workflowNames()

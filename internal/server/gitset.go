@@ -89,7 +89,7 @@ func (w *gitSet) apply(ctx context.Context) (*gitsync.Outcome, error) {
 	return &w.out, nil
 }
 
-// fault notes a fault of the value under a key of a workflow.
+// fault records a fault of the value under a key of a workflow.
 func (w *gitSet) fault(item *gitsync.Item, key, message, hint string) {
 	line, column := workflow.Locate([]byte(item.Request.Source), 0, key)
 	w.out.Faults = append(w.out.Faults, workflow.Error{File: item.Request.File, Line: line + item.Above, Column: column, Key: key, Message: message, Hint: hint})
@@ -262,7 +262,7 @@ func (s *Server) fromGit(ctx context.Context, p *WorkflowPath) error {
 		errkind.ErrConflict, fullName(w.Namespace, w.Name), w.Namespace, def.Git.Source, def.Git.File, w.Namespace, def.Git.Source)
 }
 
-// gitOf returns the commit from which a workflow comes; nil: it does not come from a git source.
+// gitOf returns the commit from which a workflow comes, or nil if it does not come from a git source.
 func gitOf(def *workflow.Workflow) *api.GitOrigin {
 	if def.Git == nil {
 		return nil

@@ -87,7 +87,7 @@ func stateNames() []string {
 type gridRows struct {
 	g       *dag.Graph
 	version int32
-	of      map[int32][]int32 // by version, for each row the task of that version; -1: none
+	of      map[int32][]int32 // version → for each row, the task of that version, or -1
 }
 
 func (r *gridRows) cells(glance *inspect.Glance) []byte {

@@ -14,7 +14,7 @@ import (
 // requests here, by a host name (DNS rebinding) or across origins. But it cannot choose the headers that
 // guard checks.
 type guard struct {
-	host string // the host of the listen address; "": only loopback
+	host string // the host of the listen address; "" means only loopback
 	any  bool   // any host name is accepted, because callers must send a token, which a foreign page does not have
 }
 

@@ -217,7 +217,7 @@ func refusedAuthority(err error) error {
 	return refusedSecret(err)
 }
 
-// authorityRoutes are the routes of the internal certificate authority.
+// authorityRoutes registers the routes of the internal certificate authority.
 func authorityRoutes(s *Server, tag tag) {
 	route(s, tag.get("/authority", "get-authority", "Read the roots of the internal certificate authority"), func(ctx context.Context, _ *struct{}) (*jsonOut[api.Authority], error) {
 		if s.cfg.Authority == nil {

@@ -33,7 +33,7 @@ const (
 // drawings serves layouts, states, grids and timelines.
 type drawings struct{ s *Server }
 
-// drawingRoutes are the reads behind the pictures of the web page.
+// drawingRoutes registers the reads for the pictures of the web page.
 func (s *Server) drawingRoutes(workflows, runs tag) {
 	d := drawings{s}
 	const (
@@ -66,9 +66,9 @@ type drawing struct {
 	layout  *layout.Layout
 	packed  []byte
 	task    func(n int) (name, kind string)
-	members [][]int32       // by node: the tasks that it stands for; nil: each node is one task
-	changes []layout.Change // by node; nil: the graphs are not compared
-	edges   []layout.Change // by edge
+	members [][]int32       // for each node, the tasks that it stands for; nil if each node is one task
+	changes []layout.Change // for each node; nil if the graphs are not compared
+	edges   []layout.Change // for each edge
 }
 
 func newLayouts() *layouts {
@@ -264,7 +264,7 @@ func instanceOf(g *dag.Graph, t int) dag.TaskID {
 // columnsAnswer is an answer in JSON or packed, and the tag of its content.
 type columnsAnswer struct {
 	tag    string
-	packed string // the media type of the packed answer; "": the answer is JSON
+	packed string // the media type of the packed answer; "" if the answer is JSON
 	known  bool   // the client already has this content
 }
 

@@ -127,7 +127,7 @@ func (h *heldIndex) store(r LogReader) {
 	}
 }
 
-// errIndexing is the error for a log that is too long to be described at once.
+// errIndexing returns the error for a log that is too long to be described at once.
 func errIndexing(x *logindex.Index, size int64) error {
 	f := fail(http.StatusTooManyRequests, api.ProblemBusy, "the lines of this log are being counted: %d of %d bytes; try again", x.Size(), size)
 	f.header.Set("Retry-After", "1")

@@ -145,7 +145,7 @@ type partSearch struct {
 	progress func(at int64) error
 
 	next  int64 // the offset at which to continue; size: the end
-	lines int64 // the number of lines of the log; 0: unknown
+	lines int64 // the number of lines of the log; 0 if unknown
 	read  int64
 }
 

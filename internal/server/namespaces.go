@@ -88,7 +88,7 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 type namespaceUse struct {
 	runs   map[string]store.NamespaceUse
 	stocks map[string]store.NamespaceStock
-	tokens []store.Token // nil: no namespace has a quota for tokens
+	tokens []store.Token // nil if no namespace has a quota for tokens
 	now    dag.Micros
 }
 
@@ -138,7 +138,7 @@ type quotaPair struct {
 	kept  *int64
 }
 
-// pairs are all quotas.
+// pairs returns all quotas.
 func pairs(shown *api.Quotas, kept *store.Quotas) []quotaPair {
 	return []quotaPair{{&shown.Runs, &kept.Runs}, {&shown.RunsPerHour, &kept.RunsPerHour}, {&shown.Tasks, &kept.Tasks},
 		{&shown.ParamsBytes, &kept.ParamsBytes}, {&shown.LogsPerDay, &kept.LogsPerDay}, {&shown.StoredBytes, &kept.StoredBytes}, {&shown.Versions, &kept.Versions},
@@ -186,7 +186,7 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 	is, err := engine.NamespacesOf(n.s.engine).Change(ctx, in.Namespace, userOf(ctx), func(is *store.Namespace) {
 		is.Quotas = quotas
 		if level := in.Body.Isolation; level != nil {
-			if is.Isolation = *level; *level == dag.IsolationLevels[0] { // it demands nothing
+			if is.Isolation = *level; *level == dag.IsolationLevels[0] { // this level demands nothing
 				is.Isolation = ""
 			}
 		}

@@ -29,7 +29,7 @@ type upcoming struct {
 	decl  *workflow.Trigger
 	when  *cron.Schedule
 	after time.Time // the last returned instant
-	left  int64     // the number of fires that the key count still allows; -1: no limit
+	left  int64     // the number of fires that the key count still allows; -1 means no limit
 	next  time.Time
 }
 

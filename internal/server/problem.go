@@ -30,7 +30,7 @@ var kinds = []struct {
 	err        error
 	status     int
 	problem    string
-	retryAfter int // in seconds; 0: a repeated request would also fail
+	retryAfter int // seconds; 0 if a repeated request would also fail
 }{
 	{syscall.ENOSPC, http.StatusInsufficientStorage, api.ProblemFull, 30},
 	{errkind.ErrFull, http.StatusInsufficientStorage, api.ProblemFull, 30},
@@ -52,7 +52,7 @@ var kinds = []struct {
 type failure struct {
 	api.Problem
 	header http.Header
-	cause  error // for the log; never shown
+	cause  error // only for the log, never shown
 }
 
 func fail(status int, problem, format string, args ...any) *failure {
@@ -175,8 +175,8 @@ func failed(err error) *failure {
 	return f
 }
 
-// precondition is like failed, for a request that may have If-Match. With If-Match, a conflict means that the
-// revision is another one.
+// precondition does the same as failed, for a request that may have If-Match. With If-Match, a conflict means
+// that the revision is another one.
 func precondition(err error, ifMatch bool) error {
 	if err == nil || !ifMatch || !errors.Is(err, errkind.ErrConflict) {
 		return err

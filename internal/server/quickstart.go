@@ -68,7 +68,7 @@ type replayed struct {
 	io.Closer
 }
 
-// full is the handler for starts that huma calls.
+// full handles a start that comes through huma.
 func (s starts) full(ctx context.Context, in *startRunIn) (*runOut, error) {
 	if err, failed := ctx.Value(quickFailure{}).(error); failed {
 		return nil, err

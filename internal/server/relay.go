@@ -41,7 +41,7 @@ var errFrame = errors.New("a change of another node is too large")
 type relay struct {
 	of     Neighbours
 	query  url.Values
-	frames chan []byte // in the order of arrival; nil: the client must read the state again
+	frames chan []byte // in the order of arrival; nil if the client must read the state again
 
 	late atomic.Bool // the stream has begun without some nodes: commits of a node that answers only now may be missing
 

@@ -133,7 +133,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	state := stateOf(id)
 	switch next := successor(all, id); {
 	case next != 0:
-		last := next // of several successors, the last one may still be valid
+		last := next // the last of several successors may still be valid
 		for n := next; n != 0; n = successor(all, n) {
 			last = n
 		}
@@ -147,7 +147,7 @@ func replaceable(all []store.Token, rights *store.Rights, id int64, now dag.Micr
 	return t, nil
 }
 
-// successor returns the token that replaces another one; 0: there is none.
+// successor returns the token that replaces another one, or 0 if there is none.
 func successor(all []store.Token, id int64) int64 {
 	for i := range all {
 		if all[i].Replaces == id {

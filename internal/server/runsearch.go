@@ -35,7 +35,7 @@ type runSearchIn struct {
 // logs of a node without another node. Logs that no present node has come last, because every node can read
 // what exists of them.
 type logPlace struct {
-	node   dag.HandlerID // 0: no present node has the file
+	node   dag.HandlerID // 0 if no present node has the file
 	task   dag.TaskID
 	token  dag.Token
 	offset int64

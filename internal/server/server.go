@@ -42,7 +42,7 @@ type Config struct {
 	Secrets Secrets
 	// Sealed has the secrets that tasks use.
 	Sealed *sealed.Book
-	// Authority is the internal certificate authority. nil: there is no authority.
+	// Authority is the internal certificate authority. It is nil if there is no authority.
 	Authority *authority.Authority
 
 	// Gateway wraps the server's own handler. It passes a request that this node cannot answer on to the node
@@ -50,8 +50,8 @@ type Config struct {
 	// answers everything.
 	Gateway func(own http.Handler) http.Handler
 
-	Artifacts ArtifactSource // nil: there are no artifacts
-	Definer   Definer        // nil: the process runs no tasks
+	Artifacts ArtifactSource // nil if there are no artifacts
+	Definer   Definer        // nil if the process runs no tasks
 
 	Tokens store.Tokens // the credentials of callers
 	Access store.Access // principals, roles and bindings
@@ -62,7 +62,7 @@ type Config struct {
 	Sessions *auth.Sessions
 	// Providers are the identity providers by which people sign in.
 	Providers []*identity.Provider
-	// Directory checks names and passwords of people without a local account; nil: there is none.
+	// Directory checks names and passwords of people without a local account. It is nil if there is none.
 	Directory *identity.Directory
 	// PublicURL is the address by which browsers reach the server, without the base path. If it is "", the
 	// host of each request is used, provided that the server knows it as its own.
@@ -72,36 +72,38 @@ type Config struct {
 	Verify func(context.Context) ([]inspect.Violation, error)
 
 	// Remote finds the node of the cluster that has the files of a handler's attempts. It returns false if no
-	// other present node has them. nil: there is no other node.
+	// other present node has them. It is nil if there is no other node.
 	Remote func(ctx context.Context, h dag.HandlerID) (dag.HandlerID, bool)
 	// Holder finds another node that has the artifacts of an attempt, if the handler that ran the attempt
-	// does not tell. nil: there is no other node.
+	// does not tell. It is nil if there is no other node.
 	Holder func(ctx context.Context, ref LogRef) (dag.HandlerID, bool)
-	// Neighbours gives streams of events access to the other nodes. nil: there are none.
+	// Neighbours gives streams of events access to the other nodes. It is nil if there are none.
 	Neighbours Neighbours
-	// Workers lists the members that a node without a cluster knows: itself and its workers. nil: the node is
-	// in a cluster, or the process only reads.
+	// Workers lists the members that a node without a cluster knows: itself and its workers. It is nil if the
+	// node is in a cluster, or the process only reads.
 	Workers func() []store.Member
-	// Cluster is the cluster of the node. nil: the node is alone.
+	// Cluster is the cluster of the node. It is nil if the node is alone.
 	Cluster Cluster
 
-	LogLevel LogLevel // nil: the process has no log
+	LogLevel LogLevel // nil if the process has no log
 	// Retention returns the retention of runs whose workflow has none. It is nil if there is none.
 	Retention func() workflow.Retention
 
 	Protected []string // files and folders of the node that triggers must not watch
 
-	TasksMax int // the largest number of tasks of a workflow; 0: dag.TasksMax
-	// Input checks the input of a task with a kind; nil: it is not checked.
+	TasksMax int // the largest number of tasks of a workflow; 0 means dag.TasksMax
+	// Input checks the input of a task with a kind. It is nil if the input is not checked.
 	Input   func(kind string, with json.RawMessage) error
 	Version string // the version of the program
 	Node    Node
-	Leaving func() bool // reports whether the process is ending and only waits for running attempts; nil: it never is
+	// Reports whether the process is ending and only waits for running attempts; nil if it never is.
+	Leaving func() bool
 	// Listen is the address of the server. Requests for another host are refused, except for loopback hosts.
 	Listen string
 	// UI is the web page. It is nil if there is none.
 	UI *UI
-	// SlotsStuckFor returns by how much the slot broker is late with a round. nil: there is no broker.
+	// SlotsStuckFor returns by how much the slot broker is late with a round. It is nil if there is no
+	// broker.
 	SlotsStuckFor func() time.Duration
 	// AnyHost allows requests under any host name, because the token of each request was checked before.
 	AnyHost bool
@@ -109,23 +111,23 @@ type Config struct {
 	// not audited.
 	Auditor   Auditor
 	Audits    store.AuditLog
-	AuditKeep func() time.Duration // the age after which rows are deleted; 0: never
-	// Alerts is the store of channels, incidents and notices. nil: there are no alerts.
+	AuditKeep func() time.Duration // the age after which rows are deleted; 0 means never
+	// Alerts is the store of channels, incidents and notices. It is nil if there are no alerts.
 	Alerts store.Alerts
 	// Notifier sends test messages. It is nil if the process sends none.
 	Notifier Notifier
-	// Monitor knows which other nodes this node can reach. nil: the process watches no nodes.
+	// Monitor knows which other nodes this node can reach. It is nil if the process watches no nodes.
 	Monitor *monitor.Monitor
-	// Connections is the store of the connections of tasks. nil: there are none. Connector tests a
-	// connection. nil: the process tests none.
+	// Connections is the store of the connections of tasks. It is nil if there are none. Connector tests a
+	// connection. It is nil if the process tests none.
 	Connections store.Connections
 	Connector   Connector
-	// GitSources is the store of git sources. nil: there are none. Git returns the part that reads their
-	// repositories. nil: the process reads none.
+	// GitSources is the store of git sources. It is nil if there are none. Git returns the part that reads
+	// their repositories. It is nil if the process reads none.
 	GitSources store.GitSources
 	Git        func() GitSyncer
-	Source     SourceState // nil: the process runs no sources
-	// Events stores the events that are sent. nil: none are accepted.
+	Source     SourceState // nil if the process runs no sources
+	// Events stores the events that are sent. It is nil if none are accepted.
 	Events EventLog
 	// Metrics are further sources for /metrics.
 	Metrics []metric.Source
@@ -151,7 +153,8 @@ type LogRef struct {
 	Task                string
 	Index               dag.TaskID // the index of the task
 	Attempt             dag.Token
-	Handler             dag.HandlerID // the handler that has or had the attempt; 0: there is none yet, or it is not needed
+	// The handler that has or had the attempt; 0 if there is none yet, or it is not needed.
+	Handler dag.HandlerID
 }
 
 // LogSource finds logs. If an attempt has not written anything, the error is fs.ErrNotExist.
@@ -178,7 +181,7 @@ const (
 	backfillBytesMax = 8 << 20
 	hooksMax         = 64 // concurrent calls of webhooks that are being checked or wait for their commit
 	headerBytesMax   = 64 << 10
-	depthMax         = 100 // of JSON
+	depthMax         = 100 // nesting of JSON
 	headerTimeout    = 10 * time.Second
 	idleTimeout      = 2 * time.Minute
 	writeTimeout     = 30 * time.Second // the timeout of one write of a stream

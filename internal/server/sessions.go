@@ -42,7 +42,7 @@ const signInBytesMax = 4 << 10
 // sessionVerbs are the operations on sessions.
 type sessionVerbs struct {
 	s         *Server
-	directory *byDirectory // nil: there is no directory
+	directory *byDirectory // nil if there is no directory
 }
 
 // sessions returns the sessions of the node.

@@ -217,9 +217,9 @@ func (s *Server) submission(ctx context.Context, w *store.Workflow, req *api.Run
 
 // sealing seals parameters of a start.
 type sealing struct {
-	book *sealed.Book // nil: this server cannot seal
+	book *sealed.Book // nil if this server cannot seal
 	of   *store.Workflow
-	was  *dag.Header // the run that the start repeats; nil: there is none
+	was  *dag.Header // the run that the start repeats; nil if there is none
 }
 
 // params returns the parameters, with those of type secret sealed. It returns nil if there are none. A rerun

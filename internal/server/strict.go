@@ -110,7 +110,7 @@ type frame struct {
 // fewKeys is the number of keys up to which the keys of an object are compared with each other.
 const fewKeys = 16
 
-// add notes a key. It returns false if the key is there already.
+// add records a key. It returns false if the key is there already.
 func (f *frame) add(key string) bool {
 	if f.many == nil && len(f.few) < fewKeys {
 		for _, is := range f.few {

@@ -35,7 +35,7 @@ const systemKept = 10 * time.Second
 // node makes the workflow shortly after its start, and lists would then show its runs.
 type systemWorkflow struct {
 	mu sync.Mutex     // protects following fields
-	id dag.WorkflowID // 0: the workflow did not exist
+	id dag.WorkflowID // 0 if the workflow did not exist
 	at time.Time      // the time of the read
 }
 

@@ -225,7 +225,7 @@ func ownerOf(ctx context.Context, t *store.Token, req *api.TokenRequest, all *st
 	return nil
 }
 
-// scopeFor is like scope, for a token of another user or service.
+// scopeFor does the same as scope, for a token of another user or service.
 func scopeFor(ctx context.Context, t *store.Token, req *api.TokenRequest, all *store.Rights, to *store.Principal) error {
 	if to.Kind == store.PrincipalUser {
 		if err := may(ctx, access.UserImpersonate, access.Everywhere); err != nil {

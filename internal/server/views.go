@@ -69,7 +69,7 @@ type shared struct {
 	texts        slab[string]
 	spans        slab[float64]
 	flow         store.Workflow // the last one
-	flowName     string         // its full name
+	flowName     string         // full name of the workflow
 }
 
 // slab allocates values whose addresses are needed, many at a time.
@@ -250,7 +250,7 @@ func taskOf(v *inspect.TaskView) api.Task {
 	return t
 }
 
-// outsideOf returns the work that an attempt has left outside of its process; nil: there is none.
+// outsideOf returns the work that an attempt has left outside of its process, or nil if there is none.
 func outsideOf(a *inspect.AttemptView) *api.Outside {
 	h := &a.Handle
 	if h.Text == "" {

@@ -39,9 +39,9 @@ var zipTypes = []string{"application/json", "application/problem+json", "applica
 type zipped struct {
 	http.ResponseWriter
 	places places
-	status int // the status that the handler has set; 0: not set yet
+	status int // the status that the handler has set; 0 if not set yet
 	sent   bool
-	gz     *gzip.Writer // nil: the answer is sent uncompressed
+	gz     *gzip.Writer // nil if the answer is sent uncompressed
 	buf    bytes.Buffer // the compressed bytes
 }
 
