@@ -103,7 +103,7 @@ func bodyOf(in *os.File, data string) (json.RawMessage, error) {
 // apiRequest is one request to the REST API.
 type apiRequest struct {
 	method, path string
-	body         json.RawMessage // nil: none
+	body         json.RawMessage // nil if there is none
 	header       http.Header
 }
 

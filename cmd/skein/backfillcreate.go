@@ -167,7 +167,7 @@ func instantFile(path string, when moments) ([]api.Time, error) {
 	return all, nil
 }
 
-// createBackfill is `skein backfill create`.
+// createBackfill implements `skein backfill create`.
 func (c *cli) createBackfill(ctx context.Context, workflow string, f *backfillFlags) error {
 	req, err := f.request(workflow)
 	if err != nil {

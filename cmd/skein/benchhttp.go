@@ -25,7 +25,7 @@ func (c *cli) benchDoor(ctx context.Context, f benchFlags) error {
 		return usage("--shape http does not work with --nodes or --history")
 	}
 	var door bench.Door
-	paceHeap() // as a server does
+	paceHeap() // like a server
 	err := c.benchPlace(ctx, f, func(dir string, at bench.Place) (err error) {
 		c.say("measuring http …")
 		cfg := nodebench.HTTPConfig{Config: bench.Config{Runs: f.runs, Dir: dir, At: at}, Span: benchSpan, Make: generate}
@@ -69,7 +69,7 @@ func generate(ctx context.Context, calls bench.Calls) (t bench.CallTally, err er
 	return t, json.Unmarshal(out.Bytes(), &t)
 }
 
-// benchCallsCmd is the command of that separate process. It is not for users.
+// benchCallsCmd returns the command of that separate process. The command is not for users.
 func (c *cli) benchCallsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "calls", Short: "Make the calls that a benchmark asks for on stdin, and report them as JSON", Hidden: true, Args: cobra.NoArgs,

@@ -22,13 +22,13 @@ import (
 // cli is one execution of the program.
 type cli struct {
 	in       *os.File
-	out, err io.Writer // on a terminal, a filter removes control sequences from text of other people
+	out, err io.Writer // on a terminal, a filter removes control sequences from other people's text
 	// rawOut and rawErr write bytes unchanged. They are for the live part of the screen, and for output that
 	// was requested as bytes.
 	rawOut, rawErr io.Writer
 	outTTY         bool // stdout is a terminal
 	errTTY         bool // stderr is a terminal, so progress may be redrawn
-	colour         bool // of stdout
+	colour         bool // whether colours are shown on stdout
 	entered        bool // the command line was valid
 	patient        bool // repeat a request for a while if the server cannot answer it now
 
@@ -62,7 +62,7 @@ func set(name string) bool {
 	return v != "" && v != "0" && v != "false"
 }
 
-// root is the tree of commands, one constructor per noun.
+// root returns the tree of commands. Each noun has a constructor.
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "skein",

@@ -137,7 +137,7 @@ func (c *cli) workflowNames(ctx context.Context, s *session) (all []cobra.Comple
 	return all
 }
 
-// triggerRefs are WORKFLOW/TRIGGER.
+// triggerRefs completes WORKFLOW/TRIGGER.
 func (c *cli) triggerRefs(ctx context.Context, s *session) (all []cobra.Completion) {
 	for t, err := range s.EachSchedule(ctx, skein.SchedulesQuery{Limit: completeTriggersMax}) {
 		if err != nil || len(all) == completeTriggersMax {

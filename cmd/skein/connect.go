@@ -24,7 +24,7 @@ import (
 // session is a connection to a server in another process, or to a node in this process.
 type session struct {
 	*skein.Client
-	node      *app.Node // the node in this process; nil: the server is another process
+	node      *app.Node // the node in this process; nil if the server is another process
 	observing bool      // the session only reads a data folder
 	held      bool      // a node in this process that starts no task
 	close     func()    // ends the session and waits until its node has ended

@@ -73,7 +73,7 @@ type said struct {
 func (s *said) Error() string { return s.text }
 func (s *said) Unwrap() error { return s.kind }
 
-// exits is the table of exit codes. The first kind that matches an error gives the code.
+// exits returns the table of exit codes. The first kind that matches an error gives the code.
 func exits() []struct {
 	kind error
 	code int

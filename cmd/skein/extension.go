@@ -57,14 +57,14 @@ type kindRow struct {
 	Kind       string   `json:"kind"`
 	Source     bool     `json:"source"` // the kind is a source of events
 	Version    string   `json:"version"`
-	Extension  string   `json:"extension"` // "": the kind is a part of Skein
+	Extension  string   `json:"extension"` // "" if the kind is a part of Skein
 	Folder     string   `json:"folder"`
 	Connection []string `json:"connection"`
 	Digest     string   `json:"digest"`
 	Refused    *string  `json:"refused"`
 }
 
-// typesOf lists types of connections; "": none.
+// typesOf lists types of connections, or "" if there is none.
 func typesOf(text string) []string {
 	if text == "" {
 		return []string{}

@@ -25,7 +25,7 @@ const (
 // follower shows the logs of attempts as they grow, line by line, each with the name of its task.
 type follower struct {
 	screen *screen
-	out    io.Writer     // nil: the lines are shown on the screen
+	out    io.Writer     // nil if the lines are shown on the screen
 	turns  chan struct{} // cap followMax
 	wg     sync.WaitGroup
 

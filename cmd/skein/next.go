@@ -91,7 +91,7 @@ func newInstant(at time.Time) instant {
 // wallForm is the layout of a local time for people.
 const wallForm = "Mon 2006-01-02 15:04:05"
 
-// nextOfCron is `skein schedule next --cron`.
+// nextOfCron implements `skein schedule next --cron`.
 func (c *cli) nextOfCron(f *nextFlags) error {
 	opt := cron.Options{Zone: f.zone, Seed: f.seed}
 	var err error
@@ -178,7 +178,7 @@ func scheduleError(err error) error {
 	return hint(refused, e.Hint)
 }
 
-// nextOfTriggers is `skein schedule next [WORKFLOW[/TRIGGER]]`.
+// nextOfTriggers implements `skein schedule next [WORKFLOW[/TRIGGER]]`.
 func (c *cli) nextOfTriggers(ctx context.Context, s *session, args []string, f *nextFlags) error {
 	when, err := momentsIn(f.zone)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// percent formats a fraction as a percentage; nil: it is not known.
+// percent formats a fraction as a percentage. nil means that it is not known.
 func percent(part *float64) string {
 	if part == nil {
 		return "-"

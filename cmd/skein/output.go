@@ -175,7 +175,7 @@ func writeRows(c *cli, rows [][]string) error {
 	return nil
 }
 
-// columns is the width of the terminal.
+// columns returns the width of the terminal.
 func (c *cli) columns() int {
 	for _, w := range []any{c.out, c.err} {
 		if f, ok := w.(interface{ Fd() uintptr }); ok {

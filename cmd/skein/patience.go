@@ -23,7 +23,7 @@ const (
 	retryAfterMax = 10 * time.Second
 )
 
-// breath is the pause before the next try after the server has failed with err. It is random, so that
+// breath returns the pause before the next try after the server has failed with err. It is random, so that
 // commands that lost the server together do not return to it at the same moment.
 func (w *waiter) breath(err error) time.Duration {
 	w.pause = min(max(2*w.pause, contactPoll), contactPollMax)

@@ -24,7 +24,7 @@ import (
 // runFlags are the flags of `skein run FILE|NAME`.
 type runFlags struct {
 	params   []string
-	files    []string // of params
+	files    []string // files with params
 	detach   bool
 	follow   bool
 	priority string
@@ -149,7 +149,7 @@ func noSuchName(err error, arg string) error {
 	return hint(err, "list workflows: skein workflow list; a file is named with its folder or its .yaml: ./"+arg+".yaml")
 }
 
-// start is `skein run FILE|NAME`.
+// start implements `skein run FILE|NAME`.
 func (c *cli) start(ctx context.Context, arg string, named bool, f *runFlags) error {
 	if f.detach && f.follow {
 		return usage("--detach and --follow exclude each other")

@@ -56,7 +56,7 @@ type batchRun struct {
 	lines  *bufio.Scanner
 	line   int // the number of the last line that was read
 	starts []api.RunRequest
-	at     []int // their lines
+	at     []int // line numbers of the starts
 	size   int
 
 	accepted, existing, refused int

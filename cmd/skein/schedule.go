@@ -280,7 +280,7 @@ If a rule of the trigger forbids the run, the fire is recorded as skipped and st
 	return cmd
 }
 
-// fire is `skein schedule trigger`.
+// fire implements `skein schedule trigger`.
 func (c *cli) fire(ctx context.Context, arg string, f *fireFlags) error {
 	w := c.newWaiter(f.follow)
 	defer w.stopSignals()

@@ -169,7 +169,7 @@ func (v *runView) withoutAttempt(ev *api.Event) string {
 	return v.fails(*ev.Task, reasonOf(ev))
 }
 
-// fails notes a task that has finally failed.
+// fails records a task that has finally failed.
 func (v *runView) fails(task, why string) string {
 	v.absolve(task) // drop the note about an earlier failure
 	if len(v.shown) == shownMax {

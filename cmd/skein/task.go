@@ -126,7 +126,7 @@ func (c *cli) taskGetCmd() *cobra.Command {
 	}
 }
 
-// findTask takes RUN/TASK.
+// findTask parses RUN/TASK.
 func findTask(ctx context.Context, s *session, arg string) (run, task string, err error) {
 	ref, task := splitRef(arg)
 	if task == "" {

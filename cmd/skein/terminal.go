@@ -25,7 +25,7 @@ type shown struct {
 // The control sequences for colours that are allowed.
 var (
 	ownColours = regexp.MustCompile(`^\[(0|1|2|31|32|33|34)m$`) // the colours that this program writes
-	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // of logs
+	allColours = regexp.MustCompile(`^\[[0-9;:]*m$`)            // the colours that logs may use
 )
 
 // Modes of it.
@@ -145,7 +145,7 @@ func (t *shown) plain(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b:
 		t.mode = afterEscape
-	case r == 0x9b: // this means the same as ESC [, but colours are not written in this form
+	case r == 0x9b: // the same as ESC [, but colours are not written in this form
 		t.mode, t.seq = inSequence, append(t.seq[:0], '?')
 	case r == 0x90, r == 0x98, r == 0x9d, r == 0x9e, r == 0x9f:
 		t.mode = inString

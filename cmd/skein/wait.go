@@ -15,20 +15,20 @@ import (
 // was found by the data folder and does not return, this process opens the data folder itself.
 type waiter struct {
 	c           *cli
-	s           *session // nil: not connected
+	s           *session // nil if not connected
 	hold        bool
 	own         bool // Ctrl-C ends the run, and not only the waiting
 	signals     chan os.Signal
 	stopSignals func()
 	screen      *screen
 	view        *runView
-	logs        *follower // nil: logs are not followed
+	logs        *follower // nil if logs are not followed
 
 	interrupts int
 	met        bool      // a server has answered at least once
-	alone      time.Time // the time since which the server does not answer; zero: it answers
+	alone      time.Time // the time since which the server does not answer; zero means it answers
 	pause      time.Duration
-	what       string // a sentence about the present state; "": not known yet
+	what       string // a sentence about the present state; "" if not known yet
 	again      string // the command to type to see the run again
 }
 
@@ -97,7 +97,7 @@ func notNow(e *skein.Error) string {
 	return fmt.Sprintf("the server cannot do it now, trying again for up to %v: %s", contactWait, e.Problem.Detail)
 }
 
-// contact notes that the server answers.
+// contact records that the server answers.
 func (w *waiter) contact() { w.alone, w.met, w.pause = time.Time{}, true, 0 }
 
 func (w *waiter) connect(ctx context.Context) (err error) {

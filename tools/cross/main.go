@@ -79,7 +79,7 @@ func check(system, arch string, packages []string) error {
 type checker struct {
 	files    *token.FileSet
 	sizes    types.Sizes
-	known    map[string]*types.Package // by the ImportPath of `go list`
+	known    map[string]*types.Package // package by its ImportPath in `go list`
 	mistakes int
 }
 

@@ -1,5 +1,5 @@
-// Command protogen makes the Go code of the .proto files below a folder. It is a module of its
-// own, so that what it needs is no dependency of Skein. Called by `make generate`.
+// Command protogen generates the Go code of the .proto files below a folder. `make generate` runs it. It is a
+// separate module, so that its dependencies are not dependencies of Skein.
 package main
 
 import (

@@ -82,7 +82,7 @@ func (r *release) image(programs []program) error {
 	return r.tarFolder(r.name("skein_%s_oci.tar", r.version), folder)
 }
 
-// rootFile is the base root of an architecture in the folder for roots.
+// rootFile returns the base root of an architecture in the folder for roots.
 func (r *release) rootFile(arch string) string {
 	return filepath.Join(r.base, "skein-root_"+suite+"_"+arch+".tar")
 }

@@ -59,9 +59,9 @@ type release struct {
 	at        time.Time // the time of all files
 	root, out string
 	stamp     string // the stamp of the sources of the web page
-	only      string // the only target, as linux/amd64; "": all
+	only      string // the only target, as linux/amd64; "" means all
 	revision  string // the commit, for the labels of the image
-	base      string // the folder of base roots for the image; "": made for this release
+	base      string // the folder of base roots for the image; "" means made for this release
 	made      []string
 }
 
@@ -176,7 +176,7 @@ func (r *release) build(system, arch string) (binary string, err error) {
 	return binary, r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary+"-plus", "./plus/cmd/skein-plus")
 }
 
-// name is the path of a file of the release.
+// name returns the path of a file of the release.
 func (r *release) name(format string, args ...any) string {
 	name := filepath.Join(r.out, fmt.Sprintf(format, args...))
 	r.made = append(r.made, name)
