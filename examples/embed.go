@@ -11,5 +11,5 @@ import (
 //go:embed */README.md */workflow.yaml */*.py */*.sh */*.ics */data
 var files embed.FS
 
-// FS is the folder of the examples.
+// FS returns the folder of the examples.
 func FS() fs.FS { return files }

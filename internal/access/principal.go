@@ -48,7 +48,7 @@ func ParseKind(name string) Kind {
 type Binding struct {
 	Role      Role
 	Namespace string
-	Expires   dag.Micros // by the store's clock; 0: never
+	Expires   dag.Micros // on the store's clock; 0 means never
 }
 
 // Scope narrows the rights of a principal to those of one of its tokens. The zero Scope has no rights.
@@ -63,7 +63,7 @@ func Whole() Scope { return Scope{Verbs: assignable, Namespaces: []string{Everyw
 // grant is a set of verbs that is valid until an instant.
 type grant struct {
 	verbs   Verbs
-	expires dag.Micros // 0: never
+	expires dag.Micros // 0 means never
 }
 
 func (g grant) has(v Verb, now dag.Micros) bool {
@@ -80,7 +80,7 @@ type Principal struct {
 	Kind Kind
 	all  []grant // grants for all namespaces and for the cluster
 	in   map[string][]grant
-	by   *Principal // the principal has only rights that by also has; nil: no limit
+	by   *Principal // the principal has only rights that by also has; nil means no limit
 }
 
 // Under returns the principal with only those rights that by also has. If by is nil, it has no rights. A
@@ -192,7 +192,7 @@ func special(p *Principal, v Verb) bool {
 // Namespaces is a set of namespaces that a list shows. The zero Namespaces is empty.
 type Namespaces struct {
 	all   bool
-	names []string // in order
+	names []string // names of the namespaces in order
 }
 
 // All reports whether the set has every namespace.

@@ -16,7 +16,7 @@ type Of uint8
 // The kinds of objects. The zero Of is no kind, and no row has it.
 const (
 	_           Of = iota
-	OfPublic       // there is no object: the row says why every caller may make the call
+	OfPublic       // there is no object; the row says why every caller may make the call
 	OfSelf         // the caller
 	OfList         // the namespace of each item: a list shows the items that the caller may see
 	OfRun          // the run in the path, in the namespace of its workflow
@@ -51,7 +51,7 @@ func (o Of) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 // Row is the verb and the object of one route.
 type Row struct {
 	Method string `json:"method"`
-	Path   string `json:"path"` // as it is written in the OpenAPI document
+	Path   string `json:"path"` // path as in the OpenAPI document
 	Verb   Verb   `json:"verb"`
 	Of     Of     `json:"object"`
 	// Because says why a route is public.
@@ -109,8 +109,8 @@ func RowOf(method, path string) Row {
 	return Row{}
 }
 
-// unknown is the row of requests that match no route. A known caller is told that there is no such route. Any
-// other caller is told nothing.
+// unknown is the row of requests that match no route. A known caller learns that there is no such route. Any
+// other caller learns nothing.
 var unknown = Row{Verb: Self, Of: OfSelf}
 
 // anyPage is the row of all addresses of the web page.

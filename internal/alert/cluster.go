@@ -36,7 +36,7 @@ const (
 // limit is the limit of an event that has one. below says that the condition is true below the limit;
 // otherwise it is true from the limit on.
 type limit struct {
-	usual   int64 // in microseconds; for DiskLow in hundredths of a percent
+	usual   int64 // in microseconds, or for DiskLow in hundredths of a percent
 	below   bool
 	percent bool
 }
@@ -88,7 +88,7 @@ type ClusterRule struct {
 	Message  string   `json:"message,omitempty"`
 	Escalate []Rung   `json:"escalate,omitempty"`
 	// Limit replaces the default limit of the event, in microseconds, or for DiskLow in hundredths of a
-	// percent. 0: the default. A rule with a limit has only one event.
+	// percent. 0 means the default. A rule with a limit has only one event.
 	Limit int64 `json:"limit,omitempty"`
 }
 
@@ -197,7 +197,7 @@ func joined(on []Event) string {
 // Percent reports whether the limit of an event is a percentage.
 func Percent(e Event) bool { return clusterEvents[e].percent }
 
-// Bound returns the limit of an event of the rule; 0: the event has none.
+// Bound returns the limit of an event of the rule, or 0 if the event has none.
 func (r *ClusterRule) Bound(e Event) int64 {
 	if r.Limit != 0 {
 		return r.Limit
@@ -208,7 +208,7 @@ func (r *ClusterRule) Bound(e Event) int64 {
 // Finding is a measured condition, which may be true.
 type Finding struct {
 	Event   Event
-	Subject string // the object that was measured, such as the name of a node; "": the cluster
+	Subject string // the object that was measured, such as the name of a node; "" means the cluster
 	// Value is the number to compare with the limit of the event. For an event without a limit, it is
 	// ignored.
 	Value int64
@@ -230,7 +230,7 @@ type Findings struct {
 	Blind   map[string]bool
 }
 
-// stands reports whether a finding is a true condition for the rule.
+// stands reports whether a finding fulfils the rule's condition.
 func (r *ClusterRule) stands(f *Finding) bool {
 	if !slices.Contains(r.On, f.Event) {
 		return false

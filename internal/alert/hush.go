@@ -109,7 +109,7 @@ func (r *Rule) Climb(is *Incident, now dag.Micros) Change {
 	return next.told(KindEscalate, is.State, now)
 }
 
-// Climbs returns the time of the next escalation of an open incident; 0: there is none.
+// Climbs returns the time of the next escalation of an open incident, or 0 if there is none.
 func (n *Incident) Climbs() dag.Micros {
 	if n.State != store.IncidentOpen {
 		return 0

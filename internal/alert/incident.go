@@ -13,7 +13,7 @@ import (
 // Happening is one event that rules may watch.
 type Happening struct {
 	Event   Event      `json:"event"`
-	Run     string     `json:"run,omitempty"` // the run of the event; "": there is none
+	Run     string     `json:"run,omitempty"` // the run of the event; "" if there is none
 	Origin  dag.Origin `json:"origin"`
 	Trigger string     `json:"trigger,omitempty"`
 	Tags    dag.Tags   `json:"tags,omitempty"` // the tags of the run or, without a run, of the workflow
@@ -50,7 +50,7 @@ type Incident struct {
 
 // Detail is the content of an incident.
 type Detail struct {
-	Name string `json:"name"` // the name of the workflow; "": the incident is about the cluster
+	Name string `json:"name"` // the name of the workflow; "" if the incident is about the cluster
 	// Of is the name of the rule of an incident about the cluster or about a group. The rule in the row also
 	// contains the event and the subject, or the group.
 	Of           string     `json:"of,omitempty"`
@@ -62,13 +62,13 @@ type Detail struct {
 	Count        int64      `json:"count"` // the number of events in a row
 	First        Happening  `json:"first"`
 	Last         Happening  `json:"last"`
-	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0: no channel was notified
+	OpenedAt     dag.Micros `json:"opened_at,omitempty"` // 0 if no channel was notified
 	Acknowledged *Word      `json:"acknowledged,omitempty"`
 	Resolved     *Word      `json:"resolved,omitempty"`
 	Late         *Lateness  `json:"late,omitempty"` // only for a rule about the times of runs
 	// Silenced is the silence during which the incident opened. While Seq is 0, no channel was notified.
 	Silenced *Silenced `json:"silenced,omitempty"`
-	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation; 0: there is
+	// ToldAt is the time of the first notice. EscalateAt is the time of the next escalation, or 0 if there is
 	// none. Escalated has the escalations that have happened.
 	ToldAt     dag.Micros  `json:"told_at,omitempty"`
 	EscalateAt dag.Micros  `json:"escalate_at,omitempty"`
@@ -77,7 +77,7 @@ type Detail struct {
 
 // Word is a change by a person or by an event.
 type Word struct {
-	By     string     `json:"by,omitempty"` // a person; "": none
+	By     string     `json:"by,omitempty"` // a person; "" if there is none
 	Run    string     `json:"run,omitempty"`
 	Reason string     `json:"reason,omitempty"`
 	At     dag.Micros `json:"at"`
@@ -111,7 +111,7 @@ type Notice struct {
 	Workflow   string     `json:"workflow"`
 	Rule       string     `json:"rule"`
 	Severity   string     `json:"severity"`
-	Text       string     `json:"text"`              // one line
+	Text       string     `json:"text"`              // a single line
 	Message    string     `json:"message,omitempty"` // message of the rule
 	Event      Happening  `json:"event"`             // the newest one
 	Count      int64      `json:"count"`

@@ -13,12 +13,12 @@ import (
 // Deadline says which point a run must reach by what time. A deadline is for an instant of a trigger, or for
 // a run without a trigger.
 type Deadline struct {
-	After    dag.Micros `json:"after,omitempty"`    // the time after From; 0: By is used instead
+	After    dag.Micros `json:"after,omitempty"`    // the time after From; 0 if By is used instead
 	From     string     `json:"from,omitempty"`     // trigger (default) | queued | started
 	By       string     `json:"by,omitempty"`       // HH:MM, at its first occurrence after the instant; only for triggers
-	Timezone string     `json:"timezone,omitempty"` // of By
+	Timezone string     `json:"timezone,omitempty"` // time zone of By
 	For      string     `json:"for,omitempty"`      // success (default) | end | start
-	clock    *clock     // of By
+	clock    *clock     // parsed form of By
 }
 
 // The points from which a deadline counts, and the points that a run must reach by the deadline.
@@ -40,7 +40,7 @@ type clock struct {
 
 // Than is the duration from which a run takes too long.
 type Than struct {
-	Fixed      dag.Micros `json:"fixed,omitempty"`      // 0: Times counts
+	Fixed      dag.Micros `json:"fixed,omitempty"`      // 0 if Times counts
 	Times      float64    `json:"times,omitempty"`      // the factor of the percentile
 	Percentile int        `json:"percentile,omitempty"` // the percentile of the durations of the last successful runs
 }
@@ -55,11 +55,11 @@ type Usual func(percentile int) (d dag.Micros, ok bool)
 
 // Course is the progress of a run, or of an instant without a run.
 type Course struct {
-	Instant dag.Micros // the instant of its trigger; 0: none
+	Instant dag.Micros // the instant of its trigger; 0 if there is none
 	Created dag.Micros
-	Started dag.Micros // 0: not yet
-	// Recovered is the time at which a recovery of the run began, from which its deadlines count; 0: it was
-	// not recovered.
+	Started dag.Micros // 0 if not yet
+	// Recovered is the time at which a recovery of the run began, from which its deadlines count, or 0 if it
+	// was not recovered.
 	Recovered dag.Micros
 }
 
@@ -177,8 +177,8 @@ type Lateness struct {
 	Until dag.Micros `json:"until,omitempty"` // the newest deadline that the incident has counted
 	// Unmet says that an instant has passed its deadline, and no active run can still succeed for it.
 	Unmet bool `json:"unmet,omitempty"`
-	// Due is the earliest future deadline among the instants whose run has ended without success; 0: there is
-	// none.
+	// Due is the earliest future deadline among the instants whose run has ended without success, or 0 if
+	// there is none.
 	Due dag.Micros `json:"due,omitempty"`
 }
 
@@ -278,10 +278,10 @@ func (d *Detail) late() Lateness {
 	return *d.Late
 }
 
-// Counted reports whether an incident, which may have ended, has counted a deadline.
+// Counted reports whether an incident has counted a deadline. The incident may have ended.
 func (n *Incident) Counted(due dag.Micros) bool { return n.Detail.late().Until >= due }
 
-// Waits returns the deadline for which an incident without a run waits; 0: there is none.
+// Waits returns the deadline for which an incident without a run waits, or 0 if there is none.
 func (n *Incident) Waits() dag.Micros { return n.Detail.late().Due }
 
 // Percentile returns a percentile of durations. It sorts all.

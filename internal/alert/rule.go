@@ -27,16 +27,17 @@ const (
 type Rule struct {
 	Name     string   `json:"name"`
 	On       []Event  `json:"on"`
-	To       []string `json:"to"`               // channels
-	Severity string   `json:"severity"`         // info | warning | error | critical
-	After    int64    `json:"after,omitempty"`  // the incident opens at this number of events in a row; 0: at the first event
-	Each     bool     `json:"each,omitempty"`   // every event is a separate incident, which ends at once
-	Origin   []string `json:"origin,omitempty"` // origins of the runs; empty: all except backfills
-	Tags     []Tag    `json:"tags,omitempty"`   // only runs that have all of these tags
-	Message  string   `json:"message,omitempty"`
+	To       []string `json:"to"`       // channels
+	Severity string   `json:"severity"` // info | warning | error | critical
+	// The incident opens at this number of events in a row; 0 means at the first event.
+	After   int64    `json:"after,omitempty"`
+	Each    bool     `json:"each,omitempty"`   // every event is a separate incident, which ends at once
+	Origin  []string `json:"origin,omitempty"` // origins of the runs; empty means all except backfills
+	Tags    []Tag    `json:"tags,omitempty"`   // only runs that have all of these tags
+	Message string   `json:"message,omitempty"`
 	// GroupBy are the keys by which events are grouped: cause, trigger or tag:KEY. Each group has an incident.
 	GroupBy []string `json:"group_by,omitempty"`
-	of      string   // in a copy for one group: the name of the rule
+	of      string   // name of the rule, in a copy for one group
 	// A rule with one of these watches the times of runs, and its On is [late] or [slow].
 	Deadline *Deadline `json:"deadline,omitempty"`
 	Than     *Than     `json:"than,omitempty"`

@@ -73,7 +73,7 @@ func (r *Rule) open(n *Incident, h *Happening) Change {
 	return n.told(KindOpened, store.IncidentOpen, h.At)
 }
 
-// told moves the incident to a state and adds the notices about this transition.
+// told moves the incident to a state, and adds the notices about this transition.
 func (n *Incident) told(kind, state string, at dag.Micros) Change {
 	n.Detail.Seq++
 	d := &n.Detail

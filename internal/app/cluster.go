@@ -152,37 +152,37 @@ type neighbours struct {
 	giver    func(*logs.Ref, dag.HandlerID) logs.Giver
 	others   server.Neighbours
 	cluster  server.Cluster
-	gateway  func(own http.Handler) http.Handler // nil: there are no other nodes
+	gateway  func(own http.Handler) http.Handler // nil if there are no other nodes
 	logs     logs.Store                          // the shared log store
 	tokens   store.Tokens
 	access   store.Access
-	sessions *auth.Sessions // nil: this process only reads the database
+	sessions *auth.Sessions // nil if this process only reads the database
 	classes  store.Classes
 	secrets  store.Secrets
 	workers  func() []store.Member // the members that a node without a cluster knows
 	metrics  []metric.Source
 	stuck    func() time.Duration // how long the slot broker has been stuck
 	audits   store.AuditLog
-	auditor  *audit.Keeper // nil: this process only reads the database
+	auditor  *audit.Keeper // nil if this process only reads the database
 	keeping  func() time.Duration
 	alerts   store.Alerts
-	monitor  *monitor.Monitor // nil: this process only reads the database
-	notifier server.Notifier  // nil: this process only reads the database
+	monitor  *monitor.Monitor // nil if this process only reads the database
+	notifier server.Notifier  // nil if this process only reads the database
 
-	authority   *authority.Authority // nil: this process only reads the database
+	authority   *authority.Authority // nil if this process only reads the database
 	artifacts   nodes.Source         // the artifacts that this process can read itself
 	connections store.Outside
-	connector   server.Connector // nil: this process only reads the database
+	connector   server.Connector // nil if this process only reads the database
 	source      server.SourceState
-	git         func() server.GitSyncer // nil: this process reads no repositories
-	events      server.EventLog         // nil: this process only reads the database
+	git         func() server.GitSyncer // nil if this process reads no repositories
+	events      server.EventLog         // nil if this process only reads the database
 }
 
 // town gives a node's server access to the cluster.
 type town struct {
 	store.Cluster
 	clock func(context.Context) (dag.Micros, error)
-	m     *membership // nil: the process only reads the database
+	m     *membership // nil if the process only reads the database
 }
 
 // neighboursOf returns the neighbours of a process that only reads the database of a cluster.
@@ -293,7 +293,8 @@ func (m *membership) run(ctx context.Context) (stop func() error, failed <-chan 
 }
 
 // remote finds the present node that has the files of a handler's attempts. It returns whether this is
-// another node of the cluster. That node may have a newer handler by now. 0: no present node has the files.
+// another node of the cluster. That node may have a newer handler by now. The result is 0 if no present node
+// has the files.
 func (m *membership) remote(ctx context.Context, st store.Store, h dag.HandlerID) (dag.HandlerID, bool) {
 	self := m.node.Self().Handler
 	if h == self {

@@ -24,7 +24,7 @@ func newHome(n *Node, members home.Members, others home.Caller, directory home.D
 	})
 }
 
-// traits are the properties by which tasks choose this process.
+// traits returns the properties by which tasks choose this process.
 func (n *Node) traits() store.Traits {
 	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.WorkerLabels(), Levels: n.cfg.WorkerLevels(), Room: n.cfg.Room, Extensions: n.extensions.Extensions()}
 }

@@ -33,7 +33,7 @@ func (n *Node) beside(f func(context.Context)) (stop func()) {
 // handler.
 type tag struct {
 	Handler dag.HandlerID `json:"handler"`
-	UUID    string        `json:"uuid"` // tells databases apart
+	UUID    string        `json:"uuid"` // distinguishes databases
 }
 
 func tagOf(h store.Handler) string {

@@ -35,8 +35,8 @@ func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 // worker of the attempt.
 type logSource struct {
 	own    logs.Folder
-	shared logs.Store                                      // nil: there is none
-	giver  func(ref *logs.Ref, h dag.HandlerID) logs.Giver // nil: there are no workers
+	shared logs.Store                                      // nil if there is none
+	giver  func(ref *logs.Ref, h dag.HandlerID) logs.Giver // nil if there are no workers
 }
 
 var _ server.LogSource = logSource{}

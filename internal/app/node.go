@@ -64,8 +64,8 @@ type Node struct {
 	authority  *authority.Authority // the authority with the roots of the certificates of workers and nodes
 	joining    *joining.Node        // issues and verifies these certificates
 
-	// newer are the settings of the last reload, of which only those of retention are used; nil: there was no
-	// reload. rekept gets a value when the settings of retention have changed.
+	// newer holds the settings of the last reload, or nil if there was none. Only those of retention are
+	// used. rekept gets a value when the settings of retention have changed.
 	newer  atomic.Pointer[config.Config]
 	rekept chan struct{} // cap 1
 
@@ -87,14 +87,14 @@ type Node struct {
 // only the keeper's link, the renewal of the lease and the listener work.
 type services struct {
 	store     store.Store
-	logs      logs.Store // the log store in addition to the files of this node; nil: none
+	logs      logs.Store // the log store in addition to the files of this node; nil if there is none
 	worker    *worker.Link
 	adopted   *worker.Adopted
 	shipper   *logs.Shipper // nil if logs is nil
 	connector connector
 	secrets   *provider.Chain
 	depot     *depot.Depot // the stores of artifacts and logs
-	past      *past.Past   // what the database has confirmed before
+	past      *past.Past   // what the database has confirmed so far
 	resolver  *dispatch.Resolver
 	executor  *dispatch.Executor
 	members   members
@@ -108,7 +108,7 @@ type services struct {
 	git       *gitsync.Syncer
 	auditor   *audit.Keeper
 	recovery  *recovery.Keeper
-	tls       *tls.Config  // nil: the node listens without TLS
+	tls       *tls.Config  // nil if the node listens without TLS
 	settings  *config.Live // the present settings, except for those in Node.newer
 	sessions  *auth.Sessions
 	server    *server.Server

@@ -23,11 +23,11 @@ import (
 // face is what a server shows of its process.
 type face struct {
 	address   string
-	leaving   func() bool // nil: it never is leaving
+	leaving   func() bool // nil if it never leaves
 	retention func() workflow.Retention
-	log       server.LogLevel // nil: the process has no log
-	definer   server.Definer  // nil: the process runs no tasks
-	// input checks the input of a task with a kind; nil: it is not checked.
+	log       server.LogLevel // nil if the process has no log
+	definer   server.Definer  // nil if the process runs no tasks
+	// input checks the input of a task with a kind. It is nil if the input is not checked.
 	input func(kind string, with json.RawMessage) error
 }
 

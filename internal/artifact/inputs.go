@@ -17,7 +17,7 @@ type Source struct {
 	Ref  Ref
 	Name string // name of the file, or a pattern
 	At   func(name string) string
-	None string // the reason why there is no file, for people; "": there is a file
+	None string // the reason why there is no file, for people; "" if there is a file
 }
 
 // Input is one file that an attempt gets: Info describes the stored file, and Name is its name in the working

@@ -32,7 +32,7 @@ type Intake struct {
 	to    Deposit
 	taken Usage // the part of the run's bounds that is used
 	whole []Info
-	now   *coming // nil: no file has begun
+	now   *coming // nil if no file has begun
 }
 
 // coming is a file of which a part has arrived.
@@ -65,7 +65,7 @@ func (in *Intake) Next() (index int, offset int64) {
 	return len(in.whole), offset
 }
 
-// Put adds the next piece of a file. said is the description of the file.
+// Put adds the next piece of a file. said describes the file.
 func (in *Intake) Put(ctx context.Context, said Info, data []byte) error {
 	if in.now == nil {
 		if err := in.begin(ctx, said); err != nil {

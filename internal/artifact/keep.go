@@ -242,7 +242,7 @@ func (k *Keeper) take(ctx context.Context, run Run, size int64) error {
 	return nil
 }
 
-// give returns an unused part of the limits.
+// give returns an unused part to the limits.
 func (k *Keeper) give(run Run, taken Usage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

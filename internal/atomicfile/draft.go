@@ -54,7 +54,7 @@ func Replace(path string, mode os.FileMode) (*Draft, error) {
 	return d, nil
 }
 
-// Path is the name that the file gets.
+// Path returns the name that the file gets.
 func (d *Draft) Path() string { return d.path }
 
 // Write adds to the file.
@@ -66,7 +66,7 @@ func (d *Draft) Put() error { return d.finish(os.Rename) }
 // Discard removes the file, unless it has its name.
 func (d *Draft) Discard() {
 	_ = d.file.Close()
-	_ = os.Remove(d.file.Name()) // after a rename, it is not there
+	_ = os.Remove(d.file.Name()) // fails after a rename, because the name is gone
 }
 
 // finish gives the file its name by name.

@@ -16,7 +16,7 @@ import (
 type Head struct {
 	Format string `json:"format"`
 	Origin string `json:"origin"`
-	// Keep is the age after which rows are deleted, in ns; 0: never.
+	// Keep is the age after which rows are deleted, in ns. 0 means never.
 	Keep time.Duration   `json:"keep_ns"`
 	Tree store.AuditTree `json:"tree"`
 }

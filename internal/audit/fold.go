@@ -18,7 +18,7 @@ const (
 	// foldBurst and foldEach bound the rows of a node: it may write foldBurst at once, and one more each
 	// foldEach. That is at most 920 rows a day, however many calls are refused.
 	foldBurst = 200
-	foldEach  = 2 * 60 * 1_000_000 // in µs
+	foldEach  = 2 * 60 * 1_000_000 // µs
 )
 
 // Fold counts refused calls, so that many refused calls cause few rows. Several goroutines may use it.

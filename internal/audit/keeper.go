@@ -62,7 +62,7 @@ type Keeper struct {
 
 	signed   Checkpoint // the last one
 	edge     edge       // the edge of the rows that were read
-	era      dag.Era    // of edge
+	era      dag.Era    // era of edge
 	reported int64      // the size of the tree when missing rows were last reported
 	at       struct{ signed, folded, forgot, told time.Time }
 	told     string // the last error in the log

@@ -70,7 +70,7 @@ type Verifier struct {
 
 	out   Report
 	edge  edge
-	next  int   // of all
+	next  int   // index in all of the next checkpoint to compare
 	good  int   // the index in all of the last checkpoint that matched, or -1
 	lost  bool  // rows are missing, so no later root can be computed
 	wrong bool  // a checkpoint did not match, so no later one can

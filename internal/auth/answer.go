@@ -163,7 +163,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // Flush implements http.Flusher.
 func (a *answer) Flush() { _ = a.FlushError() }
 
-// FlushError is the method that http.ResponseController calls.
+// FlushError implements the flushing that http.ResponseController calls.
 func (a *answer) FlushError() error {
 	if !a.began {
 		a.WriteHeader(http.StatusOK)

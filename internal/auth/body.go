@@ -44,7 +44,7 @@ func bodyBytes(r *http.Request, limit int64) int64 {
 // budget is a number of bytes that requests share.
 type budget struct {
 	max  int64
-	each int64 // bound of one address; 0: only the bound of all addresses together applies
+	each int64 // bound of one address; 0 if only the bound of all addresses together applies
 	used atomic.Int64
 
 	mu   sync.Mutex              // protects from
@@ -77,7 +77,7 @@ func (b *budget) takeOf(from addressPrefix, n int64) bool {
 	return true
 }
 
-// give gives n bytes back.
+// give returns n bytes to the budget.
 func (b *budget) give(from addressPrefix, n int64) {
 	b.used.Add(-n)
 	if b.each == 0 || n == 0 {
@@ -96,7 +96,7 @@ func (b *budget) give(from addressPrefix, n int64) {
 type body struct {
 	io.ReadCloser
 	rc      *http.ResponseController
-	max     int64 // the largest body in bytes; 0: the route takes no body
+	max     int64 // the largest body in bytes; 0 if the route takes no body
 	lasts   time.Duration
 	budget  *budget
 	from    addressPrefix
@@ -104,8 +104,9 @@ type body struct {
 	began   bool
 	ended   bool
 	problem *api.Problem
-	passed  *Principal // the caller for whom another node passes the request on; nil: the request comes from outside
-	sum     hash.Hash  // hash of the bytes read so far, if another node passes the request on
+	// The caller for whom another node passes the request on; nil if the request comes from outside.
+	passed *Principal
+	sum    hash.Hash // hash of the bytes read so far, if another node passes the request on
 }
 
 // Bounded reports whether a gate bounds the time of a body.

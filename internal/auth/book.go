@@ -48,10 +48,10 @@ type book struct {
 	family    store.Family           // the same tokens by ID
 	revision  int64                  // revision of the rights in memory
 	rights    rights
-	sessions  map[int64]store.Session // by session number
-	read      time.Time               // start of the last read; zero: not read yet
+	sessions  map[int64]store.Session // sessions by number
+	read      time.Time               // start of the last read; zero if not read yet
 	clock     dag.Micros              // time of the store at that start
-	outdated  bool                    // true: this node has changed the tokens since the last read
+	outdated  bool                    // this node has changed the tokens since the last read
 	tried     time.Time               // end of the last reading
 	err       error                   // error of the last reading
 	flight    chan struct{}

@@ -105,7 +105,7 @@ func (c *KeyChannel) now(ctx context.Context) ([]byte, dag.Micros) {
 	c.reading = c.reading || stale
 	c.mu.Unlock()
 	if stale {
-		_ = c.look(ctx) // on an error, the last reading still counts
+		_ = c.look(ctx) // after an error, the last reading stays valid
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

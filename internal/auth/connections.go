@@ -57,7 +57,7 @@ type strangers struct {
 	open  int
 	idle  []*conn       // open connections that have had a request; the longest idle first
 	turns []*conn       // waiting connections, in the order of their arrival
-	ready *list.Element // the element in Connections.ready; nil: the address is not in the list
+	ready *list.Element // the element in Connections.ready; nil if the address is not in the list
 }
 
 // NewConnections bounds the connections that a listener accepts: at most limit of one address, and at most
@@ -84,13 +84,13 @@ type conn struct {
 	net.Conn
 	of      *Connections
 	address addressPrefix
-	let     atomic.Bool   // true: the connection may be read
+	let     atomic.Bool   // the connection may be read
 	turn    chan struct{} // closed when the connection may be read, or is closed
 
 	trusted atomic.Bool
 	state   connState // protected by of.mu, as are the fields below
 	idle    bool
-	in      *list.List    // the list of.quiet or of.active that contains the connection; nil: neither
+	in      *list.List    // the list of.quiet or of.active that contains the connection; nil if neither
 	at      *list.Element // the connection's element of the list in
 }
 
@@ -278,7 +278,7 @@ func (c *Connections) next(s *strangers) {
 	close(k.turn)
 }
 
-// State is the function for http.Server.ConnState. It records whether a request of a connection is under way.
+// State is for http.Server.ConnState. It records whether a connection has an open request.
 func (c *Connections) State(nc net.Conn, to http.ConnState) {
 	k := connOf(nc)
 	if k == nil || k.trusted.Load() {
@@ -307,8 +307,8 @@ func (c *Connections) State(nc net.Conn, to http.ConnState) {
 
 type connKey struct{}
 
-// Context is the function for http.Server.ConnContext. It stores the connection of a request in the context,
-// where the gate finds it.
+// Context is for http.Server.ConnContext. It stores the connection of a request in the context, where the
+// gate finds it.
 func (c *Connections) Context(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(nc))
 }
@@ -321,7 +321,7 @@ func connOf(nc net.Conn) *conn {
 	return k
 }
 
-// trust notes that a connection has shown a valid credential.
+// trust records that a connection has shown a valid credential.
 func (k *conn) trust() {
 	if k == nil || k.trusted.Swap(true) {
 		return

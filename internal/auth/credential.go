@@ -12,8 +12,8 @@ import (
 // credential is the credential of a call, with the token that represents it.
 type credential struct {
 	token   store.Token
-	session *Session // nil: the call showed no session
-	proven  *Proven  // nil: the call showed no certificate that counts
+	session *Session // nil if the call showed no session
+	proven  *Proven  // nil if the call showed no certificate that counts
 	// again finds the token again. It is used for calls that last.
 	again func(context.Context) (store.Token, error)
 }

@@ -33,7 +33,7 @@ type Store interface {
 type Route struct {
 	// Verb is the verb that a caller needs. If it is zero, every call is refused.
 	Verb access.Verb
-	// BodyMax bounds the body, in bytes; 0: the route takes no body.
+	// BodyMax bounds the body, in bytes. 0 if the route takes no body.
 	BodyMax int64
 }
 

@@ -44,7 +44,7 @@ type rates struct {
 
 	mu     sync.Mutex // protects following fields
 	calls  map[rated]*bucket
-	spaces map[string]*bucket // by namespace, for namespaces with a quota
+	spaces map[string]*bucket // namespace → its bucket, for namespaces with a quota
 	open   map[rated]int      // streams
 }
 

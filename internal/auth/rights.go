@@ -62,7 +62,7 @@ func holding(r *http.Request, t store.Token) *http.Request {
 func withAll(kind access.Kind) *access.Principal {
 	role, _ := access.BuiltinRole("cluster")
 	p, err := access.NewPrincipal(kind, LocalName, []access.Binding{{Role: role, Namespace: access.Everywhere}}, access.Whole())
-	if err != nil { // this cannot happen: one binding is within every bound
+	if err != nil { // impossible, because one binding is within every bound
 		panic(err)
 	}
 	return p
@@ -107,8 +107,8 @@ func (g *Gate) hold(ctx context.Context, t *store.Token) context.Context {
 
 // rights are the rights of the callers that the store knows.
 type rights struct {
-	tokens map[int64]*access.Principal // by token ID: the principals of API tokens, and of the makers of other tokens
-	users  map[int64]*access.Principal // by principal ID: the principals of people
+	tokens map[int64]*access.Principal // token ID → principal of an API token, or of the maker of another token
+	users  map[int64]*access.Principal // principal ID → principal of a person
 }
 
 // principals computes the rights of all callers. An API token has the rights that its principal, its scope,

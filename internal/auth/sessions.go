@@ -82,8 +82,8 @@ type Sessions struct {
 
 // localCode is a code that is valid at this node only.
 type localCode struct {
-	ends   time.Time // zero: when the node ends
-	parent int64     // the local session that made it; 0: none did
+	ends   time.Time // zero means when the node ends
+	parent int64     // the local session that made it; 0 if none did
 }
 
 // NewSessions returns the sessions of a node. A gate that gets them in its Config accepts them.
@@ -163,7 +163,7 @@ func IsBusy(err error) bool { return errors.Is(err, errOften) || errors.Is(err, 
 // SignInText returns the reason why a credential opens no session.
 func SignInText(err error) string { return textOf(err, ErrSignIn) }
 
-// open makes a session for the holder of a token. parent is the session that made its code; 0: none did.
+// open makes a session for the holder of a token. parent is the session that made its code, or 0 if none did.
 func (s *Sessions) open(ctx context.Context, t *store.Token, parent int64, p Place) (secret string, is Session, err error) {
 	secret = NewSecret(kindSession)
 	hash, err := HashSecret(secret)
@@ -303,8 +303,8 @@ func (s *Sessions) keepCode(hash []byte, code localCode) {
 	s.codes[string(hash)] = code
 }
 
-// takeCode uses up a code and returns the token behind it, and the session that made the code (0: none did).
-// If several callers show the code at the same time, one of them gets the token.
+// takeCode uses up a code and returns the token behind it, and the session that made the code (0 if none
+// did). If several callers show the code at the same time, one of them gets the token.
 func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) (t store.Token, parent int64, err error) {
 	hash, err := HashSecret(code)
 	if err != nil {
@@ -335,7 +335,8 @@ func (s *Sessions) takeCode(ctx context.Context, code string, over func() bool) 
 		return t, 0, err
 	}
 	parent = s.gate.book.session(row.ID).Parent
-	t, refusal := s.gate.book.holderOf(&row)                    // this call must come before the code is removed, because the next read drops the code
+	// Must come first, because the next read drops a removed code.
+	t, refusal := s.gate.book.holderOf(&row)
 	err = s.store.EndSession(store.WithAudit(ctx, nil), row.ID) // the end of the code is part of the sign-in, so it gets no audit row
 	if errors.Is(err, store.ErrNotFound) {
 		err = used

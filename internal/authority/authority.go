@@ -60,9 +60,9 @@ type Vault interface {
 // Config holds the settings of an authority.
 type Config struct {
 	Vault Vault
-	Rows  Rows             // the rows of the certificates of nodes; nil: nodes have none
-	Life  time.Duration    // life of a certificate; 0: LifeDefault
-	Now   func() time.Time // nil: time.Now
+	Rows  Rows             // the rows of the certificates of nodes; nil if nodes have none
+	Life  time.Duration    // life of a certificate; 0 means LifeDefault
+	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger
 }
 
@@ -93,7 +93,7 @@ type Authority struct {
 	verified map[*x509.Certificate]verified
 	own      *tls.Certificate // the certificate of this node
 	node     string
-	key      *ecdsa.PrivateKey // of own
+	key      *ecdsa.PrivateKey // private key of own
 	renew    time.Time         // when own is renewed
 	pause    time.Time         // no certificate is made before this time, after a failure
 	reading  sync.Mutex
@@ -124,7 +124,7 @@ type root struct {
 type Root struct {
 	Fingerprint     string
 	Made, Expires   time.Time
-	Until           time.Time // the end of the change that replaced it; zero: it was not replaced
+	Until           time.Time // the end of the change that replaced it; zero if it was not replaced
 	Issues, Trusted bool
 }
 
@@ -251,8 +251,8 @@ func (a *Authority) Load(ctx context.Context) error {
 	return a.load(ctx)
 }
 
-// reload is Load for an unknown caller: it reads at most once in lookAgain, for all waiting callers together.
-// It reports whether the roots were read since the caller last used them.
+// reload does the same as Load for an unknown caller. It reads at most once in lookAgain, for all waiting
+// callers together. It reports whether the roots were read since the caller last used them.
 func (a *Authority) reload(ctx context.Context) bool {
 	if !a.again() {
 		return false
@@ -265,7 +265,7 @@ func (a *Authority) reload(ctx context.Context) bool {
 	return true
 }
 
-// load is Load for a caller that holds a.reading.
+// load does the work of Load. The caller must hold a.reading.
 func (a *Authority) load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readMax)
 	defer cancel()

@@ -59,7 +59,7 @@ func (a *Authority) issue(key crypto.PublicKey, kind, name string) (is Issued, e
 	return a.sign(key, kind, name)
 }
 
-// sign is issue for a caller that holds a.mu.
+// sign does the work of issue. The caller must hold a.mu.
 func (a *Authority) sign(key crypto.PublicKey, kind, name string) (is Issued, err error) {
 	if len(a.is.Roots) == 0 {
 		return is, cmp.Or(a.err, ErrNone)
@@ -87,7 +87,7 @@ func (a *Authority) sign(key crypto.PublicKey, kind, name string) (is Issued, er
 	return is, nil
 }
 
-// uri is the name in a certificate. The caller holds a.mu.
+// uri returns the name for a certificate. The caller must hold a.mu.
 func (a *Authority) uri(kind, name string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: a.is.Cluster, Path: "/" + kind + "/" + name}
 }
@@ -99,9 +99,9 @@ const (
 	enrollPause = 2 * time.Second
 )
 
-// Node returns the certificate of this node. Another one for the same key is made at two thirds of its
-// life. It is nil if there is no authority. The row of the certificate is written before the certificate is
-// used. While that fails, the one before goes on to count.
+// Node returns the certificate of this node, or nil if there is no authority. At two thirds of a
+// certificate's life, Node makes another one for the same key. It writes the row of a certificate before it
+// uses the certificate. While that fails, the previous certificate stays in use.
 func (a *Authority) Node(name string) (*tls.Certificate, error) {
 	if own, done, err := a.present(name); done {
 		return own, err

@@ -179,7 +179,8 @@ func nodesOf(s *State, was, seen map[dag.HandlerID]int64) (nodes []*node, fresh 
 func costsOf(m *store.Member, owners map[dag.ShardID]dag.HandlerID) (costs map[dag.ShardID]float64, sum float64) {
 	costs = map[dag.ShardID]float64{}
 	for _, s := range m.Load.Shards {
-		if _, twice := costs[s.Shard]; twice || owners[s.Shard] != m.Handler || !(s.Busy > 0) { // for NaN the comparison is false
+		// The comparison also fails for NaN.
+		if _, twice := costs[s.Shard]; twice || owners[s.Shard] != m.Handler || !(s.Busy > 0) {
 			continue
 		}
 		costs[s.Shard] = min(s.Busy, 1)

@@ -22,13 +22,13 @@ import (
 // Config says what to measure.
 type Config struct {
 	Shape     Shape
-	Runs      int    // 0: the shape's usual number
+	Runs      int    // 0 means the shape's usual number
 	Workflows int    // the number of workflows over which the runs are spread
 	Nodes     int    // the number of schedulers; more than one only over a shared database
 	History   int    // finished tasks in the database before the measurement
 	Cold      bool   // measure the first runs of a new process, without a warm-up
 	Dir       string // an empty folder on the disk to measure
-	At        Place  // the location of the database; nil: in Dir
+	At        Place  // the location of the database; nil means a database in Dir
 }
 
 func (c *Config) complete() {

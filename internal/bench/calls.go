@@ -22,7 +22,7 @@ type Calls struct {
 	Token       string        `json:"token"`
 	Method      string        `json:"method"`
 	Path        string        `json:"path"`
-	Body        string        `json:"body,omitempty"`  // JSON; "": none
+	Body        string        `json:"body,omitempty"`  // JSON; "" if there is none
 	Keyed       bool          `json:"keyed,omitempty"` // each call has an idempotency key of its own
 	Connections int           `json:"connections"`
 	Span        time.Duration `json:"span_ns"`
@@ -162,5 +162,5 @@ func middle(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// Name is the line's in a list of names.
+// Name returns the name of the line for a list.
 func (l *DoorLine) Name() string { return l.Call + ":" + strconv.Itoa(l.Connections) }

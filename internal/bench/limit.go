@@ -42,7 +42,7 @@ const (
 	syncBlocks  = 1024 // the size of the preallocated file, which no sample changes
 )
 
-// fdatasyncs is the median time of writing and syncing 8 KiB into a preallocated file.
+// fdatasyncs returns the median time of writing and syncing 8 KiB into a preallocated file.
 func fdatasyncs(path string) (float64, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -80,7 +80,7 @@ func (x *noop) watchHops() {
 	x.chain, x.last, x.samples = true, time.Time{}, nil
 }
 
-// hops gives the median and the 99th percentile, in microseconds.
+// hops returns the median and the 99th percentile in microseconds.
 func (x *noop) hops() (p50, p99 float64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -22,7 +22,7 @@ type Place interface {
 	Close() error
 }
 
-// InFolder is an SQLite file in a folder. The caller removes the folder.
+// InFolder returns an SQLite file in a folder. The caller removes the folder.
 func InFolder(dir string) Place { return folder{dir} }
 
 type folder struct{ dir string }

@@ -22,7 +22,7 @@ var rawSQL string
 // rawCopyEvery is the number of transactions between two checkpoints: 40,000 rows, as in the product.
 const rawCopyEvery = 10
 
-// rawSQLite is the number of rows per second that an SQLite file takes, with the product's pragmas.
+// rawSQLite measures how many rows per second an SQLite file takes with the pragmas of the product.
 func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 	defer func() {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -59,7 +59,7 @@ func rawSQLite(ctx context.Context, path string, txs int) (float64, error) {
 // rawFile writes rows as wide as the product's and nothing else.
 type rawFile struct {
 	copier *sqlite.Conn   // copies the log on a connection of its own, as in the product
-	copies sync.WaitGroup // at most one copy is running
+	copies sync.WaitGroup // at most one copy runs
 	txs    int
 
 	conn                                               *sqlite.Conn

@@ -17,7 +17,7 @@ type Shape struct {
 	Shell bool // real processes instead of no-ops
 }
 
-// Shapes are the names of the table, as `--shape all` measures them.
+// Shapes returns the names in the table, which `--shape all` measures.
 func Shapes() []string {
 	return []string{"single", "dag9", "fan:100", "wide:10000", "chain:1000", "shell:2000"}
 }
@@ -62,7 +62,7 @@ func ParseShape(name string) (Shape, error) {
 	return s, nil
 }
 
-// Tasks is the graph of the shape.
+// Tasks returns the graph of the shape.
 func (s Shape) Tasks() []dag.TaskSpec {
 	switch s.Kind {
 	case "dag9":
@@ -77,7 +77,7 @@ func (s Shape) Tasks() []dag.TaskSpec {
 	return []dag.TaskSpec{{Name: "task"}}
 }
 
-// dag9 is the worked example of the Job Center document.
+// dag9 returns the worked example of the Job Center document.
 func dag9() []dag.TaskSpec {
 	edges := map[string][]string{"4": {"1", "2"}, "5": {"2"}, "6": {"2"}, "7": {"1", "2", "4"}, "8": {"5", "6"}, "9": {"4", "6"}}
 	specs := make([]dag.TaskSpec, 9)
@@ -88,7 +88,7 @@ func dag9() []dag.TaskSpec {
 	return specs
 }
 
-// Chain is n tasks, each after the one before.
+// Chain returns n tasks, each of which needs the previous one.
 func Chain(n int) []dag.TaskSpec {
 	specs := wide(n)
 	for i := range specs[1:] {
@@ -105,7 +105,7 @@ func wide(n int) []dag.TaskSpec {
 	return specs
 }
 
-// fan is 1 → n → 1.
+// fan returns one task, n tasks that need it, and one task that needs these.
 func fan(n int) []dag.TaskSpec {
 	specs := wide(n)
 	all := make([]string, n)

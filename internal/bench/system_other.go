@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// once starts a program and waits for its end, with nothing around it. This system has no way to do so.
+// once returns an error, because this system has no way to start a program with nothing around it.
 func once(string, []string, *os.File) error { return errors.ErrUnsupported }
 
-// processorTime is the processor time of this process. It is not known on this system.
+// processorTime returns the processor time of this process. It is not known on this system.
 func processorTime() time.Duration { return 0 }

@@ -22,7 +22,7 @@ func once(path string, argv []string, null *os.File) error {
 	}
 }
 
-// processorTime is the processor time of this process.
+// processorTime returns the processor time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

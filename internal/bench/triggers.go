@@ -163,7 +163,7 @@ type filling struct {
 	now       dag.Micros
 }
 
-// own takes all shards.
+// own acquires all shards.
 func (f *filling) own(ctx context.Context) error {
 	h, err := f.st.Register(ctx, uuid.NewString(), "bench")
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *filling) own(ctx context.Context) error {
 	return err
 }
 
-// nightly is due once a day, but not within the measurement.
+// nightly returns a trigger that is due once a day, but not during the measurement.
 func (f *filling) nightly(i int) workflow.Trigger {
 	at := f.now.Time().Add(time.Hour + time.Duration(i%(22*60))*time.Minute)
 	return workflow.Trigger{Kind: workflow.KindCron, Cron: fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour()), Timezone: "UTC"}
@@ -214,7 +214,7 @@ func (f *filling) insert(ctx context.Context, from, to int, declare func(int) wo
 	return nil
 }
 
-// scheduledDef is the definition of the workflows. The planner reads their parameters from it.
+// scheduledDef returns the definition of the workflows. The planner reads their parameters from it.
 func scheduledDef() []byte {
 	def, err := json.Marshal(workflow.Workflow{Namespace: "bench", Name: "scheduled"})
 	if err != nil {
@@ -223,7 +223,7 @@ func scheduledDef() []byte {
 	return def
 }
 
-// resident is the memory of this process, in MB; 0 if it is not known.
+// resident returns the memory of this process, in MB; 0 if it is not known.
 func resident() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

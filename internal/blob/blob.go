@@ -20,7 +20,7 @@ type Info struct {
 	Key      string
 	Size     int64
 	Modified time.Time
-	ETag     string // identifies the version of the object, without quotation marks; "": the store has none
+	ETag     string // identifies the version of the object, without quotation marks; "" if the store has none
 }
 
 // PutOptions are the options of one Put.

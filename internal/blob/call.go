@@ -25,12 +25,12 @@ const (
 // call is one request to the server.
 type call struct {
 	method string
-	key    string // the key with the prefix; "": the bucket
+	key    string // the key with the prefix; "" means the bucket
 	query  map[string]string
 	header map[string]string
-	body   io.ReaderAt // nil: none
+	body   io.ReaderAt // nil if there is none
 	size   int64
-	sum    string // digest of the body; "": no body
+	sum    string // digest of the body; "" means no body
 }
 
 // text sets the body of a call.
@@ -42,7 +42,7 @@ func (c *call) text(body string) {
 // apiError is an error in the answer of the server.
 type apiError struct {
 	Status  int    `xml:"-"`
-	Code    string // such as NoSuchKey
+	Code    string // code of the server, such as NoSuchKey
 	Message string
 	Region  string // the region of the bucket, if the request was for another region and must be repeated
 }

@@ -28,7 +28,7 @@ const (
 // keys are credentials.
 type keys struct {
 	id, secret, session string
-	ends                time.Time // zero: never
+	ends                time.Time // zero means never
 }
 
 func (k *keys) complete() bool { return k.id != "" && k.secret != "" }
@@ -39,7 +39,7 @@ type chain struct {
 	asking  chan struct{} // cap 1: held while the sources are read
 
 	mu    sync.Mutex // protects following fields
-	from  string     // the source of the credentials in is; "": none yet
+	from  string     // the source of the credentials in is; "" if there is none yet
 	is    keys
 	until time.Time // the time at which the credentials must be read again
 	tried string    // the reasons why the sources had none, for people

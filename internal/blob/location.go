@@ -19,7 +19,7 @@ type Location struct {
 	// Endpoint is HOST or HOST:PORT of the server. "" means Amazon S3. Plain means that calls do not use TLS.
 	Endpoint string
 	Plain    bool
-	Region   string // the region; "": AWS_REGION, else the region that the server reports
+	Region   string // the region; "" means AWS_REGION, else the region that the server reports
 	// PathStyle is "true" if the bucket is a part of the path, and "false" if it is a part of the host name.
 	// If it is "", the endpoint decides, because both are usual.
 	PathStyle string

@@ -28,19 +28,19 @@ import (
 type S3 struct {
 	at     Location
 	http   *http.Client
-	inPath bool // true: the bucket is a part of the path, and not of the host name
-	named  bool // true: the settings name the region
+	inPath bool // the bucket is a part of the path, and not of the host name
+	named  bool // the settings name the region
 	chain  *chain
 
 	mu     sync.Mutex // protects region
-	region string     // "": regionDefault, until an answer has another region
+	region string     // "" means regionDefault, until an answer has another region
 }
 
 var _ Store = (*S3)(nil)
 
 // Options are the parts of the node that a store uses.
 type Options struct {
-	Roots *x509.CertPool // the trusted roots; nil: those of the machine
+	Roots *x509.CertPool // the trusted roots; nil means those of the machine
 	// Proxy is the proxy for calls. If it is "", calls are direct.
 	Proxy string
 	// Egress are the rules for a location that a user chooses. It is nil if an operator has chosen the

@@ -59,7 +59,7 @@ func begin() (pid int, err error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return 0, &fence.EnterError{Err: err}
 	}
-	runtime.LockOSThread() // for Pdeathsig of the task
+	runtime.LockOSThread() // because Pdeathsig of the task depends on the thread
 	if !s.Net {
 		if err := raiseLoopback(); err != nil {
 			return 0, &fence.EnterError{Err: fmt.Errorf("start the loopback interface: %w", err)}

@@ -22,7 +22,7 @@ const site = "/proc"
 // bind is a file or folder of the machine that is in the box.
 type bind struct {
 	path  string // without links
-	from  int    // descriptor of the file or folder; -1: none
+	from  int    // descriptor of the file or folder; -1 if there is none
 	write bool
 	mask  bool // an empty folder hides a protected one
 	tree  int  // descriptor of its mount

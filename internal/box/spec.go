@@ -10,7 +10,7 @@ type Spec struct {
 	Tmp   string     // the folder that is /tmp
 	// Net gives the task the network of the machine; otherwise it has only a loopback interface of its own.
 	Net bool
-	UID uint32 // of the task, also of its group
+	UID uint32 // user ID of the task; its group has the same number
 
 	Path string
 	Argv []string
@@ -21,8 +21,8 @@ type Spec struct {
 // answer is a line that the init writes.
 type answer struct {
 	Started bool   `json:",omitempty"`
-	Status  uint32 `json:",omitempty"` // of the ended task
+	Status  uint32 `json:",omitempty"` // wait status of the ended task
 	Ended   bool   `json:",omitempty"`
 	Error   string `json:",omitempty"` // why the task was not started
-	Errno   int    `json:",omitempty"` // of the exec; 0: the box could not be made
+	Errno   int    `json:",omitempty"` // error number of the exec; 0 if the box could not be made
 }

@@ -24,7 +24,7 @@ const (
 
 // Box is a started box.
 type Box struct {
-	PID     int // of its init
+	PID     int // process ID of its init
 	answers *bufio.Reader
 	file    *os.File
 }

@@ -18,9 +18,9 @@ import (
 type Security struct {
 	// TLS is verify, encrypt or disable, as for the other connections; "" is verify.
 	TLS string `json:"tls,omitempty"`
-	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	// CA holds the certificates of authorities in PEM. "" means the authorities of the system.
 	CA string `json:"ca,omitempty"`
-	// Certificate and Key, both in PEM, identify this side to the broker; "": none is shown.
+	// Certificate and Key, both in PEM, identify this side to the broker. They are "" if none is shown.
 	Certificate string       `json:"certificate,omitempty"`
 	Key         *secret.Text `json:"key,omitempty"`
 }
@@ -48,8 +48,8 @@ func (s *Security) check() error {
 	return isSecret("key", s.Key)
 }
 
-// Config returns how a session with a broker uses TLS; nil: not at all. key is the value of Key. The caller
-// sets the name of the server.
+// Config returns how a session with a broker uses TLS, or nil if it uses none. key is the value of Key. The
+// caller sets the name of the server.
 func (s *Security) Config(key string) (*tls.Config, error) {
 	if s.TLS == tlsDisable {
 		return nil, nil
@@ -110,7 +110,7 @@ const (
 // Server is one server with the usual ways to sign in.
 type Server struct {
 	Host string `json:"host"`
-	Port int    `json:"port,omitempty"` // 0: the usual one
+	Port int    `json:"port,omitempty"` // 0 means the usual one
 	Security
 	SignIn
 }
@@ -137,5 +137,5 @@ func (s *Server) check() error {
 	return errors.Join(s.Security.check(), s.SignIn.check())
 }
 
-// Secrets are the plain texts of a connection that may be secrets.
+// Secrets returns the plain texts of a connection that may be secrets.
 func (s *Server) Secrets() []*secret.Text { return []*secret.Text{s.Key, s.Password} }

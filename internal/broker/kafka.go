@@ -62,7 +62,7 @@ func (s *KafkaSASL) check() error {
 	return isSecret("sasl.password", s.Password)
 }
 
-// Secrets are the plain texts of a connection that may be secrets.
+// Secrets returns the plain texts of a connection that may be secrets.
 func (k *Kafka) Secrets() []*secret.Text {
 	all := []*secret.Text{k.Key}
 	if k.SASL != nil {
@@ -97,7 +97,7 @@ const (
 	ReadUncommitted = "read_uncommitted"
 )
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a topic, and the name of the topic that is read.
 func (k *KafkaInput) Place() (word, name string) { return "topic", k.Topic }
 
 // Read returns the part that determines what the source reads.

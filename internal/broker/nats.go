@@ -16,7 +16,7 @@ type NATS struct {
 	// Token, or Credentials, the content of a file that nsc has written, are other ways to sign in.
 	Token       *secret.Text `json:"token,omitempty"`
 	Credentials *secret.Text `json:"credentials,omitempty"`
-	// Domain is the domain of JetStream; "": that of the servers.
+	// Domain is the domain of JetStream. "" means that of the servers.
 	Domain string `json:"domain,omitempty"`
 }
 
@@ -58,7 +58,7 @@ func isSubject(text string) bool {
 	return text != "" && len(text) <= 100
 }
 
-// Secrets are the plain texts of a connection that may be secrets.
+// Secrets returns the plain texts of a connection that may be secrets.
 func (n *NATS) Secrets() []*secret.Text {
 	return []*secret.Text{n.Key, n.Password, n.Token, n.Credentials}
 }
@@ -66,11 +66,11 @@ func (n *NATS) Secrets() []*secret.Text {
 // NATSInput is the input of the source nats.
 type NATSInput struct {
 	Stream  string `json:"stream"`
-	Subject string `json:"subject,omitempty"` // which messages of the stream; "": all
+	Subject string `json:"subject,omitempty"` // selects messages of the stream; "" selects all
 	Value   string `json:"value"`             // json | text | base64: what event.value is
 }
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a stream or a subject, and the name of the one that is read.
 func (n *NATSInput) Place() (word, name string) {
 	if n.Subject != "" {
 		return "subject", n.Subject

@@ -26,7 +26,7 @@ type MQTTInput struct {
 	ID    string `json:"id,omitempty"`
 }
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a topic, and the name of the topic that is read.
 func (m *MQTTInput) Place() (word, name string) { return "topic", m.Topic }
 
 // Read returns the part that determines what the source reads.
@@ -35,7 +35,7 @@ func (m *MQTTInput) Read() any { return MQTTInput{Topic: m.Topic} }
 // AMQP is a broker of AMQP 0.9.1, such as RabbitMQ.
 type AMQP struct {
 	Server
-	VHost string `json:"vhost,omitempty"` // "": /
+	VHost string `json:"vhost,omitempty"` // "" means /
 }
 
 // Check returns an error that names a fault of the connection, and the remedy.
@@ -51,13 +51,14 @@ func (a *AMQP) Check() error {
 
 // AMQPInput is the input of the source amqp.
 type AMQPInput struct {
-	Queue    string `json:"queue"`
-	Prefetch int    `json:"prefetch,omitempty"` // messages that the broker sends before one is acknowledged; 0: the default
-	Value    string `json:"value"`              // json | text | base64: what event.value is
+	Queue string `json:"queue"`
+	// Messages that the broker sends before one is acknowledged; 0 means the default.
+	Prefetch int    `json:"prefetch,omitempty"`
+	Value    string `json:"value"` // json | text | base64: what event.value is
 	ID       string `json:"id,omitempty"`
 }
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a queue, and the name of the queue that is read.
 func (a *AMQPInput) Place() (word, name string) { return "queue", a.Queue }
 
 // Read returns the part that determines what the source reads.

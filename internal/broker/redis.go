@@ -11,7 +11,7 @@ const RedisPort = 6379
 // Redis is a server of Redis, or of one that speaks its protocol.
 type Redis struct {
 	Server
-	Database string `json:"database,omitempty"` // the number of the database; "": 0
+	Database string `json:"database,omitempty"` // the number of the database; "" means 0
 }
 
 // Check returns an error that names a fault of the connection, and the remedy.
@@ -25,11 +25,11 @@ func (r *Redis) Check() error {
 // RedisInput is the input of the source redis.
 type RedisInput struct {
 	Stream string `json:"stream"`
-	Field  string `json:"field,omitempty"` // the field of an entry that is event.value; "": none
+	Field  string `json:"field,omitempty"` // the field of an entry that is event.value; "" if there is none
 	Value  string `json:"value"`           // json | text | base64: what event.value is
 }
 
-// Place names what is read: the word for it, and its name.
+// Place returns the word for a stream, and the name of the stream that is read.
 func (r *RedisInput) Place() (word, name string) { return "stream", r.Stream }
 
 // Read returns the part that determines what the source reads.

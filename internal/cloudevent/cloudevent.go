@@ -18,12 +18,12 @@ import (
 
 // Bounds of events.
 const (
-	BytesMax    = 1 << 20 // of a request
-	EventsMax   = 500     // of a request
+	BytesMax    = 1 << 20 // bytes of a request
+	EventsMax   = 500     // events of a request
 	sourceMax   = 1024
 	idMax       = 512
 	typeMax     = 256
-	nameMax     = 64 // of an extension
+	nameMax     = 64 // characters of an extension's name
 	specVersion = "1.0"
 )
 
@@ -39,7 +39,7 @@ type Event struct {
 	JSON             json.RawMessage // the whole event in the structured form, with all attributes
 }
 
-// Error says what is wrong with a request. Index is the place of the event in a batch, from 0.
+// Error describes a fault of a request. Index is the index of the event in a batch, from 0.
 type Error struct {
 	Index int
 	Err   error
@@ -254,5 +254,5 @@ func made(attributes map[string]string, m map[string]json.RawMessage) (Event, er
 	return ev, nil
 }
 
-// Key is the identity of an event within a namespace. A source has no spaces, so it is unambiguous.
+// Key returns the identity of an event within a namespace. A source has no spaces, so it is unambiguous.
 func (e *Event) Key() string { return e.Source + " " + e.ID }

@@ -22,10 +22,11 @@ type AloneConfig struct {
 	// Shards is the number of shards of the store. The node owns all of them.
 	Shards int32
 	Now    func() (busy int, used dag.Need, full bool) // returns the present load of the node
-	Lag    time.Duration                               // silence after which a worker counts as dead; 0: LagDefault
+	// Silence after which a worker counts as dead; 0 means LagDefault.
+	Lag time.Duration
 	// Deposed, if not nil, is called after a worker was declared dead.
 	Deposed func(store.Member)
-	Host    host.Host // the machine; nil: the real one
+	Host    host.Host // the machine; nil means the real one
 	Log     *slog.Logger
 }
 

@@ -19,8 +19,8 @@ type Loads struct {
 	Rule balance.Rule
 }
 
-// LoadsOf returns the Loads of a node that measures its load and decides once per period; 0: it decides
-// nothing.
+// LoadsOf returns the Loads of a node that measures its load and decides once per period. If the period is 0,
+// it decides nothing.
 func LoadsOf(period time.Duration, measured func() *store.Load) Loads {
 	return Loads{Measured: measured, Rule: balance.NewRule(period)}
 }

@@ -47,16 +47,17 @@ type Config struct {
 	Owner Owner
 	// Self is the row with which the node joins: Handler, UUID, Name, Address, Version, Format, Slots.
 	Self store.Member
-	Used func() dag.Need // returns the cpu and memory that attempts use; nil: unknown
+	Used func() dag.Need // returns the cpu and memory that attempts use; nil if unknown
 	// Look, if not nil, is called before each read of the shards. The function that it returns is then called
 	// with the rows that were read: see past.Past.
 	Look func() Compare
-	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil: never
-	Busy func() int  // returns the number of attempts that run, or whose end is not reported yet; nil: unknown
+	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil means never
+	// Returns the number of attempts that run, or whose end is not reported yet; nil if unknown.
+	Busy func() int
 	// Loads configures the balancing of shards by load.
 	Loads Loads
-	Beat  time.Duration // the time between two renewals; 0: BeatDefault
-	Lag   time.Duration // silence after which a member counts as dead; 0: LagDefault
+	Beat  time.Duration // the time between two renewals; 0 means BeatDefault
+	Lag   time.Duration // silence after which a member counts as dead; 0 means LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: either no other node was
 	// listed before, or all of them began together. All these nodes get the same life. Started is called in a
 	// separate goroutine when the node owns its shards. Run waits for it to return.
@@ -67,7 +68,7 @@ type Config struct {
 	// ExitOnLoss makes Run end with ErrDeposed if the node was declared dead. Otherwise the node joins again
 	// under a new handler.
 	ExitOnLoss bool
-	// Judge asks a registry which members are alive; nil: there is no registry. See package registry.
+	// Judge asks a registry which members are alive. It is nil if there is no registry. See package registry.
 	Judge Judge
 	// Boot returns the time since the machine started, including the time in which it slept. If Boot is nil,
 	// the time since the start of this process is used. Then Sure has no meaning for other processes.
@@ -75,7 +76,7 @@ type Config struct {
 	// Blind asks other nodes whether they cannot read the database either, and reports whether all of them
 	// say so. If it is nil, no node is asked.
 	Blind func(ctx context.Context, others []store.Member) bool
-	Host  host.Host // the machine; nil: the real one
+	Host  host.Host // the machine; nil means the real one
 	Log   *slog.Logger
 }
 

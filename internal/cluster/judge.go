@@ -19,8 +19,8 @@ type Judge interface {
 	// Gone reports whether the registry knew a uuid and has lost it. It returns false if the registry does
 	// not answer.
 	Gone(uuid string) bool
-	// Quick returns the silence after which a member that the registry has lost counts as dead; 0: there is
-	// no registry.
+	// Quick returns the silence after which a member that the registry has lost counts as dead, or 0 if there
+	// is no registry.
 	Quick() time.Duration
 	// Show shows the registry on a page of metrics.
 	Show(p *metric.Page)

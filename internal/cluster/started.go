@@ -18,7 +18,7 @@ type before struct {
 	over   bool // whether the decision has been made
 	first  time.Time
 	beats  map[dag.HandlerID]earlier
-	wg     sync.WaitGroup // of Config.Started
+	wg     sync.WaitGroup // goroutines of Config.Started
 }
 
 // earlier is a member that was already listed when this node first read the members.

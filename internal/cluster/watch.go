@@ -34,8 +34,8 @@ func newWatch(shortest time.Duration) watch {
 // restart makes the silence of all members count from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see notes the counters of a successful read. After a gap, earlier silence does not count, because this node
-// could not see the members meanwhile.
+// see records the counters of a successful read. After a gap, earlier silence does not count, because this
+// node could not see the members meanwhile.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}

@@ -9,9 +9,9 @@ import (
 
 // Audit are the settings of the audit log.
 type Audit struct {
-	KeyFile     string        // signs the checkpoints; "": in the data folder
-	Checkpoints string        // the file of checkpoints; "": in the data folder
-	Age         time.Duration // the age after which rows are deleted; 0: never
+	KeyFile     string        // signs the checkpoints; "" means in the data folder
+	Checkpoints string        // the file of checkpoints; "" means in the data folder
+	Age         time.Duration // the age after which rows are deleted; 0 means never
 }
 
 func auditSettings() []setting {

@@ -36,6 +36,6 @@ func (c *Config) checkBalance() error {
 	return nil
 }
 
-// LoadHalf is the half-life of work in the load of a shard. It is 0, which is the default of the engine, if
-// no shard moves because of its load.
+// LoadHalf returns the half-life of work in the load of a shard. It returns 0, which is the default of the
+// engine, if no shard moves because of its load.
 func (c *Config) LoadHalf() time.Duration { return c.Balance }

@@ -30,10 +30,10 @@ import (
 // Config is the settings of a process. [Load] fills it.
 type Config struct {
 	Data     string   // data folder, absolute
-	DB       string   // path of the SQLite file; "": <data>/skein.db
-	Postgres string   // URL of the database of a cluster; "": SQLite
+	DB       string   // path of the SQLite file; "" means <data>/skein.db
+	Postgres string   // URL of the database of a cluster; "" means SQLite
 	Listen   string   // host:port; with the default, the node uses the next free port
-	Server   []string // URLs of servers; empty: the server over the data folder
+	Server   []string // URLs of servers; empty means the server over the data folder
 	Name     string   // stable name of this node
 	Slots    int      // attempts that run at once
 	PassEnv  []string // names of further environment variables that tasks get from this process
@@ -50,7 +50,7 @@ type Config struct {
 	LogLevel        string            // debug | info | warn | error; a node can change it later
 	LogFormat       string            // text | json
 	APIToken        string            // the token that this process sends to servers
-	TokenFile       string            // the file from which APIToken was read; "": a setting holds the token
+	TokenFile       string            // the file from which APIToken was read; "" if a setting holds the token
 	Room            dag.Need          // cpu and memory that this process has for tasks
 	Groups          []string          // the groups of workers to which this process belongs
 	Labels          map[string]string // the labels that tasks may require
@@ -67,7 +67,7 @@ type Config struct {
 	NoWorker                   bool   // the node runs no task itself
 	TasksMax                   int    // bound on the tasks of one workflow
 	NoUI                       bool   // the node serves no web page
-	BasePath                   string // the path under which browsers reach the server; "": the root
+	BasePath                   string // the path under which browsers reach the server; "" means the root
 	// Logs is a folder that the nodes share, for the complete output of tasks. If it is "", the database of a
 	// cluster stores the end of each log, and each node stores its own files. LogObjects is a store of
 	// objects that also gets the complete output. It is nil if there is none.
@@ -91,7 +91,7 @@ type Config struct {
 	// LoopbackOpen makes this node accept callers on loopback without a token.
 	LoopbackOpen bool
 	// Auth are the identity providers. PublicURL is the address by which browsers reach the server, without
-	// the base path; "": the address in the request, if it is an address of this machine.
+	// the base path. "" means the address in the request, if that is an address of this machine.
 	Auth      identity.Settings
 	PublicURL string
 	// Connections bounds the connections of one address that have shown no valid credential.
@@ -101,22 +101,24 @@ type Config struct {
 	// Egress says which addresses the requests of tasks may reach. For "", see EgressPolicy. EgressProxy is
 	// the proxy of these requests, or "" for no proxy.
 	Egress, EgressProxy string
-	HealthListen        string // the address at which a worker answers /livez, /readyz and /metrics; "": none
+	// The address at which a worker answers /livez, /readyz and /metrics; "" if there is none.
+	HealthListen string
 
-	// Settings of a node of a cluster: the address that other nodes use ("": the one it listens on), the
-	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when it
-	// was declared dead.
+	// Settings of a node of a cluster: the address that other nodes use ("" means the one it listens on), the
+	// interval at which it renews its row, the silence after which it counts as dead, and its reaction when
+	// it was declared dead.
 	Advertise  string
 	Heartbeat  time.Duration
 	Lag        time.Duration
 	ExitOnLoss bool
 	// Registry is a service that also knows which nodes are alive. If it has no kind, no registry is used.
 	Registry registry.Settings
-	// Balance is the time between two decisions about shards that move because of their load; 0: none moves.
+	// Balance is the time between two decisions about shards that move because of their load. If it is 0, no
+	// shard moves.
 	Balance time.Duration
 
 	// Bounds of finished runs for workflows without a retention of their own: runs are kept if they finished
-	// within the last RetentionAge (0: at any time) and are among the newest RetentionRuns.
+	// within the last RetentionAge (0 means at any time) and are among the newest RetentionRuns.
 	RetentionAge  time.Duration
 	RetentionRuns int
 	Bounds        retention.Bounds // the bounds of all other records
@@ -164,7 +166,7 @@ type setting struct {
 	name  string // the name in the config file; a flag has - for _, and a variable has SKEIN_ and capitals
 	def   func() string
 	set   func(c *Config, text string) error
-	shown func(text string) string // returns the part of the value that may be shown; nil: the whole value
+	shown func(text string) string // returns the part of the value that may be shown; nil means the whole value
 	// credential is the name of the service credential whose file is the default. replaces is the setting
 	// whose value is in that file.
 	credential, replaces string
@@ -185,7 +187,7 @@ func text(s string) func() string { return func() string { return s } }
 
 func count(n int) func() string { return text(strconv.Itoa(n)) }
 
-// settings is the table of all settings, with their defaults and the meaning of their values.
+// settings returns the table of all settings, with their defaults and the meaning of their values.
 func settings() []setting {
 	return append([]setting{
 		{name: "data", def: dataDefault, set: setData},

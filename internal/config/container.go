@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// containerSettings are the settings of tasks in containers, of those with environments of Python, and of
+// containerSettings returns the settings of tasks in containers, of tasks with Python environments, and of the
 // processes of sources.
 func containerSettings() []setting {
 	return []setting{

@@ -4,7 +4,7 @@ import (
 	"skein.dev/skein/internal/egress"
 )
 
-// egressSettings are the settings of outgoing calls.
+// egressSettings returns the settings of outgoing calls.
 func egressSettings() []setting {
 	return []setting{
 		{name: "egress", def: text(""), set: setEgress},

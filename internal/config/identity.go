@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/secret"
 )
 
-// identitySettings are the settings of sign-in by identity providers.
+// identitySettings returns the settings of sign-in by identity providers.
 func identitySettings() []setting {
 	return []setting{
 		{name: "auth", def: text(""), set: setAuth},

@@ -88,7 +88,7 @@ func setBasePath(c *Config, v string) error {
 	return nil
 }
 
-// loopbackSetting is the setting that makes a node on loopback accept programs without a token.
+// loopbackSetting returns the setting that makes a node on loopback accept programs without a token.
 func loopbackSetting() setting {
 	return setting{name: "loopback", def: text("token"), set: func(c *Config, v string) error {
 		c.LoopbackOpen = v == "open"

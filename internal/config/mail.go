@@ -2,7 +2,7 @@ package config
 
 import "skein.dev/skein/internal/notify"
 
-// alertSettings are the settings of the channels of alerts.
+// alertSettings returns the settings of the channels of alerts.
 func alertSettings() []setting {
 	return []setting{
 		{name: "alert_commands", def: text("false"), set: func(c *Config, v string) error {

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/blob"
 )
 
-// storeSettings are the settings of the stores that the nodes share.
+// storeSettings returns the settings of the stores that the nodes share.
 func storeSettings() []setting {
 	return []setting{
 		{name: "logs", def: text(""), set: func(c *Config, v string) error { return setStore(&c.Logs, &c.LogObjects, v) }},

@@ -91,7 +91,7 @@ func (c *Config) Protected() (paths []string) {
 	}
 	add(os.Getenv("CREDENTIALS_DIRECTORY"))
 	if nodes := local.Folder(); nodes != "" {
-		add(filepath.Dir(nodes)) // this folder also has the sessions of the command line
+		add(filepath.Dir(nodes)) // also holds the sessions of the command line
 	}
 	return paths
 }
@@ -138,12 +138,12 @@ const (
 	certificateLifeMax = 30 * 24 * time.Hour
 )
 
-// certificateSetting is the setting of the lifetime of certificates of the internal authority.
+// certificateSetting returns the setting of the lifetime of certificates of the internal authority.
 func certificateSetting() setting {
 	return setting{name: "certificate_life", def: text("24h"), set: setCertificateLife}
 }
 
-// nodesSetting is the setting that makes a node accept other nodes only by certificates of the internal
+// nodesSetting returns the setting that makes a node accept other nodes only by certificates of the internal
 // authority.
 func nodesSetting() setting {
 	return setting{name: "node_certificates_only", def: text("false"), set: func(c *Config, v string) error {

@@ -27,8 +27,8 @@ func setRegistry(c *Config, v string) (err error) {
 // Judge returns the client of the registry in the settings. It returns nil if there is none.
 func (c *Config) Judge(log *slog.Logger) *registry.Judge { return c.Registry.Judge(log) }
 
-// Failover is the shortest silence after which the other nodes may declare this one dead: the lag, or less
-// with a registry.
+// Failover returns the shortest silence after which the other nodes may declare this one dead: the lag, or
+// less with a registry.
 func (c *Config) Failover() time.Duration {
 	if c.Registry.Kind == "" {
 		return c.Lag

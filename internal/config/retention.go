@@ -9,7 +9,7 @@ import (
 // boundsMost is the greatest value of a bound. In practice it means all.
 const boundsMost = 1_000_000_000
 
-// boundSettings are the settings of retention.Bounds.
+// boundSettings returns the settings of retention.Bounds.
 func boundSettings() []setting {
 	age := func(name, otherwise string, to func(*Config) *time.Duration) setting {
 		return setting{name: name, def: text(otherwise), set: func(c *Config, v string) error {

@@ -11,7 +11,7 @@ import (
 type configText struct {
 	path string
 	kept []byte
-	read bool // true: kept has the content of the file
+	read bool // kept has the content of the file
 }
 
 func (c *configText) at(path string) *configText {

@@ -19,7 +19,7 @@ const errorMax = 8 << 10
 
 // ClickHouseError is the answer of a server that refuses a statement.
 type ClickHouseError struct {
-	Code int // error code of ClickHouse; 0: unknown
+	Code int // error code of ClickHouse; 0 if unknown
 	HTTP int // status
 	Text string
 }
@@ -74,13 +74,13 @@ func (c *ClickHouse) Do(ctx context.Context, client *http.Client, password, text
 	said := strings.TrimSpace(string(raw))
 	failed := &ClickHouseError{HTTP: resp.StatusCode, Text: fmt.Sprintf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))}
 	if said != "" {
-		failed.Text = readable(noSecrets, said) // not shortened: the caller masks it first
+		failed.Text = readable(noSecrets, said) // not shortened, because the caller masks it first
 	}
 	failed.Code = ClickHouseCode(said)
 	return nil, failed
 }
 
-// ClickHouseCode finds the number in the text of an exception; 0: it has none.
+// ClickHouseCode returns the number in the text of an exception, or 0 if it has none.
 func ClickHouseCode(said string) int {
 	rest, ok := strings.CutPrefix(said, "Code: ")
 	if !ok {

@@ -49,20 +49,20 @@ type HTTP struct {
 	Token    *secret.Text `json:"token,omitempty"`
 	// Headers are sent with every request.
 	Headers map[string]secret.Text `json:"headers,omitempty"`
-	// Test is the path that a test of the connection reads; "": /.
+	// Test is the path that a test of the connection reads. "" means /.
 	Test string `json:"test,omitempty"`
 }
 
 // Postgres is a database of PostgreSQL.
 type Postgres struct {
 	Host     string       `json:"host"`
-	Port     int          `json:"port,omitempty"` // 0: 5432
+	Port     int          `json:"port,omitempty"` // 0 means 5432
 	Database string       `json:"database,omitempty"`
 	User     string       `json:"user"`
 	Password *secret.Text `json:"password,omitempty"`
 	// TLS is one of the TLS constants; "" is TLSVerify.
 	TLS string `json:"tls,omitempty"`
-	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	// CA holds the certificates of authorities in PEM. "" means the authorities of the system.
 	CA string `json:"ca,omitempty"`
 }
 
@@ -81,10 +81,10 @@ type SQLite struct {
 type ClickHouse struct {
 	// URL is the address of the server, without a path.
 	URL      string       `json:"url"`
-	Database string       `json:"database,omitempty"` // "": that of the user
-	User     string       `json:"user,omitempty"`     // "": default
+	Database string       `json:"database,omitempty"` // "" means that of the user
+	User     string       `json:"user,omitempty"`     // "" means default
 	Password *secret.Text `json:"password,omitempty"`
-	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	// CA holds the certificates of authorities in PEM. "" means the authorities of the system.
 	CA string `json:"ca,omitempty"`
 }
 
@@ -178,7 +178,7 @@ func (c *Config) set() (all []named) {
 	return all
 }
 
-// Type is the name of the type that is set.
+// Type returns the name of the type that is set.
 func (c *Config) Type() string {
 	for _, one := range c.set() {
 		return one.name

@@ -14,7 +14,7 @@ import (
 // Follower reads the rows of a table that were added after a position. Its session reads only.
 type Follower struct {
 	conn      *pgx.Conn
-	statement string // with $1 for the position
+	statement string // $1 stands for the position
 	column    string
 	first     string // the position before all others
 }

@@ -19,8 +19,8 @@ type quiet struct{}
 
 func (quiet) Print(...any) {}
 
-// metered bounds how much a server sends without a row that the caller took. So neither a huge row nor
-// a server that lies about its lengths takes all memory.
+// metered bounds the bytes that a server sends before the caller takes a row. So neither a huge row nor a
+// wrong length can use up all memory.
 type metered struct {
 	net.Conn
 	left *atomic.Int64
@@ -43,7 +43,7 @@ type MySQLSession struct {
 	ID   int64 // the number of the session in the server
 }
 
-// Took says that the caller took a row, so that the server may send more.
+// Took reports that the caller has taken a row, so that the server may send more.
 func (s *MySQLSession) Took() { s.left.Store(meterMax) }
 
 // Overflowed reports whether the session was ended because of a message that is too large.

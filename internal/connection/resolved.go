@@ -66,7 +66,7 @@ func ParseResolved(data []byte) (Config, error) {
 	return c, nil
 }
 
-// Secrets are the plain texts of a connection that may be secrets.
+// Secrets returns the plain texts of a connection that may be secrets.
 func (c *Config) Secrets() []string {
 	var all []string
 	add := func(texts ...*secret.Text) {

@@ -17,7 +17,7 @@ import (
 // SSH is a machine with an SSH server.
 type SSH struct {
 	Host string `json:"host"`
-	Port int    `json:"port,omitempty"` // 0: 22
+	Port int    `json:"port,omitempty"` // 0 means 22
 	User string `json:"user"`
 	// Key is the private key of the user, without a passphrase.
 	Key *secret.Text `json:"key"`
@@ -50,7 +50,7 @@ func (s *SSH) check() error {
 	return isSecret("key", s.Key)
 }
 
-// address is the address to dial.
+// address returns the address to dial.
 func (s *SSH) address() string {
 	port := s.Port
 	if port == 0 {
@@ -59,7 +59,7 @@ func (s *SSH) address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(port))
 }
 
-// bannerMax bounds what is read of a server before its version, in bytes.
+// bannerMax bounds the bytes that a server may send before its version.
 const bannerMax = 8 << 10
 
 // use reads the version of the server. The keys are checked by the task.

@@ -119,8 +119,8 @@ func readable(hidden *mask.Set, text string) string {
 	}, strings.ToValidUTF8(hidden.String(text), ""))
 }
 
-// shown is a text for people that is short. It masks secrets before it shortens the text, because a mask does
-// not find a part of a value.
+// shown returns a short text for people. It masks secrets before it shortens the text, because a mask cannot
+// find a part of a value.
 func shown(hidden *mask.Set, text string) string {
 	text = readable(hidden, text)
 	if len(text) > shownMax {
@@ -207,7 +207,7 @@ func (p *Postgres) settings(password string, dial Dial) (*pgx.ConnConfig, error)
 	return cfg, nil
 }
 
-// tlsOf returns how a session uses TLS; nil: not at all.
+// tlsOf returns how a session uses TLS, or nil if it uses none.
 func tlsOf(host, mode, ca string) *tls.Config {
 	if mode == TLSDisable {
 		return nil

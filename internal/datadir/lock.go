@@ -89,7 +89,7 @@ func Take(data string) (*Lock, error) {
 	return l, nil
 }
 
-// unlockable is the error for a data folder whose lock file cannot be made, written or locked.
+// unlockable returns the error for a data folder whose lock file cannot be made, written or locked.
 func unlockable(data string, err error) error {
 	remedy := "choose another one with --data DIR"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -138,7 +138,7 @@ func readHolder(file *os.File) holder {
 const (
 	// lockWait bounds the time in which a starting holder must publish its address.
 	lockWait = 15 * time.Second
-	// lockPoll is the pause between two looks: nothing tells when a file changes hands.
+	// lockPoll is the pause between two tries to take a lock, because nothing reports its release.
 	lockPoll = 10 * time.Millisecond
 	// lockTries is how often a taken lock is tried again.
 	lockTries = 10

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// flock lets readers look, and locks nothing: no server runs on this system.
+// flock locks nothing, because no server runs on this system. It lets readers read.
 func flock(_ *os.File, alone bool) error {
 	if alone {
 		return worker.ErrSystem

@@ -40,7 +40,7 @@ const (
 // Change is the effect of a set on one workflow.
 type Change struct {
 	Workflow string
-	File     string // "": the file was removed
+	File     string // "" if the file was removed
 	What     string
 	Version  int32 // the newest version; 0 in a plan that makes the first version
 }
@@ -64,7 +64,7 @@ type Applier interface {
 type how int
 
 const (
-	due      how = iota // only a new commit is applied
+	due      how = iota // apply only a new commit
 	now                 // the commit is applied, even if it was applied before
 	planning            // nothing is changed
 )
@@ -132,7 +132,7 @@ func (y *Syncer) compare(ctx context.Context, g *store.GitSource, spec *Spec, st
 	case mode != due || !same:
 	case refused == nil:
 		return nil, nil, nil
-	case refused.Commit == "" && st.Applied == tip: // it was away
+	case refused.Commit == "" && st.Applied == tip: // the repository was away
 		st.Failing = nil
 		return nil, nil, nil
 	case refused.Commit == tip && !y.retry(g):

@@ -85,7 +85,8 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 	if err != nil {
 		return nil, fault(err.Error())
 	}
-	src, err := io.ReadAll(io.LimitReader(in, workflow.FileBytesMax+1)) // for a longer file, Parse returns a fault
+	// If the file is longer, Parse returns a fault.
+	src, err := io.ReadAll(io.LimitReader(in, workflow.FileBytesMax+1))
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, fault(err.Error())
 	}

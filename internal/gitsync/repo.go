@@ -50,7 +50,7 @@ type repo struct {
 	at    place
 	dir   string // removed by close
 	env   []string
-	relay *relay // nil: a folder of this node
+	relay *relay // nil means a folder of this node
 	mask  *mask.Set
 }
 

@@ -32,8 +32,8 @@ type Spec struct {
 	URL    string            `json:"url"`              // https, http, ssh or file; or USER@HOST:PATH
 	Branch string            `json:"branch,omitempty"` // "" and no Tag: main
 	Tag    string            `json:"tag,omitempty"`
-	Folder string            `json:"folder,omitempty"` // "": the whole repository
-	Every  workflow.Duration `json:"every,omitempty"`  // 0: everyDefault
+	Folder string            `json:"folder,omitempty"` // "" means the whole repository
+	Every  workflow.Duration `json:"every,omitempty"`  // 0 means everyDefault
 	// User and Password are for http and https. Key and KnownHosts are for ssh. Password and Key are names of
 	// secrets.
 	User       string `json:"user,omitempty"`
@@ -129,9 +129,9 @@ func (s *Spec) check() error {
 // place is the address of a repository.
 type place struct {
 	scheme string // https, http, ssh or file
-	host   string // with a port
-	user   string // of ssh
-	path   string // of file
+	host   string // including the port
+	user   string // only for ssh
+	path   string // only for file
 }
 
 // place reads the address.
@@ -208,11 +208,12 @@ func (s *Spec) every() time.Duration {
 
 // State is the result of all looks at a repository.
 type State struct {
-	Spec      int64     `json:"spec"`              // the version of the Spec at the last look
-	Seen      string    `json:"seen,omitempty"`    // the commit of the branch at the last look
-	Applied   string    `json:"applied,omitempty"` // the commit whose workflows were applied; "": none
+	Spec int64  `json:"spec"`           // the version of the Spec at the last look
+	Seen string `json:"seen,omitempty"` // the commit of the branch at the last look
+	// The commit whose workflows were applied; "" if there is none.
+	Applied   string    `json:"applied,omitempty"`
 	AppliedAt time.Time `json:"applied_at,omitzero"`
-	Author    string    `json:"author,omitempty"`  // of Applied
+	Author    string    `json:"author,omitempty"`  // author of the commit Applied
 	Subject   string    `json:"subject,omitempty"` // first line of the message of Applied
 	LookedAt  time.Time `json:"looked_at,omitzero"`
 	// Failing is the reason why Seen was not applied, or why the repository could not be read. It is nil if
@@ -223,8 +224,9 @@ type State struct {
 
 // Failing is the reason why a look failed.
 type Failing struct {
-	Since  time.Time       `json:"since"`
-	Commit string          `json:"commit,omitempty"` // the refused commit; "": the repository could not be read
+	Since time.Time `json:"since"`
+	// The refused commit; "" if the repository could not be read.
+	Commit string          `json:"commit,omitempty"`
 	Why    string          `json:"why"`
 	Faults workflow.Errors `json:"faults,omitempty"` // up to faultsMax
 	More   int             `json:"more,omitempty"`   // number of faults that are left out
@@ -237,7 +239,7 @@ const faultsMax = 20
 type Workflow struct {
 	Name string `json:"name"`
 	File string `json:"file"`
-	Gone bool   `json:"gone,omitempty"` // its file was removed
+	Gone bool   `json:"gone,omitempty"` // the file was removed
 	// Paused is true if the removal of the file has paused the workflow. The workflow is then resumed when
 	// the file exists again.
 	Paused bool `json:"paused,omitempty"`

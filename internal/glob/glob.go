@@ -102,7 +102,7 @@ func partsMeet(a, b string) bool {
 
 const wildcards = `*?[\`
 
-// tail is the literal end of a part.
+// tail returns the literal end of a part.
 func tail(part string) string { return part[strings.LastIndexAny(part, wildcards+"]")+1:] }
 
 func endsMeet(a, b string, begins func(s, end string) bool) bool { return begins(a, b) || begins(b, a) }

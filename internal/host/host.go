@@ -74,7 +74,7 @@ func (Machine) Wait(wg *sync.WaitGroup) { wg.Wait() }
 // ID implements Host.
 func (Machine) ID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
-// Jitter is random.
+// Jitter returns a random duration below d.
 func (Machine) Jitter(d time.Duration) time.Duration { return rand.N(d) }
 
 // Sleep waits for d on the real machine. If ctx ends earlier, it returns the error of ctx.

@@ -31,7 +31,7 @@ type Directory struct {
 	log    *slog.Logger
 
 	mu   sync.Mutex // protects following fields
-	away bool       // true: the log has a line that the directory does not answer
+	away bool       // the log has a line that the directory does not answer
 }
 
 // NewDirectory returns a directory. It makes no call. secret reads a file with a password.

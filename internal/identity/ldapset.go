@@ -16,7 +16,7 @@ type LDAP struct {
 	Name string `json:"name"`
 	// URL is ldaps://HOST, or ldap://HOST for StartTLS.
 	URL string `json:"url"`
-	// CAFile holds the authorities that the server trusts; "": the authorities of the system.
+	// CAFile holds the authorities that the server trusts. "" means the authorities of the system.
 	CAFile string `json:"ca_file"`
 	// Plaintext sends passwords without TLS. It is permitted only for ldap:// on loopback.
 	Plaintext bool `json:"plaintext"`
@@ -26,13 +26,13 @@ type LDAP struct {
 	BindPasswordFile string `json:"bind_password_file"`
 	UserDN           string `json:"user_dn"`
 	UserBase         string `json:"user_base"`
-	UserFilter       string `json:"user_filter"`  // "": (uid={name})
-	GroupBase        string `json:"group_base"`   // "": people are in no groups
-	GroupFilter      string `json:"group_filter"` // "": (member={dn})
+	UserFilter       string `json:"user_filter"`  // "" means (uid={name})
+	GroupBase        string `json:"group_base"`   // "" if people are in no groups
+	GroupFilter      string `json:"group_filter"` // "" means (member={dn})
 	// The attributes: the name of a new user, the permanent id of an account, and the name of a group.
-	NameAttribute  string `json:"name_attribute"`  // "": uid
-	IDAttribute    string `json:"id_attribute"`    // "": entryUUID
-	GroupAttribute string `json:"group_attribute"` // "": cn
+	NameAttribute  string `json:"name_attribute"`  // "" means uid
+	IDAttribute    string `json:"id_attribute"`    // "" means entryUUID
+	GroupAttribute string `json:"group_attribute"` // "" means cn
 	// Roles and RequireGroup have the same meaning as in a Mapping.
 	Roles        map[string][]string `json:"roles"`
 	RequireGroup string              `json:"require_group"`

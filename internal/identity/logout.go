@@ -30,7 +30,7 @@ const (
 // logouts remembers the accepted logout tokens of a provider, so that this node accepts none twice.
 type logouts struct {
 	mu   sync.Mutex           // protects the following field
-	seen map[string]time.Time // by identifier, the time at which the token is too old
+	seen map[string]time.Time // identifier → the time at which the token is too old
 }
 
 // take remembers a token. It reports whether the token is new, and whether there was room for the token.

@@ -105,7 +105,7 @@ type Provider struct {
 	log    *slog.Logger
 
 	mu    sync.Mutex // protects following fields
-	is    *described // nil: the provider has not answered yet
+	is    *described // nil if the provider has not answered yet
 	asked time.Time  // the time of the last successful or failed call
 	err   error      // the error of the call
 
@@ -118,7 +118,7 @@ type described struct {
 	verifier *oidc.IDTokenVerifier
 	keys     string
 	style    oauth2.AuthStyle
-	named    bool // true: answers of the provider name the issuer (RFC 9207)
+	named    bool // answers of the provider name the issuer (RFC 9207)
 	at       time.Time
 }
 

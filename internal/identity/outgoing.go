@@ -52,7 +52,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections is the method that http.Client calls.
+// CloseIdleConnections implements the method that http.Client calls.
 func (b bounded) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
 var errLong = errors.New("the answer of the identity provider is longer than 1 MiB")

@@ -18,7 +18,7 @@ import (
 // Settings is the value of the setting auth.
 type Settings struct {
 	OIDC []OIDC `json:"oidc"`
-	LDAP *LDAP  `json:"ldap"` // nil: there is none
+	LDAP *LDAP  `json:"ldap"` // nil if there is none
 }
 
 // OIDC is a provider of OpenID Connect.

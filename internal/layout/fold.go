@@ -11,7 +11,7 @@ type FoldKind uint8
 
 // The kinds of nodes of a folded graph. Their order is that of FoldKinds.
 const (
-	Single FoldKind = iota // one task
+	Single FoldKind = iota // a single task
 	Chain                  // a chain of tasks, each of which needs only the previous one
 	Alike                  // tasks, or chains, with the same needs and the same dependents
 	Named                  // tasks whose names begin with the same part
@@ -23,7 +23,7 @@ func FoldKinds() []string { return []string{"chain", "alike", "named"} }
 // Folded is a graph in which each node stands for one or more tasks.
 type Folded struct {
 	Graph
-	Members [][]int32 // by node: the tasks, in order
+	Members [][]int32 // tasks of each node, in order
 	Kind    []FoldKind
 }
 
@@ -165,7 +165,7 @@ func (f *Folded) alike(by Folding) *Folded {
 	return f.join(into, Alike)
 }
 
-// apart is an assignment that joins no nodes.
+// apart returns an assignment that joins no nodes.
 func (f *Folded) apart() []int32 {
 	into := make([]int32, f.Len())
 	for n := range into {

@@ -13,7 +13,7 @@ type Graph struct {
 	Needs []int32
 }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (g *Graph) Len() int { return max(0, len(g.Off)-1) }
 
 // needs lists the tasks that t needs.
@@ -113,7 +113,7 @@ func (l *Layout) columns(g *Graph) {
 // as wide as high.
 func rowsOf(n int) int { return max(rowsMin, int(math.Sqrt(float64(n)*ColumnWidth/RowHeight/1.6))) }
 
-// dependents is the graph with its edges reversed.
+// dependents returns the graph with its edges reversed.
 func dependents(g *Graph) *Graph {
 	n := g.Len()
 	r := &Graph{Off: make([]int32, n+1), Needs: make([]int32, len(g.Needs))}
@@ -149,7 +149,7 @@ func newWeb(g *Graph, l *Layout) *web {
 	n := g.Len()
 	column, rows := slices.Clone(l.Column), rowsOf(n)
 	var edges []edge
-	holds := make([]int, l.Columns) // by column, the number of its reserved positions
+	holds := make([]int, l.Columns) // number of reserved positions of each column
 	for t := range n {
 		for _, p := range g.needs(t) {
 			passed := holds[column[p]+1 : column[t]]

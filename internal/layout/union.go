@@ -8,16 +8,16 @@ const (
 	Same Change = iota
 	Added
 	Removed
-	Changed // only tasks have this state
+	Changed // only tasks can have this state
 )
 
 // Union has the tasks and edges of two graphs, joined by the names of the tasks. Those of the newer one come
 // first.
 type Union struct {
 	Graph
-	Newer  []int32 // by node: the task in the newer graph; -1: none
+	Newer  []int32 // task of each node in the newer graph; -1 if there is none
 	Older  []int32
-	Change []Change // by node: Same, Added or Removed
+	Change []Change // for each node: Same, Added or Removed
 	Edge   []Change // for each edge of Graph.Needs: Same, Added or Removed
 }
 
@@ -30,7 +30,7 @@ func Join(newer, older *Graph, newName, oldName func(t int) string) *Union {
 		at[newName(t)] = int32(t)
 		u.Newer, u.Older, u.Change = append(u.Newer, int32(t)), append(u.Older, -1), append(u.Change, Added)
 	}
-	nodes := make([]int32, older.Len()) // by task of the older graph
+	nodes := make([]int32, older.Len()) // node of each task of the older graph
 	for t := range older.Len() {
 		n, both := at[oldName(t)]
 		if !both {

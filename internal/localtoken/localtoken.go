@@ -29,7 +29,7 @@ import (
 
 // Token is the token of one start of a node.
 type Token struct {
-	secret string // "": there is none
+	secret string // "" if there is none
 	hash   []byte
 	file   string
 	forget func() // takes the record away

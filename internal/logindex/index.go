@@ -40,7 +40,7 @@ type Entry struct {
 	Breaks   uint32 // the number of line breaks
 	Errors   uint16 // the number of lines that are errors
 	Warnings uint16
-	At       int64 // the time in µs at which the first byte was written; 0: unknown
+	At       int64 // the time in µs at which the first byte was written; 0 if unknown
 }
 
 // Index describes a log up to a size. The zero value describes an empty log.
@@ -55,14 +55,14 @@ type Index struct {
 
 	head   []byte // the beginning of the line that has no end yet
 	lineAt int64  // the block in which this line begins
-	inside bool   // true: there is such a line
-	judged bool   // true: the level of this line is counted
+	inside bool   // the unfinished line exists
+	judged bool   // the level of this line is counted
 }
 
 // Size returns the number of described bytes.
 func (x *Index) Size() int64 { return x.size }
 
-// Add describes the next bytes of the log. now is the time at which they were written; 0: unknown.
+// Add describes the next bytes of the log. now is the time at which they were written, or 0 if unknown.
 func (x *Index) Add(p []byte, now int64) {
 	for len(p) > 0 {
 		if x.size%Block == 0 {

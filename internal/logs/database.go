@@ -47,7 +47,7 @@ func (d *Database) Keep() int64 { return d.keep }
 func (d *Database) Append(ctx context.Context, chunks []Chunk) ([]int64, error) {
 	ends := make([]int64, len(chunks))
 	var parts []store.LogPart
-	var of []int // by part: the index of its chunk
+	var of []int // index of the chunk of each part
 	send := func() error {
 		spans, err := d.rows.AppendLogs(ctx, parts, d.keep)
 		for i := range spans {
@@ -126,7 +126,7 @@ type rowReader struct {
 	rows  store.Logs
 	id    store.LogID
 	span  store.LogSpan
-	at    int64 // of block
+	at    int64 // offset of block
 	block []byte
 }
 

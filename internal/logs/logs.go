@@ -30,7 +30,7 @@ type Ref struct {
 	Token               dag.Token
 }
 
-// ID is the part of a Ref that identifies the log.
+// ID returns the part of a Ref that identifies the log.
 func (r *Ref) ID() store.LogID { return store.LogID{Run: r.Run, Task: r.Task, Token: r.Token} }
 
 // Chunk is a part of a log, as it was printed.
@@ -38,7 +38,7 @@ type Chunk struct {
 	Ref
 	Offset int64 // the offset of the first byte
 	Data   []byte
-	Cut    bool // true: the bytes between the end of the stored log and Offset will never arrive
+	Cut    bool // the bytes between the end of the stored log and Offset will never arrive
 }
 
 // Run names a run for Delete.

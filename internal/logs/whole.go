@@ -34,7 +34,7 @@ type whole struct {
 	Reader // reads the kept part
 	ctx    context.Context
 	give   Giver
-	at     int64 // of block
+	at     int64 // offset of block
 	block  []byte
 	lost   int64 // the Giver does not have the bytes before this offset, so it is not called for them
 }

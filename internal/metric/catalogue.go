@@ -7,7 +7,7 @@ type Type string
 const (
 	Counter  Type = "counter"
 	Gauge    Type = "gauge"
-	Duration Type = "histogram" // of durations
+	Duration Type = "histogram" // a histogram of durations
 )
 
 // On selects the processes that show a family.

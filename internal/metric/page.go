@@ -84,7 +84,7 @@ func CounterVec(name string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: Prefix + f.Name, Help: f.Help}, f.Labels)
 }
 
-// HistogramVec is CounterVec for a histogram with buckets of its own.
+// HistogramVec does the same as CounterVec, for a histogram with buckets of its own.
 func HistogramVec(name string, bounds []float64) *prometheus.HistogramVec {
 	f := must(name)
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: Prefix + f.Name, Help: f.Help, Buckets: bounds}, f.Labels)

@@ -17,7 +17,7 @@ func Disk(dir string) (free, total int64, err error) {
 	return int64(st.Bavail) * int64(st.Bsize), int64(st.Blocks) * int64(st.Bsize), nil
 }
 
-// processorTime returns the processor time that this process has used; 0: it is unknown.
+// processorTime returns the processor time that this process has used, or 0 if it is unknown.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

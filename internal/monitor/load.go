@@ -15,7 +15,7 @@ const (
 // Counters are what a node counts since its start, and its slots now.
 type Counters struct {
 	Commits     int64
-	CommitTime  time.Duration // of all commits together
+	CommitTime  time.Duration // sum over all commits
 	Started     int64         // attempts
 	Slots, Busy int
 }
@@ -79,7 +79,7 @@ func (m *Monitor) point(now time.Time) {
 	l.next = (l.next + 1) % loadPoints
 }
 
-// lag is the time since the last heartbeat of this node that the database has.
+// lag returns the time since the last heartbeat of this node that the database has.
 func (m *Monitor) lag(now time.Time) time.Duration {
 	self := m.cfg.Self().Handler
 	m.mu.Lock()

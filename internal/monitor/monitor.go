@@ -226,7 +226,7 @@ func (r Report) bounded() Report {
 	return r
 }
 
-// conclude notes which peers cannot reach this node.
+// conclude records which peers cannot reach this node.
 func (m *Monitor) conclude() {
 	self := m.cfg.Self().Name
 	m.mu.Lock()
@@ -268,7 +268,7 @@ func (m *Monitor) CutBy() []string {
 	return slices.Clone(m.cutBy)
 }
 
-// Self is the report of this node about itself.
+// Self returns the report of this node about itself.
 func (m *Monitor) Self() Report {
 	self := m.cfg.Self()
 	r := Report{Node: self.Name, Handler: self.Handler, Version: self.Version, Ready: true}

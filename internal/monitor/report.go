@@ -20,9 +20,10 @@ type Report struct {
 	Stuck  time.Duration // the time for which a part has completed no turn although work waits
 	// DiskFree and DiskTotal are the bytes of the disk of the data folder; DiskTotal 0: unknown.
 	DiskFree, DiskTotal int64
-	Expires             time.Time // end of the certificate; zero: the node has none
-	Backup              time.Time // time of the last backup with the data folder of the node; zero: none
-	Unserved            int64     // placements that ready tasks ask for and that no worker has
+	Expires             time.Time // end of the certificate; zero if the node has none
+	// time of the last backup with the data folder of the node; zero if there is none.
+	Backup   time.Time
+	Unserved int64 // placements that ready tasks ask for and that no worker has
 	// Sources are the sources of events that are away, the longest first. It has up to sourcesMax.
 	Sources []Away
 	// Unreached are the peers that the node cannot reach, by name. It names up to unreachedMax.
@@ -50,7 +51,7 @@ type Sight struct {
 	Version string
 	// Silent is the time since the counter of the peer moved in the database, on the clock of the observer.
 	Silent  time.Duration
-	Asked   time.Time     // time of the last call; zero: none
+	Asked   time.Time     // time of the last call; zero if there is none
 	Reached bool          // the last call was answered
 	Fails   int           // calls in a row that failed
 	Error   string        // error of the last call

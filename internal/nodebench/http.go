@@ -18,7 +18,7 @@ import (
 type HTTPConfig struct {
 	bench.Config               // Runs is the number of rounds
 	Span         time.Duration // the duration of each half of a round
-	Make         bench.Make    // makes the calls; nil: this process does
+	Make         bench.Make    // makes the calls; nil if this process does
 }
 
 // doorRounds is the usual number of rounds.

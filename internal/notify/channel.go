@@ -140,7 +140,7 @@ func checkAddress(text string) error {
 type means struct {
 	secret    func(ctx context.Context, name string) (string, error)
 	transport func() (http.RoundTripper, error)
-	commands  bool // true: the channel may run a program
+	commands  bool // the channel may run a program
 	mail      Mail
 	taken     *taken
 	refused   func(why string) // is called if the server refused some recipients and the others have the mail

@@ -41,9 +41,9 @@ func (e *Email) check() error {
 
 // Mail is the SMTP server of the settings.
 type Mail struct {
-	URL  string // smtp+starttls://user@host:587, smtps://…, or smtp://… without encryption; "": there is none
+	URL  string // smtp+starttls://user@host:587, smtps://…, or smtp://… without encryption; "" if there is none
 	From string
-	TLS  *tls.Config // nil: the machine's
+	TLS  *tls.Config // nil means the machine's
 }
 
 // passwordSecret is the usual secret of the server's password.

@@ -38,7 +38,7 @@ type MessageData struct {
 	Instant    *time.Time `json:"instant"`
 	Cause      string     `json:"cause"`
 	Reason     string     `json:"reason"`
-	DueAt      *time.Time `json:"due_at"` // for late and slow: the deadline that has passed
+	DueAt      *time.Time `json:"due_at"` // late and slow: the deadline that has passed
 	Count      int64      `json:"count"`
 	OpenedAt   *time.Time `json:"opened_at"`
 	ResolvedBy string     `json:"resolved_by"` // a person

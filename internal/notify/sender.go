@@ -53,7 +53,7 @@ type Options struct {
 	Shards    func() []dag.ShardID // the shards that this node owns now
 	Secret    func(ctx context.Context, namespace, name string) ([]byte, error)
 	Transport func() (http.RoundTripper, error) // the transport for calls to addresses from configurations
-	Commands  bool                              // true: channels of kind command may run programs
+	Commands  bool                              // channels of kind command may run programs
 	Mail      Mail
 	Jitter    func(time.Duration) time.Duration // returns a random duration below its argument
 	Log       *slog.Logger

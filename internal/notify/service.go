@@ -154,7 +154,7 @@ func (p *PagerDuty) request(msg *Message, resolved func(Text) (string, error)) (
 
 // Alertmanager posts to the API v2 of an Alertmanager.
 type Alertmanager struct {
-	URL Text `json:"url"` // its root
+	URL Text `json:"url"` // root URL of the Alertmanager
 }
 
 func (a *Alertmanager) check() error { return checkOptional(&a.URL, "alertmanager.url") }

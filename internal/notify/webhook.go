@@ -135,7 +135,7 @@ func post(ctx context.Context, m *means, to Text, header http.Header, body []byt
 // delivery is a call over HTTP.
 type delivery struct {
 	address string
-	secret  string   // the secret with the address or a part of it; "": the address may be shown
+	secret  string   // the secret with the address or a part of it; "" if the address may be shown
 	hide    []string // further texts that must not be shown
 	header  http.Header
 	body    []byte

@@ -32,7 +32,7 @@ type Config struct {
 	// Cluster is the id of the database. A memory of another database is ignored.
 	Cluster string
 	Node    string // the node that compares
-	File    string // the file that keeps the memory across restarts; "": there is none
+	File    string // the file that keeps the memory across restarts; "" if there is none
 	// Letter makes the message that each shard gets about a loss. If it is nil, there is no message.
 	Letter func(Regress) []byte
 	// Back is called when the floor of the era has risen, even if another node has raised it. It must not block.
@@ -56,13 +56,14 @@ const regressesMax = 20
 
 // knowledge is the memory of a node, as the file holds it.
 type knowledge struct {
-	Cluster   string        `json:"cluster"`
-	Era       dag.Era       `json:"era"`
-	Quiet     dag.Era       `json:"quiet,omitempty"` // the era minus its floor
-	Lineage   store.Lineage `json:"lineage"`         // Position has been confirmed
-	LinedIn   *dag.Era      `json:"lined_in"`        // the era in which Position was confirmed; nil: of an earlier version
-	Shards    []mark        `json:"shards"`
-	Regresses []Regress     `json:"regresses"` // newest first
+	Cluster string        `json:"cluster"`
+	Era     dag.Era       `json:"era"`
+	Quiet   dag.Era       `json:"quiet,omitempty"` // the era minus its floor
+	Lineage store.Lineage `json:"lineage"`         // Position has been confirmed
+	// The era in which Position was confirmed; nil if an earlier version wrote it.
+	LinedIn   *dag.Era  `json:"lined_in"`
+	Shards    []mark    `json:"shards"`
+	Regresses []Regress `json:"regresses"` // newest first
 }
 
 func (k *knowledge) floor() dag.Era { return k.Era - k.Quiet }
@@ -83,8 +84,8 @@ type Past struct {
 	// reach is the lineage that was read last. No commit has confirmed its position yet.
 	reach   store.Lineage
 	reached time.Time
-	warned  dag.Era // the era for which the log has said that few are left
-	raising string  // the reason why this node is raising the era; "": it is not raising it
+	warned  dag.Era // era about which the log has said that few are left
+	raising string  // the reason why this node is raising the era; "" if it is not raising it
 }
 
 // Open returns a memory with the content of the file.

@@ -21,7 +21,7 @@ const (
 type Caller struct {
 	http  *http.Client
 	token string
-	vouch Vouch // nil: calls carry no proof
+	vouch Vouch // nil if calls carry no proof
 }
 
 // NewCaller returns a caller, which sends its calls by rt. Each call shows the token, if there is one, and
@@ -103,7 +103,7 @@ type answered struct {
 	status int
 }
 
-// Status is the status of the answer.
+// Status returns the status of the answer.
 func (r answered) Status() int { return r.status }
 
 // Call posts a request. answer, if not nil, receives the answer.

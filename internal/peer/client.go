@@ -83,7 +83,7 @@ func (c *Client) Report(r engine.Report) {
 	}
 }
 
-// Waiting is the number of reports that have not arrived.
+// Waiting returns the number of reports that have not arrived.
 func (c *Client) Waiting() int { return int(c.left.Load()) }
 
 // Pending reports whether a report of an attempt has not arrived.
@@ -271,6 +271,6 @@ func (c *Client) Nudge(s dag.ShardID) {
 
 func (c *Client) sendNudge(ctx context.Context, s dag.ShardID) {
 	if m, ok := c.dir.OwnerOf(s); ok {
-		_ = c.post(ctx, m, wakePath, nil) // likewise
+		_ = c.post(ctx, m, wakePath, nil) // an error does no harm, because the node will look by itself soon
 	}
 }

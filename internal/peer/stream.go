@@ -161,7 +161,7 @@ func (b *resumed) Close() error {
 	return err
 }
 
-// rest is the rest of the log that this node has.
+// rest returns the rest of the log that this node has.
 func (b *resumed) rest() (body io.ReadCloser, end func()) {
 	ctx, cancel := context.WithCancel(b.r.Context())
 	again := b.r.Clone(ctx)

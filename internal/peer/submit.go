@@ -21,7 +21,7 @@ const submitMax = 5 * time.Second
 // submitted is the owner's answer to a submission. An answer of another form is an error of HTTP.
 type submitted struct {
 	engine.Accepted
-	Kind string // the kind of the refusal; "": accepted
+	Kind string // the kind of the refusal; "" means accepted
 	Text string
 	// Quota is the quota that the refusal is about. A node that knows no quotas reads that the owner is busy.
 	Quota *store.QuotaError `json:",omitempty"`

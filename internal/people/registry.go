@@ -41,8 +41,8 @@ type Caller struct {
 	Name   string // the name in the audit log
 	Rights *access.Principal
 	Now    dag.Micros // the time at which its rights are valid
-	// Principal and Maker are the IDs of the token's principal and maker. Rights may be some seconds old, so each
-	// change also requires the present rights of both. 0: there is none.
+	// Principal and Maker are the IDs of the token's principal and maker. Rights may be some seconds old, so
+	// each change also requires the present rights of both. 0 means that there is none.
 	Principal, Maker int64
 	// Behind contains the principals of the ancestors of the token.
 	Behind []int64
@@ -193,7 +193,7 @@ func VerbsOf(r store.Role) (set access.Verbs) {
 // Grant is a role in a namespace, or in all namespaces.
 type Grant struct {
 	Role, Namespace string
-	Expires         dag.Micros // 0: never
+	Expires         dag.Micros // 0 means never
 }
 
 // bind returns the binding of a grant, if the caller may give it.
@@ -232,8 +232,8 @@ func (c *Caller) Covers(all *store.Rights, p *store.Principal) error {
 // NewUser holds the first properties of a new user or service.
 type NewUser struct {
 	Name     string
-	Service  bool   // true: the user is a program, which has tokens and no password
-	Password string // empty: none
+	Service  bool   // the user is a program, which has tokens and no password
+	Password string // empty if there is none
 	Grants   []Grant
 }
 

@@ -15,17 +15,17 @@ import (
 // Stream is a program that runs until its input ends, and whose output is read line by line. On Linux it is
 // killed when this process dies.
 type Stream struct {
-	In    io.WriteCloser // its standard input
-	Lines *bufio.Scanner // of its standard output
+	In    io.WriteCloser // standard input of the program
+	Lines *bufio.Scanner // lines of its standard output
 	cmd   *exec.Cmd
 	out   *os.File
 	ended chan struct{}
-	err   error // of Wait; valid once ended is closed
+	err   error // error of Wait; valid once ended is closed
 }
 
 // StreamOptions are the bounds and the place of a Stream.
 type StreamOptions struct {
-	Dir     string // "": the folder for temporary files
+	Dir     string // "" means the folder for temporary files
 	LineMax int    // bytes of the longest line
 }
 

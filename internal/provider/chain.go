@@ -33,7 +33,7 @@ type Chain struct {
 type Options struct {
 	Book     *sealed.Book
 	Settings Settings
-	Roots    *x509.CertPool // trusted roots for certificates of servers; nil: those of the system
+	Roots    *x509.CertPool // trusted roots for certificates of servers; nil means those of the system
 	Log      *slog.Logger
 }
 

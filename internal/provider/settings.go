@@ -20,7 +20,7 @@ type Settings []Source
 
 // Source is one provider. Exactly one of its kinds is set.
 type Source struct {
-	Name string `json:"name"` // "": the name of its kind
+	Name string `json:"name"` // "" means the name of its kind
 	// Namespaces lists the namespaces that may use the provider; "*" stands for all.
 	Namespaces []string `json:"namespaces"`
 	// Cache is the time for which a value is kept in memory, in Go's notation of durations. "" means the
@@ -42,10 +42,10 @@ type Source struct {
 // Vault is a server of Vault or OpenBao with a KV secrets engine of version 2.
 type Vault struct {
 	Address string `json:"address"`
-	Mount   string `json:"mount"` // the mount of the secrets engine; "": secret
-	Path    string `json:"path"`  // the path, with {name} and {namespace}; "": skein/{namespace}/{name}
-	Field   string `json:"field"` // the field, with {name} and {namespace}; "": value
-	// Namespace is the namespace of Vault; "": none.
+	Mount   string `json:"mount"` // the mount of the secrets engine; "" means secret
+	Path    string `json:"path"`  // the path, with {name} and {namespace}; "" means skein/{namespace}/{name}
+	Field   string `json:"field"` // the field, with {name} and {namespace}; "" means value
+	// Namespace is the namespace of Vault, or "" if there is none.
 	Namespace string `json:"vault_namespace"`
 	CAFile    string `json:"ca_file"`
 
@@ -58,14 +58,14 @@ type Vault struct {
 
 // AppRole signs in by the method approle.
 type AppRole struct {
-	Mount        string `json:"mount"` // "": approle
+	Mount        string `json:"mount"` // "" means approle
 	RoleID       string `json:"role_id"`
 	SecretIDFile string `json:"secret_id_file"`
 }
 
 // JWT signs in by the methods kubernetes and jwt.
 type JWT struct {
-	Mount   string `json:"mount"` // "": the default of the method
+	Mount   string `json:"mount"` // "" means the default of the method
 	Role    string `json:"role"`
 	JWTFile string `json:"jwt_file"` // "", for kubernetes: the token of the pod
 }

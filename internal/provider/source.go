@@ -42,7 +42,7 @@ type source struct {
 
 	mu      sync.Mutex // protects following fields
 	kept    map[ref]kept
-	bytes   int // of kept
+	bytes   int // bytes of kept
 	pending map[ref]*call
 	away    error     // the error of the last call; nil if the call succeeded
 	again   time.Time // the time of the next permitted call, if away is set

@@ -36,7 +36,7 @@ type vault struct {
 	signing chan struct{} // capacity 1: held during a sign-in
 	mu      sync.Mutex    // protects following fields
 	token   string
-	until   time.Time // the time of the next sign-in; zero: none
+	until   time.Time // the time of the next sign-in; zero if there is none
 	renewed time.Time // the last sign-in that was necessary because Vault had refused a token
 }
 
@@ -251,7 +251,7 @@ func (v *vault) signIn(ctx context.Context) (string, error) {
 // leaseMax bounds the lifetime of a token that this node assumes, in seconds.
 const leaseMax = 30 * 24 * 3600
 
-// credentials are the credentials with which a node signs in.
+// credentials returns the credentials with which a node signs in.
 func (v *vault) credentials() (mount string, in any, err error) {
 	if r := v.set.AppRole; r != nil {
 		id, err := secret.File(r.SecretIDFile)

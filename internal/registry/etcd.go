@@ -31,7 +31,7 @@ type etcdSession struct {
 type etcdClient struct {
 	e     *etcd
 	http  *http.Client
-	token string // the token of the user; "": none
+	token string // the token of the user; "" if there is none
 }
 
 // Announce implements Registry.

@@ -36,9 +36,9 @@ const knownFor = 10 * time.Minute
 type Config struct {
 	Registry Registry
 	Where    string        // the address, for log lines, without secrets
-	TTL      time.Duration // of sessions
-	Host     host.Host     // the machine; nil: the real one
-	Log      *slog.Logger  // nil: none
+	TTL      time.Duration // time to live of sessions
+	Host     host.Host     // the machine; nil means the real one
+	Log      *slog.Logger  // nil if there is none
 }
 
 // Judge keeps the session of a node in a registry, and reports which lives have lost their sessions. A nil

@@ -44,8 +44,8 @@ type Settings struct {
 	Path         string   // the path of the cluster's entries, such as /skein
 	TTL          time.Duration
 	TLS          bool
-	CA           string // file with the trusted authorities; "": those of the system
-	Cert, Key    string // files with the certificate that this node shows; "": none
+	CA           string // file with the trusted authorities; "" means those of the system
+	Cert, Key    string // files with the certificate that this node shows; "" if there is none
 	User         string
 	PasswordFile string // "" if User is ""
 }

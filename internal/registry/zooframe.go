@@ -24,7 +24,7 @@ const (
 	zooClose    zooRequest = -11
 )
 
-// String is the name of a request, for errors.
+// String returns the name of a request, for errors.
 func (r zooRequest) String() string {
 	return map[zooRequest]string{zooCreate: "create", zooChildren: "list", zooSync: "sync", zooPing: "ping", zooAuth: "sign in", zooClose: "close"}[r]
 }

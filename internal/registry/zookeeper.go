@@ -27,9 +27,9 @@ type zooSession struct {
 	z        *zooKeeper
 	password string // the password of the user
 
-	conn    net.Conn // nil: there is no connection
+	conn    net.Conn // nil if there is no connection
 	xid     int32
-	id      int64 // 0: there is no session yet
+	id      int64 // 0 if there is no session yet
 	secret  []byte
 	zxid    int64 // the newest state that a server has reported
 	granted time.Duration

@@ -81,7 +81,7 @@ func (r *Worker) End(a *entry, why session.Ending) {
 	}
 }
 
-// stopCause is the cause of an attempt that was stopped while its artifacts were uploaded.
+// stopCause returns the cause of an attempt that was stopped while its artifacts were uploaded.
 func (r *Worker) stopCause(a *entry) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ type Health struct {
 	Running  int // attempts that have not ended
 	// Unreported are attempts that have ended and whose result no node has acknowledged.
 	Unreported         int
-	LogLag, LogDropped int64 // in bytes
+	LogLag, LogDropped int64 // bytes
 }
 
 // HealthOf returns the health of a worker.

@@ -158,7 +158,7 @@ func (r *Worker) stay(ctx context.Context) {
 	}
 }
 
-// brought is the number of attempts whose artifacts are being sent.
+// brought returns the number of attempts whose artifacts are being sent.
 func (r *Worker) brought() (n int) {
 	open := r.s.Select(func(a *entry) bool { return true })
 	r.mu.Lock()

@@ -27,7 +27,7 @@ import (
 // Config describes a worker. Servers, Name, Data and Slots are required.
 type Config struct {
 	Servers []string // URLs of nodes, which are tried in turn; the home sends further URLs
-	Token   string   // the bearer token of calls; "": none
+	Token   string   // the bearer token of calls; "" if there is none
 	// Renewed returns a newer token after a node has refused the token. It is nil if there can be no newer
 	// token.
 	Renewed func() (string, error)
@@ -48,11 +48,12 @@ type Config struct {
 	UIDs        worker.UIDRange // the users of its tasks: see worker.Config
 	ClosedBoxes bool            // see worker.Config
 	Protected   []string        // paths that its tasks cannot reach: see worker.Config
-	Lease       time.Duration   // the time for which attempts may run after the last answer; 0: worker.LeaseDefault
-	Drain       time.Duration
-	Version     string
-	Egress      egress.Rules // the rules for the requests of tasks, in addition to the rules of the home
-	// Extensions holds the kinds that the worker runs as processes; nil: none.
+	// The time for which attempts may run after the last answer; 0 means worker.LeaseDefault.
+	Lease   time.Duration
+	Drain   time.Duration
+	Version string
+	Egress  egress.Rules // the rules for the requests of tasks, in addition to the rules of the home
+	// Extensions holds the kinds that the worker runs as processes, or nil if there is none.
 	Extensions *extension.Book
 	Log        *slog.Logger
 }
@@ -60,12 +61,12 @@ type Config struct {
 // attempt is the data of an attempt until its result is acknowledged.
 type attempt struct {
 	key   worker.Key
-	job   *worker.Job // until it starts
+	job   *worker.Job // dropped when the attempt starts
 	err   error       // the reason why the attempt cannot start
-	kept  bool        // true: the keeper has or had the attempt
+	kept  bool        // the keeper has or had the attempt
 	ref   logs.Ref
-	files bool                    // true: the attempt may produce artifacts
-	halt  context.CancelCauseFunc // cancels the transfer of its artifacts; nil: the transfer has not begun
+	files bool                    // the attempt may produce artifacts
+	halt  context.CancelCauseFunc // cancels the transfer of its artifacts; nil if the transfer has not begun
 	mode  worker.Mode             // the mode in which the attempt must then end
 }
 
@@ -89,12 +90,13 @@ type Worker struct {
 	token    atomic.Pointer[string] // the token that calls send
 	why      refusal                // used by the goroutine that attaches
 
-	mu       sync.Mutex           // protects following fields, and the fields of attempts; it is not held during calls of the session
-	byKey    map[worker.ID]*entry // the attempts that run
-	unsent   []*attempt           // attempts with an acknowledged result and output that is not acknowledged
-	former   *life                // the handler of an earlier process without attempts; nil: there is none, or it was detached
-	branded  int64                // the handler that the keeper knows
-	logsKeep int64                // number of bytes of a log that the home stores
+	mu     sync.Mutex           // protects following fields, and the fields of attempts; it is not held during calls of the session
+	byKey  map[worker.ID]*entry // the attempts that run
+	unsent []*attempt           // attempts with an acknowledged result and output that is not acknowledged
+	// The handler of an earlier process without attempts; nil if there is none, or it was detached.
+	former   *life
+	branded  int64 // the handler that the keeper knows
+	logsKeep int64 // number of bytes of a log that the home stores
 }
 
 var _ session.Owner[*attempt] = (*Worker)(nil)

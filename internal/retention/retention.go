@@ -56,19 +56,19 @@ const (
 
 // Rules are the retention of runs whose workflow has none.
 type Rules struct {
-	Age  time.Duration // the age up to which finished runs are kept; 0: for ever
+	Age  time.Duration // the age up to which finished runs are kept; 0 means for ever
 	Runs int           // finished runs of a workflow
 	Bounds
 }
 
-// Bounds limit all records other than runs, by age (0: for ever) and number.
+// Bounds limit all records other than runs, by age (0 means for ever) and number.
 type Bounds struct {
 	KeysAge       time.Duration // idempotency keys: of runs, and answers to requests
 	Keys          int           // the number of finished runs of a workflow that keys protect, and of all stored answers
 	CallsAge      time.Duration // signed calls of webhooks
-	Calls         int           // in all
+	Calls         int           // number of all kept calls
 	EventsAge     time.Duration // events of the log
-	Events        int           // in all
+	Events        int           // number of all kept events
 	FiresAge      time.Duration // lines of the ledger for runs that started in time
 	ExceptionsAge time.Duration // all other lines
 	Fires         int           // lines of a workflow
@@ -84,7 +84,8 @@ type Bounds struct {
 // Config holds the dependencies of a Cleaner.
 type Config struct {
 	Store store.Store
-	// Rules returns the present rules. Changed signals that the rules have changed; nil: they never change.
+	// Rules returns the present rules. Changed signals that the rules have changed. Changed is nil if they
+	// never change.
 	Rules   func() Rules
 	Changed <-chan struct{}
 	ByHand  func() bool            // reports whether nothing is deleted, because this process is no server
@@ -117,10 +118,10 @@ func (c *Config) rest(took time.Duration) time.Duration { return time.Duration(c
 // Cleaner deletes old rows of the shards that this node owns, and files of deleted runs.
 type Cleaner struct {
 	cfg   Config
-	rows  store.Retention // nil: the store deletes nothing
+	rows  store.Retention // nil if the store deletes nothing
 	rules map[dag.WorkflowID]rule
 	turns map[dag.WorkflowID]turn
-	stray map[string]string // by folder of logs or artifacts: the last run that was checked
+	stray map[string]string // folder of logs or artifacts → the last run that was checked
 	// passes counts the passes through all workflows.
 	passes int64
 }
@@ -134,12 +135,13 @@ type rule struct {
 
 // turn is the state of the cleaning of one workflow.
 type turn struct {
-	next  dag.Micros
-	wait  time.Duration
-	past  dag.Micros    // the time of the next cleaning of the workflow's ledger, backfills and versions
-	fires store.FireKey // the line of the ledger after which the next pass continues; zero: at the beginning
-	pass  int64         // the last pass in which the workflow existed in a shard of this node
-	runs  int           // the bound of the next transaction that deletes runs
+	next dag.Micros
+	wait time.Duration
+	past dag.Micros // the time of the next cleaning of the workflow's ledger, backfills and versions
+	// The line of the ledger after which the next pass continues; zero means at the beginning.
+	fires store.FireKey
+	pass  int64 // the last pass in which the workflow existed in a shard of this node
+	runs  int   // the bound of the next transaction that deletes runs
 }
 
 // New returns a Cleaner that has deleted nothing yet.
@@ -360,7 +362,7 @@ func (c *Cleaner) files(ctx context.Context, root string) error {
 	last := c.stray[root]
 	c.stray[root] = ""
 	looked := 0
-	for _, path := range all { // in the order of their names
+	for _, path := range all { // sorted by name
 		id, err := dag.ParseRunID(filepath.Base(path))
 		if path <= last || err != nil {
 			continue

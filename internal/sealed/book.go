@@ -104,7 +104,7 @@ func (b *Book) Change(ctx context.Context, at Name, by string, change func(old [
 	})
 }
 
-// change does the work of Change. The name and the values are valid.
+// change does the work of Change. The name and the values must be valid.
 func (b *Book) change(ctx context.Context, at Name, by string, change func(old []byte) ([]byte, error)) ([]byte, error) {
 	for range triesMax {
 		old, version, err := b.value(ctx, at)

@@ -44,7 +44,7 @@ func (h Hook) Name() string { return hookPrefix + strconv.FormatInt(h.Workflow, 
 // HookKey is a secret with which calls of a webhook may be signed.
 type HookKey struct {
 	Secret string `json:"secret"`
-	Until  int64  `json:"until,omitempty"` // microseconds of UNIX time; 0: no end
+	Until  int64  `json:"until,omitempty"` // microseconds of UNIX time; 0 means no end
 }
 
 // HookKeys returns the secrets of a webhook that are valid at a time, the newest first. It returns

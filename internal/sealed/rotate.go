@@ -17,7 +17,7 @@ const rotateStep = 200
 type Rotation struct {
 	Key    string // the id of the present key
 	Sealed int    // secrets that this call has sealed again
-	Left   bool   // true: there are more, so call again
+	Left   bool   // more secrets are left, so call again
 }
 
 // Rotate changes the key of the secrets in steps. The first call makes another key the present one: a new key

@@ -35,7 +35,7 @@ const WordsMax = 8
 // Part is a text that goes to the database as it is, or a parameter.
 type Part struct {
 	Text  string
-	Param string // the name; "": Text counts
+	Param string // the name; "" if Text counts
 }
 
 // Word returns a word of the beginning of the statement; "" if it has fewer.
@@ -46,7 +46,7 @@ func (s *Statement) Word(i int) string {
 	return ""
 }
 
-// Params are the names of the parameters, in the order in which they occur. A name may occur several
+// Params returns the names of the parameters, in the order in which they occur. A name may occur several
 // times.
 func (s *Statement) Params() []string {
 	var names []string
@@ -115,7 +115,7 @@ func (r *reader) flush(until int) {
 	r.from = until
 }
 
-// peek is a byte after the present one; 0 at the end.
+// peek returns a byte after the current one, or 0 at the end.
 func (r *reader) peek(n int) byte {
 	if r.at+n < len(r.text) {
 		return r.text[r.at+n]

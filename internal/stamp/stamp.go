@@ -6,7 +6,7 @@ import "runtime/debug"
 // released is the version of a release. Its build sets it by the linker.
 var released string
 
-// Version is the version of the release, or the one that the build recorded: a tag, or the commit.
+// Version returns the version of the release, or the one that the build recorded: a tag, or the commit.
 func Version() string {
 	if released != "" {
 		return released
@@ -30,8 +30,8 @@ func Version() string {
 	return version
 }
 
-// Build is the version of the release, or the commit. It is the same for all programs of one build, which can
-// be in several modules. Changes that are not committed do not count.
+// Build returns the version of the release, or the commit. It is the same for all programs of one build,
+// which can be in several modules. Changes that are not committed do not count.
 func Build() string {
 	if released != "" {
 		return released

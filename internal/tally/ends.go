@@ -26,7 +26,7 @@ type End struct {
 	Took       dag.Micros
 	First      bool // the run has never ended before; in this case Wait counts if Began is set
 	Wait       dag.Micros
-	After      int32 // the generation of the previous end; 0: there was none
+	After      int32 // the generation of the previous end; 0 if there was none
 }
 
 // outcomeOf returns the index of a final state.

@@ -61,7 +61,7 @@ type Folder struct {
 
 	stepping sync.Mutex // held by Step; protects the following fields
 	shards   map[dag.ShardID]*progress
-	count    int // the number of shards of the database; 0: not read yet
+	count    int // the number of shards of the database; 0 if not read yet
 	looked   time.Time
 
 	told string // used by Run: the last logged error
@@ -175,7 +175,7 @@ func (f *Folder) Step(ctx context.Context) (failed error) {
 	for s := range owned {
 		err := f.shard(ctx, s)
 		if err != nil {
-			delete(f.shards, s) // so that the mark of the shard is read again
+			delete(f.shards, s) // makes the folder read the shard's mark again
 		}
 		if err != nil && !errors.Is(err, store.ErrFenced) {
 			failed = errors.Join(failed, fmt.Errorf("shard %d: %w", s, err))

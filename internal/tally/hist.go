@@ -25,7 +25,7 @@ type Hist struct {
 	N       int64
 	Sum     dag.Micros
 	Max     dag.Micros
-	buckets []bucket // by index
+	buckets []bucket // sorted by index
 }
 
 type bucket struct {

@@ -18,7 +18,8 @@ type Check struct {
 	marks  map[dag.ShardID][]store.TallyMark
 	counts Counts
 	shards map[dag.WorkflowID]dag.ShardID
-	unread map[dag.WorkflowID]bool   // workflows with a run that could not be read; 0: a run of an unknown workflow
+	// Workflows with a run that could not be read; 0 means a run of an unknown workflow.
+	unread map[dag.WorkflowID]bool
 	gone   map[dag.WorkflowID]uint64 // checksums of the counts of deleted runs before the scan
 }
 

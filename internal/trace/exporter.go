@@ -66,7 +66,7 @@ type Exporter struct {
 
 	// The following fields are used by Run only.
 	shards map[dag.ShardID]*progress
-	count  int // the number of shards of the database; 0: not read yet
+	count  int // the number of shards of the database; 0 if not read yet
 	looked time.Time
 	told   string // the last logged error
 	broken bool   // the collector has answered all calls of the last delivery with errBroken
@@ -79,7 +79,8 @@ type stats struct {
 	runs                    [outcomes]atomic.Int64
 	sent, rejected, leftOut atomic.Int64 // spans
 	failed                  atomic.Int64 // calls
-	waiting                 atomic.Int64 // the end of the oldest run that is not exported yet; 0: there is none
+	// The end of the oldest run that is not exported yet; 0 if there is none.
+	waiting atomic.Int64
 }
 
 // The outcomes of runs.
@@ -197,7 +198,7 @@ func (x *Exporter) step(ctx context.Context) (failed error) {
 		}
 		err := x.shard(ctx, s)
 		if err != nil {
-			delete(x.shards, s) // so that the rows after the position are read
+			delete(x.shards, s) // makes the exporter read the rows after the position
 		}
 		if err != nil && !errors.Is(err, store.ErrFenced) {
 			failed = errors.Join(failed, fmt.Errorf("shard %d: %w", s, err))

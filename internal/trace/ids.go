@@ -23,8 +23,8 @@ const (
 // Settings determine what is exported, and where. Without a URL, nothing is exported.
 type Settings struct {
 	URL         string
-	Protocol    string // ProtocolJSON, ProtocolProtobuf or ProtocolGRPC; "": ProtocolJSON
-	HeadersFile string // file with headers of each call, one per line; "": none
+	Protocol    string // ProtocolJSON, ProtocolProtobuf or ProtocolGRPC; "" means ProtocolJSON
+	HeadersFile string // file with headers of each call, one per line; "" if there is none
 	Mode        string
 	Sample      float64 // the share of exported runs among those without a caller's trace, from 0 to 1
 }

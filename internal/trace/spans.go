@@ -22,7 +22,7 @@ type tree struct {
 	x        *Exporter
 	rec      *store.RunRecord
 	end      *tally.End
-	graph    *dag.Graph // nil: the graph cannot be read, so only the run gets a span
+	graph    *dag.Graph // nil if the graph cannot be read, so only the run gets a span
 	trace    traceID
 	root     spanID
 	workflow string

@@ -39,7 +39,7 @@ type Options struct {
 
 // Report is the result of a copy.
 type Report struct {
-	Rows map[string]int64 // by table
+	Rows map[string]int64 // number of rows of each table
 	From int              // shards of the source
 	To   int              // shards of the target
 	// Bad names the rows that were left out, with the reasons, at most badMax of them.
@@ -97,7 +97,7 @@ type mover struct {
 	marks    marks
 
 	table           *store.Table
-	shard, workflow int // columns of the table; -1: none
+	shard, workflow int // columns of the table; -1 if there is none
 }
 
 // Head implements store.Rows.

@@ -16,7 +16,7 @@ import (
 // Finder finds the artifacts of attempts on this node or another one. It implements dispatch.Kept.
 type Finder struct {
 	own    Source
-	others Others // nil: this node is alone
+	others Others // nil if this node is alone
 
 	mu sync.Mutex // protects at
 	at map[artifact.Ref]dag.HandlerID

@@ -41,7 +41,7 @@ type deposit struct {
 	is      manifest
 	awayMax time.Duration
 	began   time.Time
-	// stands is the manifest of the attempt, or nil if it was not read.
+	// stands is the manifest of the attempt. It is nil if it was not read.
 	stands *manifest
 }
 

@@ -43,7 +43,7 @@ const (
 // manifest is the list of an attempt.
 type manifest struct {
 	Deposit string          `json:"deposit"`
-	Items   []artifact.Info `json:"items"` // by name
+	Items   []artifact.Info `json:"items"` // sorted by name
 }
 
 // find returns the file with a name.
@@ -58,7 +58,7 @@ func (m *manifest) find(name string) (artifact.Info, bool) {
 // Store stores artifacts in objects. Together with a folder it implements artifact.Store: see Spool.
 type Store struct {
 	blobs blob.Store
-	known *lru.Cache[string, *manifest] // by the name of the attempt; manifests never change
+	known *lru.Cache[string, *manifest] // name of an attempt → its manifest, which never changes
 
 	sweeping sweeping
 }
@@ -125,7 +125,7 @@ func (s *Store) Open(ctx context.Context, ref artifact.Ref, name string) (artifa
 		return nil, in, err
 	}
 	r := &reader{ctx: ctx, blobs: s.blobs, key: fileKey(place, m.Deposit, name), size: in.Size}
-	if in.Size > 0 { // so that an outage of the store is noticed before the caller answers
+	if in.Size > 0 { // makes an outage of the store known before the caller answers
 		err = r.open(0)
 	}
 	return r, in, err

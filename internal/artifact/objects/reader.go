@@ -20,9 +20,9 @@ type reader struct {
 	blobs blob.Store
 	key   string
 	size  int64
-	ahead int64 // bytes of one request; 0: the rest of the object
+	ahead int64 // bytes of one request; 0 means the rest of the object
 
-	body io.ReadCloser // nil: there is no request
+	body io.ReadCloser // nil if there is no request
 	at   int64         // the offset of the next byte of body
 }
 

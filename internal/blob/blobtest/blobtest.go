@@ -52,7 +52,7 @@ func Get(t *testing.T, s blob.Store, key string, offset, n int64) string {
 	return string(text)
 }
 
-// Sum is the digest of a content, in hexadecimal.
+// Sum returns the digest of a content, in hexadecimal.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

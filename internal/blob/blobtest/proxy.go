@@ -37,7 +37,7 @@ type Proxy struct {
 
 // plan chooses the fault of each request.
 type plan struct {
-	choose func(n int, r *http.Request) Fault // nil: nothing
+	choose func(n int, r *http.Request) Fault // nil means nothing
 
 	mu   sync.Mutex // held by choose; protects seen
 	seen int
@@ -59,7 +59,8 @@ func (p *Proxy) Choose(choose func(n int, r *http.Request) Fault) {
 	p.plan.Store(&plan{choose: choose})
 }
 
-// Some is a choice of faults: of each kind several, and never many in a row for one address and method.
+// Some returns a function that chooses faults. It chooses several of each kind, but never many in a row for
+// one address and method.
 func Some() func(n int, r *http.Request) Fault {
 	last := map[string]int{}
 	next := 0

@@ -144,7 +144,7 @@ func (s *Server) Open(t testing.TB, prefix, address string) *blob.S3 {
 	return store
 }
 
-// Prefix is a prefix for the objects of a test.
+// Prefix returns a prefix for the objects of a test.
 func Prefix(t testing.TB) string {
 	return strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
 }

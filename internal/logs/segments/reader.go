@@ -49,12 +49,12 @@ func (s *Store) Open(ctx context.Context, ref logs.Ref) (logs.Reader, error) {
 type reader struct {
 	ctx    context.Context // the context of the request that reads
 	blobs  blob.Store
-	live   logs.Reader // nil: there is no live end
+	live   logs.Reader // nil if there is no live end
 	prefix string
-	parts  []part // by offset
+	parts  []part // sorted by offset
 	listed time.Time
 	block  []byte
-	at     int64 // of block
+	at     int64 // offset of block
 }
 
 // part is a segment.

@@ -72,14 +72,14 @@ var _ logs.Store = (*Store)(nil)
 // tail is the end of a log without a segment.
 type tail struct {
 	ref    logs.Ref
-	here   bool  // true: the log's file is on this machine
+	here   bool  // the log's file is on this machine
 	end    int64 // the last known end of the log
-	sealed int64 // the end of the log's segments; -1: unknown
+	sealed int64 // the end of the log's segments; -1 if unknown
 	since  time.Time
 	over   bool   // the attempt has ended
-	listed bool   // true: the index is stored, or this node will not store one
+	listed bool   // the index is stored, or this node will not store one
 	data   []byte // bytes of a log without a file here
-	at     int64  // of data
+	at     int64  // offset of data
 }
 
 // New returns a Store that writes segments to blobs, in addition to live. data is the data folder of this
