@@ -154,8 +154,8 @@ var unknownCommand = regexp.MustCompile(`^unknown command "([a-z-]+)" for "skein
 // meantMax bounds the commands that an error suggests.
 const meantMax = 4
 
-// usageError adds to an error of the parser the command that the user may have meant. A verb without its noun,
-// such as "skein stop", gets the commands that end with the verb.
+// usageError adds to an error of the parser the command that the user may have meant. A verb without its
+// noun, such as "skein stop", gets the commands that end with the verb.
 func usageError(cmd *cobra.Command, err error) error {
 	if verb := unknownCommand.FindStringSubmatch(err.Error()); verb != nil {
 		var full []string

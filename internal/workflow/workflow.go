@@ -121,7 +121,8 @@ type Task struct {
 	// default.
 	Resources *dag.Need `json:"resources,omitempty"`
 	Access    *Access   `json:"access,omitempty"`
-	// ReleaseTimeout is how long a run waits for the release of the work of a task of a kind; nil means the default.
+	// ReleaseTimeout is how long a run waits for the release of the work of a task with a kind. If it is nil,
+	// the default applies.
 	ReleaseTimeout *Duration `json:"release_timeout,omitempty"`
 	// Release is the command that ends work outside of its process; nil if there is none.
 	Release *Release `json:"release,omitempty"`
