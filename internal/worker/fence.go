@@ -284,8 +284,9 @@ func (fs *fences) close() {
 	*fs = nil
 }
 
-// denied matches the output of programs when a file is refused, with the path before or after it.
-var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: Permission denied|Permission denied: ['"](/[^'"]+)['"]|open (/[^\s:]+): permission denied`)
+// denied matches the output of programs when a file is refused, with the path before or after it. Some
+// programs name the failed call between them, as tar: "/path: Cannot open: Permission denied".
+var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: (?:[A-Z][a-z ]{0,40}: )?Permission denied|Permission denied: ['"](/[^'"]+)['"]|open (/[^\s:]+): permission denied`)
 
 // missing matches the output of programs when a file does not exist, as in a box.
 var missing = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: No such file or directory|No such file or directory: ['"](/[^'"]+)['"]|open (/[^\s:]+): no such file or directory`)

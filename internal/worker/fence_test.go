@@ -350,3 +350,25 @@ func TestEtcSkein(t *testing.T) {
 		t.Error("a task may read", etcSkein)
 	}
 }
+
+// TestDenied holds which path is found in the words of programs.
+func TestDenied(t *testing.T) {
+	for output, want := range map[string]string{
+		"sh: 1: cannot create /var/backups/x: Permission denied":                                        "/var/backups/x",
+		"tar (child): /var/backups/x.tgz: Cannot open: Permission denied\ntar (child): not recoverable": "/var/backups/x.tgz",
+		"tar: /var/backups/x: Cannot change mode to rwxr-xr-x: Permission denied":                       "",
+		"cp: cannot create regular file '/var/backups/x': Permission denied":                            "/var/backups/x",
+		"mkdir: cannot create directory ‘/var/backups/x’: Permission denied":                            "/var/backups/x",
+		"PermissionError: [Errno 13] Permission denied: '/var/backups/x'":                               "/var/backups/x",
+		"panic: open /var/backups/x: permission denied":                                                 "/var/backups/x",
+		"ssh: connect to host a: Permission denied (publickey)":                                         "",
+	} {
+		got := ""
+		for _, part := range append(denied.FindStringSubmatch(output), "")[1:] {
+			got += part
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", output, got, want)
+		}
+	}
+}
