@@ -15,9 +15,8 @@ import (
 
 // Reason is one reason why a run or task does not continue. A time that does not apply is zero.
 type Reason struct {
-	// Kind is one of ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources, retry,
-	// operator, running, wait, approval, call, circle, start_deadline, nobody,
-	// trigger.
+	// Kind is one of ended, paused, stopping, limit, queue, lock, splitting, needs, slot, place, resources,
+	// retry, operator, running, wait, approval, call, circle, start_deadline, nobody, trigger.
 	Kind     string
 	What     string // a sentence
 	Holder   string // the run, worker or person for which the run or task waits
