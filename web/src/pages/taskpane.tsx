@@ -277,7 +277,7 @@ function Left({ of: o, run, task, attempt }: { of: Outside; run: Run; task: Task
         ? {
             title: t('Dismiss {name}', { name: o.handle }),
             text: t('It leaves the list of orphans, and its release is stopped.'),
-            answer: t('Dismiss##no longer wait for it'),
+            answer: t('Dismiss##an orphan'),
             reason: 'optional',
             act: (reason) => post(`${path('runs', run.id, 'tasks', task.name)}:dismiss`, { attempt, reason }),
             done: t('{name} is dismissed.', { name: o.handle }),
@@ -315,7 +315,7 @@ function Left({ of: o, run, task, attempt }: { of: Outside; run: Run; task: Task
               namespace={run.namespace}
               onPress={() => asked.open('dismiss-orphan', String(attempt))}
             >
-              {t('Dismiss##no longer wait for it')}
+              {t('Dismiss##an orphan')}
             </VerbButton>
           </div>
         </>

@@ -480,8 +480,8 @@ export const runs = {
   orphan: '孤立',
   'Dismiss {name}': '忽略 {name}',
   'It leaves the list of orphans, and its release is stopped.': '它将从遗留工作列表中移除，其释放也会停止。',
-  'Dismiss##no longer wait for it': '忽略',
   '{name} is dismissed.': '已忽略 {name}。',
   'The release is tried again.': '正在重新尝试释放。',
   'Try the release again': '重新尝试释放',
+  'Dismiss##an orphan': '忽略',
 }
