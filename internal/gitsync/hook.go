@@ -8,10 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/errkind"
@@ -50,12 +50,8 @@ func (y *Syncer) Hook(ctx context.Context, namespace, name string, header http.H
 		spec, err = Parse(g.Spec)
 	}
 	if err == nil && spec.Hook != "" {
-		if secret, err = y.cfg.Needs.Secret(ctx, namespace, spec.Hook); err != nil {
-			y.tellHook(&g, err)
-			secret = ""
-		}
+		secret = y.hookSecret(ctx, &g, spec.Hook)
 	}
-	secret = strings.TrimRight(secret, "\r\n")
 	if form = signedBy(secret, header, body); form == "" || secret == "" {
 		return false, "", ErrUnsigned
 	}
@@ -74,6 +70,45 @@ func (y *Syncer) Hook(ctx context.Context, namespace, name string, header http.H
 	default: // a round is coming anyway
 	}
 	return true, form, nil
+}
+
+// hookKept is how long the secret of a webhook is kept. So strangers cannot make this node read it for
+// each of their calls.
+const hookKept = 5 * time.Second
+
+// hookSecret returns the secret with which the webhooks of a source are signed; "": it cannot be read.
+func (y *Syncer) hookSecret(ctx context.Context, g *store.GitSource, name string) string {
+	y.mu.Lock()
+	h := &y.turnOf(g).hook
+	y.mu.Unlock()
+	h.mu.Lock() // other calls wait for the one that reads
+	defer h.mu.Unlock()
+	if h.name == name && y.now().Sub(h.read) < hookKept {
+		return h.secret
+	}
+	secret, err := y.cfg.Needs.Secret(ctx, g.Namespace, name)
+	if ctx.Err() != nil {
+		return ""
+	}
+	if err != nil && y.now().Sub(h.told) >= hookToldEvery {
+		h.told = y.now()
+		y.cfg.Log.Warn("calls to the webhook of a git source are refused, because its secret cannot be read", "code", "git_hook_secret",
+			"source", g.Namespace+"/"+g.Name, "err", err)
+	}
+	if err != nil {
+		secret = ""
+	}
+	h.name, h.secret, h.read = name, strings.TrimRight(secret, "\r\n"), y.now()
+	return h.secret
+}
+
+// hookState is the state of the webhook of a source.
+type hookState struct {
+	mu     sync.Mutex // protects the following fields
+	name   string     // of the secret
+	secret string
+	read   time.Time
+	told   time.Time // the last log line
 }
 
 // signedBy returns the form in which a call proves the knowledge of the secret; "": it proves nothing. It
@@ -110,19 +145,4 @@ func refOf(header http.Header, body []byte) string {
 		return ""
 	}
 	return push.Ref
-}
-
-// tellHook logs that the secret of a webhook cannot be read, at most once per hour and source.
-func (y *Syncer) tellHook(g *store.GitSource, err error) {
-	y.mu.Lock()
-	t := y.turnOf(g)
-	quiet := y.now().Sub(t.told) < hookToldEvery
-	if !quiet {
-		t.told = y.now()
-	}
-	y.mu.Unlock()
-	if !quiet {
-		y.cfg.Log.Warn("calls to the webhook of a git source are refused, because its secret cannot be read", "code", "git_hook_secret",
-			"source", fmt.Sprintf("%s/%s", g.Namespace, g.Name), "err", err)
-	}
 }

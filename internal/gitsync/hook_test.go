@@ -77,6 +77,10 @@ func TestHook(t *testing.T) {
 		t.Errorf("on another node, without a proof: %v", err)
 	}
 	b.y.cfg.Needs.Secret = secretsOf(nil)
+	if _, _, err := b.y.Hook(b.ctx, "shop", "flows", http.Header{"X-Gitlab-Token": {"pass-HOOK"}}, []byte(push)); !errors.As(err, &elsewhere) {
+		t.Errorf("the secret was read again at once: %v", err)
+	}
+	b.y.now = func() time.Time { return time.Now().Add(hookKept) }
 	if _, _, err := b.y.Hook(b.ctx, "shop", "flows", signed("", push), []byte(push)); !errors.Is(err, ErrUnsigned) {
 		t.Errorf("an empty secret: %v", err)
 	}

@@ -56,7 +56,7 @@ type turn struct {
 	spec int64         // the version of the Spec to which next belongs
 	busy bool
 	full time.Time // the last attempt at a refused commit; protected by Syncer.mu
-	told time.Time // the last log line about the secret of the webhook; protected by Syncer.mu
+	hook hookState
 }
 
 // New returns a Syncer. It does nothing before Run, Sync and Plan.
