@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/trace"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -49,8 +51,8 @@ func collectorProgram(t *testing.T) string {
 	return program
 }
 
-// startCollector starts a collector that ends with the test.
-func startCollector(t *testing.T) *collector {
+// startCollector starts a collector that ends with the test, for a protocol of the setting traces_protocol.
+func startCollector(t *testing.T, protocol string) *collector {
 	t.Helper()
 	program := collectorProgram(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,10 +63,11 @@ func startCollector(t *testing.T) *collector {
 	_ = l.Close()
 	c := &collector{url: "http://" + address, out: filepath.Join(t.TempDir(), "out")}
 	config := filepath.Join(t.TempDir(), "collector.yaml")
-	text := fmt.Sprintf(`receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+	receiver, _, _ := strings.Cut(protocol, "/")
+	text := fmt.Sprintf(`receivers: {otlp: {protocols: {%s: {endpoint: %q}}}}
 exporters: {debug: {verbosity: detailed, use_internal_logger: false}}
 service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}, telemetry: {metrics: {level: none}}}
-`, address)
+`, receiver, address)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,9 +125,22 @@ func (c *collector) spans(t *testing.T) []printed {
 // TestCollector: the OpenTelemetry Collector reads the spans of a run that a caller started. The tasks know the
 // spans of their attempts before they are exported, and a called run is below the attempt of the call.
 func TestCollector(t *testing.T) {
+	for _, protocol := range []string{trace.ProtocolJSON, trace.ProtocolProtobuf, trace.ProtocolGRPC} {
+		t.Run(protocol, func(t *testing.T) { collected(t, protocol) })
+	}
+}
+
+func collected(t *testing.T, protocol string) {
 	const caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	c := startCollector(t)
-	n, k, stop := startNode(t, testConfig(t, map[string]string{"traces": c.url}))
+	c := startCollector(t, protocol)
+	n, k, stop := startNode(t, testConfig(t, map[string]string{"traces": c.url, "traces-protocol": protocol}))
+	eventually(t, "the exporter has its first positions: runs that ended before are not exported", func() bool {
+		info, err := n.store.Info(t.Context())
+		for s := dag.ShardID(0); err == nil && int(s) < int(info.Shards); s++ {
+			_, err = n.store.TraceMark(t.Context(), s)
+		}
+		return err == nil
+	})
 	const tell = `{run: 'echo "trace=$TRACEPARENT" >> "$SKEIN_OUTPUT"', outputs: {trace: string}}`
 	for name, source := range map[string]string{
 		"child":  "tasks:\n  a: " + tell,

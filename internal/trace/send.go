@@ -110,7 +110,7 @@ type delivery struct {
 	broken   bool          // the collector has answered with errBroken
 	answered bool          // the collector has answered in another way
 	halving  bool          // the spans are sent in halves, because the collector answered with errBroken
-	halves   time.Duration // the time of calls and pauses since then
+	halves   time.Duration // the time of the calls since then that it answered so again, with their pauses
 }
 
 // send sends spans with a given number of tries. If the collector answers all tries with errBroken, send
@@ -120,17 +120,18 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 	x := d.x
 	for wait := backoffMin; ; wait = min(2*wait, backoffMax) {
 		if d.halves > halvesMax {
-			return false, x.drop(spans, errBroken)
+			x.drop(spans, errBroken)
+			return false, nil
 		}
 		began := time.Now()
 		refused, err := x.post(ctx, spans)
-		if d.halving {
-			d.halves += time.Since(began)
-		}
 		var again *againError
 		if errors.Is(err, errBroken) {
 			tries--
 			d.broken = true
+			if d.halving {
+				d.halves += time.Since(began) + wait
+			}
 		} else if err == nil || errors.Is(err, errTooLarge) || errors.Is(err, errRefused) {
 			d.answered = true
 		}
@@ -140,7 +141,8 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 			x.stats.rejected.Add(refused)
 			return refused == 0, nil
 		case tries == 0 && d.tries == 1:
-			return false, x.drop(spans, err)
+			x.drop(spans, err)
+			return false, nil
 		case (errors.Is(err, errTooLarge) || tries == 0) && len(spans) > 1:
 			if tries == 0 {
 				tries, d.halving = brokenAgain, true
@@ -152,15 +154,13 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 			two, err := d.send(ctx, spans[len(spans)/2:], tries)
 			return one && two, err
 		case errors.Is(err, errTooLarge), errors.Is(err, errRefused), tries == 0:
-			return false, x.drop(spans, err)
+			x.drop(spans, err)
+			return false, nil
 		case errors.As(err, &again):
 			wait = max(wait, min(again.after, backoffMax))
 		}
 		x.stats.failed.Add(1)
 		x.tell(ctx, err)
-		if d.halving {
-			d.halves += wait
-		}
 		if err := x.sleep(ctx, wait); err != nil {
 			return false, err
 		}
@@ -168,10 +168,9 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 }
 
 // drop counts spans that are not sent.
-func (x *Exporter) drop(spans []span, why error) error {
+func (x *Exporter) drop(spans []span, why error) {
 	x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", why)
 	x.stats.rejected.Add(int64(len(spans)))
-	return nil
 }
 
 // Answers that a further call with the same spans would get again.
