@@ -193,7 +193,9 @@ type RegisterRequest struct {
 	Extensions []*Extension `protobuf:"bytes,19,rep,name=extensions,proto3" json:"extensions,omitempty"`
 	// The levels of isolation at which it can run tasks, weakest first. It runs a task at the level of its job or a
 	// higher one. If the list is empty, the worker has only the level in its label isolation.
-	Levels        []string `protobuf:"bytes,20,rep,name=levels,proto3" json:"levels,omitempty"`
+	Levels []string `protobuf:"bytes,20,rep,name=levels,proto3" json:"levels,omitempty"`
+	// Folders of extensions that it refuses, for people.
+	Refused       []*Refusal `protobuf:"bytes,26,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,66 @@ func (x *RegisterRequest) GetLevels() []string {
 	return nil
 }
 
+func (x *RegisterRequest) GetRefused() []*Refusal {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// Refusal is a folder of extensions that a worker refuses.
+type Refusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Refusal) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *Refusal) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Extension is a kind of task that a worker runs as a process.
 type Extension struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -390,7 +452,7 @@ type Extension struct {
 
 func (x *Extension) Reset() {
 	*x = Extension{}
-	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_worker_v1_worker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +464,7 @@ func (x *Extension) String() string {
 func (*Extension) ProtoMessage() {}
 
 func (x *Extension) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[2]
+	mi := &file_worker_v1_worker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +477,7 @@ func (x *Extension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Extension.ProtoReflect.Descriptor instead.
 func (*Extension) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{2}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Extension) GetKind() string {
@@ -476,7 +538,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_worker_v1_worker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +550,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[3]
+	mi := &file_worker_v1_worker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +563,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{3}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterResponse) GetHandler() int64 {
@@ -579,7 +641,7 @@ type PollRequest struct {
 
 func (x *PollRequest) Reset() {
 	*x = PollRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +653,7 @@ func (x *PollRequest) String() string {
 func (*PollRequest) ProtoMessage() {}
 
 func (x *PollRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[4]
+	mi := &file_worker_v1_worker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +666,7 @@ func (x *PollRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollRequest.ProtoReflect.Descriptor instead.
 func (*PollRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PollRequest) GetHandler() int64 {
@@ -686,7 +748,7 @@ type PollResponse struct {
 
 func (x *PollResponse) Reset() {
 	*x = PollResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +760,7 @@ func (x *PollResponse) String() string {
 func (*PollResponse) ProtoMessage() {}
 
 func (x *PollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[5]
+	mi := &file_worker_v1_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +773,7 @@ func (x *PollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PollResponse.ProtoReflect.Descriptor instead.
 func (*PollResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PollResponse) GetSeq() int64 {
@@ -773,7 +835,7 @@ type LogRead struct {
 
 func (x *LogRead) Reset() {
 	*x = LogRead{}
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +847,7 @@ func (x *LogRead) String() string {
 func (*LogRead) ProtoMessage() {}
 
 func (x *LogRead) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[6]
+	mi := &file_worker_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +860,7 @@ func (x *LogRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRead.ProtoReflect.Descriptor instead.
 func (*LogRead) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LogRead) GetTicket() string {
@@ -867,7 +929,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +941,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[7]
+	mi := &file_worker_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +954,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Stop) GetAttempt() *Attempt {
@@ -911,29 +973,31 @@ func (x *Stop) GetKill() bool {
 
 // Job holds everything that is needed to run an attempt. Exactly one of argv, script, request, kind and process is set.
 type Job struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Attempt         *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Namespace       string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Workflow        string                 `protobuf:"bytes,3,opt,name=workflow,proto3" json:"workflow,omitempty"`
-	Task            string                 `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
-	IdempotencyKey  string                 `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	Argv            []string               `protobuf:"bytes,6,rep,name=argv,proto3" json:"argv,omitempty"`
-	Script          *Script                `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
-	Env             []string               `protobuf:"bytes,8,rep,name=env,proto3" json:"env,omitempty"`                                            // NAME=value
-	Origin          string                 `protobuf:"bytes,9,opt,name=origin,proto3" json:"origin,omitempty"`                                      // folder of the workflow file; used if the worker can reach it
-	Dir             string                 `protobuf:"bytes,10,opt,name=dir,proto3" json:"dir,omitempty"`                                           // absolute, or relative to origin
-	Files           bool                   `protobuf:"varint,11,opt,name=files,proto3" json:"files,omitempty"`                                      // the version has files: get them with Files
-	TimeoutMillis   int64                  `protobuf:"varint,12,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // 0 means none
-	KillGraceMillis int64                  `protobuf:"varint,13,opt,name=kill_grace_millis,json=killGraceMillis,proto3" json:"kill_grace_millis,omitempty"`
-	WarnOnTimeout   bool                   `protobuf:"varint,14,opt,name=warn_on_timeout,json=warnOnTimeout,proto3" json:"warn_on_timeout,omitempty"`
-	Outputs         map[string]string      `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared outputs and their types: string, int, float, bool or json
-	LockToken       int64                  `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0 if the run holds no lock
-	Request         *Request               `protobuf:"bytes,17,opt,name=request,proto3" json:"request,omitempty"`                                                                           // instead of argv and script
-	Kind            string                 `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // instead of argv and script
-	Input           []byte                 `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // input of the kind: a JSON object
-	InstantMicros   int64                  `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // for a kind: the logical instant of the run
-	CpuMillis       int64                  `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its limit if the worker can enforce one; 0 if none
-	MemoryBytes     int64                  `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Attempt        *Attempt               `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Namespace      string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Workflow       string                 `protobuf:"bytes,3,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	Task           string                 `protobuf:"bytes,4,opt,name=task,proto3" json:"task,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Argv           []string               `protobuf:"bytes,6,rep,name=argv,proto3" json:"argv,omitempty"`
+	Script         *Script                `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
+	Env            []string               `protobuf:"bytes,8,rep,name=env,proto3" json:"env,omitempty"`       // NAME=value
+	Origin         string                 `protobuf:"bytes,9,opt,name=origin,proto3" json:"origin,omitempty"` // folder of the workflow file; used if the worker can reach it
+	Dir            string                 `protobuf:"bytes,10,opt,name=dir,proto3" json:"dir,omitempty"`      // absolute, or relative to origin
+	Files          bool                   `protobuf:"varint,11,opt,name=files,proto3" json:"files,omitempty"` // the version has files: get them with Files
+	// The digest of these files, if the home knows it: a worker that has them already need not call Files.
+	FilesDigest     string            `protobuf:"bytes,46,opt,name=files_digest,json=filesDigest,proto3" json:"files_digest,omitempty"`
+	TimeoutMillis   int64             `protobuf:"varint,12,opt,name=timeout_millis,json=timeoutMillis,proto3" json:"timeout_millis,omitempty"` // 0 means none
+	KillGraceMillis int64             `protobuf:"varint,13,opt,name=kill_grace_millis,json=killGraceMillis,proto3" json:"kill_grace_millis,omitempty"`
+	WarnOnTimeout   bool              `protobuf:"varint,14,opt,name=warn_on_timeout,json=warnOnTimeout,proto3" json:"warn_on_timeout,omitempty"`
+	Outputs         map[string]string `protobuf:"bytes,15,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // declared outputs and their types: string, int, float, bool or json
+	LockToken       int64             `protobuf:"varint,16,opt,name=lock_token,json=lockToken,proto3" json:"lock_token,omitempty"`                                                     // 0 if the run holds no lock
+	Request         *Request          `protobuf:"bytes,17,opt,name=request,proto3" json:"request,omitempty"`                                                                           // instead of argv and script
+	Kind            string            `protobuf:"bytes,18,opt,name=kind,proto3" json:"kind,omitempty"`                                                                                 // instead of argv and script
+	Input           []byte            `protobuf:"bytes,19,opt,name=input,proto3" json:"input,omitempty"`                                                                               // input of the kind: a JSON object
+	InstantMicros   int64             `protobuf:"varint,20,opt,name=instant_micros,json=instantMicros,proto3" json:"instant_micros,omitempty"`                                         // for a kind: the logical instant of the run
+	CpuMillis       int64             `protobuf:"varint,21,opt,name=cpu_millis,json=cpuMillis,proto3" json:"cpu_millis,omitempty"`                                                     // what the attempt takes, and its limit if the worker can enforce one; 0 if none
+	MemoryBytes     int64             `protobuf:"varint,22,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// Names and patterns of files in the working folder to keep after a success. If they cannot be kept, the attempt
 	// fails with the cause artifacts.
 	Artifacts []string `protobuf:"bytes,23,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
@@ -963,7 +1027,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1039,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[8]
+	mi := &file_worker_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1052,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Job) GetAttempt() *Attempt {
@@ -1066,6 +1130,13 @@ func (x *Job) GetFiles() bool {
 		return x.Files
 	}
 	return false
+}
+
+func (x *Job) GetFilesDigest() string {
+	if x != nil {
+		return x.FilesDigest
+	}
+	return ""
 }
 
 func (x *Job) GetTimeoutMillis() int64 {
@@ -1251,7 +1322,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1334,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[9]
+	mi := &file_worker_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1347,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Process) GetKind() string {
@@ -1343,7 +1414,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1426,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[10]
+	mi := &file_worker_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1439,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Request) GetMethod() string {
@@ -1459,7 +1530,7 @@ type Own struct {
 
 func (x *Own) Reset() {
 	*x = Own{}
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1542,7 @@ func (x *Own) String() string {
 func (*Own) ProtoMessage() {}
 
 func (x *Own) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[11]
+	mi := &file_worker_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1555,7 @@ func (x *Own) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Own.ProtoReflect.Descriptor instead.
 func (*Own) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Own) GetWhat() string {
@@ -1511,7 +1582,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1594,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[12]
+	mi := &file_worker_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1607,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Header) GetName() string {
@@ -1565,7 +1636,7 @@ type Script struct {
 
 func (x *Script) Reset() {
 	*x = Script{}
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1648,7 @@ func (x *Script) String() string {
 func (*Script) ProtoMessage() {}
 
 func (x *Script) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[13]
+	mi := &file_worker_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1661,7 @@ func (x *Script) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Script.ProtoReflect.Descriptor instead.
 func (*Script) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Script) GetInterpreter() string {
@@ -1634,7 +1705,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1717,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[14]
+	mi := &file_worker_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1730,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportRequest) GetHandler() int64 {
@@ -1723,7 +1794,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1806,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[15]
+	mi := &file_worker_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1819,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -1868,7 +1939,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1951,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[16]
+	mi := &file_worker_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1964,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReportResponse) GetVerdicts() []Verdict {
@@ -1922,7 +1993,7 @@ type FilesRequest struct {
 
 func (x *FilesRequest) Reset() {
 	*x = FilesRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2005,7 @@ func (x *FilesRequest) String() string {
 func (*FilesRequest) ProtoMessage() {}
 
 func (x *FilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[17]
+	mi := &file_worker_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2018,7 @@ func (x *FilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesRequest.ProtoReflect.Descriptor instead.
 func (*FilesRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FilesRequest) GetHandler() int64 {
@@ -1987,7 +2058,7 @@ type FilesResponse struct {
 
 func (x *FilesResponse) Reset() {
 	*x = FilesResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2070,7 @@ func (x *FilesResponse) String() string {
 func (*FilesResponse) ProtoMessage() {}
 
 func (x *FilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[18]
+	mi := &file_worker_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2083,7 @@ func (x *FilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilesResponse.ProtoReflect.Descriptor instead.
 func (*FilesResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FilesResponse) GetFiles() []*File {
@@ -2033,7 +2104,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2116,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[19]
+	mi := &file_worker_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2129,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *File) GetName() string {
@@ -2094,7 +2165,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2177,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[20]
+	mi := &file_worker_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2190,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Artifact) GetName() string {
@@ -2159,7 +2230,7 @@ type PutArtifactRequest struct {
 
 func (x *PutArtifactRequest) Reset() {
 	*x = PutArtifactRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2242,7 @@ func (x *PutArtifactRequest) String() string {
 func (*PutArtifactRequest) ProtoMessage() {}
 
 func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[21]
+	mi := &file_worker_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2255,7 @@ func (x *PutArtifactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactRequest.ProtoReflect.Descriptor instead.
 func (*PutArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutArtifactRequest) GetHandler() int64 {
@@ -2253,7 +2324,7 @@ type PutArtifactResponse struct {
 
 func (x *PutArtifactResponse) Reset() {
 	*x = PutArtifactResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2336,7 @@ func (x *PutArtifactResponse) String() string {
 func (*PutArtifactResponse) ProtoMessage() {}
 
 func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[22]
+	mi := &file_worker_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2349,7 @@ func (x *PutArtifactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutArtifactResponse.ProtoReflect.Descriptor instead.
 func (*PutArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutArtifactResponse) GetIndex() int32 {
@@ -2308,7 +2379,7 @@ type KeepArtifactsRequest struct {
 
 func (x *KeepArtifactsRequest) Reset() {
 	*x = KeepArtifactsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2391,7 @@ func (x *KeepArtifactsRequest) String() string {
 func (*KeepArtifactsRequest) ProtoMessage() {}
 
 func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[23]
+	mi := &file_worker_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2404,7 @@ func (x *KeepArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KeepArtifactsRequest) GetHandler() int64 {
@@ -2379,7 +2450,7 @@ type KeepArtifactsResponse struct {
 
 func (x *KeepArtifactsResponse) Reset() {
 	*x = KeepArtifactsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2462,7 @@ func (x *KeepArtifactsResponse) String() string {
 func (*KeepArtifactsResponse) ProtoMessage() {}
 
 func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[24]
+	mi := &file_worker_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2475,7 @@ func (x *KeepArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*KeepArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 type ListInputsRequest struct {
@@ -2419,7 +2490,7 @@ type ListInputsRequest struct {
 
 func (x *ListInputsRequest) Reset() {
 	*x = ListInputsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2502,7 @@ func (x *ListInputsRequest) String() string {
 func (*ListInputsRequest) ProtoMessage() {}
 
 func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[25]
+	mi := &file_worker_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2515,7 @@ func (x *ListInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsRequest.ProtoReflect.Descriptor instead.
 func (*ListInputsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListInputsRequest) GetHandler() int64 {
@@ -2484,7 +2555,7 @@ type ListInputsResponse struct {
 
 func (x *ListInputsResponse) Reset() {
 	*x = ListInputsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2567,7 @@ func (x *ListInputsResponse) String() string {
 func (*ListInputsResponse) ProtoMessage() {}
 
 func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[26]
+	mi := &file_worker_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2580,7 @@ func (x *ListInputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInputsResponse.ProtoReflect.Descriptor instead.
 func (*ListInputsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListInputsResponse) GetInputs() []*Artifact {
@@ -2533,7 +2604,7 @@ type GetInputRequest struct {
 
 func (x *GetInputRequest) Reset() {
 	*x = GetInputRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2616,7 @@ func (x *GetInputRequest) String() string {
 func (*GetInputRequest) ProtoMessage() {}
 
 func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[27]
+	mi := &file_worker_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2629,7 @@ func (x *GetInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputRequest.ProtoReflect.Descriptor instead.
 func (*GetInputRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetInputRequest) GetHandler() int64 {
@@ -2612,7 +2683,7 @@ type GetInputResponse struct {
 
 func (x *GetInputResponse) Reset() {
 	*x = GetInputResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2695,7 @@ func (x *GetInputResponse) String() string {
 func (*GetInputResponse) ProtoMessage() {}
 
 func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[28]
+	mi := &file_worker_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2708,7 @@ func (x *GetInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInputResponse.ProtoReflect.Descriptor instead.
 func (*GetInputResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetInputResponse) GetData() []byte {
@@ -2659,7 +2730,7 @@ type PushLogsRequest struct {
 
 func (x *PushLogsRequest) Reset() {
 	*x = PushLogsRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2742,7 @@ func (x *PushLogsRequest) String() string {
 func (*PushLogsRequest) ProtoMessage() {}
 
 func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[29]
+	mi := &file_worker_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2755,7 @@ func (x *PushLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsRequest.ProtoReflect.Descriptor instead.
 func (*PushLogsRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PushLogsRequest) GetHandler() int64 {
@@ -2731,7 +2802,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2814,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[30]
+	mi := &file_worker_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2827,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LogChunk) GetAttempt() *Attempt {
@@ -2819,7 +2890,7 @@ type PushLogsResponse struct {
 
 func (x *PushLogsResponse) Reset() {
 	*x = PushLogsResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +2902,7 @@ func (x *PushLogsResponse) String() string {
 func (*PushLogsResponse) ProtoMessage() {}
 
 func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[31]
+	mi := &file_worker_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +2915,7 @@ func (x *PushLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushLogsResponse.ProtoReflect.Descriptor instead.
 func (*PushLogsResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PushLogsResponse) GetEnds() []int64 {
@@ -2867,7 +2938,7 @@ type GiveLogRequest struct {
 
 func (x *GiveLogRequest) Reset() {
 	*x = GiveLogRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +2950,7 @@ func (x *GiveLogRequest) String() string {
 func (*GiveLogRequest) ProtoMessage() {}
 
 func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[32]
+	mi := &file_worker_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +2963,7 @@ func (x *GiveLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogRequest.ProtoReflect.Descriptor instead.
 func (*GiveLogRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GiveLogRequest) GetHandler() int64 {
@@ -2938,7 +3009,7 @@ type GiveLogResponse struct {
 
 func (x *GiveLogResponse) Reset() {
 	*x = GiveLogResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_worker_v1_worker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3021,7 @@ func (x *GiveLogResponse) String() string {
 func (*GiveLogResponse) ProtoMessage() {}
 
 func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[33]
+	mi := &file_worker_v1_worker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3034,7 @@ func (x *GiveLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GiveLogResponse.ProtoReflect.Descriptor instead.
 func (*GiveLogResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{34}
 }
 
 type LeaveRequest struct {
@@ -2977,7 +3048,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_worker_v1_worker_proto_msgTypes[34]
+	mi := &file_worker_v1_worker_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3060,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[34]
+	mi := &file_worker_v1_worker_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3073,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LeaveRequest) GetHandler() int64 {
@@ -3034,7 +3105,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_worker_v1_worker_proto_msgTypes[35]
+	mi := &file_worker_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3117,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_worker_v1_worker_proto_msgTypes[35]
+	mi := &file_worker_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3130,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_worker_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_worker_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 var File_worker_v1_worker_proto protoreflect.FileDescriptor
@@ -3073,7 +3144,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xe1\x05\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\x95\x06\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -3100,10 +3171,14 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"extensions\x18\x13 \x03(\v2\x1a.skein.worker.v1.ExtensionR\n" +
 	"extensions\x12\x16\n" +
-	"\x06levels\x18\x14 \x03(\tR\x06levels\x1a9\n" +
+	"\x06levels\x18\x14 \x03(\tR\x06levels\x122\n" +
+	"\arefused\x18\x1a \x03(\v2\x18.skein.worker.v1.RefusalR\arefused\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa5\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\aRefusal\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xa5\x01\n" +
 	"\tExtension\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -3152,7 +3227,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05index\x18\b \x01(\bR\x05index\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\x8c\t\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xaf\t\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3165,7 +3240,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x06origin\x18\t \x01(\tR\x06origin\x12\x10\n" +
 	"\x03dir\x18\n" +
 	" \x01(\tR\x03dir\x12\x14\n" +
-	"\x05files\x18\v \x01(\bR\x05files\x12%\n" +
+	"\x05files\x18\v \x01(\bR\x05files\x12!\n" +
+	"\ffiles_digest\x18. \x01(\tR\vfilesDigest\x12%\n" +
 	"\x0etimeout_millis\x18\f \x01(\x03R\rtimeoutMillis\x12*\n" +
 	"\x11kill_grace_millis\x18\r \x01(\x03R\x0fkillGraceMillis\x12&\n" +
 	"\x0fwarn_on_timeout\x18\x0e \x01(\bR\rwarnOnTimeout\x12;\n" +
@@ -3364,111 +3440,113 @@ func file_worker_v1_worker_proto_rawDescGZIP() []byte {
 }
 
 var file_worker_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_worker_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_worker_v1_worker_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: skein.worker.v1.Verdict
 	(*Attempt)(nil),               // 1: skein.worker.v1.Attempt
 	(*RegisterRequest)(nil),       // 2: skein.worker.v1.RegisterRequest
-	(*Extension)(nil),             // 3: skein.worker.v1.Extension
-	(*RegisterResponse)(nil),      // 4: skein.worker.v1.RegisterResponse
-	(*PollRequest)(nil),           // 5: skein.worker.v1.PollRequest
-	(*PollResponse)(nil),          // 6: skein.worker.v1.PollResponse
-	(*LogRead)(nil),               // 7: skein.worker.v1.LogRead
-	(*Stop)(nil),                  // 8: skein.worker.v1.Stop
-	(*Job)(nil),                   // 9: skein.worker.v1.Job
-	(*Process)(nil),               // 10: skein.worker.v1.Process
-	(*Request)(nil),               // 11: skein.worker.v1.Request
-	(*Own)(nil),                   // 12: skein.worker.v1.Own
-	(*Header)(nil),                // 13: skein.worker.v1.Header
-	(*Script)(nil),                // 14: skein.worker.v1.Script
-	(*ReportRequest)(nil),         // 15: skein.worker.v1.ReportRequest
-	(*Result)(nil),                // 16: skein.worker.v1.Result
-	(*ReportResponse)(nil),        // 17: skein.worker.v1.ReportResponse
-	(*FilesRequest)(nil),          // 18: skein.worker.v1.FilesRequest
-	(*FilesResponse)(nil),         // 19: skein.worker.v1.FilesResponse
-	(*File)(nil),                  // 20: skein.worker.v1.File
-	(*Artifact)(nil),              // 21: skein.worker.v1.Artifact
-	(*PutArtifactRequest)(nil),    // 22: skein.worker.v1.PutArtifactRequest
-	(*PutArtifactResponse)(nil),   // 23: skein.worker.v1.PutArtifactResponse
-	(*KeepArtifactsRequest)(nil),  // 24: skein.worker.v1.KeepArtifactsRequest
-	(*KeepArtifactsResponse)(nil), // 25: skein.worker.v1.KeepArtifactsResponse
-	(*ListInputsRequest)(nil),     // 26: skein.worker.v1.ListInputsRequest
-	(*ListInputsResponse)(nil),    // 27: skein.worker.v1.ListInputsResponse
-	(*GetInputRequest)(nil),       // 28: skein.worker.v1.GetInputRequest
-	(*GetInputResponse)(nil),      // 29: skein.worker.v1.GetInputResponse
-	(*PushLogsRequest)(nil),       // 30: skein.worker.v1.PushLogsRequest
-	(*LogChunk)(nil),              // 31: skein.worker.v1.LogChunk
-	(*PushLogsResponse)(nil),      // 32: skein.worker.v1.PushLogsResponse
-	(*GiveLogRequest)(nil),        // 33: skein.worker.v1.GiveLogRequest
-	(*GiveLogResponse)(nil),       // 34: skein.worker.v1.GiveLogResponse
-	(*LeaveRequest)(nil),          // 35: skein.worker.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 36: skein.worker.v1.LeaveResponse
-	nil,                           // 37: skein.worker.v1.RegisterRequest.LabelsEntry
-	nil,                           // 38: skein.worker.v1.Job.OutputsEntry
+	(*Refusal)(nil),               // 3: skein.worker.v1.Refusal
+	(*Extension)(nil),             // 4: skein.worker.v1.Extension
+	(*RegisterResponse)(nil),      // 5: skein.worker.v1.RegisterResponse
+	(*PollRequest)(nil),           // 6: skein.worker.v1.PollRequest
+	(*PollResponse)(nil),          // 7: skein.worker.v1.PollResponse
+	(*LogRead)(nil),               // 8: skein.worker.v1.LogRead
+	(*Stop)(nil),                  // 9: skein.worker.v1.Stop
+	(*Job)(nil),                   // 10: skein.worker.v1.Job
+	(*Process)(nil),               // 11: skein.worker.v1.Process
+	(*Request)(nil),               // 12: skein.worker.v1.Request
+	(*Own)(nil),                   // 13: skein.worker.v1.Own
+	(*Header)(nil),                // 14: skein.worker.v1.Header
+	(*Script)(nil),                // 15: skein.worker.v1.Script
+	(*ReportRequest)(nil),         // 16: skein.worker.v1.ReportRequest
+	(*Result)(nil),                // 17: skein.worker.v1.Result
+	(*ReportResponse)(nil),        // 18: skein.worker.v1.ReportResponse
+	(*FilesRequest)(nil),          // 19: skein.worker.v1.FilesRequest
+	(*FilesResponse)(nil),         // 20: skein.worker.v1.FilesResponse
+	(*File)(nil),                  // 21: skein.worker.v1.File
+	(*Artifact)(nil),              // 22: skein.worker.v1.Artifact
+	(*PutArtifactRequest)(nil),    // 23: skein.worker.v1.PutArtifactRequest
+	(*PutArtifactResponse)(nil),   // 24: skein.worker.v1.PutArtifactResponse
+	(*KeepArtifactsRequest)(nil),  // 25: skein.worker.v1.KeepArtifactsRequest
+	(*KeepArtifactsResponse)(nil), // 26: skein.worker.v1.KeepArtifactsResponse
+	(*ListInputsRequest)(nil),     // 27: skein.worker.v1.ListInputsRequest
+	(*ListInputsResponse)(nil),    // 28: skein.worker.v1.ListInputsResponse
+	(*GetInputRequest)(nil),       // 29: skein.worker.v1.GetInputRequest
+	(*GetInputResponse)(nil),      // 30: skein.worker.v1.GetInputResponse
+	(*PushLogsRequest)(nil),       // 31: skein.worker.v1.PushLogsRequest
+	(*LogChunk)(nil),              // 32: skein.worker.v1.LogChunk
+	(*PushLogsResponse)(nil),      // 33: skein.worker.v1.PushLogsResponse
+	(*GiveLogRequest)(nil),        // 34: skein.worker.v1.GiveLogRequest
+	(*GiveLogResponse)(nil),       // 35: skein.worker.v1.GiveLogResponse
+	(*LeaveRequest)(nil),          // 36: skein.worker.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 37: skein.worker.v1.LeaveResponse
+	nil,                           // 38: skein.worker.v1.RegisterRequest.LabelsEntry
+	nil,                           // 39: skein.worker.v1.Job.OutputsEntry
 }
 var file_worker_v1_worker_proto_depIdxs = []int32{
-	37, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
+	38, // 0: skein.worker.v1.RegisterRequest.labels:type_name -> skein.worker.v1.RegisterRequest.LabelsEntry
 	1,  // 1: skein.worker.v1.RegisterRequest.running:type_name -> skein.worker.v1.Attempt
 	1,  // 2: skein.worker.v1.RegisterRequest.ended:type_name -> skein.worker.v1.Attempt
-	3,  // 3: skein.worker.v1.RegisterRequest.extensions:type_name -> skein.worker.v1.Extension
-	1,  // 4: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
-	1,  // 5: skein.worker.v1.PollRequest.running:type_name -> skein.worker.v1.Attempt
-	1,  // 6: skein.worker.v1.PollRequest.ended:type_name -> skein.worker.v1.Attempt
-	9,  // 7: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
-	8,  // 8: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
-	7,  // 9: skein.worker.v1.PollResponse.read:type_name -> skein.worker.v1.LogRead
-	1,  // 10: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
-	1,  // 11: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
-	1,  // 12: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
-	14, // 13: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
-	38, // 14: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
-	11, // 15: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
-	10, // 16: skein.worker.v1.Job.process:type_name -> skein.worker.v1.Process
-	12, // 17: skein.worker.v1.Process.own:type_name -> skein.worker.v1.Own
-	13, // 18: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
-	12, // 19: skein.worker.v1.Request.own:type_name -> skein.worker.v1.Own
-	16, // 20: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
-	1,  // 21: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
-	0,  // 22: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
-	9,  // 23: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
-	1,  // 24: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
-	20, // 25: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
-	1,  // 26: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
-	21, // 27: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
-	1,  // 28: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	21, // 29: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
-	1,  // 30: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
-	21, // 31: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
-	1,  // 32: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
-	31, // 33: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
-	1,  // 34: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
-	2,  // 35: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
-	5,  // 36: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
-	15, // 37: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
-	18, // 38: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
-	22, // 39: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
-	24, // 40: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
-	26, // 41: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
-	28, // 42: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
-	30, // 43: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
-	33, // 44: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
-	35, // 45: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
-	4,  // 46: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
-	6,  // 47: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
-	17, // 48: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
-	19, // 49: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
-	23, // 50: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
-	25, // 51: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
-	27, // 52: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
-	29, // 53: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
-	32, // 54: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
-	34, // 55: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
-	36, // 56: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
-	46, // [46:57] is the sub-list for method output_type
-	35, // [35:46] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	4,  // 3: skein.worker.v1.RegisterRequest.extensions:type_name -> skein.worker.v1.Extension
+	3,  // 4: skein.worker.v1.RegisterRequest.refused:type_name -> skein.worker.v1.Refusal
+	1,  // 5: skein.worker.v1.RegisterResponse.revoked:type_name -> skein.worker.v1.Attempt
+	1,  // 6: skein.worker.v1.PollRequest.running:type_name -> skein.worker.v1.Attempt
+	1,  // 7: skein.worker.v1.PollRequest.ended:type_name -> skein.worker.v1.Attempt
+	10, // 8: skein.worker.v1.PollResponse.start:type_name -> skein.worker.v1.Job
+	9,  // 9: skein.worker.v1.PollResponse.stop:type_name -> skein.worker.v1.Stop
+	8,  // 10: skein.worker.v1.PollResponse.read:type_name -> skein.worker.v1.LogRead
+	1,  // 11: skein.worker.v1.LogRead.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 12: skein.worker.v1.Stop.attempt:type_name -> skein.worker.v1.Attempt
+	1,  // 13: skein.worker.v1.Job.attempt:type_name -> skein.worker.v1.Attempt
+	15, // 14: skein.worker.v1.Job.script:type_name -> skein.worker.v1.Script
+	39, // 15: skein.worker.v1.Job.outputs:type_name -> skein.worker.v1.Job.OutputsEntry
+	12, // 16: skein.worker.v1.Job.request:type_name -> skein.worker.v1.Request
+	11, // 17: skein.worker.v1.Job.process:type_name -> skein.worker.v1.Process
+	13, // 18: skein.worker.v1.Process.own:type_name -> skein.worker.v1.Own
+	14, // 19: skein.worker.v1.Request.headers:type_name -> skein.worker.v1.Header
+	13, // 20: skein.worker.v1.Request.own:type_name -> skein.worker.v1.Own
+	17, // 21: skein.worker.v1.ReportRequest.results:type_name -> skein.worker.v1.Result
+	1,  // 22: skein.worker.v1.Result.attempt:type_name -> skein.worker.v1.Attempt
+	0,  // 23: skein.worker.v1.ReportResponse.verdicts:type_name -> skein.worker.v1.Verdict
+	10, // 24: skein.worker.v1.ReportResponse.start:type_name -> skein.worker.v1.Job
+	1,  // 25: skein.worker.v1.FilesRequest.attempt:type_name -> skein.worker.v1.Attempt
+	21, // 26: skein.worker.v1.FilesResponse.files:type_name -> skein.worker.v1.File
+	1,  // 27: skein.worker.v1.PutArtifactRequest.attempt:type_name -> skein.worker.v1.Attempt
+	22, // 28: skein.worker.v1.PutArtifactRequest.artifact:type_name -> skein.worker.v1.Artifact
+	1,  // 29: skein.worker.v1.KeepArtifactsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	22, // 30: skein.worker.v1.KeepArtifactsRequest.artifacts:type_name -> skein.worker.v1.Artifact
+	1,  // 31: skein.worker.v1.ListInputsRequest.attempt:type_name -> skein.worker.v1.Attempt
+	22, // 32: skein.worker.v1.ListInputsResponse.inputs:type_name -> skein.worker.v1.Artifact
+	1,  // 33: skein.worker.v1.GetInputRequest.attempt:type_name -> skein.worker.v1.Attempt
+	32, // 34: skein.worker.v1.PushLogsRequest.chunks:type_name -> skein.worker.v1.LogChunk
+	1,  // 35: skein.worker.v1.LogChunk.attempt:type_name -> skein.worker.v1.Attempt
+	2,  // 36: skein.worker.v1.Workers.Register:input_type -> skein.worker.v1.RegisterRequest
+	6,  // 37: skein.worker.v1.Workers.Poll:input_type -> skein.worker.v1.PollRequest
+	16, // 38: skein.worker.v1.Workers.Report:input_type -> skein.worker.v1.ReportRequest
+	19, // 39: skein.worker.v1.Workers.Files:input_type -> skein.worker.v1.FilesRequest
+	23, // 40: skein.worker.v1.Workers.PutArtifact:input_type -> skein.worker.v1.PutArtifactRequest
+	25, // 41: skein.worker.v1.Workers.KeepArtifacts:input_type -> skein.worker.v1.KeepArtifactsRequest
+	27, // 42: skein.worker.v1.Workers.ListInputs:input_type -> skein.worker.v1.ListInputsRequest
+	29, // 43: skein.worker.v1.Workers.GetInput:input_type -> skein.worker.v1.GetInputRequest
+	31, // 44: skein.worker.v1.Workers.PushLogs:input_type -> skein.worker.v1.PushLogsRequest
+	34, // 45: skein.worker.v1.Workers.GiveLog:input_type -> skein.worker.v1.GiveLogRequest
+	36, // 46: skein.worker.v1.Workers.Leave:input_type -> skein.worker.v1.LeaveRequest
+	5,  // 47: skein.worker.v1.Workers.Register:output_type -> skein.worker.v1.RegisterResponse
+	7,  // 48: skein.worker.v1.Workers.Poll:output_type -> skein.worker.v1.PollResponse
+	18, // 49: skein.worker.v1.Workers.Report:output_type -> skein.worker.v1.ReportResponse
+	20, // 50: skein.worker.v1.Workers.Files:output_type -> skein.worker.v1.FilesResponse
+	24, // 51: skein.worker.v1.Workers.PutArtifact:output_type -> skein.worker.v1.PutArtifactResponse
+	26, // 52: skein.worker.v1.Workers.KeepArtifacts:output_type -> skein.worker.v1.KeepArtifactsResponse
+	28, // 53: skein.worker.v1.Workers.ListInputs:output_type -> skein.worker.v1.ListInputsResponse
+	30, // 54: skein.worker.v1.Workers.GetInput:output_type -> skein.worker.v1.GetInputResponse
+	33, // 55: skein.worker.v1.Workers.PushLogs:output_type -> skein.worker.v1.PushLogsResponse
+	35, // 56: skein.worker.v1.Workers.GiveLog:output_type -> skein.worker.v1.GiveLogResponse
+	37, // 57: skein.worker.v1.Workers.Leave:output_type -> skein.worker.v1.LeaveResponse
+	47, // [47:58] is the sub-list for method output_type
+	36, // [36:47] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_worker_v1_worker_proto_init() }
@@ -3482,7 +3560,7 @@ func file_worker_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_worker_v1_worker_proto_rawDesc), len(file_worker_v1_worker_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
