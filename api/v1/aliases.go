@@ -130,6 +130,7 @@ type (
 	Reason               = sdk.Reason
 	RecoverRequest       = sdk.RecoverRequest
 	RecoveryPlan         = sdk.RecoveryPlan
+	RefusedExtension     = sdk.RefusedExtension
 	RerunRequest         = sdk.RerunRequest
 	Resources            = sdk.Resources
 	Retention            = sdk.Retention

@@ -26,6 +26,7 @@ import (
 	"skein.dev/skein/internal/extension"
 	"skein.dev/skein/internal/kind"
 	"skein.dev/skein/internal/kind/house"
+	skein "skein.dev/skein/sdk"
 	"skein.dev/skein/sdk/shared/output"
 )
 
@@ -96,18 +97,67 @@ func kindRows(b *extension.Book) (rows []kindRow) {
 	return rows
 }
 
+// clusterRow is a kind of the cluster, or a refused folder of extensions.
+type clusterRow struct {
+	Kind    string   `json:"kind"`
+	Origin  string   `json:"origin"`
+	Version string   `json:"version"`
+	Folder  string   `json:"folder"`
+	Members []string `json:"members"`
+	Total   int      `json:"total"`
+	Refused *string  `json:"refused"`
+}
+
+// listCluster lists what nodes and workers of the server have, and what they refuse.
+func listCluster(ctx context.Context, c *cli, s *session) error {
+	kinds, err := skein.NewKinds(s.Client).List(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := skein.NewKinds(s.Client).Refused(ctx)
+	if err != nil {
+		return err
+	}
+	var rows []clusterRow
+	for _, k := range kinds {
+		rows = append(rows, clusterRow{Kind: k.Kind, Origin: k.Origin, Version: text(k.Version), Members: k.Members, Total: k.Total})
+	}
+	for _, r := range refused {
+		rows = append(rows, clusterRow{Origin: "extension", Folder: r.Folder, Members: r.Members, Total: r.Total, Refused: &r.Why})
+	}
+	return show(c, rows, func(r clusterRow) string { return r.Kind + r.Folder }, []column[clusterRow]{
+		{head: "KIND", get: func(r clusterRow) string { return r.Kind }},
+		{head: "FROM", get: func(r clusterRow) string { return r.Origin }},
+		{head: "VERSION", get: func(r clusterRow) string { return r.Version }},
+		{head: "FOLDER", get: func(r clusterRow) string { return r.Folder }},
+		{head: "MEMBERS", get: func(r clusterRow) string {
+			if more := r.Total - len(r.Members); more > 0 {
+				return fmt.Sprintf("%s and %d more", strings.Join(r.Members, " "), more)
+			}
+			return strings.Join(r.Members, " ")
+		}},
+		{head: "STATE", get: func(r clusterRow) string { return refusedText(r.Refused) }},
+	})
+}
+
+func refusedText(why *string) string {
+	if why == nil {
+		return ""
+	}
+	return "refused: " + *why
+}
+
 func extensionListCmd(c *cli) *cobra.Command {
+	var cluster bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the kinds and sources that nodes and workers of this machine can run, and the extensions that are refused",
-		Long:    "Lists the kinds of tasks that a node or worker with these settings runs as processes. It reads the folders; a node that runs may have read them before a change.",
-		Example: "  skein extension list\n  skein extension list -o json",
+		Long: "Lists the kinds of tasks that a node or worker with these settings runs as processes. It reads the folders; a node that runs may have read them before a change.\n" +
+			"With --cluster it asks the server instead: for the kinds of all nodes and workers, and the folders that they refuse.",
+		Example: "  skein extension list\n  skein extension list --cluster -o json",
 		Args:    cobra.NoArgs,
-		RunE: c.do(func(context.Context, []string) error {
-			refused := func(r kindRow) string {
-				if r.Refused == nil {
-					return ""
-				}
-				return "refused: " + *r.Refused
+		RunE: c.do(func(ctx context.Context, args []string) error {
+			if cluster {
+				return c.reading(func(ctx context.Context, s *session, _ []string) error { return listCluster(ctx, c, s) })(ctx, args)
 			}
 			return show(c, kindRows(bookOf(c)), func(r kindRow) string { return r.Kind }, []column[kindRow]{
 				{head: "KIND", get: func(r kindRow) string {
@@ -119,11 +169,13 @@ func extensionListCmd(c *cli) *cobra.Command {
 				{head: "VERSION", get: func(r kindRow) string { return r.Version }},
 				{head: "EXTENSION", get: func(r kindRow) string { return r.Extension }},
 				{head: "FOLDER", get: func(r kindRow) string { return r.Folder }},
-				{head: "STATE", get: refused},
+				{head: "STATE", get: func(r kindRow) string { return refusedText(r.Refused) }},
 			})
 		}),
 	}
 	extensionsFlag(cmd)
+	cmd.Flags().BoolVar(&cluster, "cluster", false, "of all nodes and workers, as the server knows them")
+	notSettings(cmd.Flags(), "cluster")
 	return cmd
 }
 

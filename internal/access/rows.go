@@ -151,6 +151,7 @@ var rows = []Row{
 	{"GET", "/api/v1/nodes/{name}", NodeRead, OfCluster, ""},
 	{"GET", "/api/v1/worker-groups", NodeRead, OfCluster, ""},
 	{"GET", "/api/v1/kinds", NodeRead, OfCluster, ""},
+	{"GET", "/api/v1/refused-extensions", NodeRead, OfCluster, ""},
 	{"GET", "/api/v1/status", NodeRead, OfCluster, ""},
 	{"POST", "/api/v1/nodes/{name}:cordon", NodeControl, OfCluster, ""},
 	{"POST", "/api/v1/nodes/{name}:drain", NodeControl, OfCluster, ""},

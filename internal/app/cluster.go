@@ -95,7 +95,7 @@ func (k keyStore) Clock(ctx context.Context) (dag.Micros, error) { return k.st.C
 
 func (m *membership) proofs() auth.Channel { return m.channel }
 
-func (m *membership) extend(all []dag.Extension) { m.node.Extend(all) }
+func (m *membership) extend(all []dag.Extension, refused []dag.Refusal) { m.node.Extend(all, refused) }
 
 func (m *membership) slots() *home.Home { return m.home }
 

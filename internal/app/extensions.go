@@ -24,9 +24,9 @@ func rereadOf(b *extension.Book, w *remote.Worker, log *slog.Logger) func(*confi
 func (n *Node) rereads(files func(*config.Config) error) func(*config.Config) error {
 	return func(to *config.Config) error {
 		house.Report(n.extensions.Reload(), n.log)
-		all := n.extensions.Extensions()
-		n.members.extend(all)
-		engine.Extend(n.engine.Engine, all)
+		all, refused := n.extensions.Extensions(), n.extensions.Refused()
+		n.members.extend(all, refused)
+		engine.Extend(n.engine.Engine, all, refused)
 		if files == nil {
 			return nil
 		}

@@ -23,7 +23,7 @@ type members interface {
 	// slots returns the slot broker.
 	slots() *home.Home
 	// extend publishes to other members which kinds this node runs as processes.
-	extend(all []dag.Extension)
+	extend(all []dag.Extension, refused []dag.Refusal)
 	// forEngine and forServer add the parts that the engine and the server need.
 	forEngine(c *engine.Config)
 	forServer(near *neighbours)

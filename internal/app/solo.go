@@ -86,7 +86,7 @@ func (l soloHolders) Missing(ctx context.Context, h dag.HandlerID, list []engine
 
 func (h *solo) slots() *home.Home { return h.home }
 
-func (h *solo) extend(all []dag.Extension) { h.workers.Extend(all) }
+func (h *solo) extend(all []dag.Extension, refused []dag.Refusal) { h.workers.Extend(all, refused) }
 
 func (h *solo) list() ([]store.Member, []store.ShardRow) { return h.workers.View() }
 

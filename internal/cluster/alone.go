@@ -128,11 +128,11 @@ func (a *Alone) update() {
 	a.show()
 }
 
-// Extend changes the kinds that the node runs as processes.
-func (a *Alone) Extend(all []dag.Extension) {
+// Extend changes the kinds that the node runs as processes, and the folders that it refuses.
+func (a *Alone) Extend(all []dag.Extension, refused []dag.Refusal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.self.Traits.Extensions = all
+	a.self.Traits.Extensions, a.self.Traits.Refused = all, refused
 	a.show()
 }
 

@@ -14,12 +14,12 @@ func (n *Node) Self() store.Member {
 	return n.self
 }
 
-// Extend changes the kinds that the node runs as processes. The other nodes see the change after the next
-// beat.
-func (n *Node) Extend(all []dag.Extension) {
+// Extend changes the kinds that the node runs as processes, and the folders that it refuses. The other nodes
+// see the change after the next beat.
+func (n *Node) Extend(all []dag.Extension, refused []dag.Refusal) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.self.Traits.Extensions = all
+	n.self.Traits.Extensions, n.self.Traits.Refused = all, refused
 }
 
 // View returns the members and shards as they were last read.

@@ -39,6 +39,8 @@ type Traits struct {
 	// Extensions are the kinds of tasks that the worker runs as processes, in addition to ordinary processes.
 	// Of several versions of one kind, the newest comes first.
 	Extensions []Extension `json:"extensions,omitempty"`
+	// Refused are folders of extensions that the worker does not use. They are for people.
+	Refused []Refusal `json:"refused,omitempty"`
 	// Namespaces are the only namespaces whose tasks the worker runs. Empty means all. A worker with
 	// namespaces gets only tasks that name the worker or its group. Their placement then names their
 	// namespace, see Space.
@@ -69,6 +71,37 @@ type Extension struct {
 	Releases bool `json:"releases,omitempty"`
 	// Adopts: after an attempt was lost, the next attempt continues its work, as with Policy.Adopts.
 	Adopts bool `json:"adopts,omitempty"`
+}
+
+// Refusal is a folder of extensions that a worker does not use, with the reason.
+type Refusal struct {
+	Folder string `json:"folder"`
+	Why    string `json:"why"`
+}
+
+// Bounds of the refusals of a worker.
+const (
+	RefusalsMax    = 20
+	refusedPathMax = 300 // bytes
+	refusalWhyMax  = 500 // bytes
+)
+
+// Refuse adds a refusal in a bounded form, unless there are RefusalsMax.
+func (t *Traits) Refuse(folder, why string) {
+	cut := func(s string, most int) string {
+		if len(s) > most {
+			s = s[:most]
+		}
+		return strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return ' '
+			}
+			return r
+		}, strings.ToValidUTF8(s, ""))
+	}
+	if len(t.Refused) < RefusalsMax {
+		t.Refused = append(t.Refused, Refusal{cut(folder, refusedPathMax), cut(why, refusalWhyMax)})
+	}
 }
 
 // Extension returns the extension that runs tasks of a kind, or nil if there is none. The name of the kind

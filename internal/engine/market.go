@@ -86,9 +86,9 @@ func (e *Engine) Wake() { e.writer.inbox.poke() }
 
 // Extend changes the kinds that the process of an engine runs as processes of its own, and assigns the tasks
 // that waited for them.
-func Extend(e *Engine, all []dag.Extension) {
+func Extend(e *Engine, all []dag.Extension, refused []dag.Refusal) {
 	t := *e.slots.traits.Load()
-	t.Extensions = all
+	t.Extensions, t.Refused = all, refused
 	e.slots.traits.Store(&t)
 	e.Wake()
 }

@@ -99,6 +99,19 @@ func (b *Book) Extensions() []dag.Extension {
 	return b.all
 }
 
+// Refused returns the folders that the last reading refused, in a bounded form. A nil Book has none.
+func (b *Book) Refused() []dag.Refusal {
+	var t dag.Traits
+	if b != nil {
+		for _, f := range b.Found() {
+			if f.Err != nil {
+				t.Refuse(f.Folder, f.Err.Error())
+			}
+		}
+	}
+	return t.Refused
+}
+
 // Found returns everything that Open or the last Reload found.
 func (b *Book) Found() []Found {
 	b.mu.RLock()

@@ -29,6 +29,9 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
 		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Levels: in.Levels, Extensions: extensionsOf(in.Extensions), Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+	for _, x := range in.Refused {
+		m.Traits.Refuse(x.Folder, x.Why)
+	}
 	proven, err := within(ctx, h, &m)
 	if err != nil {
 		return nil, err

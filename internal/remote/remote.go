@@ -202,7 +202,11 @@ func offer(cfg *Config) *workerv1.RegisterRequest {
 	for _, x := range cfg.Extensions.Extensions() {
 		kinds = append(kinds, &workerv1.Extension{Kind: x.Kind, Version: x.Version, Digest: x.Digest, Connection: x.Connection, Releases: x.Releases, Adopts: x.Adopts})
 	}
-	return &workerv1.RegisterRequest{Extensions: kinds, Groups: cfg.Groups, Labels: cfg.Labels, Levels: cfg.Levels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
+	var refused []*workerv1.Refusal
+	for _, x := range cfg.Extensions.Refused() {
+		refused = append(refused, &workerv1.Refusal{Folder: x.Folder, Why: x.Why})
+	}
+	return &workerv1.RegisterRequest{Extensions: kinds, Refused: refused, Groups: cfg.Groups, Labels: cfg.Labels, Levels: cfg.Levels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
 		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true, Handles: true}
 }
 

@@ -58,6 +58,36 @@ func listKinds(ctx context.Context, s *Server) (*jsonOut[api.List[api.Kind]], er
 	return list(all, ""), nil
 }
 
+// listRefused lists the folders of extensions that nodes and workers do not use. Equal folders with the same
+// reason are one row.
+func listRefused(ctx context.Context, s *Server) (*jsonOut[api.List[api.RefusedExtension]], error) {
+	members, err := traitsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[dag.Refusal]*api.RefusedExtension{}
+	for _, m := range members {
+		for _, x := range m.Traits.Refused {
+			row := rows[x]
+			if row == nil {
+				row = &api.RefusedExtension{Folder: x.Folder, Why: x.Why, Members: []string{}}
+				rows[x] = row
+			}
+			if row.Total++; len(row.Members) < kindMembersMax {
+				row.Members = append(row.Members, m.Name)
+			}
+		}
+	}
+	all := make([]api.RefusedExtension, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	slices.SortFunc(all, func(a, b api.RefusedExtension) int {
+		return cmp.Or(cmp.Compare(a.Folder, b.Folder), cmp.Compare(a.Why, b.Why))
+	})
+	return list(all, ""), nil
+}
+
 // comparePointers orders texts. nil is equal to "".
 func comparePointers(a, b *string) int {
 	var x, y string

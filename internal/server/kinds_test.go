@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -19,6 +21,8 @@ func TestKinds(t *testing.T) {
 		"w1": {Extensions: []dag.Extension{{Kind: dag.HousePrefix + "sql", Version: "1.2.3", Connection: "postgres"}, mail}},
 		"w2": {Extensions: []dag.Extension{newer, mail}},
 		"w3": {Kinds: []string{"vm.create"}},
+		"w4": {Refused: []dag.Refusal{{Folder: "/etc/skein/extensions/mail", Why: "others can write it"}}},
+		"w5": {Refused: []dag.Refusal{{Folder: "/etc/skein/extensions/mail", Why: "others can write it"}}},
 	} {
 		h := must(town.Register(t.Context(), "0180000"+name[1:]+"-0000-7000-8000-000000000000", name))
 		town.join(t, store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Slots: 1, Traits: is})
@@ -40,8 +44,23 @@ func TestKinds(t *testing.T) {
 	if k, ok := got["sql 1.2.3 skein"]; !ok || k.Digest != nil {
 		t.Errorf("%+v in %+v", k, got)
 	}
+	refused := want[api.List[api.RefusedExtension]](t, b.get("/api/v1/refused-extensions"), 200).Items
+	if len(refused) != 1 || refused[0].Why != "others can write it" || refused[0].Total != 2 || refused[0].Members[0] != "w4" {
+		t.Errorf("refused: %+v", refused)
+	}
 	if k, ok := got["vm.create  worker"]; !ok || k.Version != nil || len(k.Connections) != 0 {
 		t.Errorf("%+v in %+v", k, got)
+	}
+}
+
+// TestRefusals: the reasons of a worker are bounded, and hold no control characters.
+func TestRefusals(t *testing.T) {
+	var is dag.Traits
+	for range 2 * dag.RefusalsMax {
+		is.Refuse(strings.Repeat("f", 1000), "a\n"+strings.Repeat("é", 1000))
+	}
+	if r := is.Refused[0]; len(is.Refused) != dag.RefusalsMax || len(r.Folder) != 300 || len(r.Why) > 500 || !utf8.ValidString(r.Why) || r.Why[:2] != "a " {
+		t.Errorf("%d refusals, the first is %+v", len(is.Refused), r)
 	}
 }
 

@@ -39,6 +39,9 @@ func (s *Server) routes() {
 }
 
 func (s *Server) nodeRoutes(nodes tag) {
+	route(s, nodes.get("/refused-extensions", "list-refused-extensions", "List the folders of extensions that nodes and workers do not use, and why"), func(ctx context.Context, _ *struct{}) (*jsonOut[api.List[api.RefusedExtension]], error) {
+		return listRefused(ctx, s)
+	})
 	accepted := func(op huma.Operation) huma.Operation {
 		op.DefaultStatus = http.StatusAccepted
 		return op

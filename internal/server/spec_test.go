@@ -123,7 +123,7 @@ var contract = []string{
 	"GET /runs/{id}/tasks", "GET /runs/{id}/tasks/{task}", "GET /runs/{id}/tasks/{task}/definition", "POST /runs/{id}/tasks/{task}:approve", "GET /runs/{id}/graph", "GET /runs/{id}/events", "GET /runs/{id}/explain",
 	"GET /runs/{id}/tasks/{task}/explain", "GET /runs/{id}/tasks/{task}/logs", "GET /runs/{id}/tasks/{task}/logs/search",
 	"GET /runs/counts", "GET /nodes/{name}/metrics", "GET /runs/{id}/tasks/{task}/logs/index", "GET /runs/{id}/logs/search",
-	"GET /runs/{id}/tasks/{task}/artifacts", "GET /runs/{id}/tasks/{task}/artifacts/{name}", "GET /users/{id}/runs", "GET /nodes", "GET /worker-groups", "GET /kinds", "GET /nodes/{name}", "GET /nodes/{name}/log-level", "POST /nodes/{name}:log-level", "POST /nodes/{name}:cordon", "POST /nodes/{name}:uncordon",
+	"GET /runs/{id}/tasks/{task}/artifacts", "GET /runs/{id}/tasks/{task}/artifacts/{name}", "GET /users/{id}/runs", "GET /nodes", "GET /worker-groups", "GET /kinds", "GET /refused-extensions", "GET /nodes/{name}", "GET /nodes/{name}/log-level", "POST /nodes/{name}:log-level", "POST /nodes/{name}:cordon", "POST /nodes/{name}:uncordon",
 	"POST /nodes/{name}:drain", "POST /shards/{id}:move", "POST /workflows/{ns}/{name}:move", "GET /admin/scheduler", "GET /audit", "GET /audit:export", "POST /admin/scheduler:stop",
 	"POST /admin/scheduler:start", "GET /status", "GET /verify", "GET /events",
 	"GET /schedules", "GET /schedules/next", "POST /schedules:simulate", "GET /schedules/{ns}/{workflow}/{trigger}", "GET /schedules/{ns}/{workflow}/{trigger}/next",

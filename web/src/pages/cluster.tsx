@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { get } from '../api/client'
 import { slow, useNodes } from '../api/queries'
-import type { Kind, ListKind } from '../api/types'
+import type { Kind, ListKind, ListRefusedExtension } from '../api/types'
 import { useQuestion } from '../app/ask'
 import { bytes } from '../kit/format'
 import { Loaded, Panel } from '../kit/panel'
@@ -97,6 +97,7 @@ export function Cluster() {
         </Loaded>
       </Panel>
       <Kinds />
+      <RefusedExtensions />
       <Confirm question={question} onClose={asked.close} />
     </>
   )
@@ -164,6 +165,50 @@ function Kinds() {
           </div>
         )}
       </Loaded>
+    </Panel>
+  )
+}
+
+/** The folders of extensions that nodes and workers do not use. Mostly there are none, and then nothing is shown. */
+function RefusedExtensions() {
+  const refused = useQuery({
+    queryKey: ['refused-extensions'],
+    queryFn: ({ signal }) => get<ListRefusedExtension>('/refused-extensions', {}, signal),
+    refetchInterval: slow,
+  })
+  const all = refused.data?.items ?? []
+  if (all.length === 0) return null
+  return (
+    <Panel title={t('Refused extensions')} count={all.length}>
+      <div className="scroll" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th>{t('Folder')}</th>
+              <th>{t('Why')}</th>
+              <th>{t('Nodes and workers')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((x) => (
+              <tr key={`${x.folder} ${x.why}`}>
+                <td className="mono">{x.folder}</td>
+                <td lang="en">{x.why}</td>
+                <td>
+                  <span className="row">
+                    {x.members.slice(0, membersShown).map((name) => (
+                      <NodeLink key={name} name={name} />
+                    ))}
+                    {x.total > membersShown ? (
+                      <span className="sub">{t('and {n} more', { n: x.total - membersShown })}</span>
+                    ) : null}
+                  </span>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </Panel>
   )
 }

@@ -57,6 +57,14 @@ type Kind struct {
 	Total       int      `json:"total" doc:"How many nodes and workers have it."`
 }
 
+// RefusedExtension is a folder of extensions that nodes or workers do not use.
+type RefusedExtension struct {
+	Folder  string   `json:"folder"`
+	Why     string   `json:"why"`
+	Members []string `json:"members" nullable:"false" doc:"Nodes and workers that refuse it, at most 50."`
+	Total   int      `json:"total" doc:"How many nodes and workers refuse it."`
+}
+
 // Shards describes the shards of a node.
 type Shards struct {
 	Owned int     `json:"owned"`

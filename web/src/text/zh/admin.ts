@@ -546,4 +546,6 @@ export const admin = {
   '{n} changed': '已更改 {n} 个',
   'Looking…': '读取中…',
   'Look now': '立即读取',
+  'Refused extensions': '被拒绝的扩展',
+  away: '无法连接',
 }
