@@ -57,6 +57,9 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 		out.Kind, out.Input, out.InstantMicros = is.kind, is.input, is.instant.UnixMicro()
 		out.Files, out.Origin = false, ""
 	}
+	if out.Files {
+		out.FilesDigest = is.version.digest()
+	}
 	return out, nil
 }
 

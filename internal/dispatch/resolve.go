@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"sync"
@@ -99,6 +98,8 @@ type version struct {
 	types []map[string]string // declared outputs by task; nil if there is none
 	reads [][]string          // tasks whose outputs are read, by task
 	files func() ([]worker.File, error)
+	// digest is that of files; "": they cannot be read now.
+	digest func() string
 }
 
 // runEntry is the row of a run. The first attempt here reads it, and later attempts use it for a while. They
@@ -157,35 +158,8 @@ func (r *Resolver) loadVersion(id versionID) (*version, error) {
 		}
 	}
 	v.files = r.filesOf(id)
+	v.digest = digestOf(v.files)
 	return v, nil
-}
-
-// filesOf returns a function that reads the files of a version when they are needed. The function caches
-// small files.
-func (r *Resolver) filesOf(id versionID) func() ([]worker.File, error) {
-	var mu sync.Mutex
-	var kept []worker.File
-	return func() ([]worker.File, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if kept != nil {
-			return kept, nil
-		}
-		rows, err := r.cfg.Store.Files(context.Background(), store.FileQuery{Workflow: id.workflow, Version: id.version})
-		if err != nil {
-			return nil, err
-		}
-		files := make([]worker.File, len(rows))
-		size := 0
-		for i, f := range rows {
-			files[i] = worker.File{Name: f.Name, Mode: fs.FileMode(f.Mode), Content: f.Data}
-			size += len(f.Data)
-		}
-		if size <= filesKeptSize {
-			kept = files
-		}
-		return files, nil
-	}
 }
 
 // enter counts an attempt of a run, and returns the row of the run. Every enter needs a leave.

@@ -15,13 +15,15 @@ const filesMax = time.Minute
 // Prepare implements session.Owner.
 func (r *Worker) Prepare(j *workerv1.Job, from session.Caller) *attempt {
 	job, err := job(j, func() ([]worker.File, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), filesMax)
-		defer cancel()
-		out, err := from.Home.Files(ctx, &workerv1.FilesRequest{Handler: from.Handler, Lease: from.Lease, Uuid: from.UUID, Attempt: j.Attempt})
-		if err != nil {
-			return nil, err
-		}
-		return filesOf(out), nil
+		return r.cache.files(j.FilesDigest, func() ([]worker.File, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), filesMax)
+			defer cancel()
+			out, err := from.Home.Files(ctx, &workerv1.FilesRequest{Handler: from.Handler, Lease: from.Lease, Uuid: from.UUID, Attempt: j.Attempt})
+			if err != nil {
+				return nil, err
+			}
+			return filesOf(out), nil
+		})
 	})
 	if job.HTTP != nil {
 		job.HTTP.Egress = r.rules(j.Request.Egress, j.Request.Own)

@@ -83,6 +83,7 @@ type Worker struct {
 	adopted *worker.Adopted
 	// Artifacts stay in outgoing until a home has stored them.
 	outgoing artifact.Folder
+	cache    *fileCache
 	brings   chan struct{}          // cap bringsMax
 	gives    chan struct{}          // cap givesMax
 	bringing sync.WaitGroup         // goroutines that send artifacts or pieces of logs
@@ -119,7 +120,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
-	r.gives = make(chan struct{}, givesMax)
+	r.gives, r.cache = make(chan struct{}, givesMax), newFileCache(filepath.Join(data, filesName))
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
 		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
