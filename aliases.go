@@ -32,6 +32,7 @@ type (
 	Events         = sdk.Events
 	FiresQuery     = sdk.FiresQuery
 	GitSources     = sdk.GitSources
+	Kinds          = sdk.Kinds
 	Log            = sdk.Log
 	LogQuery       = sdk.LogQuery
 	Namespaces     = sdk.Namespaces
@@ -127,6 +128,9 @@ func NewEvents(c *Client) Events { return sdk.NewEvents(c) }
 // NewGitSources calls [sdk.NewGitSources].
 func NewGitSources(c *Client) GitSources { return sdk.NewGitSources(c) }
 
+// NewKinds calls [sdk.NewKinds].
+func NewKinds(c *Client) Kinds { return sdk.NewKinds(c) }
+
 // NewNamespaces calls [sdk.NewNamespaces].
 func NewNamespaces(c *Client) Namespaces { return sdk.NewNamespaces(c) }
 
@@ -181,6 +185,9 @@ func RotateToken(ctx context.Context, c *Client, id int64, req api.RotateRequest
 
 // Wait calls [sdk.Wait].
 func Wait(d time.Duration) CallOption { return sdk.Wait(d) }
+
+// WithFiles calls [sdk.WithFiles].
+func WithFiles() CallOption { return sdk.WithFiles() }
 
 // WithHTTPClient calls [sdk.WithHTTPClient].
 func WithHTTPClient(c *http.Client) Option { return sdk.WithHTTPClient(c) }

@@ -102,7 +102,7 @@ With a server, other people can watch and start runs:   skein dev`,
 	add("start", c.devCmd(), c.initCmd(), c.runCmd(), c.validateCmd())
 	add("look", openCmd(c), c.statusCmd(), c.topCmd(), c.logsCmd(), c.explainCmd())
 	add("manage", c.workflowCmd(), c.taskCmd(), c.serverCmd(), c.workerCmd(), c.workerGroupCmd(), c.nodeCmd(), c.tokenCmd(), userCmd(c), roleCmd(c), loginCmd(c), logoutCmd(c), whoamiCmd(c), c.accessCmd(), c.configCmd(), c.importCmd(), c.dbCmd())
-	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd(), alertCmd(c), namespaceCmd(c), secretCmd(c), keyCmd(c), caCmd(c), connectionCmd(c), gitCmd(c), eventCmd(c), extensionCmd(c), auditCmd(c))
+	add("manage", c.scheduleCmd(), c.backfillCmd(), c.queueCmd(), c.lockCmd(), c.classCmd(), alertCmd(c), namespaceCmd(c), secretCmd(c), keyCmd(c), caCmd(c), connectionCmd(c), gitCmd(c), bundleCmd(c), eventCmd(c), extensionCmd(c), auditCmd(c))
 	add("tools", c.apiCmd(), c.schemaCmd(), c.doctorCmd(), c.verifyCmd(), c.benchCmd(), c.versionCmd())
 	root.InitDefaultHelpCmd()
 	root.SetHelpCommandGroupID("tools")

@@ -124,9 +124,12 @@ func (c *Client) EachVersion(ctx context.Context, workflow string) iter.Seq2[api
 	})
 }
 
-// Version reads one version with its source and the names of its files.
-func (c *Client) Version(ctx context.Context, workflow string, version int32) (v api.Version, err error) {
-	_, err = c.do(ctx, workflowCall(http.MethodGet, workflow, nil, "versions", strconv.Itoa(int(version))), &v)
+// WithFiles includes the content of the files of a version, and the folder that it was applied from.
+func WithFiles() CallOption { return func(c *call) { c.query.Set("include", "files") } }
+
+// Version reads one version with its source and the names of its files. Options: [WithFiles].
+func (c *Client) Version(ctx context.Context, workflow string, version int32, opts ...CallOption) (v api.Version, err error) {
+	_, err = c.do(ctx, workflowCall(http.MethodGet, workflow, opts, "versions", strconv.Itoa(int(version))), &v)
 	return v, err
 }
 

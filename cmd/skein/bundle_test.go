@@ -1,0 +1,87 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBundle: a bundle of one database makes the same definitions in another one, and equal definitions make
+// equal bytes. What exists there stays, unless --replace says otherwise. A damaged bundle changes nothing.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	one, two := newWorld(t), newWorld(t)
+	ok := func(w *world, args ...string) string {
+		t.Helper()
+		o := w.skein(args...)
+		if o.code != 0 {
+			t.Fatalf("skein %q: %v", args, o)
+		}
+		return o.out
+	}
+	one.write("hello.sh", "echo from the bundle\n")
+	file := one.write("hello.yaml", "name: hello\nfiles: [hello.sh]\nqueue: etl\ntasks: {a: {run: sh hello.sh, resources: big}}\n")
+	alerts := one.write("alerts.yaml", "channels: {ops: {log: {}}}\n")
+	for _, args := range [][]string{{"class", "set", "big", "--cpu", "1"}, {"queue", "set", "etl", "--limit", "5"}, {"connection", "set", "crm", "http", "--url", "https://crm.example.com"},
+		{"alert", "apply", alerts}, {"workflow", "apply", file}} {
+		ok(one, args...)
+	}
+	export := func(w *world, name string, more ...string) []byte {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), name)
+		ok(w, append([]string{"bundle", "export", path}, more...)...)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	whole := export(one, "whole")
+	if again := export(one, "again", "--namespace", "default"); !bytes.Equal(whole, again) {
+		t.Error("two exports differ")
+	}
+	ok(two, "queue", "set", "other", "--limit", "1") // makes the database
+	ok(two, "queue", "delete", "other")
+	path := two.write("the.bundle", string(whole))
+	if out := ok(two, "bundle", "diff", path); strings.Count(out, "created") != 5 {
+		t.Errorf("a diff with nothing: %s", out)
+	}
+	ok(two, "bundle", "apply", path)
+	if out := ok(two, "bundle", "diff", path); strings.Count(out, "same") != 5 {
+		t.Errorf("a diff after the apply: %s", out)
+	}
+	if there := export(two, "there"); !bytes.Equal(whole, there) {
+		t.Error("the export of the other database differs")
+	}
+	ok(two, "run", "hello")
+	if out := ok(two, "logs", "hello@latest/a"); !strings.Contains(out, "from the bundle") {
+		t.Errorf("the run printed %s", out)
+	}
+
+	ok(two, "queue", "set", "etl", "--limit", "9")
+	ok(one, "workflow", "apply", one.write("hello.yaml", "name: hello\nfiles: [hello.sh]\nqueue: etl\ntasks: {b: {run: sh hello.sh}}\n"))
+	next := two.write("next.bundle", string(export(one, "next")))
+	if out := ok(two, "bundle", "apply", next); !strings.Contains(out, "queue\tetl\tkept") || !strings.Contains(out, "workflow\tdefault/hello\tchanged") {
+		t.Errorf("an apply over a changed queue: %s", out)
+	}
+	if out := ok(two, "queue", "get", "etl", "-o", "json"); !strings.Contains(out, `"limit": 9`) {
+		t.Errorf("the queue is %s", out)
+	}
+	ok(two, "bundle", "apply", next, "--replace")
+	if out := ok(two, "queue", "get", "etl", "-o", "json"); !strings.Contains(out, `"limit": 5`) {
+		t.Errorf("the queue is %s", out)
+	}
+	for name, bad := range map[string][]byte{"cut": whole[:len(whole)/2], "nothing": nil, "flipped": bytes.Replace(whole, []byte("echo from"), []byte("echo FROM"), 1)} {
+		o := two.skein("bundle", "apply", two.write(name, string(bad)))
+		if o.code == 0 || !strings.Contains(o.err, "is not a bundle") {
+			t.Errorf("%s: %v", name, o)
+		}
+	}
+	if there := export(two, "last"); !bytes.Equal(there, export(one, "last")) {
+		t.Error("the two databases differ")
+	}
+}
