@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// containerSettings returns the settings of tasks in containers, of tasks with Python environments, and of the
-// processes of sources.
+// containerSettings returns the settings of tasks in containers, of tasks with Python environments, and of
+// the processes of sources.
 func containerSettings() []setting {
 	return []setting{
 		{name: "container_engine", def: text(container.EngineAuto), set: func(c *Config, v string) error {

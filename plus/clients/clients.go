@@ -1,5 +1,5 @@
-// Package clients runs the clients of brokers: in the program skein-plus, or in skein if it was built with the
-// tag plus.
+// Package clients runs the clients of brokers: in the program skein-plus, or in skein if it was built with
+// the tag plus.
 package clients
 
 import (

@@ -264,8 +264,8 @@ func (c *Client) EachEvent(ctx context.Context, run string) iter.Seq2[api.Event,
 	return each("", func(cursor string) (api.List[api.Event], error) { return c.Events(ctx, run, cursor, pageMax) })
 }
 
-// ExplainWorkflow explains why a workflow, NAME or NAMESPACE/NAME, starts no runs, and when it starts the next
-// one.
+// ExplainWorkflow explains why a workflow, NAME or NAMESPACE/NAME, starts no runs, and when it starts the
+// next one.
 func ExplainWorkflow(ctx context.Context, c *Client, workflow string) (x api.Explanation, err error) {
 	_, err = c.do(ctx, workflowCall(http.MethodGet, workflow, nil, "explain"), &x)
 	return x, err
