@@ -356,3 +356,48 @@ func TestRoomOfNode(t *testing.T) {
 		}
 	})
 }
+
+// TestHangsDelayNothing: sources that hang, do not end, have no room or fail delay the events of another
+// source by at most 100 ms, in the time of the test. So do a hanging source that is declared again, and one
+// whose shard moves.
+func TestHangsDelayNothing(t *testing.T) {
+	var never chan struct{}
+	var late time.Duration
+	var given int
+	n := new(node)
+	good := func() Source {
+		return &fake{run: func(f *fake, ctx context.Context, give func(context.Context, Batch) error) error {
+			for due := time.Now(); ; {
+				f.answered(0)
+				if err := give(ctx, Batch{Events: []Event{{Key: "x"}}}); err != nil {
+					return err
+				}
+				n.change(func() { given, late = given+1, max(late, time.Since(due)) })
+				due = due.Add(time.Second)
+				if err := f.wait(ctx, time.Until(due), nil); err != nil {
+					return err
+				}
+			}
+		}}
+	}
+	stuck := func() Source { // does not end with its context
+		return &fake{run: func(*fake, context.Context, func(context.Context, Batch) error) error { <-never; return nil }}
+	}
+	n.with("good", good).with("mute", mute).with("stuck", stuck).with("moves", stuck).with("full", ticking).with("fails", failing(errors.New("refused")))
+	n.full["full"] = true
+	n.first = func() { never = make(chan struct{}) }
+	run(t, n, func(s *Supervisor) {
+		time.Sleep(time.Minute)
+		n.change(func() {
+			n.triggers["stuck"].Since++
+			n.owned[n.triggers["moves"].Shard] = false
+		})
+		n.with("new", good)
+		s.Changed()
+		time.Sleep(2 * time.Minute)
+		close(never)
+		if given < 180+119 || late > 100*time.Millisecond {
+			t.Errorf("%d events, the latest %s after its time", given, late)
+		}
+	})
+}
