@@ -27,8 +27,9 @@ const (
 	answerMax = 4 << 20
 )
 
-// connect makes a client. The client connects when it is used.
-func connect(start *feed.Start) (*client.Client, error) {
+// connect makes a client. It asks the server whether it belongs to a cluster. In a cluster, the client finds
+// the server that has the stream. If the server does not say, the client uses only this one.
+func connect(ctx context.Context, start *feed.Start) (client.UniversalClient, error) {
 	var c broker.Redis
 	if err := stream.Read(start, &c, nil); err != nil {
 		return nil, err
@@ -38,13 +39,20 @@ func connect(start *feed.Start) (*client.Client, error) {
 		return nil, err
 	}
 	database, _ := strconv.Atoi(c.Database) // Check has verified the number
-	return client.NewClient(&client.Options{Addr: c.Address(broker.RedisPort, broker.RedisPort), Dialer: dial, ClientName: "skein", Username: c.User, Password: stream.Plain(c.Password),
-		DB: database, DialTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, PoolSize: 2, MaxRetries: -1, Protocol: 2, DisableIdentity: true}), nil
+	opts := client.UniversalOptions{Addrs: []string{c.Address(broker.RedisPort, broker.RedisPort)}, Dialer: dial, ClientName: "skein", Username: c.User, Password: stream.Plain(c.Password),
+		DB: database, DialTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, PoolSize: 2, MaxRetries: -1, Protocol: 2, DisableIdentity: true}
+	one := client.NewClient(opts.Simple())
+	ctx, cancel := context.WithTimeout(ctx, callMax)
+	defer cancel()
+	if text, err := one.Info(ctx, "server").Result(); err != nil || !strings.Contains(text, "redis_mode:cluster") {
+		return one, nil // the next request reports an error that lasts
+	}
+	return client.NewClusterClient(opts.Cluster()), one.Close()
 }
 
 // Test signs in and reads the version of the server.
 func Test(ctx context.Context, start *feed.Start) (found string, err error) {
-	rdb, err := connect(start)
+	rdb, err := connect(ctx, start)
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +66,9 @@ func Test(ctx context.Context, start *feed.Start) (found string, err error) {
 	}
 	_, version, _ := strings.Cut(text, "redis_version:")
 	version, _, _ = strings.Cut(version, "\r")
+	if _, several := rdb.(*client.ClusterClient); several {
+		return "a cluster of Redis " + version, nil
+	}
 	return "a server of Redis " + version, nil
 }
 
@@ -67,7 +78,7 @@ func Main(ctx context.Context, f *feed.Feed) error {
 	if err := stream.Read(&f.Start, &broker.Redis{}, &with); err != nil {
 		return err
 	}
-	rdb, err := connect(&f.Start)
+	rdb, err := connect(ctx, &f.Start)
 	if err != nil {
 		return err
 	}
@@ -85,7 +96,7 @@ type cursor struct {
 // source reads one stream.
 type source struct {
 	with   *broker.RedisInput
-	client *client.Client
+	client client.UniversalClient
 	at     cursor
 	added  int64 // number of entries that the stream had got at the last look
 	count  int64 // number of entries that the next request asks for
