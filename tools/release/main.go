@@ -173,7 +173,8 @@ func (r *release) build(system, arch string) (binary string, err error) {
 	if err := r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/skein"); err != nil || system != "linux" {
 		return binary, err // nodes need Linux, and only nodes start skein-plus
 	}
-	return binary, r.run(own, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary+"-plus", "./plus/cmd/skein-plus")
+	// The module of skein-plus is complete without the workspace, which is off here.
+	return binary, r.run(own, "go", "build", "-C", "plus", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary+"-plus", "./cmd/skein-plus")
 }
 
 // name returns the path of a file of the release.
