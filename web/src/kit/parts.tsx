@@ -34,11 +34,15 @@ export function State({ state, children }: { state: string; children?: ReactNode
  */
 export function Message({ of }: { of: { cause: string | null; message: string | null } }) {
   const cause = of.cause ? byCode(`cause.${of.cause}`) : undefined
-  if (!cause) return <span lang="en">{of.message ?? ''}</span>
+  const message = of.message ?? ''
   return (
     <>
       {cause}
-      {of.message ? <span lang="en"> ({of.message})</span> : null}
+      {message ? (
+        <span lang="en" title={message}>
+          {cause ? ` (${message})` : message}
+        </span>
+      ) : null}
     </>
   )
 }

@@ -300,7 +300,7 @@ const Row = memo(function Row({
         <RunLink id={run.id} />
       </td>
       <td className="reason">
-        <span className="clip sub" title={run.message ?? undefined}>
+        <span className="clip sub">
           {run.position ? (
             run.position.number ? (
               t('in line for {line}, {number} of {of}', { ...run.position, number: run.position.number })

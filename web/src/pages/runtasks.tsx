@@ -107,7 +107,7 @@ function SmallList({ run }: { run: Run }) {
                           <TaskName run={run} name={own.name} />
                         </td>
                         <td className="reason">
-                          <span className="sub clip" title={own.message ?? undefined}>
+                          <span className="sub clip">
                             <Message of={own} />
                           </span>
                         </td>

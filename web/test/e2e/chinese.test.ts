@@ -33,7 +33,7 @@ afterAll(async () => {
 const english = (page: Page): Promise<string[]> =>
   page.evaluate(() => {
     const names =
-      /^(Skein|Worker|Shell|Python|Spark|MapReduce|Go|English|Mozilla.*|The page of Skein .*|: .*)$/
+      /^(Skein|Worker|Shell|Python|Spark|MapReduce|Git|Go|English|Mozilla.*|The page of Skein .*|: .*)$/
     const isEnglish = (text: string) =>
       (/[a-z]{2,} [a-z]{2,}/i.test(text) ||
         (/^[A-Z][a-z]{2,}/.test(text) && !/\p{Script=Han}/u.test(text))) &&
