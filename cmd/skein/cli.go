@@ -207,6 +207,7 @@ func nodeFlags(cmd *cobra.Command) {
 	f.String("loopback", "", "callers that a node on loopback answers: token (callers with a token) or open (every user of the machine; the next version has no open) (default token)")
 	f.String("egress", "", "addresses that http tasks may call: any, public, or networks, as public,10.0.0.0/8 (default any on loopback, else public)")
 	f.String("egress-proxy", "", "proxy for http tasks: a URL, or the word environment to use http_proxy and https_proxy (default none)")
+	f.String("source-memory", "", "memory of the process of a source of a broker or of an extension, as 1Gi; one that takes more is ended and started again (default 512Mi)")
 	f.String("alert-commands", "", "true: alert channels may run programs on this node, as its user (default false)")
 	f.String("watchdog-file", "", "file with a URL that the node calls each minute while its scheduler works")
 	f.String("smtp-url", "", "server for alert mail: smtp+starttls://USER@HOST:587, smtps://USER@HOST, or smtp://HOST")
