@@ -81,9 +81,17 @@ func TestBrokerTriggers(t *testing.T) {
 		}
 	}
 	for _, entry := range []string{`{mqtt: {connection: c, topic: a, from: beginning}}`, `{amqp: {connection: c, queue: a, lost: skip}}`, `{amqp: {connection: c, queue: a, id: value.id}}`,
-		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`, `{sqs: {connection: c, queue: "https://x/a"}}`} {
+		`{redis: {stream: a}}`, `{nats: {connection: c, stream: "a.b"}}`, `{amqp: {connection: c, queue: a, prefetch: 1001}}`, `{sqs: {connection: c, queue: "https://x/a"}}`,
+		`{kafka: {connection: c, topic: a, by: offsets, filter: event.offsets > 1}}`, `{kafka: {connection: c, topic: a, by: offsets, batch: {max: 2}}}`,
+		`{kafka: {connection: c, topic: a, by: offsets, value: text}}`, `{kafka: {connection: c, topic: a, by: offsets, every: 10ms}}`,
+		`{kafka: {connection: c, topic: a, every: 10s}}`, `{kafka: {connection: c, topic: a, by: records, max_offsets: 5}}`} {
 		if _, errs := parse(entry); errs == nil {
 			t.Errorf("%s is taken", entry)
 		}
+	}
+	is, errs := parse(`{kafka: {connection: c, topic: a, by: offsets, every: 90s}}`)
+	const want = `{"topic":"a","value":"json","isolation":"read_committed","by":"offsets","every_ms":90000,"max_offsets":1000000}`
+	if errs != nil || string(is.Outside.With) != want {
+		t.Errorf("%v, %+v", errs, is)
 	}
 }

@@ -147,14 +147,14 @@ func kafkaInput(v *node) brokerInput {
 
 // checkOffsets refuses keys of records for offsets, and keys of offsets for records.
 func checkOffsets(r *triggerReader, v *node, at string) {
-	others, why := []string{"every", "max_offsets"}, "it belongs to by: offsets"
+	others, why := []string{"every", "max_offsets"}, " belongs to by: offsets"
 	if v.get("by").str() == broker.ByOffsets {
-		others, why = []string{"value", "filter", "batch"}, "it belongs to records, and by: offsets reads none"
+		others, why = []string{"value", "filter", "batch"}, " belongs to records, and by: offsets reads none"
 		r.everyOf(v, at, offsetsEvery)
 	}
 	for _, name := range others {
 		if n := v.get(name); n != nil {
-			r.failNode(n, join(at, name), why, "remove the key")
+			r.failNode(n, join(at, name), name+why, "remove the key")
 		}
 	}
 }
