@@ -4,13 +4,36 @@ package plus_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// inside returns the processes of sources that a node with the clients of brokers has started.
+func inside(t *testing.T, node int) (pids []int) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		line, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(line), "\x00plus\x00source\x00") {
+			continue
+		}
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "status"))
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && strings.Contains(string(status), fmt.Sprintf("PPid:\t%d\n", node)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // TestOneProgram: skein that is built with the tag plus reads brokers without skein-plus next to it.
 func TestOneProgram(t *testing.T) {
@@ -33,4 +56,20 @@ func TestOneProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "an entry has fired", func() bool { return n.schedule("orders").Fired == 1 })
+
+	// An upgrade replaces the program while the node runs.
+	if err := os.Remove(filepath.Join(bin, "skein")); err != nil {
+		t.Fatal(err)
+	}
+	var children []int
+	until(t, "the source runs", func() bool { children = inside(t, n.cmd.Process.Pid); return len(children) > 0 })
+	for _, pid := range children {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "orders", Values: []string{"data", "y"}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the source was started again", func() bool { return n.schedule("orders").Fired == 2 })
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -26,7 +27,9 @@ func Plus() (argv []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if Inside {
+	if Inside && runtime.GOOS == "linux" { // also if an upgrade has replaced the file of this program
+		return []string{"/proc/self/exe", PlusCommand}, nil
+	} else if Inside {
 		return []string{self, PlusCommand}, nil
 	}
 	if real, err := filepath.EvalSymlinks(self); err == nil {
