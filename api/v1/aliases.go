@@ -55,6 +55,7 @@ type (
 	ConnectionTest       = sdk.ConnectionTest
 	Cores                = sdk.Cores
 	Deadline             = sdk.Deadline
+	Demands              = sdk.Demands
 	EscalationStep       = sdk.EscalationStep
 	Event                = sdk.Event
 	EventSent            = sdk.EventSent

@@ -63,11 +63,13 @@ func (c *cli) classSetCmd() *cobra.Command {
 	var cpu, memory string
 	cmd := &cobra.Command{
 		Use: "set CLASS", Short: "Create or change a resource class",
-		Long: `Creates or changes a resource class of the whole cluster. A resource without a flag is not part of the class.
+		Long: `Creates or changes a resource class. CLASS is NAME for a class that all namespaces share, or NAMESPACE/NAME for
+one that only workflows of this namespace can name, by NAME. Such a class takes precedence over a shared one of
+that name. A resource without a flag is not part of the class.
 Tasks name the class by resources: CLASS. A workflow keeps the amounts that the class had when the workflow was
 applied, so apply it again after a change.
 CPU is in cores, such as 2 or 0.5, or in thousandths of a core, such as 500m.`,
-		Example: "  skein class set heavy --cpu 4 --memory 16Gi\n  skein class set small --cpu 100m",
+		Example: "  skein class set heavy --cpu 4 --memory 16Gi\n  skein class set shop/small --cpu 100m",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			def, err := classRequest(cpu, memory)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/workflow"
@@ -17,7 +19,7 @@ import (
 
 func namespaceCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "namespace", Aliases: []string{"ns"}, Short: "Show and set the quotas and the isolation of namespaces",
+		Use: "namespace", Aliases: []string{"ns"}, Short: "Show and set the quotas of namespaces, and their rules for tasks",
 		Example: "  skein namespace list\n  skein namespace set shop --quota runs=500 --quota runs_per_hour=10000 --isolation box",
 	}
 	needsVerb(cmd)
@@ -54,6 +56,10 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 		{head: "TOKENS", get: func(n api.Namespace) string { return bound(n.Tokens, n.Quotas.Tokens) }},
 		{head: "CALLS A MINUTE", get: func(n api.Namespace) string { return bound(nil, n.Quotas.RequestsPerMinute) }},
 		{head: "ISOLATION", get: func(n api.Namespace) string { return orDash(n.Isolation) }},
+		{head: "READ", get: func(n api.Namespace) string { return orDash(strings.Join(n.AllowRead, " ")) }},
+		{head: "WRITE", get: func(n api.Namespace) string { return orDash(strings.Join(n.AllowWrite, " ")) }},
+		{head: "EGRESS", get: func(n api.Namespace) string { return orDash(n.Egress) }},
+		{head: "LOCKS", get: func(n api.Namespace) string { return cmp.Or(n.Locks, "own") }},
 		{head: "BY", get: func(n api.Namespace) string { return orDash(text(n.User)) }},
 		{head: "CHANGED", get: func(n api.Namespace) string { return c.when(n.ModifiedAt) }},
 	})
@@ -136,12 +142,7 @@ namespace.read.`,
 	}
 }
 
-func namespaceSetCmd(c *cli) *cobra.Command {
-	var given []string
-	var isolation string
-	cmd := &cobra.Command{
-		Use: "set NS", Short: "Change the quotas or the isolation of a namespace",
-		Long: `Sets what you give, and leaves the rest. QUOTA=none removes a quota. You need the verb namespace.write.
+const namespaceSetHelp = `Sets what you give, and leaves the rest. QUOTA=none removes a quota. You need the verb namespace.write.
 
   runs           unfinished runs, waiting runs included
   runs_per_hour  runs that begin within a full hour (UTC)
@@ -161,15 +162,70 @@ Runs that have begun continue.
 
 --isolation sets the least level of isolation of all tasks of the namespace: fence, user, box, or none to demand
 no level. Only workers that offer the level or a higher one run its tasks. Attempts that run already keep their
-level.`,
-		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --quota runs=none\n  skein namespace set shop --isolation box",
+level.
+
+The following rules hold in addition to the settings of each worker, and never give a task more than these do:
+--allow-read and --allow-write are the only paths that a task may name, in access, dir or as a script; they need
+the level fence or a higher one. --egress is the policy for the calls that Skein makes for tasks: any, public, or
+networks with commas. An empty text ("") takes a rule away.
+
+--locks own: the locks of the namespace are its own. --locks shared: a lock has the same name in all such
+namespaces. Namespaces that existed before locks had namespaces are shared until you change this.`
+
+// namespaceFlags are the flags of the rules of a namespace.
+type namespaceFlags struct {
+	flags                    *pflag.FlagSet
+	isolation, egress, locks string
+	read, write              []string
+}
+
+func (f *namespaceFlags) add(to *pflag.FlagSet) {
+	f.flags = to
+	to.StringVar(&f.isolation, "isolation", "", "least level of isolation of all tasks: none | fence | user | box")
+	to.StringArrayVar(&f.read, "allow-read", nil, "path that a task may name for reading; may be given several times")
+	to.StringArrayVar(&f.write, "allow-write", nil, "path that a task may name for writing; may be given several times")
+	to.StringVar(&f.egress, "egress", "", "addresses that calls of tasks may reach: any, public, or networks such as 10.0.0.0/8")
+	to.StringVar(&f.locks, "locks", "", "whose locks the names in workflows mean: own | shared")
+	notSettings(to, "isolation", "allow-read", "allow-write", "egress", "locks")
+}
+
+// some reports whether a flag was given.
+func (f *namespaceFlags) some() bool {
+	return slices.ContainsFunc([]string{"isolation", "allow-read", "allow-write", "egress", "locks"}, f.flags.Changed)
+}
+
+// put sets in a request what was given.
+func (f *namespaceFlags) put(to *api.NamespaceRequest) {
+	for flag, text := range map[string]struct {
+		to   **string
+		from *string
+	}{"isolation": {&to.Isolation, &f.isolation}, "egress": {&to.Egress, &f.egress}, "locks": {&to.Locks, &f.locks}} {
+		if f.flags.Changed(flag) {
+			*text.to = text.from
+		}
+	}
+	if f.flags.Changed("allow-read") {
+		to.AllowRead = paths(f.read)
+	}
+	if f.flags.Changed("allow-write") {
+		to.AllowWrite = paths(f.write)
+	}
+}
+
+func namespaceSetCmd(c *cli) *cobra.Command {
+	var given []string
+	var rules namespaceFlags
+	cmd := &cobra.Command{
+		Use: "set NS", Short: "Change the quotas of a namespace, or its rules for tasks",
+		Long:    namespaceSetHelp,
+		Example: "  skein namespace set shop --quota runs=500 --quota params_bytes=64Ki\n  skein namespace set shop --isolation box --egress public\n  skein namespace set shop --isolation fence --allow-read /srv/shop --allow-read /opt/tools",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: argument,
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			if len(given) == 0 && isolation == "" {
+			if len(given) == 0 && !rules.some() {
 				return usage("give what to change: --quota runs=500, or --isolation box")
 			}
-			if isolation != "" && !slices.Contains(dag.IsolationLevels, isolation) {
-				return usage("--isolation %s: want one of %s", isolation, strings.Join(dag.IsolationLevels, ", "))
+			if rules.isolation != "" && !slices.Contains(dag.IsolationLevels, rules.isolation) {
+				return usage("--isolation %s: want one of %s", rules.isolation, strings.Join(dag.IsolationLevels, ", "))
 			}
 			of := skein.NewNamespaces(s.Client)
 			page, err := of.List(ctx, args[0], "", 1)
@@ -185,9 +241,7 @@ level.`,
 					return err
 				}
 			}
-			if isolation != "" {
-				to.Isolation = &isolation
-			}
+			rules.put(&to)
 			is, err := of.Put(ctx, args[0], to)
 			if err != nil {
 				return err
@@ -196,9 +250,15 @@ level.`,
 		})),
 	}
 	cmd.Flags().StringArrayVar(&given, "quota", nil, "QUOTA=NUMBER or QUOTA=none; may be given several times")
-	cmd.Flags().StringVar(&isolation, "isolation", "", "least level of isolation of all tasks: none | fence | user | box")
-	notSettings(cmd.Flags(), "quota", "isolation")
+	notSettings(cmd.Flags(), "quota")
+	rules.add(cmd.Flags())
 	return cmd
+}
+
+// paths returns the given paths without empty ones.
+func paths(given []string) *[]string {
+	all := slices.DeleteFunc(slices.Clone(given), func(path string) bool { return path == "" })
+	return &all
 }
 
 // setQuota reads QUOTA=NUMBER.

@@ -16,7 +16,9 @@ import (
 func (c *cli) queueCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "queue", Short: "Manage named queues, which limit the concurrent runs and tasks of several workflows",
-		Example: "  skein queue set etl --limit 5\n  skein queue list",
+		Long: `A queue NAME is shared by all namespaces. A queue NAMESPACE/NAME belongs to its namespace: its workflows name it
+by NAME, and then pass this queue in place of a shared one of that name.`,
+		Example: "  skein queue set etl --limit 5\n  skein queue set shop/etl --limit 2\n  skein queue list",
 	}
 	needsVerb(cmd)
 	cmd.AddCommand(c.queueListCmd(), c.queueGetCmd(), c.queueSetCmd(), c.queueDeleteCmd(),
@@ -144,6 +146,8 @@ runs only: tasks always wait.
 
 A change takes effect at once. A higher limit admits waiting runs. Under a lower limit, admitted runs continue.
 
+QUEUE is NAME for a queue that all namespaces share, or NAMESPACE/NAME.
+
 --per-key is a CEL expression over params and trigger.time. Each of its values has an order and a limit of its
 own. --rate counts the whole queue, and its grants are spread evenly.`,
 		Example: "  skein queue set etl --limit 5\n  skein queue set api --limit 2 --per-key params.customer --rate 10/s --order priority",
@@ -263,6 +267,7 @@ rises with every grant, so the protected system can refuse requests with a small
 			}
 			return show(c, page.Items, func(l api.Lock) string { return l.Name }, []column[api.Lock]{
 				{head: "LOCK", get: func(l api.Lock) string { return l.Name }},
+				{head: "NAMESPACE", get: func(l api.Lock) string { return orDash(text(l.Namespace)) }},
 				{head: "RUN", get: func(l api.Lock) string { return l.Run }},
 				{head: "TOKEN", get: func(l api.Lock) string { return strconv.FormatInt(l.Token, 10) }},
 				{head: "SINCE", get: func(l api.Lock) string { return c.when(&l.Since) }},

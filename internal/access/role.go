@@ -20,7 +20,7 @@ var (
 	operatorVerbs = viewerVerbs | VerbsOf(RunStart, RunControl, RunRedo, ScheduleOperate, BackfillWrite,
 		WorkflowOperate, RunApprove, RunMark, AlertOperate, EventSend)
 	editorVerbs = operatorVerbs | VerbsOf(WorkflowSource, WorkflowWrite, WorkflowDelete, QueueWrite, ConnectionRead)
-	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, MemberWrite, TokenNamespace, AuditRead)
+	adminVerbs  = editorVerbs | VerbsOf(SecretList, SecretWrite, AlertChannel, ConnectionWrite, ClassRead, ClassWrite, MemberWrite, TokenNamespace, AuditRead)
 	// assignable is the set of verbs that roles can have: each verb before Public.
 	assignable   = Verbs(1<<Public - 1<<WorkflowRead)
 	auditorVerbs = VerbsOf(AuditRead, WorkflowRead, RunRead, ScheduleRead, QueueRead, NamespaceRead, UserRead, RoleRead)

@@ -27,7 +27,7 @@ const (
 	OfBody         // the object that the body names
 	OfMany         // each run that the body names or its filter finds
 	OfNamespace    // the namespace in the path
-	OfShared       // queues and locks: a read needs the verb in any namespace, a change needs it in all
+	OfShared       // shared queues, locks and classes: a read needs the verb in any namespace, a change in all
 	OfCluster      // the cluster
 	OfWorker       // the worker that calls
 	OfNode         // the node that calls

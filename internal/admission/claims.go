@@ -147,8 +147,8 @@ func (q *queue) full(why string) *Denial {
 func (l *line) held() string {
 	q := l.q
 	of := ""
-	if i := strings.IndexByte(l.name, '/'); l.name[i+1:] != "" {
-		of = " for " + l.name[i+1:]
+	if _, key := dag.CutLine(l.name); key != "" {
+		of = " for " + key
 	}
 	switch {
 	case q == nil:
@@ -174,9 +174,9 @@ func (s *State) lockedBy(c *Claimant) string {
 			continue
 		}
 		for _, o := range slices.SortedFunc(maps.Values(k.has), byAsked) {
-			return fmt.Sprintf("lock %s is held by run %s", name, o.Run)
+			return fmt.Sprintf("lock %s is held by run %s", dag.LockName(name), o.Run)
 		}
-		return fmt.Sprintf("lock %s is wanted by run %s, which was first", name, k.wants[0].Run)
+		return fmt.Sprintf("lock %s is wanted by run %s, which was first", dag.LockName(name), k.wants[0].Run)
 	}
 	return "its locks are taken"
 }

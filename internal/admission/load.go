@@ -1,8 +1,6 @@
 package admission
 
 import (
-	"strings"
-
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
@@ -48,7 +46,7 @@ func (s *State) AddLine(is *store.Line) {
 
 // claimOfLine returns a claim whose line has the given name.
 func claimOfLine(name string) dag.Claim {
-	queue, rest, _ := strings.Cut(name, "/")
+	queue, rest := dag.CutLine(name)
 	if queue == "" {
 		return dag.Claim{Locks: []string{rest}}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -172,7 +171,8 @@ func (s *State) tidy(l *line) {
 	delete(s.lines, l.name)
 	delete(s.open, l.name)
 	if l.q != nil {
-		delete(l.q.lines, strings.TrimPrefix(l.name, l.q.Name+"/"))
+		_, key := dag.CutLine(l.name)
+		delete(l.q.lines, key)
 	}
 }
 

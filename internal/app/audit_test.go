@@ -156,6 +156,17 @@ func auditedOrphans(b *auditBed, check func(route, path, body string) string) {
 	}
 }
 
+// auditedOwn calls the routes of queues and classes of a namespace.
+func auditedOwn(check func(route, path, body string) string) {
+	check("PUT /queues/{ns}/{name}", "/queues/default/q", `{"limit":1}`)
+	for _, verb := range []string{"pause", "drain", "resume"} {
+		check("POST /queues/{ns}/{name}:"+verb, "/queues/default/q:"+verb, "")
+	}
+	check("DELETE /queues/{ns}/{name}", "/queues/default/q", "")
+	check("PUT /classes/{ns}/{name}", "/classes/default/big", `{"cpu":1}`)
+	check("DELETE /classes/{ns}/{name}", "/classes/default/big", "")
+}
+
 // auditedOutside calls the routes about other systems.
 func auditedOutside(check func(route, path, body string) string) {
 	check("PUT /connections/{ns}/{name}", "/connections/default/crm", `{"config":{"http":{"url":"http://127.0.0.1:9"}}}`)
@@ -249,6 +260,7 @@ func auditedRoutes(t *testing.T, flags map[string]string) {
 		check("POST /queues/{name}:"+verb, "/queues/q:"+verb, "")
 	}
 	check("DELETE /queues/{name}", "/queues/q", "")
+	auditedOwn(check)
 	check("PUT /secrets/{ns}/{name}", "/secrets/default/S", `{"value":"canary-1234"}`)
 	if len(flags) == 0 {
 		check("POST /keys:rotate", "/keys:rotate", "{}")

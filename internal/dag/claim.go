@@ -26,17 +26,17 @@ func (s ClaimStage) String() string { return claimStageNames[s] }
 // Bounds of a claim.
 const (
 	ClaimLocksMax = 16  // number of locks of one run
-	ClaimNameMax  = 200 // bytes of the name of a lock, and of a key
+	ClaimNameMax  = 200 // bytes of the name of a lock without its namespace, and of a key
 )
 
 // Claim is the claim of a run on objects that all shards share: a slot of a named queue, and named locks. It
 // is either open or granted. A Claim is never changed in place.
 type Claim struct {
 	Queue string   `json:"queue,omitempty"`
-	Key   string   `json:"key,omitempty"` // the value that the queue's per_key computes for the run
-	Locks []string `json:"locks,omitempty"`
-	Fail  bool     `json:"fail,omitempty"` // fail the run, instead of waiting, if another run has a lock
-	Kept  bool     `json:"kept,omitempty"` // the owner keeps the run in memory while it is queued
+	Key   string   `json:"key,omitempty"`   // the value that the queue's per_key computes for the run
+	Locks []string `json:"locks,omitempty"` // stored names, see OwnLock
+	Fail  bool     `json:"fail,omitempty"`  // fail the run, instead of waiting, if another run has a lock
+	Kept  bool     `json:"kept,omitempty"`  // the owner keeps the run in memory while it is queued
 	Stage ClaimStage
 	// Level is the run's level in its line. It is the run's priority, also while the queue ignores
 	// priorities. It is 0 if the claim names no queue.
@@ -78,16 +78,16 @@ func (c *Claim) Line() string {
 	if c.Queue == "" {
 		return "/" + c.Locks[0]
 	}
-	return c.Queue + "/" + c.Key
+	return QueueLine(c.Queue, c.Key)
 }
 
 // What describes the claim for messages.
 func (c *Claim) What() string {
 	var parts []string
 	if len(c.Locks) == 1 {
-		parts = append(parts, "lock "+c.Locks[0])
+		parts = append(parts, "lock "+LockName(c.Locks[0]))
 	} else if len(c.Locks) > 1 {
-		parts = append(parts, "locks "+strings.Join(c.Locks, ", "))
+		parts = append(parts, "locks "+strings.Join(LockNames(c.Locks), ", "))
 	}
 	if c.Queue != "" {
 		queue := "queue " + c.Queue

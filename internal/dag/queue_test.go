@@ -136,7 +136,7 @@ func TestReadyOrder(t *testing.T) {
 		r.Step(&Event{Kind: EvSubmit, Graph: g}, now, &fx)
 		give := func() { // places enough
 			for _, queue := range r.NewShares() {
-				r.PutKey(queue, "")
+				r.PutKey(queue, queue, "")
 			}
 			told, _ := r.Balance(now.Wall)
 			for _, s := range told {

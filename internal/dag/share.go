@@ -7,6 +7,7 @@ import "fmt"
 // best ready tasks. So the admission owner, on any shard, need not know tasks, and the rows show which task
 // has a slot. All counts only rise. So a message that is repeated, late or out of order has no second effect.
 type Share struct {
+	// Queue is the stored name of the queue. While no such queue is known, it is the name in the definition.
 	Queue string `json:"queue"`
 	Key   string `json:"key,omitempty"` // the value that the queue's per_key computes for the run
 	Life  int32  `json:"life"`          // the generation in which the run got the share; the share is void in later generations
@@ -27,7 +28,16 @@ func (s *Share) Has() int64 { return s.Got - s.Back }
 func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 
 // Line returns the name of the line in which the tasks wait.
-func (s *Share) Line() string { return s.Queue + "/" + s.Key }
+func (s *Share) Line() string { return QueueLine(s.Queue, s.Key) }
+
+// Of reports whether the share is that of the tasks whose definition names a queue.
+func (s *Share) Of(queue string) bool {
+	if len(s.Queue) == len(queue) {
+		return s.Queue == queue
+	}
+	_, name := CutName(s.Queue)
+	return name == queue
+}
 
 // What describes the queue in words, for messages.
 func (s *Share) What() string {
@@ -70,10 +80,10 @@ func (s *share) at(p Place, make bool) *spot {
 	return l
 }
 
-// shareOf returns the share of a queue, and makes it if it is missing.
+// shareOf returns the share of a queue that tasks name, and makes it if it is missing.
 func (r *Run) shareOf(queue string) *share {
 	for _, s := range r.shares {
-		if s.Queue == queue {
+		if s.Of(queue) {
 			return s
 		}
 	}
@@ -121,8 +131,8 @@ func (r *Run) Shares() []Share {
 	return all
 }
 
-// NewShares returns the queues that tasks name for the first time. The owner must set the key of each with
-// PutKey. Until then, the tasks of the queue wait.
+// NewShares returns the queues that tasks name for the first time. The owner must set the queue and the key
+// of each with PutKey. Until then, the tasks of the queue wait.
 func (r *Run) NewShares() (queues []string) {
 	for _, s := range r.shares {
 		if !s.keyed && s.ready > 0 && !r.held() {
@@ -132,10 +142,11 @@ func (r *Run) NewShares() (queues []string) {
 	return queues
 }
 
-// PutKey sets the key of a new share.
-func (r *Run) PutKey(queue, key string) {
+// PutKey sets the queue and the key of the new share whose tasks name a queue. found is the stored name of
+// that queue.
+func (r *Run) PutKey(queue, found, key string) {
 	s := r.shareOf(queue)
-	s.Key, s.keyed = key, true
+	s.Queue, s.Key, s.keyed = found, key, true
 }
 
 // PutShare adds granted slots. It returns false if the run no longer has such a share: then the grant is

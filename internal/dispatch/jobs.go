@@ -47,7 +47,7 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 	}
 	var rules egress.Rules
 	if is.job.Kind != nil {
-		rules = j.x.resolver.cfg.Egress()
+		rules = under(j.x.resolver.cfg.Egress(), &is.space)
 	}
 	out := remote.Wire(is.job, is.origin, is.dir, rules)
 	if is.errand {

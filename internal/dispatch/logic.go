@@ -131,12 +131,12 @@ func (l logic) made(ctx context.Context, v *version, t int, q *engine.PrepareQue
 
 // classesOf returns a function that reads the resource classes when it is called. The error says why they
 // could not be read.
-func classesOf(ctx context.Context, st store.Classes) (func() map[string]dag.Need, *error) {
+func classesOf(ctx context.Context, st store.Classes) (func(namespace string) map[string]dag.Need, *error) {
 	failed := new(error)
-	return func() map[string]dag.Need {
+	return func(namespace string) map[string]dag.Need {
 		all, err := st.ClassList(ctx)
 		*failed = err
-		return store.Needs(all)
+		return store.Needs(all, namespace)
 	}, failed
 }
 

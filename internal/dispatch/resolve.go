@@ -293,7 +293,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	}
 	switch {
 	case job.Kind != nil:
-		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(r.cfg.Egress())); err != nil {
+		if err := remote.Furnish(job, r.cfg.Extensions, r.cfg.Here(under(r.cfg.Egress(), &is.space))); err != nil {
 			return job, &notStarted{causeStart, err}
 		}
 	case is.kind != "": // a task of a kind is assigned only to nodes and workers that have the kind
@@ -323,6 +323,7 @@ type resolved struct {
 	input   json.RawMessage // the input of a task with a kind
 	instant time.Time       // the logical instant of the run
 	errand  bool            // version and task are those of the task whose handle is released
+	space   store.Namespace // the rules of the namespace
 }
 
 // resolve makes the job of an assignment for a worker with these traits, without a folder. If quick is true
@@ -418,8 +419,7 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 		return nil, &notStarted{causeStart, fmt.Errorf("command, environment, request and secrets of the task have %d bytes, the limit is %d: "+
 			"pass large values in files (files, inputs, artifacts)", size, worker.SizeMax)}
 	}
-	return &resolved{job: job, version: v, task: t, origin: v.originOf(t), dir: res.Dir, kind: v.Tasks[t].Kind, input: res.Input,
-		instant: row.Instant().Time()}, nil
+	return r.narrowed(ctx, &resolved{job: job, version: v, task: t, origin: v.originOf(t), dir: res.Dir, kind: v.Tasks[t].Kind, input: res.Input, instant: row.Instant().Time()})
 }
 
 // traceparent returns the trace context for the processes of an attempt. If it returns "", the worker derives

@@ -202,7 +202,7 @@ func (g *guard) check(ctx context.Context, at netip.AddrPort, named string, poli
 	}
 	for i := range policies {
 		if !policies[i].allows(a) {
-			return &RefusedError{CodePolicy, shown, fmt.Sprintf("the setting egress of the node or the worker is %s; to allow it, add the network %s to that setting",
+			return &RefusedError{CodePolicy, shown, fmt.Sprintf("the setting egress of the node or the worker, or that of the namespace, is %s; to allow it, add the network %s to that setting",
 				g.rules.Policies[i], netip.PrefixFrom(a, a.BitLen()))}
 		}
 	}

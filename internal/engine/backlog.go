@@ -67,7 +67,7 @@ func lookAtBacklog(ctx context.Context, e *Engine) (*backlog, error) {
 		return nil, errkind.FromStore("read the lines", err)
 	}
 	for i := range lines {
-		if queue, _, _ := strings.Cut(lines[i].Name, "/"); queue != "" {
+		if queue, _ := dag.CutLine(lines[i].Name); queue != "" {
 			b.queues[queue] += lines[i].Runs
 		}
 	}

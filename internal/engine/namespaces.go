@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 )
@@ -22,6 +24,9 @@ func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
 	rows, err := n.e.store.NamespaceList(ctx)
 	return rows, errkind.FromStore("read the namespaces", err)
 }
+
+// NamesStand reports whether all nodes know queues and resource classes of namespaces.
+func (n Namespaces) NamesStand() bool { return n.e.store.NamesStand() }
 
 // quotaTries bounds how often a change is tried again because another change came first.
 const quotaTries = 10
@@ -43,9 +48,11 @@ func (n Namespaces) Change(ctx context.Context, namespace, by string, change fun
 		if i := slices.IndexFunc(rows, func(r store.Namespace) bool { return r.Name == namespace }); i >= 0 {
 			next = rows[i]
 		}
+		was := next
 		next.Revision, next.By = next.Revision+1, by
-		if change(&next); next.Isolation != "" && !n.e.store.LevelsStand() {
-			return is, fmt.Errorf("%w: a node of an earlier version is a member, and would run tasks of namespace %s without the isolation: upgrade all nodes first", errkind.ErrConflict, namespace)
+		change(&next)
+		if err := n.mayDemand(ctx, &was, &next); err != nil {
+			return is, err
 		}
 		is, err = n.e.store.PutNamespace(ctx, next)
 		if errors.Is(err, store.ErrFenced) {
@@ -61,6 +68,64 @@ func (n Namespaces) Change(ctx context.Context, namespace, by string, change fun
 		return is, nil
 	}
 	return is, fmt.Errorf("%w: namespace %s: other callers change it at the same time; try again", errkind.ErrConflict, namespace)
+}
+
+// mayDemand returns an error if the settings of a namespace cannot change in this way now.
+func (n Namespaces) mayDemand(ctx context.Context, was, next *store.Namespace) error {
+	if next.Isolation != "" && !n.e.store.LevelsStand() || next.Demands != was.Demands && !n.e.store.NamesStand() {
+		return fmt.Errorf("%w: a node of an earlier version is a member, and would run tasks of namespace %s without the isolation: upgrade all nodes first", errkind.ErrConflict, next.Name)
+	}
+	switch level := slices.Index(dag.IsolationLevels, next.Isolation); {
+	case next.AllowRead+next.AllowWrite != "" && level < slices.Index(dag.IsolationLevels, "fence"):
+		return fmt.Errorf("%w: allow_read and allow_write need the level fence or a higher one, because a task without isolation reaches all files: set isolation, too", errkind.ErrInvalid)
+	}
+	for _, path := range slices.Concat(next.Reads(), next.Writes()) {
+		for _, folder := range next.Writes() {
+			if strings.HasPrefix(path, folder+"/") {
+				return fmt.Errorf("%w: %s is in %s, which tasks may change, so that a task could make it a link to other files: allow only the folder", errkind.ErrInvalid, path, folder)
+			}
+		}
+	}
+	if next.Locks == was.Locks {
+		return nil
+	}
+	runs, err := n.e.store.UnfinishedOf(ctx, n.e.shards)
+	if err != nil {
+		return errkind.FromStore("count the runs of namespaces", err)
+	}
+	for i := range runs {
+		if runs[i].Workflow == 0 {
+			continue
+		}
+		wf, err := n.e.store.WorkflowByID(ctx, runs[i].Workflow)
+		if err != nil {
+			return errkind.FromStore("read a workflow", err)
+		}
+		if wf.Namespace == next.Name {
+			return fmt.Errorf("%w: workflow %s/%s has unfinished runs, and a lock that they hold would exclude no run that names it later: pause the workflows of the namespace, and wait until their runs have ended",
+				errkind.ErrConflict, wf.Namespace, wf.Name)
+		}
+	}
+	return nil
+}
+
+// Demands returns the settings of a namespace as this node has read them last. An error is one of the store.
+func (n Namespaces) Demands(ctx context.Context, namespace string) (store.Namespace, error) {
+	b := &n.e.quotas
+	if !b.on {
+		return store.Namespace{Name: namespace}, nil
+	}
+	if b.is.Load() == nil {
+		if _, err := b.read(ctx, n.e.store); err != nil {
+			return store.Namespace{}, err
+		}
+	}
+	rows := b.is.Load().rows
+	i, there := slices.BinarySearchFunc(rows, namespace, func(r store.Namespace, name string) int { return strings.Compare(r.Name, name) })
+	if !there {
+		return store.Namespace{Name: namespace}, nil
+	}
+	return rows[i], nil
 }
 
 // Uses returns, by namespace, how many runs of all shards are unfinished, and how many began in this hour.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ type Named struct {
 	Queue string
 	By    string // how messages name the definition that contains the queue's name: "the workflow" or "trigger nightly"
 	Locks []string
-	Fail  bool // lock_policy: fail
+	// Global are further locks, which several namespaces share. A namespace that shares the names of all its
+	// locks has the prefix GlobalPrefix before these names.
+	Global []string
+	Fail   bool // lock_policy: fail
 }
 
 // namesKey identifies a version whose names are known.
@@ -51,8 +55,8 @@ type naming struct {
 	names map[namesKey]Names
 	keys  map[string]func([]byte, dag.Micros) (string, error) // expression → the function that computes its key
 	// queues holds definitions of queues for a writer that is not the admission owner. They may be up to a
-	// second old.
-	queues map[string]store.Queue
+	// second old. nil: there was no such queue.
+	queues map[string]*store.Queue
 	read   time.Time
 }
 
@@ -83,24 +87,44 @@ func (l *limits) names(r *dag.Run) (Names, error) {
 	return n, nil
 }
 
-// queueNamed returns the definition of a queue. The admission owner has it in memory; other owners read it.
-func (l *limits) queueNamed(name string) (store.Queue, error) {
+// queueNamed returns the queue that the workflow of a run names: one of the run's namespace, or else the
+// shared one of that name.
+func (l *limits) queueNamed(r *dag.Run, name string) (store.Queue, error) {
+	wf, err := l.defs.workflow(r.Workflow)
+	if err != nil && !errors.Is(err, errkind.ErrNotFound) {
+		return store.Queue{}, err
+	}
+	for _, stored := range [...]string{dag.OwnName(wf.Namespace, name), name} {
+		if q, err := queueStored(l, stored); q != nil || err != nil {
+			return *cmp.Or(q, &store.Queue{}), err
+		}
+	}
+	return store.Queue{}, fmt.Errorf("queue %s: %w", name, store.ErrNotFound)
+}
+
+// queueStored returns the definition of a queue, or nil. The admission owner has it in memory; other owners
+// read it.
+func queueStored(l *limits, name string) (*store.Queue, error) {
 	if l.held(store.GateShard) != nil {
-		if q := l.admission.Queue(name); q != nil {
-			return *q, nil
+		if q := l.admission.Queue(name); q != nil || l.admission.Loaded {
+			return q, nil
 		}
 	}
 	if l.clock().Sub(l.naming.read) > heardFor || len(l.naming.queues) >= namesMax {
-		l.naming.queues, l.naming.read = map[string]store.Queue{}, l.clock()
+		l.naming.queues, l.naming.read = map[string]*store.Queue{}, l.clock()
 	}
 	if q, known := l.naming.queues[name]; known && l.held(store.GateShard) == nil {
 		return q, nil
 	}
 	q, err := l.store.Queue(context.Background(), name)
-	if err == nil {
-		l.naming.queues[name] = q
+	switch {
+	case err == nil:
+		l.naming.queues[name] = &q
+	case errors.Is(err, store.ErrNotFound):
+		l.naming.queues[name], err = nil, nil
+		return nil, err
 	}
-	return q, err
+	return &q, err
 }
 
 // keyOf computes the key of a run in a queue.
@@ -161,15 +185,15 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if err != nil {
 		return nil, &admission.Denial{Cause: dag.CauseLock, Why: clean("its locks: " + err.Error())}, nil
 	}
-	var locks []string
-	if len(n.Locks) > 0 {
-		locks = slices.Compact(slices.Sorted(slices.Values(n.Locks)))
-	}
-	if n.Queue == "" && len(locks) == 0 {
+	if n.Queue == "" && len(n.Locks)+len(n.Global) == 0 {
 		return nil, nil, nil
 	}
-	if why := wrongLocks(locks); why != "" {
+	if why := wrongLocks(slices.Concat(n.Locks, n.Global)); why != "" {
 		return nil, &admission.Denial{Cause: dag.CauseLock, Why: why}, nil
+	}
+	locks, err := storedLocks(l, r, &n)
+	if err != nil {
+		return nil, nil, err
 	}
 	c := &dag.Claim{Queue: n.Queue, Locks: locks, Fail: n.Fail}
 	if p := r.Parent(); p != nil {
@@ -178,7 +202,7 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if n.Queue == "" {
 		return c, nil, nil
 	}
-	q, err := l.queueNamed(n.Queue)
+	q, err := l.queueNamed(r, n.Queue)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, &admission.Denial{Cause: dag.CauseQueue, Why: admission.NoQueue(n.Queue, n.By)}, nil
@@ -188,10 +212,63 @@ func (l *limits) claimOf(r *dag.Run) (*dag.Claim, *admission.Denial, error) {
 	if c.Key, err = l.keyOf(&q, params, r.Instant()); err != nil {
 		return nil, &admission.Denial{Cause: dag.CauseQueue, Why: clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err))}, nil
 	}
+	c.Queue = q.Name
 	// set also if the queue is first in, first out, because an operator may change the order while the run
 	// waits
 	c.Level = r.Priority
 	return c, nil, nil
+}
+
+// GlobalPrefix begins the names of locks that several namespaces share, in definitions.
+const GlobalPrefix = "global/"
+
+// storedLocks returns the stored names of the locks that a run names.
+func storedLocks(l *limits, r *dag.Run, n *Named) ([]string, error) {
+	if len(n.Locks)+len(n.Global) == 0 {
+		return nil, nil
+	}
+	own, err := ownsLocks(l, r)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, 0, len(n.Locks)+len(n.Global))
+	for _, name := range n.Locks {
+		if own != "" {
+			name = dag.OwnLock(own, name)
+		}
+		all = append(all, name)
+	}
+	for _, name := range n.Global {
+		if own == "" {
+			name = GlobalPrefix + name
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// ownsLocks returns the namespace of a run if the locks of its runs belong to the namespace, and "" if they
+// are shared by name. While nodes of earlier versions are members, all locks are shared, because these nodes
+// know no others.
+func ownsLocks(l *limits, r *dag.Run) (namespace string, err error) {
+	known := l.quotas.known
+	if !known.on || !l.store.NamesStand() {
+		return "", nil
+	}
+	if known.is.Load() == nil {
+		if _, err := known.read(context.Background(), l.store); err != nil {
+			return "", err
+		}
+	}
+	wf, err := l.defs.workflow(r.Workflow)
+	switch {
+	case errors.Is(err, errkind.ErrNotFound), err == nil && known.is.Load().shared[wf.Namespace]:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return wf.Namespace, nil
 }
 
 func wrongLocks(locks []string) string {
@@ -199,7 +276,7 @@ func wrongLocks(locks []string) string {
 		return fmt.Sprintf("it names %d locks, at most %d can be held", len(locks), dag.ClaimLocksMax)
 	}
 	for _, l := range locks {
-		if l == "" || len(l) > dag.ClaimNameMax || clean(l) != l {
+		if !dag.IsLock(l) || clean(l) != l {
 			return fmt.Sprintf("%.60q is not the name of a lock: 1 to %d bytes of text", l, dag.ClaimNameMax)
 		}
 	}

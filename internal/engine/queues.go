@@ -41,9 +41,12 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 }
 
 func (e *Engine) checkQueue(q *store.Queue) error {
+	namespace, name := dag.CutName(q.Name)
 	switch {
-	case !queueName.MatchString(q.Name):
-		return fmt.Errorf("%w: %.60q is not the name of a queue: 1 to 100 of A-Z a-z 0-9 _ . -", errkind.ErrInvalid, q.Name)
+	case !queueName.MatchString(name):
+		return fmt.Errorf("%w: %.60q is not the name of a queue: 1 to 100 of A-Z a-z 0-9 _ . -", errkind.ErrInvalid, name)
+	case namespace != "" && !e.store.NamesStand():
+		return fmt.Errorf("%w: a node of an earlier version is a member, and knows no queues of namespaces: upgrade all nodes first", errkind.ErrConflict)
 	case q.Limit < 0 || q.Limit > QueueLimitMax:
 		return fmt.Errorf("%w: limit is %d; it must be 1 to %d, or 0 for any number", errkind.ErrInvalid, q.Limit, QueueLimitMax)
 	case q.Rate < 0 || q.Rate > QueueRateMax:

@@ -58,6 +58,7 @@ type quotaSet struct {
 	rows []store.Namespace
 	// isolation is the least level of the namespaces that demand one.
 	isolation map[string]string
+	shared    map[string]bool                 // the namespaces that share the names of their locks
 	uses      map[string][]store.NamespaceUse // namespace → the use by each shard
 	stocks    map[string]store.NamespaceStock // stock of each namespace
 	counts    bool                            // whether there is a namespace whose runs are counted
@@ -90,10 +91,13 @@ func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err
 	if err != nil {
 		return false, errkind.FromStore("read the quotas", err)
 	}
-	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, rows: rows, order: order}
+	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, shared: map[string]bool{}, rows: rows, order: order}
 	for i := range rows {
 		if rows[i].Isolation != "" {
 			next.isolation[rows[i].Name] = rows[i].Isolation
+		}
+		if rows[i].Locks == store.LocksShared {
+			next.shared[rows[i].Name] = true
 		}
 		if rows[i].Quotas != (store.Quotas{}) {
 			next.of[rows[i].Name] = rows[i].Quotas

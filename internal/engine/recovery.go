@@ -327,7 +327,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 // open attempt.
 func placed(g *dag.Graph, r *dag.RunRow, t dag.TaskID) bool {
 	q := g.Policy(t).Queue
-	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Queue == q && s.Has() > 0 })
+	return q == "" || slices.ContainsFunc(r.Shares, func(s dag.Share) bool { return s.Of(q) && s.Has() > 0 })
 }
 
 // askHolders asks handlers whether they have the attempts that they have held for a long time.

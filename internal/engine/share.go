@@ -45,14 +45,14 @@ func (l *limits) newKeys(r *dag.Run) (refused bool, err error) {
 				keysLater(l, r)
 				break
 			}
-			key, why, err := l.shareKey(r, name)
+			queue, key, why, err := l.shareKey(r, name)
 			switch {
 			case err != nil:
 				return refused, err
 			case why != "":
 				events = append(events, dag.Event{Kind: dag.EvRefuse, Queue: name, Reason: why})
 			default:
-				r.PutKey(name, key)
+				r.PutKey(name, queue, key)
 			}
 		}
 		moved, tx := false, l.txn()
@@ -90,20 +90,20 @@ func keysLater(l *limits, r *dag.Run) {
 	}})
 }
 
-// shareKey computes the key of a run in a queue that its tasks name. why describes the fault of an invalid
-// key.
-func (l *limits) shareKey(r *dag.Run, name string) (key, why string, err error) {
-	q, err := l.queueNamed(name)
+// shareKey finds the queue that the tasks of a run name, and computes the key of the run in it. why describes
+// the fault of a missing queue or an invalid key.
+func (l *limits) shareKey(r *dag.Run, name string) (queue, key, why string, err error) {
+	q, err := l.queueNamed(r, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return "", admission.NoQueue(name, "a task"), nil
+		return "", "", admission.NoQueue(name, "a task"), nil
 	case err != nil:
-		return "", "", errkind.FromStore("read queue "+name, err)
+		return "", "", "", errkind.FromStore("read queue "+name, err)
 	}
 	if key, err = l.keyOf(&q, r.Params, r.Instant()); err != nil {
-		return "", clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err)), nil
+		return "", "", clean(fmt.Sprintf("the per_key %s of queue %s: %v", q.PerKey, q.Name, err)), nil
 	}
-	return key, "", nil
+	return q.Name, key, "", nil
 }
 
 func (l *limits) tellShare(r *dag.Run, s *dag.Share, over bool) {

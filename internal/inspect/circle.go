@@ -307,9 +307,9 @@ func (g *Waits) tell(circle []*waiter, name func(*waiter) string) string {
 			parts = append(parts, fmt.Sprintf("%s waits at its workflow's limit of %d, which %s is through", is, g.limits[w.Workflow], o))
 		case WaitsSince(&w.Standing) != 0:
 			if lock, _, ahead := g.lockFor(w); ahead {
-				parts = append(parts, fmt.Sprintf("%s waits for lock %s behind %s", is, lock, o))
+				parts = append(parts, fmt.Sprintf("%s waits for lock %s behind %s", is, dag.LockName(lock), o))
 			} else {
-				parts = append(parts, fmt.Sprintf("%s waits for lock %s, which %s has", is, lock, o))
+				parts = append(parts, fmt.Sprintf("%s waits for lock %s, which %s has", is, dag.LockName(lock), o))
 			}
 		default:
 			parts = append(parts, fmt.Sprintf("%s waits for %s, which it has called", is, o))

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,15 +37,15 @@ func (x *explaining) explainClaim(ctx context.Context) error {
 		}
 		holders, n, err := x.rd.store.Holders(ctx, store.HolderQuery{Lock: name, First: holdersShown})
 		if err != nil {
-			return errkind.FromStore("read the holder of lock "+name, err)
+			return errkind.FromStore("read the holder of lock "+dag.LockName(name), err)
 		}
 		if n > 0 {
 			who, err := x.runsOf(ctx, holders, n)
 			if err != nil {
 				return err
 			}
-			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": name, "runs": n},
-				What: "the run waits for lock " + name, Holder: who, Since: since, Unblocks: "the end of " + who})
+			x.add(Reason{Kind: "lock", Code: "lock_held", Args: args{"lock": dag.LockName(name), "runs": n},
+				What: "the run waits for lock " + dag.LockName(name), Holder: who, Since: since, Unblocks: "the end of " + who})
 		}
 	}
 	if c.Queue != "" {
@@ -289,7 +290,7 @@ func (rd *Reader) filled(ctx context.Context, page []store.Queue) ([]QueueView, 
 		return nil, errkind.FromStore("read the lines", err)
 	}
 	for i := range lines {
-		queue, _, _ := strings.Cut(lines[i].Name, "/")
+		queue, _ := dag.CutLine(lines[i].Name)
 		seen(queue, lines[i].Name, lines[i].Runs, 0)
 	}
 	held, err := rd.holders(ctx, func(c *dag.Claim) bool { return c.Slot() })
@@ -313,10 +314,11 @@ func (rd *Reader) filled(ctx context.Context, page []store.Queue) ([]QueueView, 
 
 // LockView is a lock that a run holds.
 type LockView struct {
-	Name  string
-	Run   dag.RunID
-	Token int64
-	Since dag.Micros
+	Namespace string // "": a shared lock
+	Name      string
+	Run       dag.RunID
+	Token     int64
+	Since     dag.Micros
 }
 
 // Locks lists the locks that are held, by name.
@@ -328,9 +330,12 @@ func (rd *Reader) Locks(ctx context.Context) ([]LockView, error) {
 	var all []LockView
 	for i := range held {
 		for _, name := range held[i].Claim.Locks {
-			all = append(all, LockView{Name: name, Run: held[i].Run, Token: held[i].Claim.Grant, Since: held[i].Claim.Granted})
+			namespace, name := dag.CutLock(name)
+			all = append(all, LockView{Namespace: namespace, Name: name, Run: held[i].Run, Token: held[i].Claim.Grant, Since: held[i].Claim.Granted})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b LockView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b LockView) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
+	})
 	return all, nil
 }

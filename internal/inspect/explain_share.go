@@ -60,7 +60,7 @@ func (x *explaining) explainShares(ctx context.Context, task string) (waiting in
 	for _, queue := range slices.Sorted(maps.Keys(all)) {
 		q := all[queue]
 		s := &dag.Share{Queue: queue}
-		if i := slices.IndexFunc(x.run.Shares, func(s dag.Share) bool { return s.Queue == queue }); i >= 0 {
+		if i := slices.IndexFunc(x.run.Shares, func(s dag.Share) bool { return s.Of(queue) }); i >= 0 {
 			s = &x.run.Shares[i]
 		}
 		short := len(q.ready) - int(s.Has()) + len(q.used)
@@ -205,6 +205,7 @@ func (rd *Reader) crewsIn(ctx context.Context, queue string) ([]CrewView, error)
 		return nil, err
 	}
 	slices.SortStableFunc(crews, func(a, b admission.Crew) int { return cmp.Compare(b.Share.Has(), a.Share.Has()) })
+	_, named := dag.CutName(queue)
 	var all []CrewView
 	for i := range crews[:min(len(crews), crewsShown)] {
 		s := &crews[i].Share
@@ -221,7 +222,7 @@ func (rd *Reader) crewsIn(ctx context.Context, queue string) ([]CrewView, error)
 			if err != nil {
 				return nil, err
 			}
-			if t := seen.queueTasks()[queue]; t != nil {
+			if t := seen.queueTasks()[named]; t != nil {
 				c.Running, c.Ready = t.used[:min(len(t.used), crewTasksShown)], t.ready[:min(len(t.ready), crewTasksShown)]
 			}
 		}

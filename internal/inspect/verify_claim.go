@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -62,10 +63,19 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 	for _, name := range c.Locks {
 		if o, taken := v.claims.locks[name]; taken && o.family != family {
-			v.fail("one holder of a lock", dag.LeaderTask, "lock %s is run %s's, too", name, o.run)
+			v.fail("one holder of a lock", dag.LeaderTask, "lock %s is run %s's, too", dag.LockName(name), o.run)
 		}
 		v.claims.locks[name] = locked{family, r.ID}
 	}
+}
+
+// shareNamed returns the stored name of the queue that tasks of the run name, if the run has a share of it.
+func (v *verifier) shareNamed(queue string) string {
+	all := v.rec.Run.Shares
+	if i := slices.IndexFunc(all, func(s dag.Share) bool { return s.Of(queue) }); i >= 0 {
+		return all[i].Queue
+	}
+	return queue
 }
 
 // shares checks the queue slots of tasks: an ended run has none, no more tasks are held than have a slot, and
@@ -75,7 +85,7 @@ func (v *verifier) shares(views []dag.TaskView) {
 	used := map[string]int64{}
 	for t := range views {
 		if q := v.g.Policy(dag.TaskID(t)).Queue; q != "" && views[t].State.Held() {
-			used[q]++
+			used[v.shareNamed(q)]++
 		}
 	}
 	for i := range r.Shares {

@@ -104,10 +104,10 @@ func (s *Server) parseAll(ctx context.Context, req *api.ApplyRequest) ([]*workfl
 		files[i] = workflow.File{Name: f.Name, Data: f.Data}
 	}
 	var unread error
-	own := func() map[string]dag.Need {
+	own := func(namespace string) map[string]dag.Need {
 		all, err := s.cfg.Classes.ClassList(ctx)
 		unread = err
-		return store.Needs(all)
+		return store.Needs(all, namespace)
 	}
 	ws, faults := workflow.Parse([]byte(req.Source), workflow.Options{File: req.File, TasksMax: s.cfg.TasksMax, ReadFile: workflow.ReadFrom(files), Classes: own, Input: s.cfg.Input})
 	if unread != nil {
@@ -266,6 +266,9 @@ func (s *Server) withoutQueue(ctx context.Context, def *workflow.Workflow) (all 
 			return
 		}
 		seen[queue] = true
+		if _, err := s.engine.GetQueue(ctx, dag.OwnName(def.Namespace, queue)); !errors.Is(err, errkind.ErrNotFound) {
+			return
+		}
 		if _, err := s.engine.GetQueue(ctx, queue); errors.Is(err, errkind.ErrNotFound) {
 			all = append(all, fmt.Sprintf("%s would fail: there is no queue %s; make it with skein queue set %s --limit N, or correct the name", what, queue, queue))
 		}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 
+	"skein.dev/skein/internal/access"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
@@ -14,9 +16,22 @@ import (
 )
 
 func (s *Server) classRoutes(classes tag) {
-	route(s, classes.get("/classes", "list-classes", "List the resource classes"), s.listClasses)
-	route(s, classes.put("/classes/{name}", "set-class", "Make a resource class, or change it for workflows that are applied later"), s.setClass)
-	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), s.deleteClass)
+	route(s, classes.get("/classes", "list-classes", "List the resource classes: those of all namespaces, and those of namespaces"), s.listClasses)
+	route(s, classes.put("/classes/{name}", "set-class", "Make a resource class, or change it for workflows that are applied later"), func(ctx context.Context, in *setClassIn) (*jsonOut[api.Class], error) {
+		return s.putClass(ctx, "", in.Name, &in.Body)
+	})
+	route(s, classes.delete("/classes/{name}", "delete-class", "Remove a resource class; applied workflows keep its numbers"), func(ctx context.Context, in *ClassPath) (*struct{}, error) {
+		return nil, s.dropClass(ctx, "", in.Name)
+	})
+	route(s, classes.put("/classes/{ns}/{name}", "set-own-class", "Make a resource class of a namespace, or change it for workflows that are applied later"), func(ctx context.Context, in *setOwnClassIn) (*jsonOut[api.Class], error) {
+		if !namespaceOK.MatchString(in.Namespace) {
+			return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+		}
+		return s.putClass(ctx, in.Namespace, in.Name, &in.Body)
+	})
+	route(s, classes.delete("/classes/{ns}/{name}", "delete-own-class", "Remove a resource class of a namespace; applied workflows keep its numbers"), func(ctx context.Context, in *OwnPath) (*struct{}, error) {
+		return nil, s.dropClass(ctx, in.Namespace, in.Name)
+	})
 }
 
 // unreadClasses returns the error when the resource classes cannot be read now.
@@ -32,7 +47,9 @@ func (s *Server) listClasses(ctx context.Context, _ *struct{}) (*jsonOut[api.Lis
 		all = append(all, api.Class{Name: c.Name, CPU: cores(c.Need.CPU), Memory: c.Need.Memory, Builtin: true})
 	}
 	for i := range own {
-		all = append(all, classOf(&own[i]))
+		if seesName(ctx, access.ClassRead, own[i].Name) {
+			all = append(all, classOf(&own[i]))
+		}
 	}
 	return list(all, ""), nil
 }
@@ -48,13 +65,21 @@ type setClassIn struct {
 	Body api.ClassRequest
 }
 
-func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Class], error) {
-	c := store.Class{Name: in.Name, User: userOf(ctx), Need: dag.Need{CPU: int64(math.Round(in.Body.CPU * 1000)), Memory: in.Body.Memory}}
+type setOwnClassIn struct {
+	OwnPath
+	Body api.ClassRequest
+}
+
+// putClass makes or changes a class of a namespace, or one that all namespaces share ("").
+func (s *Server) putClass(ctx context.Context, namespace, name string, to *api.ClassRequest) (*jsonOut[api.Class], error) {
+	c := store.Class{Name: dag.OwnName(namespace, name), User: userOf(ctx), Need: dag.Need{CPU: int64(math.Round(to.CPU * 1000)), Memory: to.Memory}}
 	switch {
-	case !workflow.IsClassName(c.Name):
-		return nil, invalid("%.60q cannot be the name of a resource class: a name has 1 to 63 of a-z 0-9 -, begins with a letter, and is not basic, regular or premium, which are built in", c.Name)
+	case !workflow.IsClassName(name):
+		return nil, invalid("%.60q cannot be the name of a resource class: a name has 1 to 63 of a-z 0-9 -, begins with a letter, and is not basic, regular or premium, which are built in", name)
 	case c.Need == dag.Need{}:
-		return nil, invalid("resource class %s has no resources: give it cpu (at least 0.001) or memory", c.Name)
+		return nil, invalid("resource class %s has no resources: give it cpu (at least 0.001) or memory", name)
+	case namespace != "" && !engine.NamespacesOf(s.engine).NamesStand():
+		return nil, fmt.Errorf("%w: a node of an earlier version is a member, and knows no classes of namespaces: upgrade all nodes first", errkind.ErrConflict)
 	}
 	c, err := s.cfg.Classes.PutClass(ctx, c)
 	switch {
@@ -66,15 +91,20 @@ func (s *Server) setClass(ctx context.Context, in *setClassIn) (*jsonOut[api.Cla
 	return &jsonOut[api.Class]{Body: classOf(&c)}, nil
 }
 
-func (s *Server) deleteClass(ctx context.Context, in *ClassPath) (*struct{}, error) {
-	err := s.cfg.Classes.DropClass(ctx, in.Name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, notFound("there is no resource class %.60q that you can change; basic, regular and premium are built in", in.Name)
+func (s *Server) dropClass(ctx context.Context, namespace, name string) error {
+	missing := notFound("there is no resource class %.60q that you can change; basic, regular and premium are built in", name)
+	if of, _ := dag.CutName(name); of != "" {
+		return missing
 	}
-	return nil, unread(err)
+	err := s.cfg.Classes.DropClass(ctx, dag.OwnName(namespace, name))
+	if errors.Is(err, store.ErrNotFound) {
+		return missing
+	}
+	return unread(err)
 }
 
 func classOf(c *store.Class) api.Class {
-	return api.Class{Name: c.Name, CPU: cores(c.Need.CPU), Memory: c.Need.Memory, User: textOrNull(c.User),
+	namespace, _ := dag.CutName(c.Name)
+	return api.Class{Name: c.Name, Namespace: textOrNull(namespace), CPU: cores(c.Need.CPU), Memory: c.Need.Memory, User: textOrNull(c.User),
 		CreatedAt: instantOrNull(c.Created), ModifiedAt: instantOrNull(c.Modified)}
 }

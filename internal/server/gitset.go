@@ -24,12 +24,12 @@ func GitSets(s *Server) gitsync.Applier { return gitSets{s} }
 
 // Options implements gitsync.Applier.
 func (a gitSets) Options(ctx context.Context, _ string) workflow.Options {
-	return workflow.Options{TasksMax: a.s.cfg.TasksMax, Input: a.s.cfg.Input, Classes: func() map[string]dag.Need {
+	return workflow.Options{TasksMax: a.s.cfg.TasksMax, Input: a.s.cfg.Input, Classes: func(namespace string) map[string]dag.Need {
 		all, err := a.s.cfg.Classes.ClassList(ctx)
 		if err != nil { // without the classes, a workflow that names one is refused until the next look
 			return nil
 		}
-		return store.Needs(all)
+		return store.Needs(all, namespace)
 	}}
 }
 

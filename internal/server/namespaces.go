@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -22,7 +24,7 @@ type spaces struct{ s *Server }
 func namespaceRoutes(s *Server, tag tag) {
 	of := spaces{s}
 	route(s, tag.get("/namespaces", "list-namespaces", "List the namespaces by name, with their quotas and the use of each quota"), of.list)
-	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace, and the isolation of its tasks; runs and attempts that begin later are bound by them"), of.set)
+	route(s, tag.put("/namespaces/{ns}", "set-namespace", "Set the quotas of a namespace, and its rules for tasks; runs and attempts that begin later are bound by them"), of.set)
 }
 
 type listNamespacesIn struct {
@@ -74,7 +76,7 @@ func (n spaces) next(ctx context.Context, after, only string, rows []store.Names
 	}
 	i, _ := slices.BinarySearchFunc(rows, after, func(r store.Namespace, name string) int { return cmp.Compare(r.Name, name) })
 	for ; i < len(rows); i++ {
-		if r := rows[i].Name; r > after && (only == "" || r == only) && (rows[i].Quotas != (store.Quotas{}) || rows[i].Isolation != "") {
+		if r := rows[i].Name; r > after && (only == "" || r == only) && (rows[i].Quotas != (store.Quotas{}) || rows[i].Isolation != "" || rows[i].Demands != (store.Demands{})) {
 			if name == "" || r < name {
 				name = r
 			}
@@ -117,7 +119,8 @@ func (u *namespaceUse) shown(name string, rows []store.Namespace) api.Namespace 
 		return out
 	}
 	row := rows[i]
-	out.Quotas, out.Isolation, out.User, out.ModifiedAt = quotasShown(&row.Quotas), row.Isolation, &row.By, &api.Time{Time: row.Modified.Time()}
+	out.Quotas, out.Isolation, out.Demands = quotasShown(&row.Quotas), row.Isolation, demandsShown(&row.Demands)
+	out.User, out.ModifiedAt = textOrNull(row.By), &api.Time{Time: row.Modified.Time()}
 	if row.Counted() {
 		use := u.runs[name]
 		out.Runs, out.RunsInHour = &use.Runs, &use.Started
@@ -179,19 +182,18 @@ func (n spaces) set(ctx context.Context, in *setNamespaceIn) (*jsonOut[api.Names
 			detail += fmt.Sprintf("%s=%d ", name, *bound)
 		}
 	}
-	if in.Body.Isolation != nil {
-		detail += "isolation=" + *in.Body.Isolation
+	if err := checkDemands(&in.Body); err != nil {
+		return nil, err
 	}
-	noteAudit(ctx, in.Namespace, strings.TrimSpace(detail))
+	noteAudit(ctx, in.Namespace, strings.TrimSpace(detail+demandsNoted(&in.Body)))
 	is, err := engine.NamespacesOf(n.s.engine).Change(ctx, in.Namespace, userOf(ctx), func(is *store.Namespace) {
 		is.Quotas = quotas
-		if level := in.Body.Isolation; level != nil {
-			if is.Isolation = *level; *level == dag.IsolationLevels[0] { // this level demands nothing
-				is.Isolation = ""
-			}
-		}
+		demand(is, &in.Body)
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errkind.ErrInvalid), errors.Is(err, errkind.ErrConflict):
+		return nil, err
+	case err != nil:
 		return nil, unread(err)
 	}
 	use, err := n.used(ctx, []store.Namespace{is})

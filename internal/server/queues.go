@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -17,7 +18,7 @@ import (
 )
 
 func (s *Server) queueRoutes(queues tag) {
-	route(s, queues.get("/queues", "list-queues", "List the named queues"), s.listQueues)
+	route(s, queues.get("/queues", "list-queues", "List the named queues that all namespaces share, and those of namespaces"), s.listQueues)
 	route(s, queues.get("/queues/{name}", "get-queue", "Read a named queue"), s.getQueue)
 	put := queues.put("/queues/{name}", "set-queue", "Make a named queue, or change its definition; it applies to waiting runs at once")
 	route(s, answers(put, map[int]string{http.StatusOK: "There was one, or there is now."}), s.setQueue)
@@ -25,7 +26,35 @@ func (s *Server) queueRoutes(queues tag) {
 	route(s, queues.verb("/queues/{name}:pause", "pause-queue", "Pause a queue: it grants no slots until it is resumed, and new runs wait"), s.queueVerb(store.QueuePaused))
 	route(s, queues.verb("/queues/{name}:drain", "drain-queue", "Drain a queue: it admits queued runs and refuses new ones"), s.queueVerb(store.QueueDraining))
 	route(s, queues.verb("/queues/{name}:resume", "resume-queue", "Resume a queue after a pause or a drain"), s.queueVerb(store.QueueActive))
+	ownQueueRoutes(s, queues)
 	route(s, queues.get("/locks", "list-locks", "List the named locks that runs hold"), s.listLocks)
+}
+
+// ownQueueRoutes are the routes of the queues of one namespace.
+func ownQueueRoutes(s *Server, queues tag) {
+	const path = "/queues/{ns}/{name}"
+	route(s, queues.get(path, "get-own-queue", "Read a queue of a namespace"), func(ctx context.Context, in *OwnPath) (*queueOut, error) {
+		return s.queue(ctx, in.stored())
+	})
+	put := queues.put(path, "set-own-queue", "Make a queue of a namespace, or change its definition; its workflows then use it in place of a shared one")
+	route(s, answers(put, map[int]string{http.StatusOK: "There was one, or there is now."}), func(ctx context.Context, in *setOwnQueueIn) (*queueOut, error) {
+		if !namespaceOK.MatchString(in.Namespace) {
+			return nil, invalid("%.63q cannot be the name of a namespace", in.Namespace)
+		}
+		return putQueue(ctx, s, in.stored(), &in.Conditional, &in.Body)
+	})
+	route(s, queues.delete(path, "delete-own-queue", "Remove a queue of a namespace that no run uses"), func(ctx context.Context, in *deleteOwnQueueIn) (*struct{}, error) {
+		return nil, dropQueue(ctx, s, in.stored(), &in.Conditional)
+	})
+	for _, v := range []struct{ verb, summary, state string }{
+		{"pause", "Stop a queue of a namespace from granting slots until it is resumed", store.QueuePaused},
+		{"drain", "Admit the queued runs of a queue of a namespace, and reject new ones", store.QueueDraining},
+		{"resume", "End a pause or a drain of a queue of a namespace", store.QueueActive},
+	} {
+		route(s, queues.verb(path+":"+v.verb, v.verb+"-own-queue", v.summary), func(ctx context.Context, in *ownQueueVerbIn) (*queueOut, error) {
+			return moveQueue(ctx, s, in.stored(), v.state, in.Body)
+		})
+	}
 }
 
 type queueOut struct {
@@ -33,8 +62,49 @@ type queueOut struct {
 	Body api.Queue
 }
 
+// QueuePath names a queue that all namespaces share.
 type QueuePath struct {
 	Name string `path:"name" maxLength:"100"`
+}
+
+// shared returns the stored name. It returns an error for a name that could be one of a namespace.
+func (p *QueuePath) shared() (string, error) {
+	if namespace, _ := dag.CutName(p.Name); namespace != "" {
+		return "", notFound("there is no shared queue %.60q", p.Name)
+	}
+	return p.Name, nil
+}
+
+// OwnPath names an object of a namespace.
+type OwnPath struct {
+	Namespace string `path:"ns" maxLength:"63"`
+	Name      string `path:"name" maxLength:"100"`
+}
+
+func (p *OwnPath) stored() string { return dag.OwnName(p.Namespace, p.Name) }
+
+type setOwnQueueIn struct {
+	OwnPath
+	Conditional
+	Body api.QueueRequest
+}
+
+type deleteOwnQueueIn struct {
+	OwnPath
+	Conditional
+}
+
+type ownQueueVerbIn struct {
+	OwnPath
+	Body *api.QueueStateRequest `required:"false"`
+}
+
+// seesName reports whether the caller has a verb in the namespace of an object. Each caller with the verb in
+// some namespace sees shared objects.
+func seesName(ctx context.Context, v access.Verb, stored string) bool {
+	namespace, _ := dag.CutName(stored)
+	p, now := auth.Rights(ctx)
+	return namespace == "" || access.Decide(p, v, namespace, now)
 }
 
 func (s *Server) listQueues(ctx context.Context, in *Page) (*jsonOut[api.List[api.Queue]], error) {
@@ -51,9 +121,11 @@ func (s *Server) listQueues(ctx context.Context, in *Page) (*jsonOut[api.List[ap
 		all = all[:in.Limit]
 		next = all[len(all)-1].Name
 	}
-	items := make([]api.Queue, len(all))
+	items := make([]api.Queue, 0, len(all))
 	for i := range all {
-		items[i] = seenQueue(ctx, &all[i])
+		if seesName(ctx, access.QueueRead, all[i].Name) {
+			items = append(items, seenQueue(ctx, &all[i]))
+		}
 	}
 	return list(items, next), nil
 }
@@ -67,7 +139,11 @@ func (s *Server) queue(ctx context.Context, name string) (*queueOut, error) {
 }
 
 func (s *Server) getQueue(ctx context.Context, in *QueuePath) (*queueOut, error) {
-	return s.queue(ctx, in.Name)
+	name, err := in.shared()
+	if err != nil {
+		return nil, err
+	}
+	return s.queue(ctx, name)
 }
 
 type setQueueIn struct {
@@ -77,19 +153,27 @@ type setQueueIn struct {
 }
 
 func (s *Server) setQueue(ctx context.Context, in *setQueueIn) (*queueOut, error) {
-	revision, err := in.revision()
+	name, err := in.shared()
 	if err != nil {
 		return nil, err
 	}
-	q := store.Queue{Name: in.Name, Limit: in.Body.Limit, PerKey: strings.TrimSpace(in.Body.PerKey),
-		Order: or(in.Body.Order, store.QueueFIFO), Overflow: or(in.Body.Overflow, store.OverflowWait)}
-	if q.Rate, q.Each, err = rateOf(in.Body.Rate); err != nil {
+	return putQueue(ctx, s, name, &in.Conditional, &in.Body)
+}
+
+func putQueue(ctx context.Context, s *Server, name string, expect *Conditional, to *api.QueueRequest) (*queueOut, error) {
+	revision, err := expect.revision()
+	if err != nil {
+		return nil, err
+	}
+	q := store.Queue{Name: name, Limit: to.Limit, PerKey: strings.TrimSpace(to.PerKey),
+		Order: or(to.Order, store.QueueFIFO), Overflow: or(to.Overflow, store.OverflowWait)}
+	if q.Rate, q.Each, err = rateOf(to.Rate); err != nil {
 		return nil, err
 	}
 	if _, err := s.engine.SetQueue(ctx, q, revision); err != nil {
 		return nil, err
 	}
-	return s.queue(ctx, in.Name)
+	return s.queue(ctx, name)
 }
 
 func or(text, otherwise string) string {
@@ -131,11 +215,19 @@ type deleteQueueIn struct {
 }
 
 func (s *Server) deleteQueue(ctx context.Context, in *deleteQueueIn) (*struct{}, error) {
-	revision, err := in.revision()
+	name, err := in.shared()
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.engine.DropQueue(ctx, in.Name, revision)
+	return nil, dropQueue(ctx, s, name, &in.Conditional)
+}
+
+func dropQueue(ctx context.Context, s *Server, name string, expect *Conditional) error {
+	revision, err := expect.revision()
+	if err != nil {
+		return err
+	}
+	return s.engine.DropQueue(ctx, name, revision)
 }
 
 type queueVerbIn struct {
@@ -145,34 +237,53 @@ type queueVerbIn struct {
 
 func (s *Server) queueVerb(state string) func(context.Context, *queueVerbIn) (*queueOut, error) {
 	return func(ctx context.Context, in *queueVerbIn) (*queueOut, error) {
-		to := engine.QueueState{State: state, Actor: userOf(ctx)}
-		if in.Body != nil {
-			to.Reason = in.Body.Reason
-			if in.Body.Until != nil {
-				to.Until = dag.Micro(in.Body.Until.Time)
-			}
-		}
-		if _, err := s.engine.SetQueueState(ctx, in.Name, to); err != nil {
+		name, err := in.shared()
+		if err != nil {
 			return nil, err
 		}
-		return s.queue(ctx, in.Name)
+		return moveQueue(ctx, s, name, state, in.Body)
 	}
 }
 
-// seenQueue returns a queue. It leaves out the runs that use the queue if the caller does not have the verb
-// in all namespaces. A queue belongs to no namespace, and its runs may be of any.
+func moveQueue(ctx context.Context, s *Server, name, state string, why *api.QueueStateRequest) (*queueOut, error) {
+	to := engine.QueueState{State: state, Actor: userOf(ctx)}
+	if why != nil {
+		to.Reason = why.Reason
+		if why.Until != nil {
+			to.Until = dag.Micro(why.Until.Time)
+		}
+	}
+	if _, err := s.engine.SetQueueState(ctx, name, to); err != nil {
+		return nil, err
+	}
+	return s.queue(ctx, name)
+}
+
+// seenQueue returns a queue. It leaves out the runs that use a shared queue if the caller does not have the
+// verb in all namespaces, because these runs may be of any namespace.
 func seenQueue(ctx context.Context, q *inspect.QueueView) api.Queue {
 	out := queueOf(q)
-	if !wide(ctx, access.QueueRead) {
+	if out.Namespace == nil && !wide(ctx, access.QueueRead) {
 		out.Tasks.Runs = []api.QueueTasksOf{}
 	}
 	return out
+}
+
+// lineShown names the line in which a run waits: QUEUE/KEY, or /LOCK.
+func lineShown(c *dag.Claim) string {
+	if c.Queue != "" {
+		return c.Queue + "/" + c.Key
+	}
+	return "/" + dag.LockName(c.Locks[0])
 }
 
 func queueOf(q *inspect.QueueView) api.Queue {
 	out := api.Queue{Name: q.Name, PerKey: textOrNull(q.PerKey), Order: q.Order, Overflow: q.Overflow, Rate: rateText(q.Rate, q.Each),
 		State: q.State, User: textOrNull(q.Actor), Reason: textOrNull(q.Reason), Until: instantOrNull(q.Until), Held: q.Held,
 		Waiting: q.Waiting, Keys: q.Keys, Revision: q.Revision, CreatedAt: instant(q.Created), ModifiedAt: instant(q.Modified)}
+	if namespace, _ := dag.CutName(q.Name); namespace != "" {
+		out.Namespace = &namespace
+	}
 	if q.Limit > 0 {
 		out.Limit = &q.Limit
 	}
@@ -195,7 +306,7 @@ func (s *Server) listLocks(ctx context.Context, _ *struct{}) (*jsonOut[api.List[
 		if !wide(ctx, access.QueueRead) && mayRun(ctx, s, access.QueueRead, l.Run.String()) != nil {
 			continue // the lock is held by a run of a namespace that the caller cannot see
 		}
-		items = append(items, api.Lock{Name: l.Name, Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
+		items = append(items, api.Lock{Name: l.Name, Namespace: textOrNull(l.Namespace), Run: l.Run.String(), Token: l.Token, Since: instant(l.Since)})
 	}
 	return list(items, ""), nil
 }

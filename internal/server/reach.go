@@ -3,9 +3,12 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"skein.dev/skein/internal/access"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 	"skein.dev/skein/sdk/api/v1"
 )
@@ -27,6 +30,9 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 			}
 		}
 	}
+	if err := mayShareLocks(ctx, s, def); err != nil {
+		return err
+	}
 	for i := range def.Triggers {
 		for _, name := range def.Triggers[i].On() {
 			if err := mayUse(ctx, s, def, name, access.RunRead); err != nil {
@@ -35,6 +41,21 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 		}
 	}
 	return nil
+}
+
+// mayShareLocks returns a refusal if a workflow names a lock that several namespaces share, and its author
+// could not change shared queues either. In a namespace that shares the names of all its locks, every author
+// may name such a lock.
+func mayShareLocks(ctx context.Context, s *Server, def *workflow.Workflow) error {
+	i := slices.IndexFunc(def.Locks, func(name string) bool { return strings.HasPrefix(name, workflow.GlobalLock) })
+	if i < 0 || wide(ctx, access.QueueWrite) {
+		return nil
+	}
+	is, err := engine.NamespacesOf(s.engine).Demands(ctx, def.Namespace)
+	if err != nil || is.Locks == store.LocksShared {
+		return err
+	}
+	return fail(http.StatusForbidden, api.ProblemForbidden, "the lock %s is shared by namespaces: to name it, you need the verb queue.write in all namespaces", def.Locks[i])
 }
 
 // withdrawn returns a warning if a new version no longer has the key offers, because other workflows then

@@ -51,7 +51,7 @@ func planOf(p *inspect.Recovery) api.RecoveryPlan {
 		return out
 	}
 	if c := p.Row.Claim; c != nil {
-		out.Queue, out.Locks = textOrNull(c.Queue), append(out.Locks, c.Locks...)
+		out.Queue, out.Locks = textOrNull(c.Queue), append(out.Locks, dag.LockNames(c.Locks)...)
 	}
 	var rest []api.PlannedTask
 	for t, again := range p.Again {

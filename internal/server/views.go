@@ -171,7 +171,7 @@ func runAmong(v *inspect.RunView, page *shared) (api.Run, error) {
 		r.Duration = page.spans.put(float64(v.FinishedAt-v.StartedAt) / 1e6)
 	}
 	if p := v.Place; p != nil {
-		r.Position = &api.Position{Line: v.Claim.Line(), Number: someOrNull(p.Number, p.Number > 0), Of: p.Of, More: p.More}
+		r.Position = &api.Position{Line: lineShown(v.Claim), Number: someOrNull(p.Number, p.Number > 0), Of: p.Of, More: p.More}
 	}
 	if r.Instant = instant(v.Instant()); v.Fire != nil {
 		if p := v.Parent(); p != nil {

@@ -9,7 +9,7 @@ import (
 // Class is a named amount of resources that tasks can require. A version of a workflow contains the amounts
 // that its classes had when it was applied.
 type Class struct {
-	Name     string
+	Name     string // stored name, see dag.OwnName
 	Need     dag.Need
 	User     string // the user of the last change
 	Created  dag.Micros
@@ -30,11 +30,15 @@ type Classes interface {
 	ClassList(ctx context.Context) ([]Class, error)
 }
 
-// Needs returns the resources of classes by name.
-func Needs(all []Class) map[string]dag.Need {
+// Needs returns the resources of the classes that a namespace can name: the shared ones, and its own, which
+// take precedence.
+func Needs(all []Class, namespace string) map[string]dag.Need {
 	needs := make(map[string]dag.Need, len(all))
 	for i := range all {
-		needs[all[i].Name] = all[i].Need
+		of, name := dag.CutName(all[i].Name)
+		if _, taken := needs[name]; of == namespace || of == "" && !taken {
+			needs[name] = all[i].Need
+		}
 	}
 	return needs
 }

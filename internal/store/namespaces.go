@@ -56,9 +56,36 @@ type Namespace struct {
 	Revision int64 // counted from 1
 	Quotas
 	Isolation string // least level of isolation of its tasks, see dag.Space; "" if there is none
-	By        string // the user of the last change
-	Modified  dag.Micros
+	Demands
+	By       string // the user of the last change
+	Modified dag.Micros
 }
+
+// Demands are the rules of a namespace for its tasks besides the level of isolation. "" is no rule. No rule
+// gives a task more than the settings of its worker do.
+type Demands struct {
+	AllowRead  string // the only paths outside of a fresh folder that tasks may name for reading, each in a line
+	AllowWrite string // the same for writing
+	Egress     string // the policy for outgoing calls, see egress.ParsePolicy
+	Locks      string // LocksShared or ""
+}
+
+// Reads returns the paths of AllowRead; nil: any path.
+func (d *Demands) Reads() []string { return linesOf(d.AllowRead) }
+
+// Writes returns the paths of AllowWrite; nil: any path.
+func (d *Demands) Writes() []string { return linesOf(d.AllowWrite) }
+
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// LocksShared, as Demands.Locks, says that the locks of the namespace have the names that its workflows give
+// them, which workflows of other such namespaces can give, too. Otherwise the locks belong to the namespace.
+const LocksShared = "shared"
 
 // NamespacesMax bounds the namespaces with settings, because they are read as one list.
 const NamespacesMax = 10_000
@@ -154,6 +181,9 @@ type Namespaces interface {
 	// LevelsStand reports whether all programs that use the database know Namespace.Isolation, and placements
 	// that name a namespace.
 	LevelsStand() bool
+	// NamesStand reports whether all programs that use the database know Demands, and queues and resource
+	// classes of namespaces.
+	NamesStand() bool
 	// NamespaceUses lists the use of a namespace, or of all namespaces (""), by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
 	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.

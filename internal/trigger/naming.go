@@ -24,7 +24,7 @@ func (n names) Of(trigger string, params []byte, instant dag.Micros) (engine.Nam
 	out := engine.Named{Fail: n.LockPolicy == "fail"}
 	out.Queue, out.By = n.QueueOf(trigger)
 	var err error
-	out.Locks, err = n.LocksOf(params, moment(instant))
+	out.Locks, out.Global, err = n.LocksOf(params, moment(instant))
 	return out, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,30 +46,35 @@ func (c *Claims) QueueOf(trigger string) (queue, by string) {
 	return c.Queue, "its workflow"
 }
 
-// LocksOf evaluates the names of the locks of a run.
-func (c *Claims) LocksOf(params json.RawMessage, at time.Time) ([]string, error) {
-	if len(c.Locks) == 0 {
-		return nil, nil
-	}
-	names := make([]string, 0, len(c.Locks))
+// GlobalLock begins the name of a lock that several namespaces share. Only the text in the file counts, and
+// not the value of an expression, so a start cannot choose a shared lock.
+const GlobalLock = "global/"
+
+// LocksOf evaluates the names of the locks of a run. The names in global are those without GlobalLock.
+func (c *Claims) LocksOf(params json.RawMessage, at time.Time) (names, global []string, err error) {
 	from := values{params: params, at: at}
 	for _, text := range c.Locks {
+		text, isGlobal := strings.CutPrefix(text, GlobalLock)
 		if hasTemplate(text) {
 			t, faults := (*declarations)(nil).template(text, inClaim)
 			if len(faults) > 0 {
-				return nil, fmt.Errorf("%s: %w", quoteShort(text), faults[0])
+				return nil, nil, fmt.Errorf("%s: %w", quoteShort(text), faults[0])
 			}
 			name, err := t.render(from.lookup)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", quoteShort(text), err)
+				return nil, nil, fmt.Errorf("%s: %w", quoteShort(text), err)
 			}
 			text = name
 		}
-		if !slices.Contains(names, text) {
-			names = append(names, text)
+		list := &names
+		if isGlobal {
+			list = &global
+		}
+		if !slices.Contains(*list, text) {
+			*list = append(*list, text)
 		}
 	}
-	return names, nil
+	return names, global, nil
 }
 
 // KeyExpr is the per_key of a queue: CEL over params and trigger.time.

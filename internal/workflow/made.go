@@ -182,8 +182,8 @@ func madeTasks(raw json.RawMessage) (all []madeTask, err error) {
 // madeFaultsShown bounds how many faulty tasks the message names.
 const madeFaultsShown = 3
 
-// ParseMade checks the result of MadeSource. own returns the resource classes that are not built in.
-func ParseMade(source []byte, own func() map[string]dag.Need) (*Workflow, error) {
+// ParseMade checks the result of MadeSource. own is Options.Classes.
+func ParseMade(source []byte, own func(namespace string) map[string]dag.Need) (*Workflow, error) {
 	all, faults := Parse(source, Options{File: "tasks", TasksMax: MadeTasksMax, Classes: own})
 	if len(faults) > 0 {
 		var texts []string

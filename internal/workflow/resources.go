@@ -65,7 +65,8 @@ func (r *reader) class(n *node, at string) *dag.Need {
 	own := Class{Name: name}
 	if r.opt.Classes != nil {
 		if r.own == nil {
-			r.own = r.opt.Classes()
+			namespace, _, _ := strings.Cut(r.self, "/")
+			r.own = r.opt.Classes(namespace)
 		}
 		need, ok := r.own[name]
 		if !ok {

@@ -50,7 +50,7 @@ func TestClasses(t *testing.T) {
 	src := "name: w\ndefaults: {resources: heavy}\ntasks:\n  a: {run: x}\n  b: {run: x, resources: light}\n  c: {run: x, resources: premium}\n  d: {needs: a, tasks: \"${{ [] }}\"}\n"
 	own := map[string]dag.Need{"heavy": {CPU: 4500, Memory: 16 << 30}, "light": {CPU: 100}}
 	asked := 0
-	ws, errs := Parse([]byte(src), Options{Classes: func() map[string]dag.Need { asked++; return own }})
+	ws, errs := Parse([]byte(src), Options{Classes: func(string) map[string]dag.Need { asked++; return own }})
 	if len(errs) > 0 || asked != 1 {
 		t.Fatal(errs, asked)
 	}
@@ -70,7 +70,7 @@ func TestClasses(t *testing.T) {
 		t.Errorf("not knowing them: %v", errs)
 	}
 	for name, hint := range map[string]string{"heavi": "did you mean heavy?", "regulr": "did you mean regular?", "zzzzz": "skein class set zzzzz --cpu 2 --memory 4Gi"} {
-		_, errs := Parse([]byte("name: w\ntasks:\n  a: {run: x, resources: "+name+"}\n"), Options{Classes: func() map[string]dag.Need { return own }})
+		_, errs := Parse([]byte("name: w\ntasks:\n  a: {run: x, resources: "+name+"}\n"), Options{Classes: func(string) map[string]dag.Need { return own }})
 		if len(errs) != 1 || errs[0].Line != 3 || errs[0].Key != "tasks.a.resources" || !strings.Contains(errs[0].Message, "there are basic, regular, premium, heavy, light") ||
 			!strings.Contains(errs[0].Hint, hint) {
 			t.Errorf("%s: %+v", name, errs)

@@ -24,9 +24,10 @@ type Options struct {
 	// is nil if they are read from Dir. If Dir is nil, too, they are not read, and the triggers that name
 	// them have no schedule.
 	ReadFile func(name string) ([]byte, error)
-	// Classes returns the resource classes that are not built in. It is called only if the file names one. It
-	// is nil if the classes are not known here, and any name is accepted; see [Workflow.Classes].
-	Classes func() map[string]dag.Need
+	// Classes returns the resource classes that a namespace can name, except those that are built in. It is
+	// called only if the file names one. It is nil if the classes are not known here, and any name is
+	// accepted; see [Workflow.Classes].
+	Classes func(namespace string) map[string]dag.Need
 	// Input checks the input of a task with a kind. The expressions in the input are not evaluated. If it is
 	// nil, the input is not checked, as for a kind that is not known here.
 	Input func(kind string, with json.RawMessage) error

@@ -3,6 +3,7 @@ package skein
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -15,15 +16,20 @@ func (c *Client) Queues(ctx context.Context, cursor string, limit int) (page api
 	return page, err
 }
 
-// Queue reads a queue.
+// queueCall makes a call about a queue: NAME, which all namespaces share, or NAMESPACE/NAME.
+func queueCall(method string, opts []CallOption, name string) *call {
+	return newCall(method, opts, append([]string{"queues"}, strings.SplitN(name, "/", 2)...)...)
+}
+
+// Queue reads a queue. In each call, name is NAME for a queue that all namespaces share, or NAMESPACE/NAME.
 func (c *Client) Queue(ctx context.Context, name string) (q api.Queue, err error) {
-	_, err = c.do(ctx, newCall(http.MethodGet, nil, "queues", name), &q)
+	_, err = c.do(ctx, queueCall(http.MethodGet, nil, name), &q)
 	return q, err
 }
 
 // SetQueue creates a queue, or changes its definition. Options: [IfRevision].
 func (c *Client) SetQueue(ctx context.Context, name string, def api.QueueRequest, opts ...CallOption) (q api.Queue, err error) {
-	k := newCall(http.MethodPut, opts, "queues", name)
+	k := queueCall(http.MethodPut, opts, name)
 	k.body = def
 	_, err = c.do(ctx, k, &q)
 	return q, err
@@ -45,7 +51,7 @@ func (c *Client) ResumeQueue(ctx context.Context, name string) (api.Queue, error
 }
 
 func (c *Client) queueVerb(ctx context.Context, name, verb string, why api.QueueStateRequest) (q api.Queue, err error) {
-	k := newCall(http.MethodPost, nil, "queues", name)
+	k := queueCall(http.MethodPost, nil, name)
 	k.verb, k.body = verb, why
 	_, err = c.do(ctx, k, &q)
 	return q, err
@@ -53,7 +59,7 @@ func (c *Client) queueVerb(ctx context.Context, name, verb string, why api.Queue
 
 // DeleteQueue removes a queue that no run uses.
 func (c *Client) DeleteQueue(ctx context.Context, name string, opts ...CallOption) error {
-	_, err := c.do(ctx, newCall(http.MethodDelete, opts, "queues", name), nil)
+	_, err := c.do(ctx, queueCall(http.MethodDelete, opts, name), nil)
 	return err
 }
 

@@ -60,6 +60,9 @@ func (e *namespaces) NamespaceList(ctx context.Context) (all []store.Namespace, 
 // LevelsStand implements store.Namespaces.
 func (e *namespaces) LevelsStand() bool { return true }
 
+// NamesStand implements store.Namespaces.
+func (e *namespaces) NamesStand() bool { return true }
+
 // NamespaceUses implements store.Namespaces.
 func (e *namespaces) NamespaceUses(ctx context.Context, namespace string) (all []store.NamespaceUse, err error) {
 	return all, e.s.read(ctx, Read, func() error {

@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 46
+	formatNewest = 47
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
@@ -73,6 +73,9 @@ const (
 	formatTags = 43
 	// formatLevels is the first format under which all programs know the levels of namespaces.
 	formatLevels = 46
+	// formatNames is the first format under which all programs know Demands, and queues and classes of
+	// namespaces.
+	formatNames = 47
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

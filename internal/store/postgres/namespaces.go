@@ -28,7 +28,8 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	}
 	var found []store.Namespace
 	a := args{}.text(n.Name).int8(n.Revision).int8(n.Runs).int8(n.RunsPerHour).int8(n.Tasks).int8(n.ParamsBytes).text(n.By).int8(store.NamespacesMax).
-		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute).int8(n.LogsPerDay).text(n.Isolation)
+		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute).int8(n.LogsPerDay).text(n.Isolation).
+		text(n.AllowRead).text(n.AllowWrite).text(n.Egress).text(n.Locks)
 	err := e.d.change(ctx, nil, notedQuery(ctx, query{"putNamespace", a, into(&found, scanNamespace)}))
 	if err == nil && len(found) == 0 {
 		err = store.ErrFenced
@@ -51,11 +52,15 @@ func scanNamespace(r *row, n *store.Namespace) error {
 	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
 	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
 	n.Modified, n.By, n.LogsPerDay, n.Isolation = r.micros(), r.text(), r.int(), r.text()
+	n.AllowRead, n.AllowWrite, n.Egress, n.Locks = r.text(), r.text(), r.text(), r.text()
 	return r.damaged("namespace %s", n.Name)
 }
 
 // LevelsStand implements store.Namespaces.
 func (e namespaces) LevelsStand() bool { return e.d.stands.Load() >= formatLevels }
+
+// NamesStand implements store.Namespaces.
+func (e namespaces) NamesStand() bool { return e.d.stands.Load() >= formatNames }
 
 // NamespaceUses implements store.Namespaces.
 func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]store.NamespaceUse, error) {

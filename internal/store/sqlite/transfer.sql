@@ -183,11 +183,11 @@ WHERE length(r.params) >= 1024 AND r.state <> 'submitted' GROUP BY w.namespace
 ON CONFLICT (namespace) DO UPDATE SET bytes = bytes + excluded.bytes;
 
 -- name: export namespace
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks FROM namespace ORDER BY name;
 
 -- name: import namespace
-INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: export tally
 SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;

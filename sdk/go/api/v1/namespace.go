@@ -2,9 +2,10 @@ package api
 
 // Namespace holds the quotas of a namespace and its present use of them.
 type Namespace struct {
-	Name       string `json:"name"`
-	Quotas     Quotas `json:"quotas"`
-	Isolation  string `json:"isolation,omitempty" doc:"The least level of isolation of all tasks. It is missing if the namespace demands none."`
+	Name      string `json:"name"`
+	Quotas    Quotas `json:"quotas"`
+	Isolation string `json:"isolation,omitempty" doc:"The least level of isolation of all tasks. It is missing if the namespace demands none."`
+	Demands
 	Runs       *int64 `json:"runs,omitempty" doc:"Runs that have not ended, waiting ones too. It is missing if they are not counted, because there is no quota of runs."`
 	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
 	LogsInDay  *int64 `json:"logs_in_day,omitempty" doc:"Bytes of the logs of attempts that have ended today (UTC). It is missing if they are not counted, because there is no quota of logs."`
@@ -33,8 +34,22 @@ type Quotas struct {
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty" minimum:"1" doc:"Calls, on each node, of callers that have rights in this namespace only."`
 }
 
+// Demands are the rules of a namespace for its tasks, besides the level of isolation. No rule gives a task
+// more than the settings of its worker do.
+type Demands struct {
+	AllowRead  []string `json:"allow_read,omitempty" doc:"The only paths that a task may name for reading: in access, or as its script. It is missing if a task may name any path."`
+	AllowWrite []string `json:"allow_write,omitempty" doc:"The only paths that a task may name for writing: in access, or as its working folder."`
+	Egress     string   `json:"egress,omitempty" doc:"The addresses that calls of tasks may reach, if the setting egress allows them, too: any, public, or networks with commas. It is missing if only that setting counts."`
+	Locks      string   `json:"locks,omitempty" doc:"shared: a lock has the same name in all such namespaces. It is missing if the locks of the namespace are its own."`
+}
+
 // NamespaceRequest sets all quotas of a namespace, and its isolation unless Isolation is nil.
 type NamespaceRequest struct {
 	Quotas    Quotas  `json:"quotas"`
 	Isolation *string `json:"isolation,omitempty" enum:"none,fence,user,box" doc:"The least level of isolation of all tasks that start later; none: the namespace demands none. If it is missing, it does not change."`
+	// The following fields do not change if they are missing.
+	AllowRead  *[]string `json:"allow_read,omitempty" maxItems:"64" doc:"The only paths that a task may name for reading. The level must be fence or higher. An empty list: any path."`
+	AllowWrite *[]string `json:"allow_write,omitempty" maxItems:"64" doc:"The same for writing."`
+	Egress     *string   `json:"egress,omitempty" maxLength:"4096" doc:"The addresses that calls of tasks may reach: any, public, or networks with commas. An empty text: only the setting egress counts."`
+	Locks      *string   `json:"locks,omitempty" enum:"own,shared" doc:"own: the locks belong to the namespace. shared: a lock has the same name in all such namespaces."`
 }

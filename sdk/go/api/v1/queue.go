@@ -2,7 +2,9 @@ package api
 
 // Queue is a named queue of the cluster. It limits the runs and tasks that name the queue.
 type Queue struct {
-	Name     string  `json:"name"`
+	Name      string  `json:"name" doc:"NAMESPACE/NAME for the queue of a namespace."`
+	Namespace *string `json:"namespace,omitempty" doc:"The namespace whose workflows alone can name the queue. It is missing for a queue that all namespaces share."`
+
 	Limit    *int32  `json:"limit" doc:"Most runs that have a place at a time, for each key; null: any number."`
 	PerKey   *string `json:"per_key" doc:"CEL over params and trigger.time: each value has places of its own; null: there is one line."`
 	Order    string  `json:"order" doc:"fifo or priority."`
@@ -58,7 +60,9 @@ type QueueStateRequest struct {
 
 // Lock is a named lock that a run holds.
 type Lock struct {
-	Name  string `json:"name"`
+	Name      string  `json:"name"`
+	Namespace *string `json:"namespace,omitempty" doc:"The namespace of the lock. It is missing for a lock that several namespaces share."`
+
 	Run   string `json:"run"`
 	Token int64  `json:"token" doc:"The value of SKEIN_LOCK_TOKEN for the tasks of the run. Each grant has a greater one."`
 	Since Time   `json:"since" format:"date-time"`

@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/egress"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/worker"
+)
+
+// narrowed makes a job obey the rules that its namespace has now. They may be newer than its assignment.
+func (r *Resolver) narrowed(ctx context.Context, is *resolved) (*resolved, error) {
+	if r.cfg.Engine == nil {
+		return is, nil
+	}
+	var err error
+	if is.space, err = engine.NamespacesOf(r.cfg.Engine()).Demands(ctx, is.version.Namespace); err != nil {
+		return nil, err
+	}
+	is.origin = freshOrigin(&is.space, is.origin)
+	if err := obey(is.job, &is.space, is.origin, is.dir); err != nil {
+		return nil, err
+	}
+	if is.job.HTTP != nil {
+		is.job.HTTP.Egress = under(is.job.HTTP.Egress, &is.space)
+	}
+	return is, nil
+}
+
+// under adds the policy of a namespace to rules. Each policy must allow an address, so the result never
+// allows more.
+func under(rules egress.Rules, is *store.Namespace) egress.Rules {
+	if is.Egress != "" {
+		rules.Policies = append(slices.Clone(rules.Policies), is.Egress)
+	}
+	return rules
+}
+
+// freshOrigin returns the folder of the workflow file of a task, or "" if the namespace does not allow it.
+// Then the attempt gets a fresh folder.
+func freshOrigin(is *store.Namespace, origin string) string {
+	if is.AllowRead+is.AllowWrite != "" && !slices.Contains(is.Writes(), filepath.Clean(origin)) {
+		return ""
+	}
+	return origin
+}
+
+// obey makes a job obey the rules of its namespace. It returns an error if the task names a file that the
+// namespace does not allow. origin is the result of
+// freshOrigin, and dir the folder that the task names, see remote.Folder.
+//
+// Only the allowed paths themselves are accepted, and not paths in them: a task that may change a folder
+// could put a link there.
+func obey(job *worker.Job, is *store.Namespace, origin, dir string) error {
+	job.Isolation = dag.Stricter(job.Isolation, is.Isolation)
+	if job.HTTP != nil || is.AllowRead+is.AllowWrite == "" {
+		return nil
+	}
+	refuse := func(what, path, flag string) error {
+		return &notStarted{causeStart, fmt.Errorf("%s: namespace %s does not allow %s; to allow it: skein namespace set %s --allow-%s %s, with the paths that it allows already",
+			what, is.Name, path, is.Name, flag, path)}
+	}
+	reads, writes := slices.Concat(is.Reads(), is.Writes()), is.Writes()
+	if a := job.Access; a != nil {
+		for _, path := range a.Read {
+			if !slices.Contains(reads, filepath.Clean(path)) {
+				return refuse("access", path, "read")
+			}
+		}
+		for _, path := range a.Write {
+			if !slices.Contains(writes, filepath.Clean(path)) {
+				return refuse("access", path, "write")
+			}
+		}
+	}
+	if !filepath.IsAbs(dir) && origin != "" {
+		dir = filepath.Join(origin, dir)
+	}
+	if filepath.IsAbs(dir) && !slices.Contains(writes, filepath.Clean(dir)) {
+		return refuse("the working folder", dir, "write")
+	}
+	if s := job.Script; s != nil && s.File != "" {
+		switch {
+		case filepath.IsAbs(s.File) && !slices.Contains(reads, filepath.Clean(s.File)):
+			return refuse("the script", s.File, "read")
+		case !filepath.IsAbs(s.File) && filepath.IsAbs(dir):
+			return &notStarted{causeStart, fmt.Errorf("the script %s is in the folder %s, in which namespace %s lets tasks change files; bring the script by the key files, or write it into the workflow", s.File, dir, is.Name)}
+		}
+	}
+	return nil
+}

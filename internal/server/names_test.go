@@ -1,0 +1,73 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"skein.dev/skein/internal/store"
+)
+
+// TestNamesOfNamespaces: people of a namespace change its queues and classes, and see those and the shared
+// ones only. A name with a slash is not another way to an object of a namespace. To share a lock, an author
+// needs the right to change shared queues.
+func TestNamesOfNamespaces(t *testing.T) {
+	b := newRightsBed(t)
+	b.token(store.Token{Name: "cluster", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
+	for _, role := range []string{"viewer", "editor", "admin"} {
+		b.token(store.Token{Name: role, Principal: b.principal(role, store.PrincipalActive, store.Binding{Role: role, Namespace: "web"}), Verbs: "*", Namespaces: "*"})
+	}
+	const queue, class = `{"limit":1}`, `{"cpu":1}`
+	for _, c := range []struct {
+		who, method, path, body string
+		status                  int
+		has, lacks              string
+	}{
+		{"cluster", "PUT", "/queues/etl", queue, 200, `"name":"etl"`, "namespace"},
+		{"cluster", "PUT", "/queues/shop/etl", queue, 200, `"name":"shop/etl","namespace":"shop"`, ""},
+		{"editor", "PUT", "/queues/etl", queue, 403, "queue.write", ""},
+		{"editor", "PUT", "/queues/shop/etl", queue, 403, "queue.write", ""},
+		{"editor", "PUT", "/queues/web/etl", queue, 200, `"name":"web/etl"`, ""},
+		{"editor", "PUT", "/queues/web/e!l", queue, 422, "is not the name of a queue", ""},
+		{"cluster", "PUT", "/queues/WEB/etl", queue, 422, "cannot be the name of a namespace", ""},
+		{"viewer", "PUT", "/queues/web/etl", queue, 403, "queue.write", ""},
+		{"viewer", "GET", "/queues", "", 200, `"web/etl"`, "shop"},
+		{"viewer", "GET", "/queues/etl", "", 200, `"etl"`, ""},
+		{"viewer", "GET", "/queues/shop/etl", "", 403, "queue.read", ""},
+		{"viewer", "GET", "/queues/shop%2Fetl", "", 404, "no shared queue", ""},
+		{"cluster", "PUT", "/queues/shop%2Fother", queue, 404, "no shared queue", ""},
+		{"cluster", "POST", "/queues/shop%2Fetl:pause", "", 404, "no shared queue", ""},
+		{"cluster", "DELETE", "/queues/shop%2Fetl", "", 404, "no shared queue", ""},
+		{"editor", "POST", "/queues/web/etl:pause", `{"reason":"r"}`, 200, `"paused"`, ""},
+		{"editor", "POST", "/queues/shop/etl:pause", "", 403, "queue.write", ""},
+		{"editor", "DELETE", "/queues/web/etl", "", 204, "", ""},
+		{"cluster", "PUT", "/classes/shop/heavy", class, 200, `"shop/heavy"`, ""},
+		{"editor", "PUT", "/classes/web/heavy", class, 403, "class.write", ""},
+		{"admin", "PUT", "/classes/web/heavy", class, 200, `"namespace":"web"`, ""},
+		{"admin", "PUT", "/classes/heavy", class, 403, "class.write", ""},
+		{"admin", "PUT", "/classes/shop/heavy", class, 403, "class.write", ""},
+		{"admin", "GET", "/classes", "", 200, `"web/heavy"`, "shop"},
+		{"cluster", "DELETE", "/classes/shop%2Fheavy", "", 404, "no resource class", ""},
+		{"admin", "DELETE", "/classes/web/heavy", "", 204, "", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"allow_read":["/srv"]}`, 422, "need the level fence", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"isolation":"fence","allow_read":["/srv/../etc"]}`, 422, "shortest form", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"isolation":"fence","allow_read":["/"]}`, 422, "shortest form", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"egress":"10.0.0.1/8"}`, 422, "bits after its mask", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"isolation":"fence","allow_read":["/srv/a"],"egress":"public"}`, 200, `"allow_read":["/srv/a"],"egress":"public"`, ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{},"isolation":"none"}`, 422, "need the level fence", ""},
+		{"cluster", "PUT", "/namespaces/web", `{"quotas":{}}`, 200, `"egress":"public"`, ""},
+		{"admin", "PUT", "/namespaces/web", `{"quotas":{},"egress":"any"}`, 403, "namespace.write", ""},
+	} {
+		status, body := b.call(c.who, c.method, c.path, c.body, "Content-Type", "application/json")
+		if status != c.status || !strings.Contains(body, c.has) || c.lacks != "" && strings.Contains(body, c.lacks) {
+			t.Errorf("%s %s %s %s: %d %s, want %d with %q and without %q", c.who, c.method, c.path, c.body, status, body, c.status, c.has, c.lacks)
+		}
+	}
+	locked := "name: l\nnamespace: web\nlocks: [global/dock]\ntasks: {a: {run: 'true'}}\n"
+	status, body := b.call("editor", "PUT", "/workflows/web/l", locked, "Content-Type", "application/yaml")
+	if status != 403 {
+		t.Errorf("a shared lock of an editor: %d %s", status, body)
+	}
+	if status, body = b.call("cluster", "PUT", "/workflows/web/l", locked, "Content-Type", "application/yaml"); status != 201 {
+		t.Errorf("a shared lock of an administrator: %d %s", status, body)
+	}
+}
