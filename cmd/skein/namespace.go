@@ -149,8 +149,8 @@ const namespaceSetHelp = `Sets what you give, and leaves the rest. QUOTA=none re
   tasks          tasks of one workflow
   params_bytes   bytes of the parameters of one run, such as 65536 or 64Ki
   logs_per_day   bytes of the logs of attempts that end within a day (UTC), such as 10Gi
-  stored_bytes   bytes of the files of kept versions, and of parameters of kept runs
-                 if they have 1 KiB or more; such as 2Gi
+  stored_bytes   bytes of the files of kept versions, of the logs, artifacts and outputs of ended runs,
+                 and of parameters of kept runs if they have 1 KiB or more; such as 2Gi
   versions       kept versions of all workflows
   triggers       triggers of all workflows
   tokens         valid tokens and invitations that are limited to some namespaces, including this one

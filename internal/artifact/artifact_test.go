@@ -114,7 +114,7 @@ func opened(t *testing.T, dir string) WorkDir {
 func TestKeep(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	dir := tree(t, map[string]string{"report.html": "hello", "out/a/b.bin": "", "out/c": "c"})
-	if err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
+	if _, err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
 	}
 	list, err := f.List(t.Context(), ref)
@@ -134,10 +134,10 @@ func TestKeep(t *testing.T) {
 	}
 	// The same attempt once more: the same files are kept already, and others never are.
 	used, _ := f.Used(t.Context(), ref.Run)
-	if err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
+	if _, err := k.Keep(ref, opened(t, dir), []string{"report.html", "out/**"}, never); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Keep(ref, opened(t, dir), []string{"out/c"}, never); !errors.Is(err, ErrFinal) {
+	if _, err := k.Keep(ref, opened(t, dir), []string{"out/c"}, never); !errors.Is(err, ErrFinal) {
 		t.Errorf("other files: %v", err)
 	}
 	if now, _ := f.Used(t.Context(), ref.Run); now != used || *k.used[ref.Run] != used {
@@ -172,13 +172,15 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestBounds: what is too much is refused with a sentence and nothing of the attempt is kept; the run has its room back.
+// TestBounds: what is too much is refused with a sentence and nothing of the attempt is kept; the run has its
+// room back.
 func TestBounds(t *testing.T) {
 	k, f := keeper(t, Limits{FileBytes: 10, RunBytes: 20, AttemptFiles: 3, RunFiles: 4})
 	keep := func(attempt int, files map[string]string) error {
 		at := ref
 		at.Attempt = attempt
-		return k.Keep(at, opened(t, tree(t, files)), []string{"**"}, never)
+		_, err := k.Keep(at, opened(t, tree(t, files)), []string{"**"}, never)
+		return err
 	}
 	refused := func(err error, want string) {
 		t.Helper()
@@ -211,7 +213,7 @@ func TestBounds(t *testing.T) {
 func TestStopped(t *testing.T) {
 	k, f := keeper(t, LimitsDefault)
 	calls := 0
-	err := k.Keep(ref, opened(t, tree(t, map[string]string{"a": "a", "b": "b"})), []string{"*"}, func() bool { calls++; return calls > 2 })
+	_, err := k.Keep(ref, opened(t, tree(t, map[string]string{"a": "a", "b": "b"})), []string{"*"}, func() bool { calls++; return calls > 2 })
 	if !errors.Is(err, ErrStopped) {
 		t.Errorf("%v", err)
 	}

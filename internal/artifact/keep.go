@@ -51,24 +51,24 @@ type WorkDir struct {
 }
 
 // Keep stores the files of a folder that the globs name. If they name no file, it stores an empty list,
-// because a missing list would mean that the files are lost. If stop returns true, Keep returns ErrStopped.
-// Its errors are sentences for people.
-func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (err error) {
+// because a missing list would mean that the files are lost. It returns the size of the files. If stop
+// returns true, Keep returns ErrStopped. Its errors are sentences for people.
+func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (size int64, err error) {
 	root := from.Root
 	if err := from.moved(); err != nil {
-		return err
+		return 0, err
 	}
 	names, err := pick(root.FS(), globs)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(names) > k.Limits.AttemptFiles {
-		return fmt.Errorf("%d files are artifacts of this attempt, at most %d can be: put them into an archive", len(names), k.Limits.AttemptFiles)
+		return 0, fmt.Errorf("%d files are artifacts of this attempt, at most %d can be: put them into an archive", len(names), k.Limits.AttemptFiles)
 	}
 	ctx := context.Background()
 	d, err := k.Store.Begin(ctx, ref)
 	if err != nil {
-		return fmt.Errorf("artifacts cannot be kept: %w", err)
+		return 0, fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
 	t := taking{k: k, run: ref.Run, from: from, to: d, stop: stop}
 	defer func() {
@@ -79,7 +79,7 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 	}()
 	for _, name := range names {
 		if err := t.file(ctx, name); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	switch err := d.Commit(); {
@@ -87,9 +87,9 @@ func (k *Keeper) Keep(ref Ref, from WorkDir, globs []string, stop func() bool) (
 		d.Discard()
 		k.give(ref.Run, t.taken) // the bytes were counted when the files were kept
 	case err != nil:
-		return fmt.Errorf("artifacts cannot be kept: %w", err)
+		return 0, fmt.Errorf("artifacts cannot be kept: %w", err)
 	}
-	return nil
+	return t.taken.Bytes, nil
 }
 
 // ErrStopped means that artifacts were not stored because the attempt was stopped.

@@ -202,7 +202,7 @@ func Load(row *RunRow, g *Graph, attempts []AttemptRow, now Now, fx *Effects) (*
 		Header: row.Header, State: row.State, Intent: row.Intent, Generation: row.Generation, Cause: row.Cause,
 		Message: row.Message, SplitAt: row.SplitAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
 		Leader: row.Leader, LeaderAt: row.LeaderAt, base: row.Base, own: row.Graph, stored: true, was: row.State,
-		Claim: row.Claim, claimed: row.Claim.place(), clock: now.Wall,
+		Claim: row.Claim, claimed: row.Claim.place(), clock: now.Wall, Kept: row.Kept, weight: weightOf(row, attempts),
 	}
 	if r.Priority >= Levels || r.State >= runStates || r.Intent >= intents || r.Generation < 1 {
 		return nil, fmt.Errorf("run %s has priority %d, state %d, intent %d, generation %d", r.ID, r.Priority, r.State, r.Intent, r.Generation)

@@ -80,6 +80,7 @@ type Result struct {
 	Handle   string // the name of the work that the attempt started outside of its process; "" if there is none
 	Adopts   bool   // if there is a handle: the next attempt may continue that work, as with Policy.Adopts
 	Logged   int64  // the number of bytes in its log
+	Left     int64  // the number of bytes in its artifacts
 	TimedOut bool   // the attempt exceeded its timeout and continued (on_timeout: warn)
 	Started  Micros // 0 means never started
 	Finished Micros

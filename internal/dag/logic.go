@@ -370,6 +370,7 @@ func (r *Run) conclude(ev *Event, now Now, fx *Effects) Verdict {
 		r.failLogical(ev.Task, a, CauseTimeout, why)
 	case res.State == AttemptSucceeded:
 		a.State, a.Cause, a.Message, a.Outputs = AttemptSucceeded, res.Cause, res.Message, res.Outputs
+		weigh(r, res)
 		r.record(Record{Kind: RecEnded, Task: ev.Task, Token: a.Token, State: Succeeded, Actor: ev.Actor, Text: string(a.Cause), Reason: ev.Reason})
 		r.succeed(ev.Task, a)
 	default:

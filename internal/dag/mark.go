@@ -169,6 +169,7 @@ func (r *Run) put(row *AttemptRow, p *task, now Now) {
 	row.Token, row.Generation, row.Assigned, row.Finished = p.token, r.Generation, now.Wall, now.Wall
 	i := r.slot()
 	r.slots[i] = attempt{isNew: true, AttemptRow: *row}
+	r.weight += AttemptWeight
 	r.touch(i)
 }
 

@@ -25,6 +25,8 @@ type RunRow struct {
 	Claim      *Claim // the claim on a queue and locks; nil if the run names none
 	// The slots in named queues that its tasks have and want; nil if its tasks have never needed such a slot.
 	Shares []Share
+	Kept   int64 // the bytes with which it counts in the stock of its namespace, as of its last end, see Weigh
+	Weight int64 // the sum of EventRow.Weight; only Store.Load and Store.Scan fill it in
 }
 
 // AttemptRow is an attempt as readers of the store get it. It is written at its assignment, at its end, and
@@ -84,6 +86,7 @@ type EventRow struct {
 	Seq     int64 // the shard's transaction; the store sets it
 	At      Micros
 	Records []byte
+	Weight  int64 // the bytes that the attempts keep that ended in it: logs, artifacts, outputs; stores need not return it
 }
 
 // Changes collects the rows that one transaction writes for its runs.
@@ -153,8 +156,8 @@ func (r *Run) Flush(c *Changes, now Micros) {
 		r.slots, r.free, r.dirty = nil, nil, nil
 	}
 	if len(r.records) > 0 {
-		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: r.records})
-		r.records = nil
+		c.Events = append(c.Events, EventRow{Run: r.ID, At: now, Records: r.records, Weight: r.gained})
+		r.records, r.gained = nil, 0
 	}
 	if r.Graph != nil && !r.Graph.params {
 		r.Params = nil // conditions do not read the parameters, and a dispatch reads them from the row
@@ -177,7 +180,7 @@ func (r *Run) row() RunRow {
 	row := RunRow{
 		Header: r.Header, State: r.State, Intent: r.Intent, Generation: r.Generation, Cause: r.Cause, Message: r.Message,
 		Graph: r.own, Base: r.base, SplitAt: r.SplitAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Leader: r.Leader, LeaderAt: r.LeaderAt, Claim: r.Claim,
-		Shares: r.Shares(),
+		Shares: r.Shares(), Kept: r.Kept,
 	}
 	if r.State.Terminal() && r.Graph != nil {
 		row.Final = packStates(len(r.tasks), func(t TaskID) TaskState { return r.tasks[t].state })

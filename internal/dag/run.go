@@ -50,6 +50,7 @@ type Run struct {
 	FinishedAt Micros
 	Leader     HandlerID // the handler that split the run
 	LeaderAt   Micros
+	Kept       int64 // the bytes with which its row counts in the stock of its namespace, see Weigh
 
 	tasks []task
 	// left is the number of tasks that are not terminal. Invariant: when it becomes 0, a split run without
@@ -64,6 +65,8 @@ type Run struct {
 	own         []byte            // the packed graph, if it differs from the graph of the version
 	outputs     map[TaskID][]byte // the outputs of succeeded tasks that conditions read
 	outputsSize int               // the size of all outputs, in bytes
+	weight      int64             // the bytes that its attempts keep, see Weigh
+	gained      int64             // the part of weight that no row of its history has yet
 	frozen      int32             // tasks that failed, are upstream_failed or were stopped in an earlier generation, and keep this end
 	late        []TaskID          // pending tasks whose needs have ended, and whose condition reads a task that has not ended
 	limited     []TaskID          // tasks that became ready in this step and have a start deadline
@@ -226,6 +229,7 @@ func (r *Run) hold(t TaskID, p *task, h HandlerID, now Now) {
 		Run: r.ID, Task: t, Token: p.token, Generation: r.Generation, Handler: h, State: AttemptAssigned, Assigned: now.Wall,
 	}}
 	r.active++
+	r.weight += AttemptWeight
 	r.touch(i)
 }
 

@@ -1,6 +1,9 @@
 package dag
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Share counts the slots of one named queue that the tasks of a run have and want. Each slot lets one attempt
 // at a time be with a handler. The admission owner grants slots to the run, and the run gives them to its
@@ -276,8 +279,30 @@ func PackClaimsIn(room []byte, c *Claim, shares []Share) (packed, next []byte) {
 	return packed, packed
 }
 
-// UnpackClaims reads the form that PackClaims writes.
+// keptForm is the form of claims that begin with RunRow.Kept, in 8 bytes, the highest first. Statements of
+// the databases read it, too.
+const keptForm = 3
+
+// PackKept puts RunRow.Kept before the claims of a run, as PackClaims has packed them. 0 adds nothing.
+func PackKept(kept int64, claims []byte) []byte {
+	if kept == 0 {
+		return claims
+	}
+	b := append(make([]byte, 0, 9+len(claims)), keptForm)
+	return append(binary.BigEndian.AppendUint64(b, uint64(kept)), claims...)
+}
+
+// UnpackKept reads what PackKept has written, and returns the claims.
+func UnpackKept(b []byte) (kept int64, claims []byte) {
+	if len(b) < 9 || b[0] != keptForm {
+		return 0, b
+	}
+	return int64(binary.BigEndian.Uint64(b[1:])), b[9:]
+}
+
+// UnpackClaims reads the form that PackClaims writes. It ignores what PackKept has added.
 func UnpackClaims(b []byte) (*Claim, []Share, error) {
+	_, b = UnpackKept(b)
 	if len(b) == 0 || b[0] != 2 {
 		c, err := unpackClaim(b)
 		return c, nil, err

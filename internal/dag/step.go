@@ -303,6 +303,7 @@ func (r *Run) report(ev *Event, p *task, now Now, fx *Effects) {
 	}
 	a.Exited, a.ExitCode, a.Signal = res.Exited, res.ExitCode, res.Signal
 	p.revoked = a.revoked()
+	weigh(r, res)
 	if res.Started != 0 {
 		a.Started = onClock(res.Started, a.Assigned, now.Wall)
 	}

@@ -230,7 +230,7 @@ var lostReasons = map[string]string{worker.CauseLease: "its lease ended", worker
 func result(r *worker.Result) dag.Result {
 	out := dag.Result{
 		Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: int32(r.ExitCode), Signal: r.Signal, Message: r.Message,
-		Logged: r.LogBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
+		Logged: r.LogBytes, Left: r.ArtifactBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micro(r.Started), Finished: dag.Micro(r.Finished),
 	}
 	switch r.State {
 	case worker.Succeeded:

@@ -145,6 +145,7 @@ type recount struct {
 	before  map[*use]store.NamespaceUse // the values of the changed counts before the transaction
 	flushed []*use                      // the counts in its batch
 	stocks  []store.StockUpdate         // the amounts that the transaction adds to the stocks of namespaces
+	keeps   []store.StockUpdate         // what the runs that it ends add to them
 	moves   []move                      // the moves of the transaction, for a count in progress
 	kept    int                         // how many moves that count had before this transaction
 }
@@ -152,7 +153,7 @@ type recount struct {
 func (r *recount) reset() {
 	clear(r.before)
 	clear(r.flushed)
-	r.flushed, r.stocks, r.moves, r.kept = r.flushed[:0], r.stocks[:0], r.moves[:0], -1
+	r.flushed, r.stocks, r.keeps, r.moves, r.kept = r.flushed[:0], r.stocks[:0], r.keeps[:0], r.moves[:0], -1
 }
 
 // undo restores the counts to their values before the transaction being made.
@@ -360,6 +361,7 @@ func (q *quotas) revived(r *dag.Run) {
 
 // ended counts the end of a run.
 func (q *quotas) ended(r *dag.Run) {
+	q.keepRun(r)
 	if r.Gate == beyond { // such a run was not counted
 		return
 	}
@@ -397,10 +399,12 @@ func (q *quotas) boundsOf(namespace string) store.Quotas {
 
 // flush adds the changed counts to the transaction.
 func (q *quotas) flush(b *store.Batch) {
-	b.Stocks = append(b.Stocks, q.txn().recount.stocks...)
-	slices.SortFunc(b.Stocks, func(a, b store.StockUpdate) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
-	})
+	b.Stocks, b.Kept = append(b.Stocks, q.txn().recount.stocks...), append(b.Kept, q.txn().recount.keeps...)
+	for _, all := range [][]store.StockUpdate{b.Stocks, b.Kept} {
+		slices.SortFunc(all, func(a, b store.StockUpdate) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+		})
+	}
 	q.moveOn()
 	if !q.loaded {
 		return

@@ -10,9 +10,10 @@ import (
 )
 
 // The store maintains, for each namespace, the stocks of versions and triggers, and subtracts deleted runs
-// from the stocks. The writer adds the parameters of a run when the run begins, and not when its row is
-// inserted. The reason is that another node, or a caller of skein_enqueue in a long transaction, may have
-// inserted the row, and must not lock the count of the shard.
+// from the stocks. When a run ends, the writer adds what the run keeps (dag.Weigh). The writer adds the
+// parameters of a run when the run begins, and not when its row is inserted. The reason is that another node,
+// or a caller of skein_enqueue in a long transaction, may have inserted the row, and must not lock the count
+// of the shard.
 
 // stocksOf reads the stock of one namespace, or of all namespaces if the name is "".
 func stocksOf(ctx context.Context, st store.Store, namespace string) (map[string]store.NamespaceStock, error) {
@@ -28,8 +29,22 @@ func stocksOf(ctx context.Context, st store.Store, namespace string) (map[string
 }
 
 // keep adds to the stock of a namespace in a shard, in the transaction being made.
-func (q *quotas) keep(u store.StockUpdate) {
-	all := &q.txn().recount.stocks
+func (q *quotas) keep(u store.StockUpdate) { addStock(&q.txn().recount.stocks, u) }
+
+// keepRun counts what a run that ends keeps as stored bytes of its namespace. If the run has ended before, it
+// counts the difference. The run's row says what was counted, and a deletion of the row subtracts it.
+func (q *quotas) keepRun(r *dag.Run) {
+	n := dag.Weigh(r)
+	if n == r.Kept || !q.known.on {
+		return
+	}
+	if wf, err := q.defs.workflow(r.Workflow); err == nil {
+		addStock(&q.txn().recount.keeps, store.StockUpdate{Namespace: wf.Namespace, Shard: r.Shard, Bytes: n - r.Kept})
+		r.Kept = n
+	}
+}
+
+func addStock(all *[]store.StockUpdate, u store.StockUpdate) {
 	i := slices.IndexFunc(*all, func(o store.StockUpdate) bool { return o.Namespace == u.Namespace && o.Shard == u.Shard })
 	if i < 0 {
 		*all = append(*all, u)

@@ -141,6 +141,49 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 }
 
+// TestQuotaOfKeptRuns: what a run keeps counts when it ends, also what attempts kept that ended under an
+// earlier owner, and once if it ends twice. A deletion subtracts it. No run begins while more is kept than
+// the quota allows.
+func TestQuotaOfKeptRuns(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			h, st := newHands(t), open(t)
+			h.held = true
+			n := start(t, st, h, bounded)
+			w := n.apply("w", graph(t, "a; b: a; c: b"))
+			base := n.stock().Bytes
+			n.quotas(store.Quotas{StoredBytes: base + 2000})
+			id := n.submit(w)
+			end := func(r dag.Result) {
+				t.Helper()
+				h.end(h.holding(1)[0], r)
+				h.holding(0)
+			}
+			end(dag.Result{State: dag.AttemptSucceeded, Logged: 3000})
+			h.holding(1)
+			if got := n.stock().Bytes; got != base {
+				t.Errorf("%d bytes count before the end of the run", got-base)
+			}
+			n.close()
+			h = newHands(t)
+			h.held = true
+			n = start(t, st, h, bounded)
+			end(dag.Result{State: dag.AttemptSucceeded, Left: 500, Outputs: []byte(`{"x":"0123456789"}`)})
+			end(dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Logged: 1 << 50})
+			n.ends(id, dag.RunFailed)
+			want := base + 3000 + 500 + 18 + dag.SizeMax + 4*dag.AttemptWeight // one of b was lost
+			if got := n.stock().Bytes; got != want {
+				t.Errorf("%d bytes count after the end, want %d", got-base, want-base)
+			}
+			n.quotas(store.Quotas{StoredBytes: base + 3000}) // reads the stock again, as each node does every 2 s
+			if _, ok := n.tries(w, store.QuotaStoredBytes); ok {
+				t.Error("a run is accepted while the namespace keeps more than its quota")
+			}
+			n.sound()
+		})
+	}
+}
+
 // TestParamsOfQuarantinedRuns: a run that is quarantined before it begins keeps its parameters like any other
 // one. The store takes them away when it deletes the run, so they have to be counted.
 func TestParamsOfQuarantinedRuns(t *testing.T) {

@@ -385,7 +385,7 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 		return k, rep, errors.New("outputs are not a JSON object")
 	}
 	rep.Result = dag.Result{State: state, Cause: dag.Cause(r.Cause), Exited: r.Exited, ExitCode: r.ExitCode, Signal: r.Signal, Message: r.Message,
-		Logged: r.LogBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micros(r.StartedMicros), Finished: dag.Micros(r.FinishedMicros)}
+		Logged: r.LogBytes, Left: r.ArtifactBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, Started: dag.Micros(r.StartedMicros), Finished: dag.Micros(r.FinishedMicros)}
 	return k, rep, nil
 }
 

@@ -115,6 +115,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 	}
 	v.claim(rec)
 	v.attempts()
+	v.kept()
 	v.history(events)
 	if r.SplitAt == 0 {
 		return
@@ -156,6 +157,15 @@ func (v *verifier) attempts() {
 		if a.Generation > v.rec.Run.Generation || a.Generation < 1 {
 			v.fail("generation", a.Task, "attempt %d has generation %d, the run %d", a.Token, a.Generation, v.rec.Run.Generation)
 		}
+	}
+}
+
+// kept checks that an ended run counts at least the bytes of its rows in its namespace. A run that ended
+// under an earlier version counts 0. While nodes of an earlier version run, the rows do not tell all bytes.
+func (v *verifier) kept() {
+	r := &v.rec.Run
+	if n := dag.WeightOf(r, v.rec.Attempts); r.State.Terminal() && r.Kept != 0 && r.Kept < n {
+		v.fail("kept", dag.LeaderTask, "the run counts %d bytes, and its rows say %d", r.Kept, n)
 	}
 }
 

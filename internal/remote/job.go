@@ -128,7 +128,7 @@ func resultOf(a *workerv1.Attempt, r *worker.Result) *workerv1.Result {
 		return &workerv1.Result{Attempt: a, State: "lost", Cause: why}
 	}
 	out := &workerv1.Result{Attempt: a, State: r.State, Cause: r.Cause, Exited: r.Exited, Signal: r.Signal, Message: r.Message,
-		LogBytes: r.LogBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
+		LogBytes: r.LogBytes, ArtifactBytes: r.ArtifactBytes, TimedOut: r.TimedOut, Outputs: r.Outputs, Handle: r.Handle, Adopts: r.Adopts, StartedMicros: micros(r.Started), FinishedMicros: micros(r.Finished)}
 	if r.Exited {
 		out.ExitCode = int32(r.ExitCode)
 	}

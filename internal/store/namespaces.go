@@ -18,7 +18,7 @@ type Quotas struct {
 	ParamsBytes int64 // bytes of the parameters of one run
 	LogsPerDay  int64 // bytes of the logs of attempts that end within a day (UTC)
 
-	StoredBytes       int64 // bytes of workflow files and parameters in the database, see NamespaceStock.Bytes
+	StoredBytes       int64 // bytes of workflow files, parameters, logs, artifacts and outputs, see NamespaceStock.Bytes
 	Versions          int64 // kept versions of all workflows
 	Triggers          int64 // triggers of all workflows
 	Tokens            int64 // valid tokens and invitations that are limited to certain namespaces, among them this one
@@ -124,8 +124,9 @@ type NamespaceStock struct {
 	Namespace string
 	Versions  int64
 	Triggers  int64
-	// Bytes are the bytes of the files of kept versions, and of the parameters of kept runs if they have at
-	// least StockParams. Runs in the state submitted do not count yet.
+	// Bytes are the bytes of the files of kept versions, of the parameters of kept runs if they have at least
+	// StockParams, and of what ended runs keep (dag.RunRow.Kept). The parameters of runs in the state submitted
+	// do not count yet.
 	Bytes int64
 }
 
@@ -141,9 +142,14 @@ func StockBytes(params []byte) int64 {
 	return int64(len(params))
 }
 
-// StockUpdate adds the parameters of runs that begin to the stock of a namespace. The store counts versions,
-// triggers and deleted runs itself. It returns a QuotaError if the stock of all shards exceeds a quota of
-// Check.
+// StockMiscounted is the message of a check about a namespace: its counts of versions, triggers and bytes,
+// each with the number in its rows.
+const StockMiscounted = "namespace %s: %d versions are counted and %d are kept, %d triggers are counted and %d exist, %d bytes are counted and %d are stored; " +
+	"skein db copy counts again"
+
+// StockUpdate adds the parameters of runs that begin, or what ended runs keep, to the stock of a namespace.
+// The store counts versions, triggers and deleted runs itself. It returns a QuotaError if the stock of all
+// shards exceeds a quota of Check.
 type StockUpdate struct {
 	Namespace string
 	Shard     dag.ShardID
@@ -209,7 +215,7 @@ var quotaSentences = map[string]string{
 	QuotaTasks:       "the workflow has %d tasks, and at most %d are allowed",
 	QuotaParamsBytes: "the parameters have %d bytes, and at most %d are allowed",
 	QuotaLogsPerDay:  "attempts that ended today have logged %d bytes, and no run begins from %d bytes on",
-	QuotaStoredBytes: "%d bytes of workflow files and parameters are stored, and at most %d may be",
+	QuotaStoredBytes: "%d bytes of workflow files, parameters, logs, artifacts and outputs are stored, and at most %d may be",
 	QuotaVersions:    "%d versions of workflows are kept, and at most %d may be",
 	QuotaTriggers:    "the workflows have %d triggers, and at most %d are allowed",
 	QuotaTokens:      "%d tokens are limited to it and valid, and at most %d may be",

@@ -85,6 +85,10 @@ type Batch struct {
 	Uses []UseUpdate
 	// Stocks is the amount that the transaction adds to the stocks of namespaces, by namespace and shard.
 	Stocks []StockUpdate
+	// Kept is what the runs that end in the transaction add to the stocks of namespaces, by namespace and
+	// shard, without checks: the sum of the changes of RunRow.Kept. It adds no Rows, because a transaction with
+	// it can be written ahead.
+	Kept []StockUpdate
 }
 
 // Reset empties the batch and keeps its fences.
@@ -97,7 +101,7 @@ func (b *Batch) Reset() {
 	b.WorkflowInserts, b.WorkflowUpdates, b.Versions = b.WorkflowInserts[:0], b.WorkflowUpdates[:0], b.Versions[:0]
 	b.Requests, b.Messages, b.Consumed = b.Requests[:0], b.Messages[:0], b.Consumed[:0]
 	clear(b.Audit)
-	b.Audit, b.Uses, b.Stocks = b.Audit[:0], b.Uses[:0], b.Stocks[:0]
+	b.Audit, b.Uses, b.Stocks, b.Kept = b.Audit[:0], b.Uses[:0], b.Stocks[:0], b.Kept[:0]
 }
 
 // Rows returns the number of rows that the batch writes, without its fences.

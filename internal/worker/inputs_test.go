@@ -32,7 +32,7 @@ func keptIn(t *testing.T, files map[string]string) (at string, list []artifact.I
 		t.Fatal(err)
 	}
 	defer root.Close()
-	if err := k.Keep(ref, artifact.WorkDir{Root: root}, []string{"**"}, func() bool { return false }); err != nil {
+	if _, err := k.Keep(ref, artifact.WorkDir{Root: root}, []string{"**"}, func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	at, err = f.Files(ref)

@@ -175,21 +175,22 @@ const (
 
 // Result is the end of an attempt.
 type Result struct {
-	Key      Key
-	State    string          // Succeeded | Failed | Stopped
-	Cause    string          // "" when succeeded
-	Exited   bool            // the main process has exited, so ExitCode is valid
-	ExitCode int             // -1 unless Exited
-	Signal   string          // "SIGSEGV", when a signal ended it
-	Message  string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
-	TimedOut bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
-	Handle   string          `json:",omitempty"` // handle of work outside of the process; "" if there is none
-	Adopts   bool            `json:",omitempty"` // Adopts of the job, if there is a handle
-	Outputs  json.RawMessage `json:",omitempty"` // empty, and not the text null, if there are no outputs
-	Started  time.Time       // zero if it never ran
-	Finished time.Time       // when the main process ended, or the start failed
-	LogBytes int64           // number of bytes in the log file
-	LogLost  int64           // bytes missing in the log, because they exceeded LogMax or could not be written
+	Key           Key
+	State         string          // Succeeded | Failed | Stopped
+	Cause         string          // "" when succeeded
+	Exited        bool            // the main process has exited, so ExitCode is valid
+	ExitCode      int             // -1 unless Exited
+	Signal        string          // "SIGSEGV", when a signal ended it
+	Message       string          // one sentence for a person, valid UTF-8 without control characters, ≤ 1 KiB
+	TimedOut      bool            // the attempt ran until Timeout; this is also set with WarnOnTimeout
+	Handle        string          `json:",omitempty"` // handle of work outside of the process; "" if there is none
+	Adopts        bool            `json:",omitempty"` // Adopts of the job, if there is a handle
+	Outputs       json.RawMessage `json:",omitempty"` // empty, and not the text null, if there are no outputs
+	Started       time.Time       // zero if it never ran
+	Finished      time.Time       // when the main process ended, or the start failed
+	LogBytes      int64           // number of bytes in the log file
+	ArtifactBytes int64           // number of bytes in its artifacts
+	LogLost       int64           // bytes missing in the log, because they exceeded LogMax or could not be written
 }
 
 // messageMax bounds Result.Message in bytes.

@@ -85,9 +85,10 @@ func (a *attempt) keep() bool {
 	late := func() bool {
 		return a.job.Timeout > 0 && !a.job.WarnOnTimeout && time.Since(a.began) >= a.job.Timeout
 	}
-	err := a.w.keeperOf(a.job.ArtifactsIn).Keep(artifactsOf(&a.job.Key), *a.leaves, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
+	size, err := a.w.keeperOf(a.job.ArtifactsIn).Keep(artifactsOf(&a.job.Key), *a.leaves, a.job.Artifacts, func() bool { return a.want.Load() != 0 || late() })
 	switch {
 	case err == nil:
+		a.result.ArtifactBytes = size
 		return true
 	case a.want.Load() != 0:
 		a.settleStop("while its artifacts were stored")

@@ -73,6 +73,7 @@ func (x *tx) apply(b *store.Batch) error {
 		func() error { return each(b.Incidents, x.putIncident) },
 		func() error { return each(b.Notices, x.insertNotice) },
 		func() error { return each(b.Uses, x.use) },
+		func() error { return each(b.Kept, x.keep) },
 		func() error { return each(b.Stocks, x.stock) },
 	)
 }

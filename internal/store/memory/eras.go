@@ -131,7 +131,7 @@ func GoBack(s *Store, to *Saved) {
 	s.sentEvents.log, s.sentEvents.last, s.sentEvents.received, s.sentEvents.known = is.sentEvents.log, is.sentEvents.last, is.sentEvents.received, nil
 	s.audits.all, s.audits.tree = is.audits.all, is.audits.tree
 	s.channels, s.incidents, s.notices, s.silences, s.alerts.rules = is.channels, is.incidents, is.notices, is.silences, is.alerts.rules
-	s.namespaces.rows, s.namespaces.uses = is.namespaces.rows, is.namespaces.uses
+	s.namespaces.rows, s.namespaces.uses, s.namespaces.kept = is.namespaces.rows, is.namespaces.uses, is.namespaces.kept
 	s.tallies.counts, s.tallies.marks = is.tallies.counts, is.tallies.marks
 	s.exported = is.exported
 }
@@ -150,7 +150,7 @@ func copied(s *Store) *Store {
 		connections: connections{all: s.connections.all.clone()},
 		gitSources:  gitSources{all: s.gitSources.all.clone()},
 		sentEvents:  sentEvents{log: slices.Clone(s.sentEvents.log), last: s.sentEvents.last, received: s.sentEvents.received},
-		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses},
+		namespaces:  namespaces{rows: s.namespaces.rows, uses: s.namespaces.uses, kept: s.namespaces.kept},
 		tallies:     tallies{counts: maps.Clone(s.tallies.counts), marks: maps.Clone(s.tallies.marks)},
 		traces:      traces{exported: maps.Clone(s.exported)}}
 	for _, list := range s.active {

@@ -18,6 +18,7 @@ type namespaces struct {
 	s    *Store
 	rows []store.Namespace    // sorted by name
 	uses []store.NamespaceUse // sorted by namespace and shard
+	kept map[string]int64     // the sum of RunRow.Kept, by namespace, as owners have counted it
 }
 
 // PutNamespace implements store.Namespaces.
@@ -142,10 +143,39 @@ func (e *namespaces) stocks(namespace string) (all []store.NamespaceStock) {
 			count(r.row.Workflow, 0, 0, n)
 		}
 	}
+	for name, n := range e.kept {
+		if namespace == "" || name == namespace {
+			was := is[name]
+			was.Namespace, was.Bytes = name, was.Bytes+n
+			is[name] = was
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		all = append(all, is[name])
 	}
 	return all
+}
+
+// keep counts what runs that end keep.
+func (x *tx) keep(u *store.StockUpdate) error {
+	if err := x.fenced(u.Shard, "the stock of namespace "+u.Namespace); err != nil {
+		return err
+	}
+	e := &x.s.namespaces
+	old := e.kept
+	e.addKept(u.Namespace, u.Bytes)
+	x.onUndo(func() { e.kept = old })
+	return nil
+}
+
+// addKept replaces the map, so that a snapshot keeps the one that it has.
+func (e *namespaces) addKept(namespace string, n int64) {
+	next := maps.Clone(e.kept)
+	if next == nil {
+		next = map[string]int64{}
+	}
+	next[namespace] += n
+	e.kept = next
 }
 
 // stock compares what a namespace stores with its quotas.

@@ -74,7 +74,11 @@ func (s *Store) selectLocked(q store.LoadQuery) ids {
 }
 
 func (r *run) record() store.RunRecord {
-	return store.RunRecord{Run: cloneRun(r.row), Attempts: cloneAll(r.attempts, cloneAttempt)}
+	rec := store.RunRecord{Run: cloneRun(r.row), Attempts: cloneAll(r.attempts, cloneAttempt)}
+	for i := range r.events {
+		rec.Run.Weight += r.events[i].Weight
+	}
+	return rec
 }
 
 // Run reads one run.

@@ -108,6 +108,9 @@ func expiredLocked(s *Store, x *store.Expiry) (did store.Expired) {
 
 func expireLocked(s *Store, id dag.RunID) {
 	row := s.runs[id].row
+	if wf, there := s.workflows[row.Workflow]; there && row.Kept != 0 {
+		s.namespaces.addKept(wf.Namespace, -row.Kept)
+	}
 	delete(s.runs, id)
 	s.all.remove(id)
 	s.byWorkflow[row.Workflow].remove(id)

@@ -52,6 +52,7 @@ type HandPlan struct {
 	Own []bool
 	// Changes gives the form of each of AttemptUpdates.
 	Changes []AttemptWrite
+	weights bool // HandPacker.Weights
 	number  uint64
 	err     error      // the reason why the batch is refused
 	missing []int      // updates of unknown attempts
@@ -116,6 +117,8 @@ type HandPacker struct {
 	// Hands reports whether the rows of histories in the database may contain packed assignments. Ends
 	// reports whether they may contain packed ends as well.
 	Hands, Ends bool
+	// Weights reports whether these rows may contain weights. If not, the weights are lost.
+	Weights bool
 	// Late makes Handed remember attempts that end without a row for a while; see Knows.
 	Late bool
 	// History reports whether the transaction writes history of a run.
@@ -192,7 +195,7 @@ func (p *HandPlan) fits(b *store.Batch) bool {
 
 // check goes through the batch, and packs the attempts for which nothing must be read.
 func (h *Handed) check(b *store.Batch, with *HandPacker) *HandPlan {
-	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates))}
+	p := &HandPlan{Own: make([]bool, len(b.AttemptInserts)), Changes: make([]AttemptWrite, len(b.AttemptUpdates)), weights: with.Weights}
 	ending := endingRuns(b)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,6 +255,11 @@ func (p *HandPlan) pack(b *store.Batch) {
 		if w := &p.Changes[i]; w.Form == FormPacked {
 			a := &b.AttemptUpdates[i].AttemptRow
 			p.of(a.Run, len(b.Events)).end(a, w)
+		}
+	}
+	for i := range b.Events {
+		if e := &b.Events[i]; p.weights && e.Weight != 0 {
+			p.of(e.Run, len(b.Events)).weight += e.Weight
 		}
 	}
 	for i := range p.packed {

@@ -37,11 +37,34 @@ func bare(a *dag.AttemptRow) bool {
 }
 
 // The first byte of a section of packed attempts. A section of ends comes before one of assignments, and
-// continues with its length in bytes.
+// continues with its length in bytes. Before both can come EventRow.Weight of the transaction.
 const (
-	handForm = 1
-	endForm  = 2
+	handForm   = 1
+	endForm    = 2
+	weightForm = 3
 )
+
+// Weight returns the sum of EventRow.Weight in packed attempts.
+func Weight(all ...[]byte) (n int64) {
+	for _, b := range all {
+		of, _ := weightIn(b)
+		n += of
+	}
+	return n
+}
+
+// weightIn splits packed attempts into the weight and the rest. If the weight is damaged, it returns all of
+// b: UnpackHands refuses it.
+func weightIn(b []byte) (int64, []byte) {
+	if len(b) == 0 || b[0] != weightForm {
+		return 0, b
+	}
+	of, n := binary.Uvarint(b[1:])
+	if n <= 0 || of > 1<<62 {
+		return 0, b
+	}
+	return int64(of), b[1+n:]
+}
 
 // handFields is the number of fields of a packed assignment: task, token, generation, handler and instant.
 // Each field is stored as its difference to the same field of the previous assignment.
@@ -55,6 +78,7 @@ func handOf(a *dag.AttemptRow) [handFields]int64 {
 type runHands struct {
 	run               dag.RunID
 	whole             []byte // the packed form, until it is written into a row
+	weight            int64
 	hands, ends       []byte
 	lastHand, lastEnd [handFields]int64
 }
@@ -84,6 +108,11 @@ func (p *runHands) end(a *dag.AttemptRow, w *AttemptWrite) {
 
 // bytes returns the packed form, or nil if there is nothing to pack.
 func (p *runHands) bytes() []byte {
+	if p.weight != 0 {
+		of := *p
+		of.weight = 0
+		return append(binary.AppendUvarint([]byte{weightForm}, uint64(p.weight)), of.bytes()...)
+	}
 	if p.ends == nil {
 		return p.hands
 	}
@@ -107,6 +136,7 @@ var errHands = errors.New("packed attempts cannot be unpacked")
 // UnpackHands calls see for each attempt in b: those that a transaction has assigned, in their state at that
 // time, and those that plainly ended in it. An attempt is valid until see returns.
 func UnpackHands(run dag.RunID, b []byte, see func(*dag.AttemptRow)) error {
+	_, b = weightIn(b)
 	if len(b) > 0 && b[0] == endForm {
 		size, n := binary.Uvarint(b[1:])
 		if n <= 0 || size > uint64(len(b)-1-n) {
@@ -192,6 +222,7 @@ func HasEnd(b []byte, task dag.TaskID, token dag.Token) (has bool) {
 // because a run of 100,000 tasks has a million other values. It returns true for bytes that it cannot read:
 // UnpackHands returns their fault.
 func MayHave(b []byte, task dag.TaskID) bool {
+	_, b = weightIn(b)
 	if len(b) > 0 && b[0] == endForm {
 		size, n := binary.Uvarint(b[1:])
 		if n <= 0 || size > uint64(len(b)-1-n) {

@@ -191,7 +191,7 @@ func (d *DB) writeAhead(f *flight) {
 		d.writers.give(c)
 		return
 	}
-	x := &tx{ctx: f.ctx, conn: c, batch: b, ahead: true, waves: d.waves.plan(b), tags: d.stands.Load() >= formatTags}
+	x := &tx{ctx: f.ctx, conn: c, batch: b, ahead: true, waves: d.waves.plan(b), tags: d.stands.Load() >= formatTags, keeps: d.stands.Load() >= formatKept}
 	if err := x.plan(d); err != nil || x.waves.unpack != nil {
 		d.writers.give(c)
 		d.forget(b)
@@ -278,7 +278,7 @@ func (d *DB) Stage(b *store.Batch) {
 	if was != nil {
 		d.drop(was)
 	}
-	d.handed.Stage(b, packed.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Late: true, History: packed.Tells(b)})
+	d.handed.Stage(b, packed.HandPacker{Hands: d.stands.Load() >= formatHands, Ends: d.stands.Load() >= formatEnds, Weights: d.stands.Load() >= formatKept, Late: true, History: packed.Tells(b)})
 	if f.ahead {
 		go d.writeAhead(f)
 	}

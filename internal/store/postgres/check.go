@@ -3,13 +3,15 @@ package postgres
 import (
 	"context"
 	"fmt"
+
+	"skein.dev/skein/internal/store"
 )
 
 // checkMax bounds the faults that one check reports.
 const checkMax = 100
 
 // Check compares derived data with the rows that it is derived from, in one snapshot: the lists of runs,
-// and the number of workflows of each shard.
+// the number of workflows of each shard, and, once everything was counted, what namespaces store.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	report := func(format string) func(*row) error {
 		return func(r *row) error {
@@ -31,6 +33,10 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 		query{"miscounted", nil, func(r *row) error {
 			bad = append(bad, fmt.Sprintf("shard %d says that it has %d workflows, and it has %d", r.int(), r.int(), r.int()))
 			return r.damaged("a shard")
+		}},
+		query{"wrongStocks", nil, func(r *row) error {
+			bad = append(bad, fmt.Sprintf(store.StockMiscounted, r.text(), r.int(), r.int(), r.int(), r.int(), r.int(), r.int()))
+			return r.damaged("the stock of a namespace")
 		}}, query{"done", nil, nil})
 	return bad, err
 }

@@ -14,7 +14,7 @@ FROM queue WHERE name > $1 ORDER BY name LIMIT $2;
 -- from it in a function.
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim
 FROM shard s CROSS JOIN LATERAL (
-  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND octet_length(a.claim) > 0
+  SELECT a.* FROM unfinished l JOIN run a ON a.id = l.run WHERE l.shard = s.id AND l.run > $1 AND octet_length(a.claim) > CASE WHEN run_kept(a.claim) <> 0 THEN 9 ELSE 0 END
     AND NOT EXISTS (SELECT FROM line w WHERE w.run = l.run)
   ORDER BY l.run LIMIT $2) r
 ORDER BY r.id LIMIT $2;

@@ -71,7 +71,7 @@ func (d *DB) commit(ctx context.Context, b *store.Batch, f *flight) (dag.Micros,
 	if d.stands.Load() >= formatWaves {
 		x.waves = d.waves.plan(b)
 	}
-	x.tags = d.stands.Load() >= formatTags
+	x.tags, x.keeps = d.stands.Load() >= formatTags, d.stands.Load() >= formatKept
 	x.small = small(b) && x.waves.none()
 	if err := x.plan(d); err != nil {
 		return 0, err
@@ -123,6 +123,7 @@ type tx struct {
 	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	tags   bool // all programs know the tags of runs
+	keeps  bool // all programs know what ended runs keep
 	held   []held
 	folded string // the name of the one statement into which the transaction was folded
 }

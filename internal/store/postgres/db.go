@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 47
+	formatNewest = 48
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
@@ -76,6 +76,8 @@ const (
 	// formatNames is the first format under which all programs know Demands, and queues and classes of
 	// namespaces.
 	formatNames = 47
+	// formatKept is the first format under which all programs know weights, and what ended runs keep.
+	formatKept = 48
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

@@ -30,7 +30,7 @@ func small(b *store.Batch) bool {
 			return false
 		}
 	}
-	return len(b.Fences) > 0 && b.Rows() == b.Changes.Rows() && len(b.RunInserts)+len(b.RunUpdates) <= 1 &&
+	return len(b.Fences) > 0 && b.Rows() == b.Changes.Rows() && len(b.Kept) == 0 && len(b.RunInserts)+len(b.RunUpdates) <= 1 &&
 		len(b.AttemptInserts) <= 1 && len(b.AttemptUpdates) <= 1 && len(b.Events) <= 1
 }
 

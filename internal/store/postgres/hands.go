@@ -23,6 +23,7 @@ func (x *tx) plan(d *DB) error {
 		x.hands, err = d.handed.Plan(x.batch, packed.HandPacker{
 			Hands:   d.stands.Load() >= formatHands,
 			Ends:    d.stands.Load() >= formatEnds,
+			Weights: d.stands.Load() >= formatKept,
 			Late:    true,
 			History: x.past.Tells,
 			Look:    x.look,

@@ -45,10 +45,10 @@ WITH oldest AS MATERIALIZED (
   ORDER BY o.id LIMIT $5
 ), gone AS (
   DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM old)) AND finished > 0
-  RETURNING id, state, finished, generation, octet_length(params) AS size, fire
+  RETURNING id, state, finished, generation, run_kept(claim) + CASE WHEN octet_length(params) >= 1024 THEN octet_length(params) ELSE 0 END AS size, fire
 ), k AS (
   INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes)
-  SELECT w.namespace, w.shard, 1, 0, 0, -sum(g.size) FROM gone g JOIN workflow w ON w.id = $1 WHERE g.size >= 1024 GROUP BY w.namespace, w.shard
+  SELECT w.namespace, w.shard, 1, 0, 0, -sum(g.size) FROM gone g JOIN workflow w ON w.id = $1 WHERE g.size <> 0 GROUP BY w.namespace, w.shard
   ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes
 ), t AS (
   INSERT INTO tally AS t (workflow, span, at, task, n, data)

@@ -91,6 +91,13 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) ([]s
 	})
 }
 
+// The parts of namespace_stock that have the sums of ended runs. Transactions that are written at the same
+// time have different parts.
+const (
+	keptPart  = 16
+	keptParts = 16
+)
+
 // uses sends what namespaces use and store after the transaction. The comparisons with quotas are the last
 // statements of the transaction, in the order of the namespaces. The reason is that each comparison blocks
 // the transactions of other shards that change the same namespace until this transaction has ended.
@@ -106,6 +113,17 @@ func (x *tx) uses(b *store.Batch) {
 			checks[u.Namespace] = func() { x.send("withinQuotas", args{}.text(u.Namespace).int8(int64(u.Since))) }
 		}
 	}
+	for i := range b.Kept {
+		u := &b.Kept[i]
+		if !x.keeps {
+			break
+		}
+		if !x.counts(u.Namespace, u.Shard) {
+			return
+		}
+		seq, _ := x.seq(u.Shard)
+		x.send("putStock", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Bytes).int4(int32(keptPart+seq%keptParts)))
+	}
 	kept := map[string]store.StockCheck{}
 	for i := range b.Stocks {
 		u := &b.Stocks[i]
@@ -113,7 +131,7 @@ func (x *tx) uses(b *store.Batch) {
 			return
 		}
 		if u.Bytes != 0 {
-			x.send("putStock", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Bytes))
+			x.send("putStock", args{}.text(u.Namespace).int4(int32(u.Shard)).int8(u.Bytes).int4(0))
 		}
 		if kept[u.Namespace] |= u.Check; kept[u.Namespace] != 0 && checks[u.Namespace] == nil {
 			checks[u.Namespace] = func() {}

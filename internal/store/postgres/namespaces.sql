@@ -39,7 +39,7 @@ SELECT namespace, greatest(sum(versions), 0)::bigint, greatest(sum(triggers), 0)
 WHERE $1::text = '' OR namespace = $1 GROUP BY namespace ORDER BY namespace;
 
 -- name: putStock
-INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes) VALUES ($1, $2, 0, 0, 0, $3)
+INSERT INTO namespace_stock AS s (namespace, shard, part, versions, triggers, bytes) VALUES ($1, $2, $4, 0, 0, $3)
 ON CONFLICT (namespace, shard, part) DO UPDATE SET bytes = s.bytes + excluded.bytes;
 
 -- name: withinStock

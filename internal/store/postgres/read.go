@@ -140,6 +140,7 @@ func (c *records) settle() []store.RunRecord {
 			continue
 		}
 		rows, err := packed.WithHands(rec.Attempts, rec.Run.ID, parts)
+		rec.Run.Weight = packed.Weight(parts...)
 		rec.Attempts, rec.Bad = rows, err
 	}
 	return c.all

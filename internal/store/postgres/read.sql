@@ -273,6 +273,21 @@ UNION ALL SELECT id, first_seq, first_at, events_first FROM run WHERE id = $1 AN
 UNION ALL SELECT id, last_seq, last_at, events_last FROM run WHERE id = $1 AND last_seq > $2 AND events_last IS NOT NULL
 ORDER BY 2 LIMIT $3;
 
+-- name: wrongStocks
+-- The counts of namespaces that differ from their rows, once restock has counted.
+SELECT k.namespace, sum(k.was_versions)::bigint, sum(k.versions)::bigint, sum(k.was_triggers)::bigint, sum(k.triggers)::bigint, sum(k.was_bytes)::bigint,
+  sum(k.bytes)::bigint FROM (
+  SELECT namespace, versions AS was_versions, 0 AS versions, triggers AS was_triggers, 0 AS triggers, bytes AS was_bytes, 0::bigint AS bytes FROM namespace_stock
+  UNION ALL SELECT w.namespace, 0, 1, 0, 0, 0, octet_length(v.source) + octet_length(v.def) + octet_length(v.graph)::bigint
+    FROM version v JOIN workflow w ON w.id = v.workflow
+  UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, octet_length(f.data) FROM version_file f JOIN workflow w ON w.id = f.workflow
+  UNION ALL SELECT w.namespace, 0, 0, 0, 1, 0, 0 FROM trigger t JOIN workflow w ON w.id = t.workflow
+  UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, octet_length(r.params) FROM run r JOIN workflow w ON w.id = r.workflow
+    WHERE octet_length(r.params) >= 1024 AND r.state <> 'submitted'
+  UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, run_kept(r.claim) FROM run r JOIN workflow w ON w.id = r.workflow
+) k WHERE (SELECT stocked FROM meta) GROUP BY k.namespace
+HAVING sum(k.was_versions) <> sum(k.versions) OR sum(k.was_triggers) <> sum(k.triggers) OR sum(k.was_bytes) <> sum(k.bytes);
+
 -- name: scanRuns
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,
   r.state, r.intent, r.generation, r.cause, r.message, r.graph, r.base, r.final, r.split, r.started, r.finished,

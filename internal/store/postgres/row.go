@@ -141,7 +141,9 @@ func scanRun(c *row, r *dag.RunRow) error {
 	r.Graph, r.Base, r.Final = c.blob(), c.blob(), c.blob()
 	r.SplitAt, r.StartedAt, r.FinishedAt = c.micros(), c.micros(), c.micros()
 	r.Leader, r.LeaderAt = dag.HandlerID(c.int()), c.micros()
-	if r.Claim, r.Shares, err = dag.UnpackClaims(c.next()); err != nil {
+	claims := c.next()
+	r.Kept, _ = dag.UnpackKept(claims)
+	if r.Claim, r.Shares, err = dag.UnpackClaims(claims); err != nil {
 		c.fail("%v", err)
 	}
 	return c.damaged("run %s", r.ID)

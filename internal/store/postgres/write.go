@@ -103,7 +103,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 			text(r.Priority.String()).text(string(r.Origin)).text(r.User).textOrNull(r.Key).blob(r.KeyHash).blob(r.Params).
 			blob(fire.Pack()).int8(int64(r.Created)).int8(seq).int8(int64(e.At)).blob(e.Records)
 		runState(rows, r)
-		rows.blob(dag.PackClaims(r.Claim, r.Shares)).blob(x.hands.Take(r.ID))
+		rows.blob(x.claims(&b.RunInserts[i])).blob(x.hands.Take(r.ID))
 		if r.Claim.InLine() {
 			inLine(line, r)
 		}
@@ -127,6 +127,15 @@ func (x *tx) insertRuns(b *store.Batch) {
 		x.full(line)
 	}
 	x.pushAll(rows, list, wait, line, states, tags)
+}
+
+// claims packs the claims of a run and, if all programs know it, what it keeps.
+func (x *tx) claims(r *dag.RunRow) []byte {
+	packed := dag.PackClaims(r.Claim, r.Shares)
+	if !x.keeps {
+		return packed
+	}
+	return dag.PackKept(r.Kept, packed)
 }
 
 // fireOf returns the origin of a new run. It leaves out the tags if not all programs know tags yet.
@@ -213,7 +222,7 @@ func (x *tx) updateRuns(b *store.Batch) {
 		} else {
 			rows.int8OrNull(0, false).int8OrNull(0, false).blob(nil)
 		}
-		rows.blob(dag.PackClaims(r.Claim, r.Shares)).blob(ends)
+		rows.blob(x.claims(&r.RunRow)).blob(ends)
 		if r.Claimed.InLine() {
 			left.row().id(&r.ID)
 		}

@@ -68,7 +68,7 @@ func (s *stages) clear() {
 
 // Stage implements store.Stager.
 func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, packed.HandPacker{Hands: true, Ends: true, History: packed.Tells(b)})
+	d.handed.Stage(b, packed.HandPacker{Hands: true, Ends: true, Weights: true, History: packed.Tells(b)})
 	if a, first := d.stages.add(b); first {
 		go d.writeAhead(a)
 	}

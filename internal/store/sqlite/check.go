@@ -83,6 +83,19 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	if err == nil {
 		bad, err = d.checkListening(conn, bad)
 	}
+	if err != nil {
+		return bad, err
+	}
+	return checkStocks(d, conn, bad)
+}
+
+// checkStocks counts again what namespaces store.
+func checkStocks(d *DB, conn *sqlite.Conn, bad []string) ([]string, error) {
+	err := d.on(conn, "wrongStocks", nil, func(s *sqlite.Stmt) error {
+		r := row{s: s}
+		bad = report(bad, store.StockMiscounted, r.text(), r.int(), r.int(), r.int(), r.int(), r.int(), r.int())
+		return nil
+	})
 	return bad, err
 }
 

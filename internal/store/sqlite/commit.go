@@ -199,7 +199,7 @@ func (d *DB) apply(b *store.Batch) error {
 // onlyInserts returns ErrRefused for writes that only an owner may make.
 func onlyInserts(b *store.Batch) error {
 	bad := len(b.RunUpdates)+len(b.AttemptInserts)+len(b.AttemptUpdates)+len(b.Events)+len(b.WorkflowInserts)+
-		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows()+b.AlertChanges.Rows()+len(b.Uses)+len(b.Stocks) > 0 || b.Watermark != 0
+		len(b.WorkflowUpdates)+len(b.Versions)+len(b.Consumed)+b.ScheduleChanges.Rows()+b.QueueChanges.Rows()+b.AlertChanges.Rows()+len(b.Uses)+len(b.Stocks)+len(b.Kept) > 0 || b.Watermark != 0
 	for i := range b.RunInserts {
 		bad = bad || b.RunInserts[i].State != dag.RunSubmitted
 	}
@@ -214,6 +214,7 @@ func (d *DB) plan(b *store.Batch) (err error) {
 	d.hands, err = d.handed.Plan(b, packed.HandPacker{
 		Hands:   true,
 		Ends:    true,
+		Weights: true,
 		History: d.past.Tells,
 		Look:    d.look,
 	})

@@ -83,7 +83,7 @@ func (d *DB) line(id dag.RunID, was, is *dag.Claim, n int64) error {
 // claims packs a claim. The result is valid until the next call.
 func (d *DB) claims(r *dag.RunRow) (packed []byte) {
 	packed, d.packed = dag.PackClaimsIn(d.packed, r.Claim, r.Shares)
-	return packed
+	return dag.PackKept(r.Kept, packed)
 }
 
 // moveLines writes first the runs that leave lines, then the runs that join.

@@ -144,9 +144,14 @@ func writeUses(d *DB, b *store.Batch) error {
 	return writeStocks(d, b)
 }
 
-// writeStocks adds the parameters of new runs to what namespaces store, and compares the sum with their
-// quotas.
+// writeStocks adds the parameters of new runs, and what ended runs keep, to what namespaces store. It
+// compares the sum with their quotas.
 func writeStocks(d *DB, b *store.Batch) error {
+	for i := range b.Kept {
+		if _, err := d.stmts.putStock.row().text(b.Kept[i].Namespace).int(b.Kept[i].Bytes).exec(d.conn); err != nil {
+			return err
+		}
+	}
 	for i := range b.Stocks {
 		u := &b.Stocks[i]
 		if err := checkShard(u.Shard); err != nil {

@@ -156,6 +156,7 @@ func (d *DB) Load(ctx context.Context, q store.LoadQuery) (_ []store.RunRecord, 
 			continue
 		}
 		records[i].Attempts, err = d.attemptsOn(conn, r, scanAttemptToKeep)
+		records[i].Run.Weight = r.Weight
 		if errors.Is(err, store.ErrCorrupt) {
 			records[i].Bad = err
 		} else if err != nil {
@@ -276,13 +277,14 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	})
 }
 
-// attemptsOn reads the attempts of a run. It reads the packed attempts first. If an attempt gets its row in
-// between, the row is used.
+// attemptsOn reads the attempts of a run, and its weight. It reads the packed attempts first. If an attempt
+// gets its row in between, the row is used.
 func (d *DB) attemptsOn(conn *sqlite.Conn, r *numbered, scan func(*sqlite.Stmt, *dag.AttemptRow) error) ([]dag.AttemptRow, error) {
 	parts, err := d.packedOn(conn, r)
 	if err != nil {
 		return nil, err
 	}
+	r.Weight = packed.Weight(parts...)
 	rows, err := listOn(d, conn, "attemptsOfRun", []any{r.n, r.ID[:]}, scan)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,9 @@ func scanLeanRun(s *sqlite.Stmt, r *dag.RunRow) error {
 		r.Fire = fire
 	}
 	var err error
-	if r.Claim, r.Shares, err = dag.UnpackClaims(c.blob()); err != nil {
+	claims := c.blob()
+	r.Kept, _ = dag.UnpackKept(claims)
+	if r.Claim, r.Shares, err = dag.UnpackClaims(claims); err != nil {
 		c.bad = err
 	}
 	if c.bad != nil {

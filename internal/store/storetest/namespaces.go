@@ -18,6 +18,7 @@ func namespaces() []check {
 		{"shards that start runs at once stay within a quota", clustered(quotaAtOnce)},
 		{"unfinished runs are counted by workflow", unfinishedCounted},
 		{"what a namespace keeps is counted as it comes and goes", stockCounted},
+		{"what an ended run keeps is counted until it is deleted", stockOfEnded},
 		{"a batch by which a namespace keeps more than a quota is refused", stockRefused},
 		{"shards that make versions at once stay within a quota", clustered(stockAtOnce)},
 		{"tokens beyond the quota of a namespace are refused", tokensWithin},

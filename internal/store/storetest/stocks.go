@@ -83,6 +83,51 @@ func stockCounted(b *bed) {
 	b.same(is, store.NamespaceStock{Namespace: "default", Versions: int64(3 - n), Triggers: 1, Bytes: int64(3-n)*size + 5000}, "after versions have gone")
 }
 
+// stockOfEnded: what ended runs keep counts until they are deleted, and a loader finds the weight of a run.
+func stockOfEnded(b *bed) {
+	b.put(func(x *store.Batch) { x.WorkflowInserts = []store.Workflow{workflow(1, "first")} })
+	const kept = int64(0x1_0203_0405_0607)
+	var ids []dag.RunID
+	for i, n := range []int64{kept, 5000, 0} {
+		r := b.run(dag.RunRunning)
+		task := b.attempt(r.ID, 0, 1)
+		x := b.batch()
+		x.RunInserts, x.AttemptInserts = []dag.RunRow{r}, []dag.AttemptRow{task}
+		x.Events = []dag.EventRow{{Run: r.ID, At: 5, Records: []byte("begin")}}
+		b.ok(b.commit(x))
+		x = b.batch()
+		end := task
+		end.State, end.Started, end.Finished = dag.AttemptSucceeded, task.Assigned+1, task.Assigned+2
+		x.AttemptUpdates = []dag.AttemptUpdate{{AttemptRow: end, Was: task.State, Plain: i != 1}}
+		x.Events = []dag.EventRow{{Run: r.ID, At: 6, Records: []byte("task"), Weight: 300}}
+		b.ok(b.commit(x))
+		x = b.batch()
+		done := r
+		done.State, done.FinishedAt, done.Kept = dag.RunSucceeded, 100, n
+		x.RunUpdates = []dag.RunUpdate{{RunRow: done, Was: r.State}}
+		x.Events = []dag.EventRow{{Run: r.ID, At: 7, Records: []byte("end"), Weight: n}}
+		x.Kept = []store.StockUpdate{{Namespace: "default", Shard: r.Shard, Bytes: n}}
+		b.ok(b.commit(x))
+		all, err := b.s.Load(b.ctx, store.LoadQuery{IDs: []dag.RunID{r.ID}})
+		b.ok(err)
+		b.same(len(all), 1, "loaded runs")
+		b.same(all[0].Run.Kept, n, "what the run keeps")
+		b.same(all[0].Run.Weight, 300+n, "the weight of the run")
+		b.same(len(all[0].Attempts), 1, "its attempts")
+		b.same(all[0].Attempts[0].State, dag.AttemptSucceeded, "the state of its attempt")
+		ids = append(ids, r.ID)
+	}
+	b.same(stockOf(b, "default").Bytes, kept+5000, "bytes of ended runs")
+	x := b.batch()
+	x.Fences[0].Epoch++
+	x.Kept = []store.StockUpdate{{Namespace: "default", Bytes: 1}}
+	b.fails(x, store.ErrFenced)
+	b.expire(store.Expiry{Workflow: 1, To: b.but(1, 2), Before: 1, Limit: 10})
+	_, err := b.s.Run(b.ctx, ids[0])
+	b.is(err, store.ErrNotFound)
+	b.same(stockOf(b, "default").Bytes, int64(5000), "bytes after a deletion")
+}
+
 func stockRefused(b *bed) {
 	b.put(func(x *store.Batch) {
 		x.WorkflowInserts = []store.Workflow{workflow(1, "first")}

@@ -10,7 +10,7 @@ type Namespace struct {
 	RunsInHour *int64 `json:"runs_in_hour,omitempty" doc:"Runs that have begun in this hour of the clock (UTC). It is missing if they are not counted."`
 	LogsInDay  *int64 `json:"logs_in_day,omitempty" doc:"Bytes of the logs of attempts that have ended today (UTC). It is missing if they are not counted, because there is no quota of logs."`
 	// The following fields give what the namespace stores in the whole cluster.
-	StoredBytes *int64 `json:"stored_bytes,omitempty" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
+	StoredBytes *int64 `json:"stored_bytes,omitempty" doc:"Bytes of the files of kept workflow versions, of the logs, artifacts and outputs of ended runs, and of parameters of kept runs from 1 KiB on."`
 	Versions    *int64 `json:"versions,omitempty" doc:"Kept versions of workflows."`
 	Triggers    *int64 `json:"triggers,omitempty" doc:"Triggers of workflows: schedules, sensors, webhooks."`
 	Tokens      *int64 `json:"tokens,omitempty" doc:"Valid tokens and invitations that are limited to namespaces, this one among them. It is missing if there is no quota of tokens."`
@@ -27,7 +27,7 @@ type Quotas struct {
 	ParamsBytes *int64 `json:"params_bytes,omitempty" minimum:"1" doc:"Bytes of the parameters of one run."`
 	LogsPerDay  *int64 `json:"logs_per_day,omitempty" minimum:"1" doc:"Bytes of the logs of attempts that end within a day (UTC). Runs that have begun go on when it is used up."`
 
-	StoredBytes       *int64 `json:"stored_bytes,omitempty" minimum:"1" doc:"Bytes of the files of kept workflow versions, and of parameters of kept runs from 1 KiB on."`
+	StoredBytes       *int64 `json:"stored_bytes,omitempty" minimum:"1" doc:"Bytes of the files of kept workflow versions, of the logs, artifacts and outputs of ended runs, and of parameters of kept runs from 1 KiB on."`
 	Versions          *int64 `json:"versions,omitempty" minimum:"1" doc:"Kept versions of workflows."`
 	Triggers          *int64 `json:"triggers,omitempty" minimum:"1" doc:"Triggers of workflows: schedules, sensors, webhooks."`
 	Tokens            *int64 `json:"tokens,omitempty" minimum:"1" doc:"Valid tokens and invitations that are limited to namespaces, this one among them."`

@@ -1786,8 +1786,9 @@ type Result struct {
 	// The handle with which the attempt names work outside of its process: one line, at most 4 KiB. As soon as the
 	// worker knows it, it sends a report with running.
 	Handle        string `protobuf:"bytes,13,opt,name=handle,proto3" json:"handle,omitempty"`
-	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"`                     // Job.adopts, if there is a handle
-	LogBytes      int64  `protobuf:"varint,15,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"` // length of the attempt's log; 0 if the worker does not say
+	Adopts        bool   `protobuf:"varint,14,opt,name=adopts,proto3" json:"adopts,omitempty"`                                    // Job.adopts, if there is a handle
+	LogBytes      int64  `protobuf:"varint,15,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`                // length of the attempt's log; at least what has arrived of it counts
+	ArtifactBytes int64  `protobuf:"varint,16,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"` // bytes of the artifacts that the attempt left behind
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1923,6 +1924,13 @@ func (x *Result) GetAdopts() bool {
 func (x *Result) GetLogBytes() int64 {
 	if x != nil {
 		return x.LogBytes
+	}
+	return 0
+}
+
+func (x *Result) GetArtifactBytes() int64 {
+	if x != nil {
+		return x.ArtifactBytes
 	}
 	return 0
 }
@@ -3307,7 +3315,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05lease\x18\x02 \x01(\x03R\x05lease\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.skein.worker.v1.ResultR\aresults\x12\x12\n" +
 	"\x04uuid\x18\x04 \x01(\tR\x04uuid\x12\x16\n" +
-	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xbd\x03\n" +
+	"\x06starts\x18\x05 \x01(\bR\x06starts\"\xe4\x03\n" +
 	"\x06Result\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\bR\arunning\x12\x14\n" +
@@ -3324,7 +3332,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x0ffinished_micros\x18\f \x01(\x03R\x0efinishedMicros\x12\x16\n" +
 	"\x06handle\x18\r \x01(\tR\x06handle\x12\x16\n" +
 	"\x06adopts\x18\x0e \x01(\bR\x06adopts\x12\x1b\n" +
-	"\tlog_bytes\x18\x0f \x01(\x03R\blogBytes\"r\n" +
+	"\tlog_bytes\x18\x0f \x01(\x03R\blogBytes\x12%\n" +
+	"\x0eartifact_bytes\x18\x10 \x01(\x03R\rartifactBytes\"r\n" +
 	"\x0eReportResponse\x124\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2\x18.skein.worker.v1.VerdictR\bverdicts\x12*\n" +
 	"\x05start\x18\x02 \x03(\v2\x14.skein.worker.v1.JobR\x05start\"\x86\x01\n" +
