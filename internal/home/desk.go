@@ -92,6 +92,9 @@ type holding struct {
 	// counts as lost
 	over bool
 	at   time.Time // latest start
+	// logged is the number of bytes of its log that have arrived. An attempt counts at least these, whatever
+	// its worker states.
+	logged int64
 
 	// unwant cancels the making of the job by a separate goroutine. unwanted says that the job is no longer
 	// needed.

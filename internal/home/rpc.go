@@ -186,6 +186,7 @@ func (d *desk) Report(ctx context.Context, in *workerv1.ReportRequest) (*workerv
 		}
 		words = append(words, spoken{at: i, key: k, report: rep})
 	}
+	h.countLogs(w, words)
 	takes := h.hearAll(ctx, w, words, in.Starts)
 	if takes {
 		out.Start = h.take(w)
@@ -279,10 +280,28 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 	if err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i, end := range ends {
 		out.Ends[at[i]] = end
+		ref := &chunks[i].Ref
+		if x := w.running[key{ref.Run, ref.Task, ref.Token}]; x != nil {
+			x.logged = max(x.logged, end)
+		}
 	}
 	return out, nil
+}
+
+// countLogs raises the length of a log that a worker states to what has arrived of it.
+func (h *Home) countLogs(w *worker, words []spoken) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range words {
+		if x := w.running[words[i].key]; x != nil {
+			res := &words[i].report.Result
+			res.Logged = max(res.Logged, x.logged)
+		}
+	}
 }
 
 // Leave implements the protocol.
