@@ -78,7 +78,7 @@ func (w *World) setUp() {
 		if w.rich != nil {
 			f.plan = w.richPlans()[w.rng.IntN(plansMax/2)]
 		}
-		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: "sim", Name: fmt.Sprintf("w%d", i),
+		f.row = store.Workflow{ID: dag.WorkflowID(i + 1), Shard: dag.ShardID(i % s.shards), Namespace: namespaceOf(w, i), Name: fmt.Sprintf("w%d", i),
 			State: store.WorkflowActive, Version: 1, Latest: 1, Revision: 1}
 		if s.limit {
 			f.row.MaxRuns = 1 + int32(w.rng.IntN(2))
@@ -102,6 +102,7 @@ func (w *World) setUp() {
 	_, err = w.st.Commit(ctx, &b)
 	must(err)
 	bound(w)
+	openSpaces(w)
 }
 
 func must(err error) {

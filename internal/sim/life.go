@@ -39,8 +39,10 @@ type life struct {
 	drift        float64  // speed of the process's clock
 	cut          bool     // the process cannot reach the database
 	leaving      bool
-	renewed      int64 // time of the last renewal of its member row
-	line         int64 // timeline of the server that it is connected to
+	traits       store.Traits // the levels of isolation that it offers
+	hindered     int64        // when a call of the store last failed, or the process last thawed
+	renewed      int64        // time of the last renewal of its member row
+	line         int64        // timeline of the server that it is connected to
 }
 
 func (l *life) String() string { return fmt.Sprintf("n%d.%d", l.node, l.number) }
@@ -132,7 +134,7 @@ func (w *World) start(node int) *life {
 	}
 	l.root, l.kill = context.WithCancel(context.Background())
 	l.ctx, l.cancel = context.WithCancel(l.root)
-	l.work = newWorker(l)
+	l.work, l.traits = newWorker(l), l.offers()
 	w.lives[node] = l
 	w.spawn(l, "main", l.main)
 	w.tell("%s starts", l)
@@ -145,13 +147,13 @@ const bootPause = 200 * time.Millisecond
 func (l *life) main() {
 	w := l.w
 	cfg := engine.Config{
-		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Release: makeRelease(w, l), Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots,
+		Store: w.mutant.store(l, true), Executor: l.work, Compile: compile, Release: makeRelease(w, l), Node: fmt.Sprintf("n%d", l.node), Slots: w.swarm.slots + w.mutant.slots, Traits: l.traits,
 		Reap: l.reap, Host: l, Planner: w.planner,
 	}
 	if w.stage.Alerts {
 		cfg.Rules = func([]byte) ([]alert.Rule, error) { return alertRules(), nil }
 	}
-	if w.stage.Quotas {
+	if w.stage.Quotas || w.stage.Spaces {
 		cfg.QuotasEach = quotasEach
 	}
 	if w.stage.Ahead {
@@ -279,7 +281,7 @@ func (l *life) thaw() {
 	if l.dead || !l.frozen {
 		return
 	}
-	l.frozen = false
+	l.frozen, l.hindered = false, l.w.now
 	l.w.tell("%s thaws after %v", l, time.Duration(l.w.now-l.frozenAt))
 	if l.w.swarm.sleep { // the clock of the process stood still, too
 		stood := l.w.now - l.frozenAt

@@ -45,6 +45,7 @@ type Mutant struct {
 	registry  bool                // the bug shows in worlds with a registry
 	hasty     bool                // a member that the registry has lost is deposed even if its counter moves
 	rash      bool                // shards are shifted without hysteresis
+	lawless   bool                // no node learns the levels that namespaces demand
 	noErrand  bool                // after a load, the start of an errand is not sent again
 	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
@@ -82,6 +83,17 @@ func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, e
 		}
 	}
 	return members, shards, err
+}
+
+// NamespaceList plays a node that does not learn what namespaces demand.
+func (v *view) NamespaceList(ctx context.Context) ([]store.Namespace, error) {
+	all, err := v.Store.NamespaceList(ctx)
+	for i := range all {
+		if v.m.lawless {
+			all[i].Isolation = ""
+		}
+	}
+	return all, err
 }
 
 func (v *view) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {

@@ -47,6 +47,8 @@ type Stage struct {
 	Audit bool
 	// Quotas bounds the unfinished runs of all workflows together.
 	Quotas bool
+	// Spaces gives the world several namespaces, whose quotas and demanded levels of isolation change.
+	Spaces bool
 	// Registry gives the nodes a registry of living nodes. The registry sometimes fails, and sometimes gives
 	// wrong answers.
 	Registry bool

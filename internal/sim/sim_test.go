@@ -23,6 +23,7 @@ var (
 	alertsFlag   = flag.Bool("alerts", false, "whether the workflows of TestSeed and TestSoak have an alert rule")
 	auditFlag    = flag.Bool("audit", false, "whether the verbs of TestSeed and TestSoak are audited")
 	quotasFlag   = flag.Bool("quotas", false, "whether the runs of TestSeed and TestSoak are bounded by a quota")
+	spacesFlag   = flag.Bool("spaces", false, "whether the world of TestSeed and TestSoak has several namespaces, whose quotas and levels change")
 	loadsFlag    = flag.Bool("loads", false, "whether the shards of TestSeed and TestSoak have costs, by which they are spread")
 	backFlag     = flag.Bool("back", false, "whether TestSeed and TestSoak have the store go back to an earlier state")
 	registryFlag = flag.Bool("registry", false, "whether the nodes of TestSeed and TestSoak have a registry that fails and lies")
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // TestSeed replays one seed. With -v it prints the whole history.
 func TestSeed(t *testing.T) {
-	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag}
+	stage := &Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag}
 	defer stage.Close()
 	var trace *os.File
 	if testing.Verbose() {
@@ -135,7 +136,7 @@ func (a *tally) soak(first, n uint64, m *Mutant, like Stage) {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			stage := &Stage{Ahead: like.Ahead, Back: like.Back, Alerts: like.Alerts, Audit: like.Audit, Quotas: like.Quotas, Registry: like.Registry, Load: like.Load, Handles: like.Handles}
+			stage := &Stage{Ahead: like.Ahead, Back: like.Back, Alerts: like.Alerts, Audit: like.Audit, Quotas: like.Quotas, Spaces: like.Spaces, Registry: like.Registry, Load: like.Load, Handles: like.Handles}
 			defer stage.Close()
 			for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
 				a.add(Run(stage, first+i, m, nil))
@@ -179,7 +180,7 @@ func TestSoak(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() { all.tellEach(ctx, t, n) })
-	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag})
+	all.soak(*seedFlag, n, mutantNamed(t, *mutantFlag), Stage{Ahead: *aheadFlag, Back: *backFlag, Alerts: *alertsFlag, Audit: *auditFlag, Quotas: *quotasFlag, Spaces: *spacesFlag, Registry: *registryFlag, Load: *loadsFlag, Handles: *handlesFlag})
 	stop()
 	telling.Wait()
 	for _, seed := range all.bad[:min(len(all.bad), badMax)] {

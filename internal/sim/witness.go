@@ -172,6 +172,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	live := recs[:0:0]
 	for i := range recs {
 		v.judge(l, &recs[i])
+		v.weighed(&recs[i])
 		if !recs[i].Run.State.Terminal() {
 			live = append(live, recs[i])
 		}
@@ -184,6 +185,7 @@ func (v *witness) commit(l *life, b *store.Batch) {
 	v.limits()
 	v.handles()
 	v.quotas(b)
+	v.spaces()
 	if len(b.Fences) == 0 || len(w.Found) > 0 {
 		return
 	}

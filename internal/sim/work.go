@@ -66,6 +66,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 		if len(wk.live) > w.swarm.slots {
 			w.violate("slots", "%s runs %d attempts at once, it has %d slots", wk.life, len(wk.live), w.swarm.slots)
 		}
+		w.witness.fit(wk.life, a)
 		wk.begin(at, a.Graph)
 		wk.reaches(at, a)
 	}
@@ -80,6 +81,7 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 		w.after(time.Second, func() { wk.life.do(func() { wk.started(at) }) })
 	}
 	at.result = dag.Result{State: dag.AttemptSucceeded, Exited: true, Started: wk.told(), Finished: wk.told() + dag.Micros(took.Microseconds())}
+	sizes(w, &at.result)
 	switch n := w.rng.IntN(100); {
 	case n < s.fail:
 		at.result.State, at.result.Cause, at.result.ExitCode = dag.AttemptFailed, dag.CauseExit, 1

@@ -115,8 +115,8 @@ func (w *World) draw() {
 	if w.stage.Audit {
 		s.verbs += 6
 	}
-	if w.stage.Quotas { // the witness does not know which instants a quota skips
-		s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
+	if w.stage.Quotas || w.stage.Spaces {
+		drawQuotas(w)
 		return
 	}
 	drawHandles(w)
@@ -174,6 +174,7 @@ type World struct {
 	flows   []flow
 	client  client
 	audits  audits
+	spaces  spaces
 	burdens burdens
 	witness witness
 	mutant  *Mutant
@@ -329,6 +330,7 @@ func (w *World) script() {
 		w.tell("the clock of the database jumps: it is %d s off", w.ahead/1e6)
 	})
 	w.goBack()
+	changeSpaces(w)
 	w.shelf.script()
 	w.client.script(w)
 	w.client.operate(w)
@@ -381,6 +383,7 @@ func (w *World) heal() {
 		}
 	}
 	w.tell("no faults from now on")
+	healSpaces(w)
 	w.client.heal(w)
 }
 
@@ -446,11 +449,16 @@ func (w *World) allShards() []dag.ShardID {
 }
 
 // fault decides the outcome of a call of the store. Other threads can run during this call.
-func (w *World) fault(op memory.Op) memory.Outcome {
+func (w *World) fault(op memory.Op) (out memory.Outcome) {
 	if w.aside > 0 || w.cur == nil || w.cur.life == nil {
 		return memory.OK
 	}
 	l, s := w.cur.life, &w.swarm
+	defer func() {
+		if out != memory.OK {
+			l.hindered = w.now
+		}
+	}()
 	switch op.Kind {
 	case memory.Read, memory.Scan:
 		if l.dead || w.outage || l.cut || w.chance(s.blind) {

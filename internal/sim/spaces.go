@@ -1,0 +1,234 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// spaces are the namespaces of a world, whose quotas and demanded levels change while runs begin and end.
+// Nodes offer different levels of isolation.
+type spaces struct {
+	all []*space
+}
+
+// space is one namespace.
+type space struct {
+	row     store.Namespace
+	base    int64 // the stored bytes before any run
+	was     int64 // the unfinished runs after the last commit
+	demands []demand
+}
+
+// demand is a level that a namespace demands from an instant on.
+type demand struct {
+	at   int64
+	rank int
+}
+
+const (
+	// spacesMost is the number of namespaces.
+	spacesMost = 3
+	// levelLag bounds the time for which a node may still start tasks at the level before: it reads the
+	// namespaces each quotasEach, and then makes its next transaction.
+	levelLag = 2 * quotasEach
+)
+
+// namespaceOf returns the namespace of a workflow.
+func namespaceOf(w *World, flow int) string {
+	if !w.stage.Spaces {
+		return "sim"
+	}
+	return fmt.Sprintf("ns%d", flow%spacesMost)
+}
+
+// drawQuotas makes room for more runs. In a world with namespaces it also makes room for changes, which take
+// effect within quotasEach, so the history is longer. The witness does not know which instants of a trigger a
+// quota skips.
+func drawQuotas(w *World) {
+	s := &w.swarm
+	s.triggers, s.limit, s.runs = false, false, 3*s.runs+3
+	if w.stage.Spaces {
+		s.flows = spacesMost
+		s.active += 8 * time.Second
+	}
+}
+
+// openSpaces gives each namespace its first quotas. The quota of logs is too large to refuse a run.
+func openSpaces(w *World) {
+	if !w.stage.Spaces {
+		return
+	}
+	for i := range spacesMost {
+		sp := &space{row: store.Namespace{Name: namespaceOf(w, i), Quotas: store.Quotas{Runs: 2, LogsPerDay: 1 << 50}, By: "eve"}, demands: []demand{{0, 0}}}
+		w.spaces.all = append(w.spaces.all, sp)
+		putSpace(w, sp)
+		sp.base = storedBytes(w, sp.row.Name)
+	}
+}
+
+// putSpace writes the settings of a namespace, as an operator at another node does.
+func putSpace(w *World, sp *space) {
+	w.aside++
+	defer func() { w.aside-- }()
+	sp.row.Revision++
+	_, err := w.st.PutNamespace(context.Background(), sp.row)
+	must(err)
+}
+
+// changeSpaces plans the changes.
+func changeSpaces(w *World) {
+	if !w.stage.Spaces {
+		return
+	}
+	for range 3 + w.rng.IntN(6) {
+		w.after(time.Duration(w.rng.Int64N(int64(w.swarm.active))), func() {
+			sp := w.spaces.all[w.rng.IntN(spacesMost)]
+			if w.rng.IntN(3) == 0 {
+				sp.row.Runs = 1 + w.rng.Int64N(4)
+				w.tell("namespace %s may have %d runs", sp.row.Name, sp.row.Runs)
+				putSpace(w, sp)
+				return
+			}
+			demandLevel(w, sp, w.rng.IntN(len(dag.IsolationLevels)))
+		})
+	}
+}
+
+// demandLevel sets the level that a namespace demands.
+func demandLevel(w *World, sp *space, rank int) {
+	if sp.row.Isolation = dag.IsolationLevels[rank]; rank == 0 {
+		sp.row.Isolation = ""
+	}
+	w.count("level changed")
+	w.tell("namespace %s demands %s", sp.row.Name, dag.IsolationLevels[rank])
+	putSpace(w, sp)
+	sp.demands = append(sp.demands, demand{w.now, rank})
+}
+
+// healSpaces lowers all demands, so that every task finds a node.
+func healSpaces(w *World) {
+	for _, sp := range w.spaces.all {
+		demandLevel(w, sp, 0)
+	}
+}
+
+// offers draws the levels that a node offers.
+func (l *life) offers() store.Traits {
+	if !l.w.stage.Spaces {
+		return store.Traits{}
+	}
+	least := (l.node + l.number) % 2
+	levels := dag.IsolationLevels[least : least+1+l.w.rng.IntN(len(dag.IsolationLevels)-least)]
+	return store.Traits{Labels: map[string]string{dag.LabelIsolation: levels[0]}, Levels: slices.Clone(levels)}
+}
+
+// fit judges a start: the node offers the level that the task was assigned for, and the level is one that the
+// namespace has demanded in the last levelLag. After a hindrance, the node has this time to read again.
+func (v *witness) fit(l *life, a *engine.Assignment) {
+	w := v.w
+	if !w.stage.Spaces || a.Task == dag.LeaderTask {
+		return
+	}
+	given := max(slices.Index(dag.IsolationLevels, a.Place.Isolation()), 0)
+	if !l.traits.Isolates(dag.IsolationLevels[given]) {
+		w.violate("level", "%s starts %s, which requires the level %s, and offers %v", l, w.name(attemptKey{a.Run, a.Task, a.Token}), dag.IsolationLevels[given], l.traits.Levels)
+	}
+	sp := w.spaces.all[int(a.Workflow-1)%spacesMost]
+	since := w.now - int64(levelLag)
+	if l.hindered >= since {
+		return
+	}
+	least := len(dag.IsolationLevels)
+	for i := range sp.demands {
+		if last := i == len(sp.demands)-1; last || sp.demands[i+1].at >= since {
+			least = min(least, sp.demands[i].rank)
+		}
+	}
+	if given < least {
+		w.violate("level", "%s starts %s at the level %s, and namespace %s has demanded at least %s for %v", l, w.name(attemptKey{a.Run, a.Task, a.Token}),
+			dag.IsolationLevels[given], sp.row.Name, dag.IsolationLevels[least], levelLag)
+	}
+}
+
+// spaces judges, after each commit, the counts of the namespaces: no run begins beyond a quota, each shard
+// counts its unfinished runs, and the stored bytes are those of the rows.
+func (v *witness) spaces() {
+	w := v.w
+	if !w.stage.Spaces {
+		return
+	}
+	ctx := context.Background()
+	rows, err := w.st.UnfinishedOf(ctx, w.allShards())
+	must(err)
+	for i, sp := range w.spaces.all {
+		counted, total := map[dag.ShardID]int64{}, int64(0)
+		for k := range rows {
+			if r := &rows[k]; r.Workflow != 0 && int(r.Workflow-1)%spacesMost == i {
+				counted[r.Shard] += r.Runs
+				total += r.Runs
+			}
+		}
+		if total > sp.was && total > sp.row.Runs {
+			w.violate("quota", "namespace %s has %d unfinished runs, and %d may be", sp.row.Name, total, sp.row.Runs)
+		}
+		sp.was = total
+		uses, err := w.st.NamespaceUses(ctx, sp.row.Name)
+		must(err)
+		for k := range uses {
+			if u := &uses[k]; u.Runs != counted[u.Shard] {
+				w.violate("quota", "namespace %s has %d unfinished runs in shard %d, and its count is %d", sp.row.Name, counted[u.Shard], u.Shard, u.Runs)
+			}
+			delete(counted, uses[k].Shard)
+		}
+		for shard, n := range counted {
+			if n > 0 {
+				w.violate("quota", "namespace %s has %d unfinished runs in shard %d, and no count", sp.row.Name, n, shard)
+			}
+		}
+		kept := int64(0)
+		for _, sh := range v.runs {
+			if int(sh.row.Workflow-1)%spacesMost == i {
+				kept += sh.row.Kept
+			}
+		}
+		if is := storedBytes(w, sp.row.Name) - sp.base; is != kept {
+			w.violate("quota", "the runs of namespace %s keep %d bytes, and its count is %d", sp.row.Name, kept, is)
+		}
+	}
+}
+
+// weighed judges what an ended run counts: the bytes of all of its attempts, also of those that ended under
+// an earlier owner.
+func (v *witness) weighed(rec *store.RunRecord) {
+	w := v.w
+	if !w.stage.Spaces || !rec.Run.State.Terminal() || rec.Run.Cause == dag.CauseCorrupt {
+		return
+	}
+	if n := dag.WeightOf(&rec.Run, rec.Attempts); n != rec.Run.Kept {
+		w.violate("quota", "%s keeps %d bytes, and its row counts %d", w.runName(rec.Run.ID), n, rec.Run.Kept)
+	}
+}
+
+func storedBytes(w *World, namespace string) (n int64) {
+	w.aside++
+	defer func() { w.aside-- }()
+	all, err := w.st.NamespaceStocks(context.Background(), namespace)
+	must(err)
+	for i := range all {
+		n += all[i].Bytes
+	}
+	return n
+}
+
+// sizes draws the log and the artifacts of an attempt.
+func sizes(w *World, r *dag.Result) {
+	if w.stage.Spaces {
+		r.Logged, r.Left = w.rng.Int64N(3)*700, w.rng.Int64N(2)*300
+	}
+}
