@@ -155,7 +155,7 @@ const namespaceSetHelp = `Sets what you give, and leaves the rest. QUOTA=none re
   triggers       triggers of all workflows
   tokens         valid tokens and invitations that are limited to some namespaces, including this one
   requests_per_minute
-                 calls to each node by callers that have rights only in this namespace
+                 calls by callers that have rights only in this namespace
 
 Beyond a quota, a start is refused (quota_exceeded), a call of another workflow fails, and a backfill waits.
 Runs that have begun continue.

@@ -44,7 +44,7 @@ func (n *Node) secure() (err error) {
 	if n.own, err = localtoken.New(n.cfg.Data, n.cfg.Exposed()); err != nil {
 		return err
 	}
-	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, NodesCertified: n.cfg.NodesCertified, Rates: n.cfg.Rates, PerMinute: engine.NamespacesOf(n.engine.Engine).RequestsPerMinute, Refused: countRefusals(n.auditor), Log: n.log})
+	n.gate = auth.New(auth.Config{Store: n.store, Required: !n.cfg.TokenFree(), Local: n.own.Hash(), Sessions: n.sessions, Route: n.route, Channel: n.members.proofs(), Certificates: n.joining, NodesCertified: n.cfg.NodesCertified, Rates: n.cfg.Rates, Others: auth.OthersOf(n.members.list, n.engine.Handler), PerMinute: engine.NamespacesOf(n.engine.Engine).RequestsPerMinute, Refused: countRefusals(n.auditor), Log: n.log})
 	n.conns = auth.NewConnections(n.listener, n.cfg.Connections, max(n.cfg.Connections, auth.ConnectionsOfAll))
 	n.http.Handler = server.UnderBase(n.cfg.BasePath, n.gate.Wrap(n.handler))
 	// for requests that net/http answers itself; for all other requests, the check of the credential sets the

@@ -69,7 +69,7 @@ func newMembership(ctx context.Context, n *Node, shared store.Cluster, self stor
 		Look: func() cluster.Compare { return n.past.Look() }, Beat: cfg.Heartbeat, Lag: cfg.Lag, ExitOnLoss: cfg.ExitOnLoss, Judge: cfg.Judge(n.log), Log: n.log,
 		Self: self,
 		Used: func() dag.Need { _, used := n.engine.Room(); return used },
-		Full: func() bool { return n.engine.IsShut() != "" }, Loads: cluster.LoadsOf(cfg.Balance, func() *store.Load { return n.engine.Stats().Load() }),
+		Full: func() bool { return n.engine.IsShut() != "" }, Loads: cluster.LoadsOf(cfg.Balance, func() *store.Load { return n.gate.Load(n.engine.Stats().Load()) }),
 		Busy: func() int { _, busy := n.engine.Slots(); return busy + m.peers.Waiting() },
 	})
 	n.newExecutor(nodes.NewFinder(n.depot.Source(), others{calls, m.node}))

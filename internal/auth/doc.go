@@ -11,6 +11,7 @@
 //   - connections.go: the bound of connections that have shown no credential.
 //   - refusals.go: the bound of refusals of one address.
 //   - rates.go: the bound of calls of one caller.
+//   - shared.go: the part of a bound that a node grants while others grant the rest.
 //
 // A call on a loopback address needs a token, too, unless the setting loopback is open: then a program on
 // this machine may do what the user of the node may. If a call shows a token, the token counts, and a wrong

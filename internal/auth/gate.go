@@ -61,6 +61,9 @@ type Config struct {
 	Refusals int
 	// Rates bound the calls of one caller that has shown a credential.
 	Rates Rates
+	// Others returns the loads of the other present nodes, one for each node; see OthersOf. It is nil if there
+	// are no other nodes.
+	Others func() []*store.Load
 	// PerMinute returns the number of calls a minute for all callers of a namespace together. Only callers
 	// with rights in no other namespace count. 0 means that there is no limit. If PerMinute is nil, no
 	// namespace has a limit.
@@ -90,7 +93,7 @@ func New(cfg Config) *Gate {
 	g := &Gate{cfg: cfg, book: &book{store: cfg.Store, log: cfg.Log}}
 	g.strange.max, g.strange.each, g.known.max = strangerBytesMax, addressBytesMax, callerBytesMax
 	g.refusals.from = newCounts()
-	g.rates = rates{Rates: cfg.Rates, now: time.Now, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}, open: map[rated]int{}}
+	g.rates = rates{Rates: cfg.Rates, now: time.Now, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}, open: map[rated]int{}, elsewhere: elsewhere{others: cfg.Others}}
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
 	if cfg.Sessions != nil {

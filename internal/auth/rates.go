@@ -46,6 +46,9 @@ type rates struct {
 	calls  map[rated]*bucket
 	spaces map[string]*bucket // namespace → its bucket, for namespaces with a quota
 	open   map[rated]int      // streams
+	since  map[string]int     // calls since told, by the name of the caller
+	told   time.Time          // when what callers use was last published
+	elsewhere
 }
 
 type bucket struct {
@@ -79,8 +82,8 @@ func (r *rates) streaming(ctx context.Context, c *credential) context.Context {
 	return context.WithValue(ctx, streamKey{}, func(ctx context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.open[who] >= most {
-			return fmt.Errorf("%w: %s has %d at this node, the limit; close one", ErrStreams, name, most)
+		if most := r.streams(who.name(), most, r.now()); r.open[who] >= most {
+			return fmt.Errorf("%w: %s has %d at this node, the limit; close one", ErrStreams, name, r.open[who])
 		}
 		r.open[who]++
 		context.AfterFunc(ctx, func() {
@@ -112,7 +115,12 @@ func (r *rates) over(c *credential) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return takes(r.calls, who, r.now(), float64(rate), float64(rate*rateBurst))
+	share := r.rate(who.name(), float64(rate), r.now())
+	if takes(r.calls, who, r.now(), share, max(1, share*rateBurst)) {
+		return true
+	}
+	r.note(who.name())
+	return false
 }
 
 // spaceOver counts a call of a caller that has rights in one namespace only, and reports whether these
@@ -120,7 +128,12 @@ func (r *rates) over(c *credential) bool {
 func (r *rates) spaceOver(namespace string, perMinute int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return takes(r.spaces, namespace, r.now(), float64(perMinute)/60, float64(perMinute))
+	share := r.rate(spaceName(namespace), float64(perMinute)/60, r.now())
+	if takes(r.spaces, namespace, r.now(), share, max(1, share*60)) {
+		return true
+	}
+	r.note(spaceName(namespace))
+	return false
 }
 
 // takes takes one call from a bucket. The bucket gets rate calls a second, and holds at most most. takes

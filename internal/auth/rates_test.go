@@ -90,7 +90,7 @@ func TestSpaceRates(t *testing.T) {
 func TestStreams(t *testing.T) { synctest.Test(t, streams) }
 
 func streams(t *testing.T) {
-	r := &rates{Rates: Rates{SessionStreams: 2, TokenStreams: 3}, open: map[rated]int{}}
+	r := &rates{now: time.Now, Rates: Rates{SessionStreams: 2, TokenStreams: 3}, open: map[rated]int{}}
 	opens := func(c credential, n int) (closes []func()) {
 		t.Helper()
 		for range 100 {
@@ -132,5 +132,76 @@ func streams(t *testing.T) {
 	synctest.Wait()
 	if len(r.open) != 2 {
 		t.Errorf("callers without a stream are kept: %v", r.open)
+	}
+}
+
+// TestSharedRates: of a bound, each node grants what a caller does not use at the others, and at least an
+// equal part. So all nodes together meet the bound once they know of one another, and one node alone grants
+// all.
+func TestSharedRates(t *testing.T) {
+	now := time.Unix(1000, 0)
+	gates, loads := make([]*Gate, 3), make([]*store.Load, 3)
+	for i := range gates {
+		others := func() (all []*store.Load) {
+			for k := range loads {
+				if k != i {
+					all = append(all, loads[k])
+				}
+			}
+			return all
+		}
+		gates[i] = &Gate{rates: rates{Rates: Rates{Tokens: 30, TokenStreams: 9}, now: func() time.Time { return now }, calls: map[rated]*bucket{},
+			spaces: map[string]*bucket{}, open: map[rated]int{}, elsewhere: elsewhere{others: others}}}
+	}
+	who := credential{token: store.Token{Kind: store.TokenAPI, Principal: 7}}
+	// second returns the calls of a second that pass, at some nodes. After five seconds, the nodes renew their
+	// rows.
+	seconds := 0
+	second := func(busy ...int) (passed int) {
+		for range 10 {
+			now = now.Add(time.Second / 10)
+			for _, i := range busy {
+				for range 100 {
+					if !gates[i].rates.over(&who) {
+						passed++
+					}
+					if !gates[i].rates.spaceOver("shop", 600) {
+						continue
+					}
+				}
+			}
+		}
+		if seconds++; seconds%5 == 0 {
+			for i := range gates {
+				loads[i] = gates[i].Load(&store.Load{})
+			}
+		}
+		return passed
+	}
+	settle := func(want int, busy ...int) {
+		t.Helper()
+		for range 25 {
+			second(busy...)
+		}
+		got := 0
+		for range 5 {
+			got += second(busy...)
+		}
+		if got < 5*want-10 || got > 5*want+10 {
+			t.Errorf("nodes %v grant %d calls in 5 s, want %d", busy, got, 5*want)
+		}
+	}
+	settle(30, 0)
+	settle(30, 0, 1, 2)
+	settle(30, 1)
+	settle(30, 1, 2)
+	gates[0].rates.open[rated{false, 7}] = 5
+	loads[0], loads[1] = gates[0].Load(&store.Load{}), nil // a node of an earlier version does not tell
+	now = now.Add(2 * othersEach)
+	if got := gates[2].rates.streams("token/7", 9, now); got != 4 {
+		t.Errorf("with 5 of 9 streams at another node, %v are granted", got)
+	}
+	if n := len(loads[0].Callers); n != 1 {
+		t.Errorf("%d callers are told: %+v", n, loads[0].Callers)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// LoadMax bounds the shards of one Load, so that the row of a member stays small.
+// LoadMax bounds the shards and the callers of one Load, so that the row of a member stays small.
 const LoadMax = 64
 
 // Load is the work of a node for its shards, as measured rates. A node writes it into its row with each
@@ -18,6 +18,15 @@ const LoadMax = 64
 type Load struct {
 	// Shards has the costliest shards, in the order of their ids. The cost of any other shard is negligible.
 	Shards []ShardLoad
+	// Callers has the callers with a bound that use most of it at the node, at most LoadMax.
+	Callers []CallerUse `json:",omitempty"`
+}
+
+// CallerUse is what a caller has used at a node in the last beat.
+type CallerUse struct {
+	Name    string
+	Rate    float64 `json:",omitempty"` // calls per second
+	Streams int     `json:",omitempty"` // open streams
 }
 
 // ShardLoad is the work for one shard. The rates are averages of the recent past.

@@ -289,7 +289,7 @@ func cloneLoad(l *store.Load) *store.Load {
 	if l == nil {
 		return nil
 	}
-	return &store.Load{Shards: slices.Clone(l.Shards)}
+	return &store.Load{Shards: slices.Clone(l.Shards), Callers: slices.Clone(l.Callers)}
 }
 
 // orderLocked returns the index of an order, or the index at which it would be inserted.

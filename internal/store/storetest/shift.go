@@ -86,7 +86,7 @@ func loadKept(b *bed, c store.Cluster) {
 	b.same(is() == nil, true, "a node that has measured nothing")
 	m.Traits.Groups = []string{"etl"}
 	for _, l := range []*store.Load{
-		{Shards: []store.ShardLoad{{Shard: 1, Busy: 0.25, Rows: 120.5, Commits: 40, Wait: 0.0015}, {Shard: 7, Busy: 1}}},
+		{Shards: []store.ShardLoad{{Shard: 1, Busy: 0.25, Rows: 120.5, Commits: 40, Wait: 0.0015}, {Shard: 7, Busy: 1}}, Callers: []store.CallerUse{{Name: "session/7", Rate: 2.5, Streams: 3}}},
 		{}, nil,
 	} {
 		m.Load = l
@@ -96,6 +96,7 @@ func loadKept(b *bed, c store.Cluster) {
 		b.same(got == nil, l == nil, "a load")
 		if l != nil {
 			b.same(append([]store.ShardLoad{}, got.Shards...), append([]store.ShardLoad{}, l.Shards...), "the load")
+			b.same(append([]store.CallerUse{}, got.Callers...), append([]store.CallerUse{}, l.Callers...), "the callers")
 		}
 		members, _ := b.look(c)
 		b.same(members[m.Handler].Traits.Groups, m.Traits.Groups, "the traits beside it")
