@@ -18,7 +18,7 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
-# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, YARN, Spark. make clusters and make nightly run them.
+# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, SQS, Redis Cluster, skein with the tag plus, YARN, Spark. make clusters and make nightly run them.
 CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestRedisCluster|TestSQS|TestSQSHeld|TestKafkaOffsets|TestKafkaRates|TestOneProgram)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
@@ -208,7 +208,7 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector $(LIBRARIES) rabbitmq ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills, of RabbitMQ, and of jobs of YARN and Spark
+clusters: tools collector $(LIBRARIES) rabbitmq ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills and its rates, of RabbitMQ, SQS and Redis Cluster, and of jobs of YARN and Spark
 	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks
