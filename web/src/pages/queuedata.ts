@@ -1,5 +1,12 @@
+import { path } from '../api/client'
 import type { Queue, Run } from '../api/types'
 import { plural } from '../kit/format'
+
+/** The path of a queue: NAME, which all namespaces share, or NAMESPACE/NAME. */
+export const queuePath = (name: string): string => path('queues', ...name.split('/'))
+
+/** The namespace of a queue; the empty text is that of a shared one. */
+export const spaceOf = (name: string): string => (name.includes('/') ? (name.split('/')[0] ?? '') : '')
 
 /** The part of the limit that is taken, from 0 to 1; undefined without a limit. */
 export const shareOf = (held: number, limit: number | null): number | undefined =>

@@ -1,11 +1,12 @@
 import { useState } from 'react'
-import { newKey, path, send } from '../api/client'
+import { newKey, send } from '../api/client'
 import type { Queue, QueueRequest } from '../api/types'
 import { useVerb } from '../api/verbs'
 import { Dialog, toast } from '../kit/dialog'
 import { Button } from '../kit/parts'
 import { ProblemBox } from '../kit/problem'
 import { t } from '../text/t'
+import { queuePath } from './queuedata'
 
 /** Changes the definition of a queue. Another change that came in between is refused by the server. */
 export function QueueForm({
@@ -36,7 +37,7 @@ function Form({ queue, onClose }: { queue: Queue; onClose: () => void }) {
   const save = () =>
     run(
       () =>
-        send(path('queues', begun.name), {
+        send(queuePath(begun.name), {
           method: 'PUT',
           headers: { 'If-Match': `"${begun.revision}"` },
           key: newKey(),

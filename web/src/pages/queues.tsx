@@ -1,7 +1,7 @@
 // Queues, one queue, and locks: what is taken, who waits, and the verbs that free it.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { get, path } from '../api/client'
+import { get } from '../api/client'
 import { useQueues, useRuns } from '../api/queries'
 import type { ListLock, Queue, QueueTasksOf, Run } from '../api/types'
 import { plainVerb } from '../api/verbs'
@@ -13,7 +13,7 @@ import { Confirm, type Question, Toggle, VerbButton } from '../kit/verbs'
 import { useWatch } from '../live/live'
 import { rich, t } from '../text/t'
 import { Head } from './head'
-import { lineOf, shareOf, waitersOf } from './queuedata'
+import { lineOf, queuePath, shareOf, spaceOf, waitersOf } from './queuedata'
 import { QueueForm } from './queueform'
 
 const tabs = [
@@ -37,7 +37,7 @@ function QueueTop({ here }: { here: string }) {
 }
 
 function QueueVerb({ name, state }: { name: string; state: string }) {
-  const is = { where: path('queues', name), verb: 'queue.write' }
+  const is = { where: queuePath(name), verb: 'queue.write' }
   return state === 'active' ? (
     <Toggle
       {...is}
@@ -162,7 +162,7 @@ const drainOf = (name: string): Question => ({
   answer: t('Drain the queue'),
   danger: true,
   reason: 'optional',
-  act: (reason) => plainVerb(`${path('queues', name)}:drain`, reason ? { reason } : {}, false),
+  act: (reason) => plainVerb(`${queuePath(name)}:drain`, reason ? { reason } : {}, false),
   done: t('{name} is draining.', { name }),
 })
 
@@ -171,9 +171,9 @@ const pauseOf = (name: string): Question => ({
   text: t('The queue grants no slot until you resume it. New runs and tasks wait. What runs now goes on.'),
   answer: t('Pause the queue'),
   reason: 'optional',
-  act: (reason) => plainVerb(`${path('queues', name)}:pause`, reason ? { reason } : {}, false),
+  act: (reason) => plainVerb(`${queuePath(name)}:pause`, reason ? { reason } : {}, false),
   done: t('{name} is paused.', { name }),
-  undo: () => void plainVerb(`${path('queues', name)}:resume`, undefined, false),
+  undo: () => void plainVerb(`${queuePath(name)}:resume`, undefined, false),
 })
 
 /** One queue: its limit, who has its places, and the line. The open dialog is in the address. */
@@ -183,7 +183,7 @@ export function QueuePage() {
   useWatch()
   const query = useQuery({
     queryKey: ['queues', name],
-    queryFn: ({ signal }) => get<Queue>(path('queues', name), {}, signal),
+    queryFn: ({ signal }) => get<Queue>(queuePath(name), {}, signal),
     refetchInterval: 2_000,
   })
   const waiting = useRuns({ state: 'waiting', limit: 1000 })
@@ -197,18 +197,18 @@ export function QueuePage() {
         actions={
           q ? (
             <>
-              <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('set')}>
+              <VerbButton verb="queue.write" namespace={spaceOf(name)} onPress={() => asked.open('set')}>
                 {t('Change…')}
               </VerbButton>
               {q.state === 'active' ? (
-                <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('pause')}>
+                <VerbButton verb="queue.write" namespace={spaceOf(name)} onPress={() => asked.open('pause')}>
                   {t('Pause…')}
                 </VerbButton>
               ) : (
                 <QueueVerb name={name} state={q.state} />
               )}
               {q.state === 'draining' ? null : (
-                <VerbButton verb="queue.write" namespace="" onPress={() => asked.open('drain')}>
+                <VerbButton verb="queue.write" namespace={spaceOf(name)} onPress={() => asked.open('drain')}>
                   {t('Drain…')}
                 </VerbButton>
               )}
@@ -401,8 +401,8 @@ export function Locks() {
                 </thead>
                 <tbody>
                   {items.map((l) => (
-                    <tr key={l.name}>
-                      <td>{l.name}</td>
+                    <tr key={`${l.namespace ?? ''} ${l.name} ${l.run}`}>
+                      <td>{l.namespace ? `${l.namespace}/${l.name}` : l.name}</td>
                       <td>
                         <RunLink id={l.run} />
                       </td>

@@ -279,6 +279,8 @@ test('quotas of a namespace are set, shown with their use, and refused to those 
   await dialog(page).getByLabel('Stored bytes').fill('1 Zi')
   expect(await dialog(page).getByRole('button', { name: 'Set the quotas' }).isDisabled()).toBe(true)
   await dialog(page).getByLabel('Stored bytes').fill('64Mi')
+  await dialog(page).getByLabel('Least isolation of tasks').selectOption('fence')
+  await dialog(page).getByLabel('Paths that tasks may read').fill('/opt/tools  /srv/shop')
   await dialog(page).getByRole('button', { name: 'Set the quotas' }).click()
   await shown('runs').getByText('0 of 2').waitFor()
   expect(await shown('runs').locator('.bar').count()).toBe(1)
@@ -288,8 +290,10 @@ test('quotas of a namespace are set, shown with their use, and refused to those 
   }
   await page.reload()
   await shown('runs').getByText('2 of 2').waitFor()
-  const { quotas } = (await rest('GET', '/namespaces?namespace=billing')).body.items[0]
-  expect(quotas).toMatchObject({ runs: 2, stored_bytes: 64 * 1024 ** 2 })
+  const [billing] = (await rest('GET', '/namespaces?namespace=billing')).body.items
+  expect(billing.quotas).toMatchObject({ runs: 2, stored_bytes: 64 * 1024 ** 2 })
+  expect(billing).toMatchObject({ isolation: 'fence', allow_read: ['/opt/tools', '/srv/shop'] })
+  await row.locator('[data-rule=isolation]').getByText('fence').waitFor()
   await row.getByRole('button', { name: 'Set quotas' }).click()
   await dialog(page).getByLabel('Runs that have not ended').fill('')
   await dialog(page).getByRole('button', { name: 'Set the quotas' }).click()

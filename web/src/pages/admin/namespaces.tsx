@@ -39,7 +39,38 @@ export const quotas: Quota[] = [
   { name: 'requests_per_minute', label: t('Calls in a minute') },
 ]
 
+/** The rules in the order of the form, which begins with the level. */
+const ruleLabels: { name: keyof Rules; label: string }[] = [
+  { name: 'isolation', label: t('Least isolation of tasks') },
+  { name: 'allow_read', label: t('Paths that tasks may read') },
+  { name: 'allow_write', label: t('Paths that tasks may write') },
+  { name: 'egress', label: t('Addresses that calls of tasks may reach') },
+]
+
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+const levels = ['none', 'fence', 'user', 'box'] as const
+
+/** The rules of a namespace for its tasks, as they are typed: paths and networks with spaces or commas. */
+type Rules = { isolation: string; allow_read: string; allow_write: string; egress: string }
+
+const rulesOf = (n: Partial<Namespace>): Rules => ({
+  isolation: n.isolation ?? 'none',
+  allow_read: (n.allow_read ?? []).join(' '),
+  allow_write: (n.allow_write ?? []).join(' '),
+  egress: n.egress ?? '',
+})
+
+/** The fields of a request for the rules that were changed; others stay as they are. */
+export function changedRules(was: Rules, is: Rules) {
+  const paths = (text: string) => text.split(/\s+/).filter((path) => path !== '')
+  return {
+    ...(is.isolation === was.isolation ? {} : { isolation: is.isolation }),
+    ...(is.allow_read === was.allow_read ? {} : { allow_read: paths(is.allow_read) }),
+    ...(is.allow_write === was.allow_write ? {} : { allow_write: paths(is.allow_write) }),
+    ...(is.egress === was.egress ? {} : { egress: is.egress.trim() }),
+  }
+}
 
 /** Reads a bound as it was typed: a number of at least 1, with Ki, Mi or Gi for bytes. NaN: it is none. */
 export function readBound(text: string): number | undefined {
@@ -169,8 +200,17 @@ function Uses({ namespace }: { namespace: Namespace }) {
     const bound = namespace.quotas[q.name] ?? undefined
     return used === undefined && bound === undefined ? [] : [{ ...q, used, bound }]
   })
+  const rules = rulesOf(namespace)
   return (
     <dl className="quotas">
+      {ruleLabels.map(({ name, label }) =>
+        rules[name] === '' || rules[name] === 'none' ? null : (
+          <div key={name} data-rule={name}>
+            <dt>{label}</dt>
+            <dd>{rules[name]}</dd>
+          </div>
+        ),
+      )}
       {shown.map(({ name, label, used, bound, isBytes }) => {
         const text = (n: number) => (isBytes ? bytes(n) : count(n))
         const share = used === undefined || bound === undefined ? undefined : Math.min(used / bound, 1)
@@ -197,11 +237,19 @@ function Uses({ namespace }: { namespace: Namespace }) {
   )
 }
 
-function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>; onClose: () => void }) {
+function Form({
+  target,
+  onClose,
+}: {
+  target: Pick<Namespace, 'name' | 'quotas'> & Partial<Namespace>
+  onClose: () => void
+}) {
   const [name, setName] = useState(target.name)
   const [typed, setTyped] = useState<Record<string, string>>(() =>
     Object.fromEntries(quotas.map((q) => [q.name, String(target.quotas[q.name] ?? '')])),
   )
+  const [begun] = useState(() => rulesOf(target))
+  const [rules, setRules] = useState(begun)
   const [error, setError] = useState<Error>()
   const { run, isPending } = useVerb(setError)
   const bounds = quotas.map((q) => [q.name, readBound(typed[q.name] ?? '')] as const)
@@ -214,7 +262,10 @@ function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>;
         if (isPending || !ready) return
         run(
           () =>
-            send(path('namespaces', name), { method: 'PUT', body: { quotas: Object.fromEntries(bounds) } }),
+            send(path('namespaces', name), {
+              method: 'PUT',
+              body: { quotas: Object.fromEntries(bounds), ...changedRules(begun, rules) },
+            }),
           () => {
             onClose()
             toast(t('The quotas of {name} are set. They count at once for what begins later.', { name }))
@@ -242,6 +293,39 @@ function Form({ target, onClose }: { target: Pick<Namespace, 'name' | 'quotas'>;
               value={typed[q.name]}
               aria-invalid={Number.isNaN(readBound(typed[q.name] ?? '')) || undefined}
               onChange={(e) => setTyped({ ...typed, [q.name]: e.target.value })}
+            />
+          </label>
+        ))}
+      </div>
+      <p>
+        {t(
+          'These rules narrow what tasks may reach, whatever their workflows say. Separate paths by spaces. Empty: no rule.',
+        )}
+      </p>
+      <div className="quotas">
+        <label className="field">
+          <span>{t('Least isolation of tasks')}</span>
+          <select
+            className="select"
+            value={rules.isolation}
+            onChange={(e) => setRules({ ...rules, isolation: e.target.value })}
+          >
+            {levels.map((level) => (
+              <option key={level} value={level}>
+                {level}
+              </option>
+            ))}
+          </select>
+        </label>
+        {ruleLabels.slice(1).map(({ name, label }) => (
+          <label key={name} className="field">
+            <span>{label}</span>
+            <input
+              className="input"
+              autoComplete="off"
+              placeholder={name === 'egress' ? 'public, 10.0.0.0/8' : '/srv/shop'}
+              value={rules[name]}
+              onChange={(e) => setRules({ ...rules, [name]: e.target.value })}
             />
           </label>
         ))}
