@@ -42,7 +42,7 @@ func (c *cli) importArgoCmd() *cobra.Command {
 		Use: "argo FILE|-", Short: "Convert a file of Argo Workflows to workflows, with a report of the differences",
 		Long: "Converts each Workflow, WorkflowTemplate and CronWorkflow in a file of Argo Workflows to a workflow. - is standard input.\n" + importLong + `
 
-Tasks run as processes of a node, because there is no container runtime. --containers drop (the default) drops
+Tasks run as processes of a node, because the importer does not convert images. --containers drop (the default) drops
 templates that name an image. --containers run runs their commands and scripts on the node, without the image.`,
 		Example: "  skein import argo wf.yaml --containers run\n  skein import argo wf.yaml --containers run --out workflows",
 		Args:    cobra.ExactArgs(1),

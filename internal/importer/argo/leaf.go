@@ -32,7 +32,7 @@ func (d *sheet) leaf(c call, s *scope, f *importer.Fields) *node {
 	case body == nil:
 		err = fmt.Errorf("the template has nothing that runs here; write the task by hand")
 	case image != nil && !d.opt.Run:
-		err = fmt.Errorf("the template runs in the image %s, but Skein has no container runtime; to run the command on the node, without the image, import it with --containers run", importer.Clip(image.Str(), 60))
+		err = fmt.Errorf("the template runs in the image %s, and the importer does not convert images; write container: in the task by hand, or run the command on the node without the image: --containers run", importer.Clip(image.Str(), 60))
 	case script != nil:
 		err = s.scriptBody(t, b)
 	default:

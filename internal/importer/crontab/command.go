@@ -161,7 +161,7 @@ func (c *converter) user(d *draft) {
 	d.dir = c.vars.value("HOME", c.opt.Home)
 	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
 	if name != "" && name != c.opt.User {
-		d.approximate("it ran as " + importer.Clip(name, 40) + "; run_as is not supported yet, so it runs as the user of the node")
+		d.approximate("it ran as " + importer.Clip(name, 40) + "; a workflow cannot name a user, so it runs as the user of the node")
 	}
 }
 
