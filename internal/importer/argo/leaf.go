@@ -32,7 +32,7 @@ func (d *sheet) leaf(c call, s *scope, f *importer.Fields) *node {
 	case body == nil:
 		err = fmt.Errorf("the template has nothing that runs here; write the task by hand")
 	case image != nil && !d.opt.Run:
-		err = fmt.Errorf("the template runs in the image %s, and the importer does not convert images; write container: in the task by hand, or run the command on the node without the image: --containers run", importer.Clip(image.Str(), 60))
+		err = fmt.Errorf("the template runs in the image %s, and the importer does not convert images; write container: in the task by hand, or import it with --containers run, which runs the command on the node without the image", importer.Clip(image.Str(), 60))
 	case script != nil:
 		err = s.scriptBody(t, b)
 	default:

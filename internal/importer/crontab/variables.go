@@ -67,7 +67,7 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 	switch v.name {
 	case "MAILTO":
 		if v.value == "" {
-			return importer.Dropped, "Skein sends no mail; what commands print is kept: skein logs NAME@latest", true
+			return importer.Dropped, "the importer does not convert mail; what commands print is kept: skein logs NAME@latest", true
 		}
 		return importer.Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); for notices write alerts: [{on: [failed], to: CHANNEL}]", true
 	case "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT":
