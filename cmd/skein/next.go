@@ -75,7 +75,8 @@ fires.`,
 	return cmd
 }
 
-// instant is a moment at which something fires: the JSON is a contract.
+// instant is a time at which a trigger or a schedule fires. Scripts read its JSON, so the names must not
+// change.
 type instant struct {
 	Time  api.Time `json:"time"`
 	Local string   `json:"local"`

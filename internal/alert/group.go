@@ -12,7 +12,7 @@ const (
 	// groupsMax bounds the groups of a rule that have an incident of their own at a time. Events of further
 	// groups share one incident.
 	groupsMax = 50
-	// otherGroups is the group of that incident.
+	// otherGroups is the name of the group of the shared incident.
 	otherGroups = "further groups"
 	// failedTaskMax bounds the text about a task in the name of a group, in bytes.
 	failedTaskMax = 150

@@ -14,8 +14,8 @@ import (
 )
 
 // Shards communicate by messages. A message is a row that the sender's transaction writes and the receiver's
-// transaction deletes. All letters of one transaction to one shard are one row. Within a node that owns both
-// shards, no message is needed.
+// transaction deletes. The row contains all letters that one transaction sends to one shard. If one node owns
+// both shards, no message is needed.
 
 // letter is the content of one message to a shard.
 type letter struct {

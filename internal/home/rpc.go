@@ -133,8 +133,9 @@ func (d *desk) news(w *worker, in caller, mine int64, at time.Duration) (*worker
 	return h.answer(w, at), nil
 }
 
-// last returns the answer to a poll that has waited for long enough. The answer includes the attempts of
-// answers to reports that may not have reached the worker.
+// last returns the answer to a poll that has waited for long enough. Answers to reports also contain
+// attempts. Such an answer may not have reached the worker, so the answer to the poll contains its attempts
+// again.
 func (d *desk) last(w *worker, mine int64, at time.Duration) *workerv1.PollResponse {
 	h := d.h
 	h.mu.Lock()

@@ -92,7 +92,7 @@ func (p *Provider) Logout(ctx context.Context, token string, end func(subject st
 	case !logoutType(token):
 		err = errors.New("it is a token of another type")
 	case json.Unmarshal(said.Events[logoutEvent], &event) != nil:
-		err = errors.New("it names no logout")
+		err = errors.New("its claim events contains no logout event")
 	case said.Nonce != nil:
 		err = errors.New("it has a nonce, so it is an ID token")
 	case age > logoutAge || age < -logoutAge:

@@ -18,8 +18,8 @@ import (
 const holdersShown = 5
 
 const (
-	// positionMax bounds the number of runs that are counted before a run in its line, and also behind it.
-	// Larger counts take too long.
+	// positionMax bounds the number of runs that are counted before a run in its line, and also the number
+	// behind it. Larger counts take too long.
 	positionMax = 5_000
 	// positionsMax bounds the same number for all runs of a page together.
 	positionsMax = 20_000

@@ -109,7 +109,7 @@ func valueIn(body []byte, path, field string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// answer is an answer of Vault.
+// answer is the status and the body of an HTTP response of Vault.
 type answer struct {
 	code int
 	body []byte

@@ -221,8 +221,8 @@ func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trig
 // be reached. why says why it cannot.
 type SourceState func(store.TriggerKey) (lag int64, away dag.Micros, why string, here bool)
 
-// stateOf returns the state of a source. If another node runs the source, that node reports only that the
-// other system cannot be reached. It may leave that out if it has many such sources.
+// stateOf returns the state of a source. Nodes report to each other only sources whose external system cannot
+// be reached, and of many only some. So the state of another node's source may be unknown.
 func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away dag.Micros, why string, known bool) {
 	if e.s.cfg.Source != nil {
 		if lag, away, why, known = e.s.cfg.Source(store.TriggerKey{Workflow: t.Workflow, Name: t.Name}); known {

@@ -432,7 +432,7 @@ func (w *World) left() string {
 		}
 	}
 	text += auditLeft(w)
-	if w.timed != nil { // the people of a timed world have not deleted all triggers yet
+	if w.timed != nil { // the simulated people delete all triggers at the end
 		if all, err := w.st.Triggers(ctx, store.TriggerQuery{Limit: 1}); len(all) > 0 || err != nil {
 			text += fmt.Sprintf(" triggers are declared: %d;", len(all))
 		}

@@ -25,7 +25,7 @@ type Engine struct {
 	RunsOnly bool
 }
 
-// apart names the groups that write no run.
+// apart is the set of the groups of tests that write no run.
 var apart = map[string]bool{"handlers": true, "tokens": true, "classes": true, "rights": true, "sessions": true, "secrets": true, "workers": true}
 
 // check is a subtest that gets an open store whose shards are taken.
