@@ -61,7 +61,7 @@ func glanceOf(row *dag.RunRow, g *dag.Graph, views []dag.TaskView) Glance {
 type Course struct {
 	Row      dag.RunRow
 	Graph    *dag.Graph
-	Attempts []dag.AttemptRow         // sorted by task; without Leader work
+	Attempts []dag.AttemptRow         // sorted by task; attempts of the Leader are left out
 	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
 	// By task: the end of the last needed task; 0 if some needed task has not ended.
 	Ready []dag.Micros

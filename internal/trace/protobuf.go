@@ -52,7 +52,7 @@ func (m *message) attributes(field protowire.Number, all []attribute) {
 			m.message(2, func(m *message) {
 				switch {
 				case a.Value.Number != nil:
-					// setNumber made the digits. A value of 0 is sent, too.
+					// The text comes from setNumber, so it is a number. Zero is written too, because it is a value.
 					n, _ := strconv.ParseInt(*a.Value.Number, 10, 64)
 					*m = protowire.AppendVarint(protowire.AppendTag(*m, 3, protowire.VarintType), uint64(n))
 				case a.Value.Text != nil:

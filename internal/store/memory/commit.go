@@ -320,7 +320,7 @@ func (x *tx) setWorkflow(w store.Workflow) error {
 	old, existed := s.workflows[w.ID]
 	holder, held := s.names[name]
 	if held && holder != w.ID && w.State != store.WorkflowDeleted {
-		return refused("workflow %d has the name %s/%s", holder, w.Namespace, w.Name)
+		return refused("the name %s/%s belongs to workflow %d", w.Namespace, w.Name, holder)
 	}
 	switch {
 	case w.State != store.WorkflowDeleted:
