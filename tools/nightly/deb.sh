@@ -4,7 +4,7 @@ set -eu
 . /try.sh
 files >/before
 dpkg -i /skein.deb
-[ "$(skein version | cut -d ' ' -f 2)" = "$1" ]
+[ "$(skein version | head -n 1 | cut -d ' ' -f 2)" = "$1" ]
 systemd-analyze verify /usr/lib/systemd/system/skein*.service
 systemd-tmpfiles --create /usr/lib/tmpfiles.d/skein.conf
 install -d -o skein -g skein -m 700 /var/lib/skein

@@ -13,7 +13,7 @@ fi
 trap 'podman rm -f "$name" >/dev/null 2>&1; podman rmi -f "$image" >/dev/null 2>&1' EXIT
 podman load -q -i "$1"
 podman run --rm $flags "$image" version
-[ "$(podman run --rm $flags "$image" version | cut -d ' ' -f 2)" = "$2" ]
+[ "$(podman run --rm $flags "$image" version | head -n 1 | cut -d ' ' -f 2)" = "$2" ]
 # As compose.yaml and the chart start it: a read-only root, no capability.
 podman run -d --name "$name" $flags --read-only --cap-drop ALL --security-opt no-new-privileges --tmpfs /tmp:exec,mode=1777 \
 	-e SKEIN_DRAIN=5s -v "$3:/examples:ro" "$image" >/dev/null

@@ -8,7 +8,7 @@ files >/before
 needs=$(rpm -qp --requires /skein.rpm 2>/dev/null | grep -v -E '^(rpmlib|/bin/sh)' | sort | tr '\n' ' ')
 [ "$needs" = "shadow-utils util-linux " ] || { echo "it needs '$needs', want shadow-utils and util-linux"; exit 1; }
 rpm -i --nodeps /skein.rpm
-[ "$(skein version | cut -d ' ' -f 2)" = "$1" ]
+[ "$(skein version | head -n 1 | cut -d ' ' -f 2)" = "$1" ]
 systemd-analyze verify /usr/lib/systemd/system/skein*.service
 install -d -o skein -g skein -m 700 /var/lib/skein
 try /usr/bin/skein /var/lib/skein skein:skein

@@ -4,6 +4,6 @@ set -eu
 . /try.sh
 useradd --create-home --home-dir /home/ada ada
 tar xzf /skein.tar.gz -C /home/ada --strip-components 1
-[ "$(/home/ada/skein version | cut -d ' ' -f 2)" = "$1" ]
+[ "$(/home/ada/skein version | head -n 1 | cut -d ' ' -f 2)" = "$1" ]
 try /home/ada/skein /home/ada ada:ada
 echo "unpacked, ran hello"
