@@ -553,5 +553,4 @@ export const admin = {
   'Looking…': '读取中…',
   'Look now': '立即读取',
   'Refused extensions': '被拒绝的扩展',
-  away: '无法连接',
 }
