@@ -300,7 +300,7 @@ func limitOfChildren() (limit unix.Rlimit, set bool, err error) {
 
 // originalLimit asks a child of package syscall for its limit. The child is the program of stub.go, which
 // ends at once, because it gets no fence. The limits of a process can be read until its parent has waited.
-var originalLimit = sync.OnceValues(func() (limit unix.Rlimit, err error) {
+var originalLimit = onceMade(func() (limit unix.Rlimit, err error) {
 	program, err := stub()
 	if err != nil {
 		return limit, &EnterError{err}
@@ -320,6 +320,26 @@ var originalLimit = sync.OnceValues(func() (limit unix.Rlimit, err error) {
 	}
 	return limit, nil
 })
+
+// onceMade returns a function that returns the result of the first call of make without an error. An error is
+// not kept, because it can pass: the process may have too many open files now, or too many children.
+func onceMade[T any](make func() (T, error)) func() (T, error) {
+	var mu sync.Mutex
+	var made bool
+	var is T
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if made {
+			return is, nil
+		}
+		one, err := make()
+		if err == nil {
+			is, made = one, true
+		}
+		return one, err
+	}
+}
 
 // forksMax bounds the forks that begin while others are under way, until all have ended.
 const forksMax = 64

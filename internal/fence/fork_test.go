@@ -85,6 +85,44 @@ func TestLimitOfFiles(t *testing.T) {
 	}
 }
 
+// TestErrorPasses holds that processes start again after the first of them failed because this process had
+// too many open files. It runs in a process whose limit of open files Go has raised.
+func TestErrorPasses(t *testing.T) {
+	if os.Getenv("FENCE_RAISED") == "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/bin/sh", "-c", `ulimit -Sn 200 && ulimit -Hn 300 && exec "$0" -test.run '^TestErrorPasses$' -test.v`, self)
+		cmd.Env = append(os.Environ(), "FENCE_RAISED=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	f, attr := everywhere(t), &syscall.ProcAttr{Files: []uintptr{0, 1, 2}}
+	var all []int
+	for {
+		fd, err := unix.Dup(0)
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	_, err := f.StartProcess("/bin/true", []string{"true"}, attr)
+	for _, fd := range all {
+		_ = unix.Close(fd)
+	}
+	if !errors.As(err, new(*EnterError)) || !errors.Is(err, unix.EMFILE) {
+		t.Fatalf("with too many open files: %v", err)
+	}
+	pid, err := f.StartProcess("/bin/true", []string{"true"}, attr)
+	if err != nil {
+		t.Fatal("later:", err)
+	}
+	_, _ = syscall.Wait4(pid, nil, 0, nil)
+}
+
 // TestFilesInAnyOrder holds that a file is not overwritten before it is copied.
 func TestFilesInAnyOrder(t *testing.T) {
 	r, w, err := os.Pipe()

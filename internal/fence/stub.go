@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"unsafe"
 
@@ -42,7 +41,7 @@ const (
 )
 
 // stub returns a descriptor of the program.
-var stub = sync.OnceValues(func() (int, error) { return newStub(filter()) })
+var stub = onceMade(func() (int, error) { return newStub(filter()) })
 
 // newStub makes the program as an ELF file in memory.
 func newStub(with []unix.SockFilter) (int, error) {
