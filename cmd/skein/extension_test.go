@@ -96,7 +96,18 @@ func TestExtension(t *testing.T) {
 		return strings.Contains(w.skein("explain", run, "-o", "json").out, `"no_worker"`)
 	})
 	documented(t, filepath.Join(w.data, "extensions"))
+	bad := filepath.Join(w.data, "extensions", "bad")
+	if err := errors.Join(os.MkdirAll(bad, 0o700), os.WriteFile(filepath.Join(bad, "extension.yaml"), []byte("extension: 1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	w.skein("extension", "reload")
+	w.eventually("the server lists the kind, and the folder that it refuses", func() bool {
+		out := w.skein("extension", "list", "--cluster").out
+		return strings.Contains(out, "mail\textension\t") && strings.Contains(out, "\t"+bad+"\t")
+	})
+	if err := os.RemoveAll(bad); err != nil {
+		t.Fatal(err)
+	}
 	p.wantState(run, "succeeded")
 	w.eventually("the log of use", func() bool { return strings.Contains(p.logOf(run, "use", 1), "got <"+run+".tell@skein>") })
 	if log := p.logOf(run, "tell", 1); !strings.HasPrefix(log, "skein: kind mail, version 1.2.0, digest ") {

@@ -103,13 +103,13 @@ func comparePointers(a, b *string) int {
 // traitsOf returns the members by name, with the kinds that they can run.
 func traitsOf(ctx context.Context, s *Server) (members []store.Member, err error) {
 	if s.cfg.Cluster == nil {
-		members = []store.Member{{Name: s.cfg.Node.Name, Slots: 1, Traits: s.engine.Traits()}}
 		if s.cfg.Workers != nil {
-			for _, m := range s.cfg.Workers() {
-				if m.Worker { // the list contains this node, too
-					members = append(members, m)
-				}
-			}
+			members = slices.Clone(s.cfg.Workers())
+		}
+		// The row of this node has the extensions of the last reload. The traits of the engine are those of the
+		// start.
+		if !slices.ContainsFunc(members, func(m store.Member) bool { return !m.Worker }) {
+			members = append(members, store.Member{Name: s.cfg.Node.Name, Slots: 1, Traits: s.engine.Traits()})
 		}
 	} else {
 		r, err := s.roll(ctx)
