@@ -55,7 +55,8 @@ func TestHeavyCallsShareWeights(t *testing.T) {
 		{"POST", "/api/v1/runs", `{"workflow":"w"}`, nil, ""},
 	}
 	listed := []string{
-		"POST /api/v1/runs:batch", // has places of its own
+		"POST /api/v1/runs:batch",        // has places of its own
+		"POST /api/v1/hooks/{ns}/{name}", // shares the places of webhooks
 	}
 	ask := func(full string, wants func(c *call, a answer)) {
 		end := server.Fill(b.srv, full == answers)
