@@ -34,7 +34,7 @@ func bundleExportCmd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export FILE", Short: "Write the definitions of a cluster to a file",
 		Long: `Writes the current version of each workflow with its files, connections, channels, queues and resource classes to a file. With
---namespace, only those of one namespace, and the queues and classes whose names its workflows contain. Paused workflows
+--namespace, only those of one namespace, and the shared queues and classes whose names its workflows contain. Paused workflows
 count; that they are paused is not kept.`,
 		Example: "  skein bundle export all.bundle\n  skein bundle export --namespace shop shop.bundle",
 		Args:    cobra.ExactArgs(1),
@@ -96,12 +96,13 @@ func exported(ctx context.Context, c *cli, s *session, namespace string) (*bundl
 	return b, sharedDefinitions(ctx, s, b, namespace)
 }
 
-// sharedDefinitions adds the queues and classes. With a namespace, these are the ones that its workflows
-// name.
+// sharedDefinitions adds the queues and classes. With a namespace, these are its own ones, and the shared ones
+// that its workflows name.
 func sharedDefinitions(ctx context.Context, s *session, b *bundle, namespace string) error {
 	named := func(name string) bool {
-		if namespace == "" {
-			return true
+		of, _, own := strings.Cut(name, "/")
+		if namespace == "" || own {
+			return namespace == "" || of == namespace
 		}
 		for i := range b.items {
 			if item := &b.items[i]; item.Kind == bundleWorkflow && bytes.Contains(b.blobs[item.Source], []byte(name)) {

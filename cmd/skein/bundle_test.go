@@ -3,7 +3,9 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,10 +77,34 @@ func TestBundle(t *testing.T) {
 	if out := ok(two, "queue", "get", "etl", "-o", "json"); !strings.Contains(out, `"limit": 5`) {
 		t.Errorf("the queue is %s", out)
 	}
+	// Queues and classes of a namespace have names with a slash.
+	ok(one, "queue", "set", "default/own", "--limit", "2")
+	ok(one, "queue", "set", "shop/own", "--limit", "3")
+	ok(one, "class", "set", "default/tiny", "--cpu", "1")
+	ok(two, "bundle", "apply", two.write("own.bundle", string(export(one, "own", "--namespace", "default"))))
+	if out := ok(two, "queue", "list"); !strings.Contains(out, "default/own") || strings.Contains(out, "shop/own") {
+		t.Errorf("the queues are %s", out)
+	}
+	ok(two, "bundle", "apply", two.write("all.bundle", string(export(one, "all"))))
 	for name, bad := range map[string][]byte{"cut": whole[:len(whole)/2], "nothing": nil, "flipped": bytes.Replace(whole, []byte("echo from"), []byte("echo FROM"), 1)} {
 		o := two.skein("bundle", "apply", two.write(name, string(bad)))
 		if o.code == 0 || !strings.Contains(o.err, "is not a bundle") {
 			t.Errorf("%s: %v", name, o)
+		}
+	}
+	for name, item := range map[string]string{"another path": `{"kind":"queue","name":"../tokens","config":{}}`, "a line": `{"kind":"class","name":"a\nb","config":{}}`,
+		"two slashes": `{"kind":"queue","name":"a/b/c","config":{}}`, "no namespace": `{"kind":"channel","name":"a","config":{}}`, "": `{"kind":"queue","name":"shop/a","config":{}}`} {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		w, err := z.Create("bundle.json")
+		if err == nil {
+			_, err = w.Write([]byte(`{"bundle":1,"items":[` + item + `]}`))
+		}
+		if err = errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseBundle(b.Bytes()); (err == nil) != (name == "") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if there := export(two, "last"); !bytes.Equal(there, export(one, "last")) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ const (
 // bundleItem is a definition in a bundle.
 type bundleItem struct {
 	Kind   string          `json:"kind"`
-	Name   string          `json:"name"`             // NAMESPACE/NAME; of a queue or a class, NAME
+	Name   string          `json:"name"`             // NAMESPACE/NAME; of a shared queue or class, NAME
 	Config json.RawMessage `json:"config,omitempty"` // of all kinds except workflows
 	Source string          `json:"source,omitempty"` // the SHA-256 of the text of a workflow
 	Files  []bundleFile    `json:"files,omitempty"`
@@ -216,18 +217,22 @@ func readEntry(f *zip.File, most int64) ([]byte, error) {
 	return data, err
 }
 
+// bundleName matches the parts of names. The server has a narrower rule for each kind. This one keeps a name
+// from being another path than its own in a call, and from controlling the terminal.
+var bundleName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
 // check checks the items of a bundle that was read.
 func (b *bundle) check() error {
 	seen := map[[2]string]bool{}
 	for i := range b.items {
 		item := &b.items[i]
 		ns, name, named := strings.Cut(item.Name, "/")
-		of := item.Kind == bundleConnection || item.Kind == bundleChannel || item.Kind == bundleWorkflow
+		shared := item.Kind == bundleQueue || item.Kind == bundleClass // all namespaces may share it
 		key := [2]string{item.Kind, item.Name}
 		switch {
 		case !slices.Contains(bundleKinds, item.Kind):
 			return fmt.Errorf("item %d has the unknown kind %.40q", i, item.Kind)
-		case named != of || ns == "" || of && name == "" || strings.Contains(name, "/"):
+		case !named && !shared || !bundleName.MatchString(ns) || named && !bundleName.MatchString(name):
 			return fmt.Errorf("item %d has the invalid name %.200q", i, item.Name)
 		case seen[key]:
 			return fmt.Errorf("the %s %s is there twice", item.Kind, item.Name)
