@@ -24,6 +24,7 @@ const texts: Record<string, [withPart: string, alone?: string]> = {
   nats: ['NATS 有新消息时：{part}'],
   redis: ['Redis 有新消息时：{part}'],
   mqtt: ['MQTT 有新消息时：{part}'],
+  sqs: ['SQS 有新消息时：{part}'],
   amqp: ['AMQP 有新消息时：{part}'],
   source: ['扩展的事件源有新事件时：{part}'],
 }
