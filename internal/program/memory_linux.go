@@ -11,6 +11,9 @@ import (
 // process whose parent has ended does not count.
 func (s *Stream) Memory() (bytes int64) {
 	const processesMax = 1000
+	if s.gone() {
+		return 0 // another process may have its number now
+	}
 	all := []int{s.cmd.Process.Pid}
 	for i := 0; i < len(all) && i < processesMax; i++ {
 		bytes += resident(all[i])

@@ -70,8 +70,22 @@ func Open(c *Call, o StreamOptions) (*Stream, error) {
 	return s, nil
 }
 
-// Kill kills the program and its group. The caller still calls End.
-func (s *Stream) Kill() { _ = killGroup(s.cmd) }
+// Kill kills the program and its group, unless the program has ended. The caller still calls End.
+func (s *Stream) Kill() {
+	if !s.gone() {
+		_ = killGroup(s.cmd)
+	}
+}
+
+// gone reports whether the program has ended. Its number may then be that of another process.
+func (s *Stream) gone() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
 
 // End ends the input, and kills the program and its group after a grace. It returns how the program ended:
 // nil after exit code 0, an *exec.ExitError after another end.
