@@ -104,12 +104,13 @@ func TestGitSource(t *testing.T) {
 	// A fault in one file leaves all workflows as they are; so does a workflow that is not of the source.
 	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/shop/c", "namespace: shop\n"+fmt.Sprintf(flow, "c", "0"), "Content-Type", "application/yaml"), 201)
 	r.commit(map[string]string{"a.yaml": fmt.Sprintf(flow, "a", "2"), "c.yaml": fmt.Sprintf(flow, "c", "1"),
-		"d.yaml": "name: d\ntasks:\n  a: {run: x}\n  e: {workflow: default/other}\n"})
+		"d.yaml": "name: d\ntasks:\n  a: {run: x}\n  e: {workflow: default/other}\n",
+		"e.yaml": "name: e\nlocks: [global/dock]\ntasks: {a: {run: x}}\n"})
 	s := sync()
-	if f := s.Source.State.Failing; f == nil || len(f.Errors) != 2 || f.Errors[0].File != "c.yaml" || f.Errors[1].File != "d.yaml" || state("a") != "active 1/1" {
+	if f := s.Source.State.Failing; f == nil || len(f.Errors) != 3 || f.Errors[0].File != "c.yaml" || f.Errors[1].File != "d.yaml" || f.Errors[2].Key != "locks" || state("a") != "active 1/1" {
 		t.Fatalf("%+v", f)
 	}
-	r.commit(map[string]string{"d.yaml": ""})
+	r.commit(map[string]string{"d.yaml": "", "e.yaml": ""})
 	set(`,"adopt":true`, 200)
 	if s := sync(); changes(&s) != "a changed, b unchanged, c changed" {
 		t.Fatalf("%s, %+v", changes(&s), s.Source.State.Failing)

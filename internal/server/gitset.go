@@ -114,6 +114,13 @@ func (w *gitSet) item(ctx context.Context, item *gitsync.Item) error {
 		}
 		w.fault(item, "tasks", "the workflow starts, waits for or listens to "+name+", which its namespace does not offer to this one", "add "+def.Namespace+" to the key offers of "+name+", and apply that file")
 	}
+	lock, err := sharedLock(ctx, w.s, def)
+	if err != nil {
+		return err
+	}
+	if lock != "" { // nobody whose rights could be checked applies it
+		w.fault(item, "locks", "the lock "+lock+" is shared by namespaces, and a git source names the locks of its namespace only", "take away "+workflow.GlobalLock)
+	}
 	if err := def.SetOrigin(""); err != nil {
 		w.fault(item, "triggers", err.Error(), "")
 	}

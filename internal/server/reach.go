@@ -47,15 +47,25 @@ func mayReach(ctx context.Context, s *Server, def *workflow.Workflow) error {
 // could not change shared queues either. In a namespace that shares the names of all its locks, every author
 // may name such a lock.
 func mayShareLocks(ctx context.Context, s *Server, def *workflow.Workflow) error {
+	name, err := sharedLock(ctx, s, def)
+	if err != nil || name == "" || wide(ctx, access.QueueWrite) {
+		return err
+	}
+	return fail(http.StatusForbidden, api.ProblemForbidden, "the lock %s is shared by namespaces: to name it, you need the verb queue.write in all namespaces", name)
+}
+
+// sharedLock returns the first lock of a workflow that several namespaces share, or "". In a namespace that
+// shares the names of all its locks, it returns "".
+func sharedLock(ctx context.Context, s *Server, def *workflow.Workflow) (string, error) {
 	i := slices.IndexFunc(def.Locks, func(name string) bool { return strings.HasPrefix(name, workflow.GlobalLock) })
-	if i < 0 || wide(ctx, access.QueueWrite) {
-		return nil
+	if i < 0 {
+		return "", nil
 	}
 	is, err := engine.NamespacesOf(s.engine).Demands(ctx, def.Namespace)
 	if err != nil || is.Locks == store.LocksShared {
-		return err
+		return "", err
 	}
-	return fail(http.StatusForbidden, api.ProblemForbidden, "the lock %s is shared by namespaces: to name it, you need the verb queue.write in all namespaces", def.Locks[i])
+	return def.Locks[i], nil
 }
 
 // withdrawn returns a warning if a new version no longer has the key offers, because other workflows then
