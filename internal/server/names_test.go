@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"skein.dev/skein/internal/store"
+	api "skein.dev/skein/sdk/api/v1"
 )
 
 // TestNamesOfNamespaces: people of a namespace change its queues and classes, and see those and the shared
@@ -69,5 +70,26 @@ func TestNamesOfNamespaces(t *testing.T) {
 	}
 	if status, body = b.call("cluster", "PUT", "/workflows/web/l", locked, "Content-Type", "application/yaml"); status != 201 {
 		t.Errorf("a shared lock of an administrator: %d %s", status, body)
+	}
+}
+
+// TestExplainOwnQueue: the action that explain offers for a paused queue of a namespace is a call that works.
+func TestExplainOwnQueue(t *testing.T) {
+	b := newBed(t, true)
+	want[api.Queue](t, b.do("PUT", "/api/v1/queues/shop/etl", `{"limit":1}`, "Content-Type", "application/json"), 200)
+	want[api.Queue](t, b.post("/api/v1/queues/shop/etl:pause", ""), 200)
+	want[api.Applied](t, b.do("PUT", "/api/v1/workflows/shop/w", "name: w\nnamespace: shop\ntasks: {a: {queue: etl, run: x}}\n", "Content-Type", "application/yaml"), 201)
+	run := want[api.Run](t, b.post("/api/v1/runs", `{"workflow":"shop/w"}`), 202)
+	var actions []api.Action
+	eventually(t, "the task waits for the queue", func() bool {
+		for _, r := range want[api.Explanation](t, b.get("/api/v1/runs/"+run.ID+"/tasks/a/explain"), 200).Reasons {
+			if r.Code == "queue_paused" {
+				actions = r.Actions
+			}
+		}
+		return len(actions) > 0
+	})
+	if q := want[api.Queue](t, b.post(actions[0].Path, ""), 200); q.State != "active" {
+		t.Errorf("the queue is %+v after %+v", q, actions[0])
 	}
 }

@@ -280,7 +280,7 @@ func reasonOf(r *inspect.Reason) api.Reason {
 		case a.Task != "":
 			about, path = "task "+a.Task, path+"/tasks/"+url.PathEscape(a.Task)
 		case a.Queue != "":
-			about, path = "queue "+a.Queue, "/queues/"+url.PathEscape(a.Queue)
+			about, path = "queue "+a.Queue, "/queues/"+strings.Replace(url.PathEscape(a.Queue), "%2F", "/", 1) // the name may begin with a namespace
 		case a.Trigger != "":
 			about, path = "trigger "+a.Trigger, "/schedules/"+a.Workflow.Namespace+"/"+a.Workflow.Name+"/"+url.PathEscape(a.Trigger)
 		case a.Workflow != nil:
