@@ -49,9 +49,9 @@ func TestExplainOfOthers(t *testing.T) {
 	}
 	const holds = "tasks: {a: {approval: {}}}\n"
 	const tasks = "tasks: {a: {run: 'sleep 30', queue: gpu}}\n"
-	lock, slots := started("shop/lock", "locks: [l]\n"+holds), started("shop/tasks", tasks)
+	lock, slots := started("shop/lock", "locks: [global/l]\n"+holds), started("shop/tasks", tasks)
 	waits(slots, "running")
-	behind := map[string]string{"lock": started("web/lock", "locks: [l]\n"+holds), "tasks": started("web/tasks", tasks)}
+	behind := map[string]string{"lock": started("web/lock", "locks: [global/l]\n"+holds), "tasks": started("web/tasks", tasks)}
 	waits(behind["tasks"], "ready")
 
 	secret := map[string]string{}
