@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ func TestNamesOfNamespaces(t *testing.T) {
 	for _, role := range []string{"viewer", "editor", "admin"} {
 		b.token(store.Token{Name: role, Principal: b.principal(role, store.PrincipalActive, store.Binding{Role: role, Namespace: "web"}), Verbs: "*", Namespaces: "*"})
 	}
+	cursor := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 	const queue, class = `{"limit":1}`, `{"cpu":1}`
 	for _, c := range []struct {
 		who, method, path, body string
@@ -32,6 +34,7 @@ func TestNamesOfNamespaces(t *testing.T) {
 		{"cluster", "PUT", "/queues/WEB/etl", queue, 422, "cannot be the name of a namespace", ""},
 		{"viewer", "PUT", "/queues/web/etl", queue, 403, "queue.write", ""},
 		{"viewer", "GET", "/queues", "", 200, `"web/etl"`, "shop"},
+		{"viewer", "GET", "/queues?limit=1&cursor=" + cursor("etl"), "", 200, `"web/etl"`, cursor("shop/etl")},
 		{"viewer", "GET", "/queues/etl", "", 200, `"etl"`, ""},
 		{"viewer", "GET", "/queues/shop/etl", "", 403, "queue.read", ""},
 		{"viewer", "GET", "/queues/shop%2Fetl", "", 404, "no shared queue", ""},

@@ -107,27 +107,35 @@ func seesName(ctx context.Context, v access.Verb, stored string) bool {
 	return namespace == "" || access.Decide(p, v, namespace, now)
 }
 
+// hiddenRead is the number of queues that one read gets after a page whose queues the caller may not all see.
+const hiddenRead = 200
+
+// listQueues lists a page of the queues that the caller may see. Only names of these are cursors.
 func (s *Server) listQueues(ctx context.Context, in *Page) (*jsonOut[api.List[api.Queue]], error) {
 	after, err := in.after()
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.engine.Queues(ctx, after, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	next := ""
-	if len(all) > in.Limit {
-		all = all[:in.Limit]
-		next = all[len(all)-1].Name
-	}
-	items := make([]api.Queue, 0, len(all))
-	for i := range all {
-		if seesName(ctx, access.QueueRead, all[i].Name) {
+	items := make([]api.Queue, 0, in.Limit)
+	for n := in.Limit + 1; ; n = max(n, hiddenRead) {
+		all, err := s.engine.Queues(ctx, after, n)
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			if !seesName(ctx, access.QueueRead, all[i].Name) {
+				continue
+			}
+			if len(items) == in.Limit {
+				return list(items, items[len(items)-1].Name), nil
+			}
 			items = append(items, seenQueue(ctx, &all[i]))
 		}
+		if len(all) < n {
+			return list(items, ""), nil
+		}
+		after = all[len(all)-1].Name
 	}
-	return list(items, next), nil
 }
 
 func (s *Server) queue(ctx context.Context, name string) (*queueOut, error) {
