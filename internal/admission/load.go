@@ -116,6 +116,16 @@ func (s *State) Queue(name string) *store.Queue {
 	return nil
 }
 
+// Owned returns the number of queues of a namespace.
+func (s *State) Owned(namespace string) (n int) {
+	for name := range s.queues {
+		if of, _ := dag.CutName(name); of == namespace {
+			n++
+		}
+	}
+	return n
+}
+
 // RunsUse reports whether runs have slots of a queue, or wait for one.
 func (s *State) RunsUse(queue string) bool {
 	q := s.queues[queue]

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -225,3 +226,22 @@ func TestEarlierNames(t *testing.T) {
 type unnamed struct{ store.Store }
 
 func (unnamed) NamesStand() bool { return false }
+
+// TestQueuesOfNamespaceAreBounded: the editors of a namespace cannot fill the memory of the admission owner.
+func TestQueuesOfNamespaceAreBounded(t *testing.T) {
+	n := start(t, openMemory(t), newHands(t), naming)
+	for i := range engine.QueuesOwnMax {
+		n.queue(fmt.Sprintf("shop/q%d", i), 1)
+	}
+	n.queue("shop/q1", 2)
+	n.queue("q100", 1)
+	n.queue("web/q", 1)
+	more := store.Queue{Name: "shop/more", Limit: 1, Order: store.QueueFIFO, Overflow: store.OverflowWait}
+	if _, err := n.SetQueue(t.Context(), more, 0); !errors.Is(err, errkind.ErrConflict) {
+		t.Errorf("a queue beyond the limit: %v", err)
+	}
+	if err := n.DropQueue(t.Context(), "shop/q1", 0); err != nil {
+		t.Fatal(err)
+	}
+	n.queue("shop/more", 1)
+}

@@ -15,6 +15,9 @@ import (
 const (
 	QueueLimitMax = 1_000_000
 	QueueRateMax  = 100_000
+	// QueuesOwnMax bounds the queues of a namespace, because its editors make them, and the admission owner has
+	// all queues in memory.
+	QueuesOwnMax = 100
 )
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
@@ -28,6 +31,9 @@ func (e *Engine) SetQueue(ctx context.Context, q store.Queue, revision int64) (s
 	return e.changeQueue(ctx, q.Name, revision, func(w *writer, is *store.Queue) (*store.Queue, error) {
 		next := q
 		next.State, next.Revision = store.QueueActive, 0
+		if namespace, _ := dag.CutName(q.Name); is == nil && namespace != "" && w.limits.admission.Owned(namespace) >= QueuesOwnMax {
+			return nil, fmt.Errorf("%w: namespace %s has %d queues, the limit; delete one", errkind.ErrConflict, namespace, QueuesOwnMax)
+		}
 		if is != nil {
 			next.State, next.Actor, next.Reason, next.Until = is.State, is.Actor, is.Reason, is.Until
 			next.Paced, next.Revision, next.Created = is.Paced, is.Revision, is.Created
