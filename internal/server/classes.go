@@ -81,6 +81,9 @@ func (s *Server) putClass(ctx context.Context, namespace, name string, to *api.C
 	case namespace != "" && !engine.NamespacesOf(s.engine).NamesStand():
 		return nil, fmt.Errorf("%w: a node of an earlier version is a member, and knows no classes of namespaces: upgrade all nodes first", errkind.ErrConflict)
 	}
+	if err := classesFull(ctx, s, namespace, c.Name); err != nil {
+		return nil, err
+	}
 	c, err := s.cfg.Classes.PutClass(ctx, c)
 	switch {
 	case errors.Is(err, store.ErrRefused):
@@ -89,6 +92,34 @@ func (s *Server) putClass(ctx context.Context, namespace, name string, to *api.C
 		return nil, unread(err)
 	}
 	return &jsonOut[api.Class]{Body: classOf(&c)}, nil
+}
+
+// classesOwnMax bounds the resource classes of a namespace, so that its administrators cannot use up
+// store.ClassesMax.
+const classesOwnMax = 50
+
+// classesFull returns an error if a namespace may not have one more class. Calls at the same time may exceed
+// the bound a little.
+func classesFull(ctx context.Context, s *Server, namespace, stored string) error {
+	if namespace == "" {
+		return nil
+	}
+	all, err := s.cfg.Classes.ClassList(ctx)
+	if err != nil {
+		return unread(err)
+	}
+	n := 0
+	for i := range all {
+		if of, _ := dag.CutName(all[i].Name); all[i].Name == stored {
+			return nil
+		} else if of == namespace {
+			n++
+		}
+	}
+	if n >= classesOwnMax {
+		return fmt.Errorf("%w: namespace %s has %d resource classes, the limit; delete one", errkind.ErrConflict, namespace, classesOwnMax)
+	}
+	return nil
 }
 
 func (s *Server) dropClass(ctx context.Context, namespace, name string) error {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,18 @@ func TestNamesOfNamespaces(t *testing.T) {
 		if status != c.status || !strings.Contains(body, c.has) || c.lacks != "" && strings.Contains(body, c.lacks) {
 			t.Errorf("%s %s %s %s: %d %s, want %d with %q and without %q", c.who, c.method, c.path, c.body, status, body, c.status, c.has, c.lacks)
 		}
+	}
+	for i := range 51 {
+		want := 200
+		if i == 50 {
+			want = 409
+		}
+		if status, body := b.call("admin", "PUT", fmt.Sprintf("/classes/web/c%d", i), class, "Content-Type", "application/json"); status != want {
+			t.Errorf("class %d: %d %s", i, status, body)
+		}
+	}
+	if status, body := b.call("admin", "PUT", "/classes/web/c1", class, "Content-Type", "application/json"); status != 200 {
+		t.Errorf("a change at the limit: %d %s", status, body)
 	}
 	locked := "name: l\nnamespace: web\nlocks: [global/dock]\ntasks: {a: {run: 'true'}}\n"
 	status, body := b.call("editor", "PUT", "/workflows/web/l", locked, "Content-Type", "application/yaml")
