@@ -16,7 +16,7 @@ import (
 func TestEveryStatementPrepares(t *testing.T) {
 	// A table of one row, the few members and shards.
 	small := map[string]bool{"sentLog": true, "sentUntil": true, "expireSent": true, "addSent": true, "meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
-		"missingUnsuccessful": true, "strayUnsuccessful": true, "strayTags": true, "missingTags": true,
+		"missingUnsuccessful": true, "strayUnsuccessful": true, "strayTags": true, "missingTags": true, "wrongStocks": true,
 		"expireHandlers": true, "stocked": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
 		"setSecretKey" + notedSuffix: true, "lockTokens": true, "auditTree": true, "moveAuditTree": true,
 		"expireSilences": true, "putSilence": true, "putSilence" + notedSuffix: true, "silences": true, "alertRules": true, "lostMembers": true, "depose": true, "watched": true,

@@ -68,10 +68,15 @@ func (s *stages) clear() {
 
 // Stage implements store.Stager.
 func (d *DB) Stage(b *store.Batch) {
-	d.handed.Stage(b, packed.HandPacker{Hands: true, Ends: true, Weights: true, History: packed.Tells(b)})
+	d.handed.Stage(b, stagePacker(b))
 	if a, first := d.stages.add(b); first {
 		go d.writeAhead(a)
 	}
+}
+
+// stagePacker returns what a plan that reads nothing asks about a batch.
+func stagePacker(b *store.Batch) packed.HandPacker {
+	return packed.HandPacker{Hands: true, Ends: true, Weights: true, History: packed.Tells(b)}
 }
 
 // Unstage implements store.Stager.
