@@ -53,7 +53,7 @@ func TestBadSettings(t *testing.T) {
 		{exitUsage, "unknown flag", []string{"server", "--nope"}},
 		{exitUsage, "unknown command", []string{"serve"}},
 		{exitUsage, `skein run: want FILE|NAME; 2 arguments given: "a", "b"`, []string{"run", "a", "b"}},
-		{exitUsage, "skein explain: want RUN[/TASK]; no argument was given", []string{"explain"}},
+		{exitUsage, "skein explain: want RUN[/TASK] | WORKFLOW; no argument was given", []string{"explain"}},
 		{exitUsage, `skein task mark: want RUN/TASK succeeded|failed; 3 arguments given: "a@latest/b", "succeeded", "hand"`,
 			[]string{"task", "mark", "a@latest/b", "succeeded", "--reason", "by", "hand"}},
 		{exitUsage, `skein open: want no argument; 6 arguments given: "` + strings.Repeat("x", 60) + `…", "1", "2", "3", "4", …`,
