@@ -32,7 +32,7 @@ const broken = {
 /** A page, the request that it is made of, and what it says when that is empty. */
 const pages: { path: string; reads: RegExp; empty: string; full: RegExp | string }[] = [
   { path: '/workflows', reads: /\/workflows\?/, empty: 'There is none yet', full: 'hello' },
-  { path: '/runs', reads: /\/runs\?.*limit=100&/, empty: 'There is none yet', full: 'hello' },
+  { path: '/runs', reads: /\/runs\?.*limit=100(&|$)/, empty: 'There is none yet', full: 'hello' },
   { path: '/schedules', reads: /\/schedules\?/, empty: 'No workflow has a trigger', full: 'heartbeat' },
   { path: '/schedules/next', reads: /\/schedules\/next/, empty: 'No schedule will fire', full: 'heartbeat' },
   { path: '/schedules/missed', reads: /\/fires/, empty: 'No instant had this outcome', full: 'No instant' },
