@@ -7,7 +7,7 @@ SELECT * FROM queue WHERE name > ?1 ORDER BY name LIMIT +?2;
 
 -- name: claimsByNumber
 SELECT r.id, r.shard, r.workflow, r.priority, r.created, r.claim FROM json_each(?1) l CROSS JOIN run r
-WHERE r.n = l.value AND length(r.claim) > iif(r.kept <> 0, 9, 0) ORDER BY l.id;
+WHERE r.n = l.value AND length(r.claim) > iif(substr(r.claim, 1, 1) = x'03', 9, 0) ORDER BY l.id;
 
 -- name: claimsAbout
 SELECT r.n, r.claim FROM json_each(?1) l CROSS JOIN run r WHERE r.n = l.value AND instr(r.claim, ?2) > 0;

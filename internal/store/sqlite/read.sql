@@ -86,8 +86,8 @@ SELECT namespace, sum(k.was_versions), sum(k.versions), sum(k.was_triggers), sum
   UNION ALL SELECT w.namespace, 0, 1, 0, 0, 0, length(v.source) + length(v.def) + length(v.graph) FROM version v JOIN workflow w ON w.id = v.workflow
   UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, length(f.data) FROM version_file f JOIN workflow w ON w.id = f.workflow
   UNION ALL SELECT w.namespace, 0, 0, 0, 1, 0, 0 FROM trigger t JOIN workflow w ON w.id = t.workflow
-  UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, r.kept + iif(ifnull(length(r.params), 0) >= 1024 AND r.state <> 'submitted', length(r.params), 0)
-    FROM run r JOIN workflow w ON w.id = r.workflow WHERE r.kept <> 0 OR length(r.params) >= 1024 AND r.state <> 'submitted'
+  UNION ALL SELECT w.namespace, 0, 0, 0, 0, 0, k.kept + iif(ifnull(length(r.params), 0) >= 1024 AND r.state <> 'submitted', length(r.params), 0)
+    FROM run r JOIN workflow w ON w.id = r.workflow JOIN run_kept k ON k.n = r.n WHERE k.kept <> 0 OR length(r.params) >= 1024 AND r.state <> 'submitted'
 ) k GROUP BY namespace
 HAVING sum(k.was_versions) <> sum(k.versions) OR sum(k.was_triggers) <> sum(k.triggers) OR sum(k.was_bytes) <> sum(k.bytes);
 

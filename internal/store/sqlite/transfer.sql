@@ -178,8 +178,8 @@ INSERT INTO audit_tree (one, size, first, head, edge, era, base) VALUES (?1, ?2,
 
 -- name: importStock
 INSERT INTO namespace_stock (namespace, versions, triggers, bytes)
-SELECT w.namespace, 0, 0, sum(r.kept + iif(ifnull(length(r.params), 0) >= 1024 AND r.state <> 'submitted', length(r.params), 0))
-FROM run r JOIN workflow w ON w.id = r.workflow WHERE r.kept <> 0 OR length(r.params) >= 1024 AND r.state <> 'submitted' GROUP BY w.namespace
+SELECT w.namespace, 0, 0, sum(k.kept + iif(ifnull(length(r.params), 0) >= 1024 AND r.state <> 'submitted', length(r.params), 0))
+FROM run r JOIN workflow w ON w.id = r.workflow JOIN run_kept k ON k.n = r.n WHERE k.kept <> 0 OR length(r.params) >= 1024 AND r.state <> 'submitted' GROUP BY w.namespace
 ON CONFLICT (namespace) DO UPDATE SET bytes = bytes + excluded.bytes;
 
 -- name: export namespace
