@@ -482,7 +482,8 @@ func TestDamaged(t *testing.T) {
 func TestColumns(t *testing.T) {
 	own := map[string]bool{"meta": true, "shard": true, "roll": true, "run_key": true, "run_hash": true, "active": true, "unsuccessful": true, "run_tag": true, "wave": true, "unfinished": true, "submitted": true, "sqlite_sequence": true,
 		"member": true, "member_lost": true, "node_order": true, "shift": true, "trace_mark": true, "namespace_use": true, "namespace_stock": true, "era": true, // who works on a database does not move with it
-		"run.n": true, "token": true, "session": true, "password": true, "log": true,
+		"run_kept": true, // a view of run
+		"run.n":    true, "token": true, "session": true, "password": true, "log": true,
 		"rights": true, "principal": true, "role": true, "binding": true, "identity": true, // whose tokens stay behind, too
 		"line.first": true, "line.count": true, "line.runs": true, // they travel one by one, see view stander
 		"run.hands_begun": true, "run.begun_seq": true, "run.begun_at": true, "run.events_begun": true} // they travel as rows of event
