@@ -105,7 +105,7 @@ export function Namespaces() {
         title={t('Namespaces')}
         actions={
           <VerbButton verb="namespace.write" namespace="*" onPress={() => asked.open('namespace')}>
-            {t('Set quotas of a namespace')}
+            {t('Set quotas and rules')}
           </VerbButton>
         }
       >
@@ -139,7 +139,11 @@ export function Namespaces() {
         </Panel>
       )}
       <Dialog
-        title={target?.name ? t('Quotas of {name}', { name: target.name }) : t('Quotas of a namespace')}
+        title={
+          target?.name
+            ? t('Quotas and rules of {name}', { name: target.name })
+            : t('Quotas and rules of a namespace')
+        }
         isOpen={target !== undefined}
         onClose={asked.close}
       >
@@ -182,7 +186,7 @@ function Table({ namespaces, onSet }: { namespaces: Namespace[]; onSet: (name: s
                   kind="quiet"
                   onPress={() => onSet(n.name)}
                 >
-                  {t('Set quotas')}
+                  {t('Set quotas and rules')}
                 </VerbButton>
               </td>
             </tr>
@@ -268,7 +272,11 @@ function Form({
             }),
           () => {
             onClose()
-            toast(t('The quotas of {name} are set. They count at once for what begins later.', { name }))
+            toast(
+              t('The quotas and rules of {name} are set. They count at once for what begins later.', {
+                name,
+              }),
+            )
           },
         )
       }}

@@ -505,20 +505,19 @@ export const admin = {
   'Stored bytes': '存储的字节数',
   'Versions of workflows': '工作流版本数',
   'Calls in a minute': '每分钟调用数',
-  'Set quotas of a namespace': '设置命名空间的配额',
   'A quota bounds what a namespace may use. Without a quota, it may use any amount.':
     '配额限制一个命名空间的用量。没有配额时，用量不受限制。',
   'change quotas': '更改配额',
   'There is no namespace with a workflow or a quota yet.': '还没有带有工作流或配额的命名空间。',
   'the namespaces': '命名空间',
-  'Quotas of {name}': '{name} 的配额',
-  'Quotas of a namespace': '命名空间的配额',
+  'Quotas and rules of {name}': '{name} 的配额与规则',
+  'Quotas and rules of a namespace': '命名空间的配额与规则',
   Uses: '用量',
-  'Set quotas': '设置配额',
+  'Set quotas and rules': '设置配额与规则',
   'at most {bound}': '最多 {bound}',
   'of {bound}': '/ {bound}',
-  'The quotas of {name} are set. They count at once for what begins later.':
-    '{name} 的配额已设置，对之后开始的内容立即生效。',
+  'The quotas and rules of {name} are set. They count at once for what begins later.':
+    '{name} 的配额与规则已设置，对之后开始的内容立即生效。',
   'An empty field is no bound. A smaller quota ends no run.': '空白表示不限制。减小配额不会结束任何运行。',
   'An empty field is no bound. These quotas replace those that the namespace has.':
     '空白表示不限制。这些配额将替换该命名空间现有的配额。',
