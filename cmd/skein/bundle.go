@@ -75,25 +75,32 @@ func exported(ctx context.Context, c *cli, s *session, namespace string) (*bundl
 		}
 		b.workflow(w.Namespace+"/"+w.Name, &v)
 	}
-	connections, err := everyPage(func(cursor string) (api.List[api.Connection], error) {
-		return skein.NewConnections(s.Client).List(ctx, namespace, cursor, 1000)
-	})
-	for i := range connections {
-		err = errors.Join(err, b.config(bundleConnection, connections[i].Namespace+"/"+connections[i].Name, connections[i].Config))
-	}
-	if err != nil {
-		return nil, err
-	}
-	channels, err := everyPage(func(cursor string) (api.List[api.Channel], error) {
-		return skein.NewAlerts(s.Client).Channels(ctx, namespace, cursor, 1000)
-	})
-	for i := range channels {
-		err = errors.Join(err, b.config(bundleChannel, channels[i].Namespace+"/"+channels[i].Name, channels[i].Config))
-	}
-	if err != nil {
+	if err := errors.Join(addConnections(ctx, s, b, namespace), addChannels(ctx, s, b, namespace)); err != nil {
 		return nil, err
 	}
 	return b, sharedDefinitions(ctx, s, b, namespace)
+}
+
+// addConnections adds the connections of a namespace, or of all namespaces if it is "".
+func addConnections(ctx context.Context, s *session, b *bundle, namespace string) error {
+	all, err := everyPage(func(cursor string) (api.List[api.Connection], error) {
+		return skein.NewConnections(s.Client).List(ctx, namespace, cursor, 1000)
+	})
+	for i := range all {
+		err = errors.Join(err, b.config(bundleConnection, all[i].Namespace+"/"+all[i].Name, all[i].Config))
+	}
+	return err
+}
+
+// addChannels adds the channels of a namespace, or of all namespaces if it is "".
+func addChannels(ctx context.Context, s *session, b *bundle, namespace string) error {
+	all, err := everyPage(func(cursor string) (api.List[api.Channel], error) {
+		return skein.NewAlerts(s.Client).Channels(ctx, namespace, cursor, 1000)
+	})
+	for i := range all {
+		err = errors.Join(err, b.config(bundleChannel, all[i].Namespace+"/"+all[i].Name, all[i].Config))
+	}
+	return err
 }
 
 // sharedDefinitions adds the queues and classes. With a namespace, these are its own ones, and the shared ones
@@ -159,24 +166,24 @@ func compared(ctx context.Context, s *session, b *bundle, replace bool) ([]bundl
 	if err != nil {
 		return nil, err
 	}
+	type key struct{ kind, name string }
+	known := make(map[key]*bundleItem, len(there.items))
+	for i := range there.items {
+		known[key{there.items[i].Kind, there.items[i].Name}] = &there.items[i]
+	}
 	all := make([]bundleChange, len(b.items))
 	for i := range b.items {
 		item := &b.items[i]
-		all[i] = bundleChange{item.Kind, item.Name, bundleCreated, item}
-		for j := range there.items {
-			is := &there.items[j]
-			if is.Kind != item.Kind || is.Name != item.Name {
-				continue
-			}
-			switch {
-			case sameItem(is, item):
-				all[i].Change = bundleSame
-			case item.Kind == bundleWorkflow || replace:
-				all[i].Change = bundleChanged
-			default:
-				all[i].Change = bundleKept
-			}
+		change := bundleKept
+		switch is := known[key{item.Kind, item.Name}]; {
+		case is == nil:
+			change = bundleCreated
+		case sameItem(is, item):
+			change = bundleSame
+		case item.Kind == bundleWorkflow || replace:
+			change = bundleChanged
 		}
+		all[i] = bundleChange{item.Kind, item.Name, change, item}
 	}
 	return all, nil
 }
@@ -229,27 +236,15 @@ func configsFor(ctx context.Context, s *session, there, b *bundle) error {
 		}
 		return spaces
 	}
+	var err error
 	for _, ns := range of(bundleConnection) {
-		all, err := everyPage(func(cursor string) (api.List[api.Connection], error) {
-			return skein.NewConnections(s.Client).List(ctx, ns, cursor, 1000)
-		})
-		for i := range all {
-			err = errors.Join(err, there.config(bundleConnection, ns+"/"+all[i].Name, all[i].Config))
-		}
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, addConnections(ctx, s, there, ns))
 	}
 	for _, ns := range of(bundleChannel) {
-		all, err := everyPage(func(cursor string) (api.List[api.Channel], error) {
-			return skein.NewAlerts(s.Client).Channels(ctx, ns, cursor, 1000)
-		})
-		for i := range all {
-			err = errors.Join(err, there.config(bundleChannel, ns+"/"+all[i].Name, all[i].Config))
-		}
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, addChannels(ctx, s, there, ns))
+	}
+	if err != nil {
+		return err
 	}
 	if len(of(bundleQueue))+len(of(bundleClass)) == 0 {
 		return nil
