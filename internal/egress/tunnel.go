@@ -6,11 +6,16 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 )
+
+// answerMax bounds the answer of a proxy, in bytes.
+const answerMax = 64 << 10
 
 // Tunnel returns a function that connects to the servers of https URLs. If the rules name a proxy for such a
 // URL, the connection is a tunnel of the proxy. Otherwise it is made as by Dialer.
@@ -61,7 +66,8 @@ func (g *guard) tunnel(ctx context.Context, proxy *url.URL, address string) (con
 	if err := ask.Write(conn); err != nil {
 		return conn, err
 	}
-	from := bufio.NewReader(conn)
+	bound := &io.LimitedReader{R: conn, N: answerMax}
+	from := bufio.NewReader(bound)
 	answer, err := http.ReadResponse(from, ask)
 	if err != nil {
 		return conn, err
@@ -70,6 +76,7 @@ func (g *guard) tunnel(ctx context.Context, proxy *url.URL, address string) (con
 	if answer.StatusCode != http.StatusOK {
 		return conn, fmt.Errorf("it answered %s to a tunnel to %s", answer.Status, address)
 	}
+	bound.N = math.MaxInt64 // from now on these are bytes of the server behind the proxy
 	return &tunnelled{conn, from}, conn.SetDeadline(time.Time{})
 }
 

@@ -68,3 +68,19 @@ func TestTunnel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTunnelLargeAnswer: an answer of a proxy with a header of 1 MiB is refused.
+func TestTunnelLargeAnswer(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Large", strings.Repeat("x", 1<<20))
+	}))
+	defer proxy.Close()
+	dial, err := Tunnel(Rules{Proxy: proxy.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := dial(t.Context(), "tcp", "git.invalid:443"); err == nil {
+		_ = conn.Close()
+		t.Error("the tunnel was made")
+	}
+}
