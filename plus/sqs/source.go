@@ -84,8 +84,9 @@ type source struct {
 	// refused has the IDs of messages that cannot be used and were returned. The service moves them to the
 	// queue of dead letters after some returns.
 	refused map[string]struct{}
-	// redrives is true if the queue has a queue of dead letters.
-	redrives bool
+	// redrives is true if the queue has a queue of dead letters. deletes is true if it has none. As long as
+	// the service has not said either, both are false.
+	redrives, deletes bool
 }
 
 func (s *source) failed(err error) error { return fmt.Errorf("queue %s: %w", s.with.Queue, said(err)) }
@@ -155,7 +156,7 @@ func (s *source) messages(ctx context.Context, got []types.Message) (all []strea
 		}
 		all = append(all, s.message(m))
 	}
-	_ = s.show(ctx, again, 0) // without it, they come again after hiddenFor
+	_ = s.putBack(ctx, again) // without it, they come again after hiddenFor
 	return all
 }
 
@@ -192,13 +193,13 @@ func (s *source) message(m *types.Message) stream.Message[handle] {
 	return stream.Identified(h, e, s.with.ID)
 }
 
-// Acknowledge implements stream.Queue. A message that cannot be used is returned if the queue has a queue of
-// dead letters, and deleted otherwise.
+// Acknowledge implements stream.Queue. A message that cannot be used is deleted only if the queue has no queue
+// of dead letters. Otherwise it is put back.
 func (s *source) Acknowledge(ctx context.Context, all []stream.Message[handle]) error {
 	var done, refused []string
 	s.mu.Lock()
 	for i := range all {
-		if all[i].Event.Value != nil || !s.redrives {
+		if all[i].Event.Value != nil || s.deletes {
 			done = append(done, all[i].Handle.receipt)
 			continue
 		}
@@ -208,7 +209,20 @@ func (s *source) Acknowledge(ctx context.Context, all []stream.Message[handle]) 
 		s.refused[all[i].Handle.id] = struct{}{}
 	}
 	s.mu.Unlock()
-	return errors.Join(s.remove(ctx, done), s.show(ctx, refused, 0))
+	return errors.Join(s.remove(ctx, done), s.putBack(ctx, refused))
+}
+
+// putBack returns messages that cannot be used to the queue. Without a queue of dead letters they would come
+// at once, again and again. So they stay hidden for what is left of hiddenFor.
+func (s *source) putBack(ctx context.Context, receipts []string) error {
+	s.mu.Lock()
+	now := s.redrives
+	s.mu.Unlock()
+	if now {
+		return s.show(ctx, receipts, 0)
+	}
+	s.forget(receipts)
+	return nil
 }
 
 // inParts calls do with parts of receipts of a size that one request may have.
@@ -325,6 +339,7 @@ func (s *source) Waiting(ctx context.Context) (*int64, error) {
 	}
 	s.mu.Lock()
 	s.redrives = answer.Attributes[string(types.QueueAttributeNameRedrivePolicy)] != ""
+	s.deletes = !s.redrives
 	s.mu.Unlock()
 	n, err := strconv.ParseInt(answer.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)], 10, 64)
 	if err != nil {
