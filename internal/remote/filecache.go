@@ -91,6 +91,10 @@ func (c *fileCache) files(digest string, fetch worker.FileSource) ([]worker.File
 		delete(c.busy, digest)
 		c.mu.Unlock()
 	}()
+	// Another fetch may have ended between the look above and the entry in busy.
+	if files, ok := c.get(digest); ok {
+		return files, nil
+	}
 	files, err := fetch()
 	if err == nil && FilesDigest(files) == digest {
 		c.put(digest, files)
