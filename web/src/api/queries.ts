@@ -1,5 +1,5 @@
 // Reads that several pages share. Keys that begin with 'live' are read again when one of their topics changes.
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query'
 import { liveKey } from '../live/live'
 import { get, path, type Query, workflowPath } from './client'
 import { hasSomewhere, useMe } from './me'
@@ -15,13 +15,14 @@ export const useStatus = () =>
     queryFn: ({ signal }) => get<T.Status>('/status', {}, signal),
   })
 
-export const useRuns = (filter: Query, enabled = true) =>
-  useQuery({
+export const runsQuery = (filter: Query) =>
+  queryOptions({
     queryKey: liveKey(['runs'], 'list', filter),
     queryFn: ({ signal }) => get<T.ListRun>('/runs', filter, signal),
-    placeholderData: keepPreviousData,
-    enabled,
   })
+
+export const useRuns = (filter: Query, enabled = true) =>
+  useQuery({ ...runsQuery(filter), placeholderData: keepPreviousData, enabled })
 
 export const useRun = (id: string) =>
   useQuery({

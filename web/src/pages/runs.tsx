@@ -1,6 +1,7 @@
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { memo, useCallback, useDeferredValue, useMemo, useState } from 'react'
-import { useRuns } from '../api/queries'
+import { runsQuery, useRuns } from '../api/queries'
 import type { Run } from '../api/types'
 import { useAsked } from '../app/ask'
 import { useNamespace, within } from '../app/namespace'
@@ -36,22 +37,25 @@ export function Runs() {
   const [ns] = useNamespace()
   const search = useSearch({ from: '/runs' })
   const navigate = useNavigate({ from: '/runs' })
+  const queries = useQueryClient()
   const [opened] = useState(Date.now)
-  const since = sinceOf(search.since, opened)
   const { state, workflow, user, cursor, backfill, trigger, node, q, tag } = search
-  const filter = {
+  const filterOf = ({ state, workflow, user, since, backfill, trigger, node, q, tag }: typeof search) => ({
     state,
     workflow,
     user,
-    since,
+    since: sinceOf(since, opened),
     backfill,
     trigger,
     node,
     q,
     tag: tagOf(tag),
     ns: ns || undefined,
-  }
-  const runs = useRuns({ ...filter, cursor, limit: pageSize })
+  })
+  const filter = filterOf(search)
+  const { since } = filter
+  const pageOf = (at: typeof search) => ({ ...filterOf(at), cursor: at.cursor, limit: pageSize })
+  const runs = useRuns(pageOf(search))
   // The count reads more than the rows do, so it comes by itself. Without a namespace or a workflow it would have the runs
   // of the system, too.
   const counted = useRuns({ ...filter, limit: 1, count: true }, !cursor && Boolean(workflow || ns))
@@ -62,8 +66,11 @@ export function Runs() {
     () => (items ?? []).filter((r) => workflow || within(ns, r.namespace)),
     [items, workflow, ns],
   )
-  // Behind a new filter the rows on the screen are drawn first, and those below it in a second step.
-  const choice = `${JSON.stringify({ ...filter, cursor })} ${runs.isPlaceholderData}`
+  // Behind a new filter the rows on the screen are drawn first, and those below it in a second step. Until its rows have
+  // come, those of the filter before stay as they are.
+  const asks = JSON.stringify(pageOf(search))
+  const [choice, setChoice] = useState(asks)
+  if (choice !== asks && !runs.isPlaceholderData) setChoice(asks)
   const drawn = useDeferredValue(choice) === choice ? shown : shown.slice(0, screenful)
   const [selected, setSelected] = useState(new Set<string>())
   const asked = useAsked()
@@ -74,7 +81,9 @@ export function Runs() {
     (i) => shown[i] && toggle(shown[i].id),
   )
   const set = (change: Partial<typeof search>) => {
-    setSelected(new Set())
+    setSelected((old) => (old.size > 0 ? new Set() : old))
+    const next = { ...search, cursor: undefined, ...change }
+    void queries.prefetchQuery(runsQuery(pageOf(next))) // while the page draws the pressed filter
     void navigate({ search: (old) => ({ ...old, cursor: undefined, ...change }), replace: true })
   }
   const toggle = useCallback(
