@@ -162,7 +162,7 @@ Runs that have begun continue.
 
 --isolation sets the least level of isolation of all tasks of the namespace: fence, user, box, or none to demand
 no level. Only workers that offer the level or a higher one run its tasks. Attempts that run already keep their
-level.
+level. In a cluster, a command that raises the level or narrows a rule waits until all nodes obey: about 3 s.
 
 The following rules hold in addition to the settings of each worker, and never give a task more than these do:
 --allow-read and --allow-write are the only paths that a task may name, in access, dir or as a script; they need

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/egress"
 	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/worker"
 )
@@ -19,7 +21,7 @@ func (r *Resolver) narrowed(ctx context.Context, is *resolved) (*resolved, error
 		return is, nil
 	}
 	var err error
-	if is.space, err = engine.NamespacesOf(r.cfg.Engine()).Demands(ctx, is.version.Namespace); err != nil {
+	if is.space, is.rules, err = engine.NamespacesOf(r.cfg.Engine()).Demands(ctx, is.version.Namespace); err != nil {
 		return nil, err
 	}
 	is.origin = freshOrigin(&is.space, is.origin)
@@ -30,6 +32,17 @@ func (r *Resolver) narrowed(ctx context.Context, is *resolved) (*resolved, error
 		is.job.HTTP.Egress = under(is.job.HTTP.Egress, &is.space)
 	}
 	return is, nil
+}
+
+// errOld says that the rules were read too long ago. The job is then made again.
+var errOld = fmt.Errorf("%w: it took too long to make the job, and the rules of its namespace may have changed", errkind.ErrUnavailable)
+
+// recent returns errOld if the attempt may not begin by these rules any more.
+func (is *resolved) recent() error {
+	if is.rules.Old(time.Now()) {
+		return errOld
+	}
+	return nil
 }
 
 // under adds the policy of a namespace to rules. Each policy must allow an address, so the result never

@@ -28,7 +28,7 @@ var _ home.Jobs = jobs{}
 func (x *Executor) Jobs() home.Jobs { return jobs{x} }
 
 // Job implements home.Jobs.
-func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
+func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, engine.Reading, error) {
 	var is *resolved
 	err := j.x.resolver.surely(ctx, a, func() (err error) {
 		is, err = j.x.resolver.resolve(ctx, a, t, quick)
@@ -36,15 +36,20 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 	}, j.x.stays)
 	switch {
 	case errors.Is(err, errUnwanted) && ctx.Err() != nil:
-		return nil, err
+		return nil, engine.Reading{}, err
 	case errors.Is(err, errUnwanted):
-		return nil, home.ErrEnding
+		return nil, engine.Reading{}, home.ErrEnding
 	case errors.Is(err, provider.ErrSlow):
 		j.x.resolver.leave(a.Run)
-		return nil, home.ErrSlow
+		return nil, engine.Reading{}, home.ErrSlow
 	case err != nil:
-		return nil, err
+		return nil, engine.Reading{}, err
 	}
+	return j.wire(is), is.rules, nil
+}
+
+// wire returns a job in the form of the protocol.
+func (j jobs) wire(is *resolved) *workerv1.Job {
 	var rules egress.Rules
 	if is.job.Kind != nil {
 		rules = under(j.x.resolver.cfg.Egress(), &is.space)
@@ -60,7 +65,7 @@ func (j jobs) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, qu
 	if out.Files {
 		out.FilesDigest = is.version.digest()
 	}
-	return out, nil
+	return out
 }
 
 // stays pauses. It returns false if this process is ending.

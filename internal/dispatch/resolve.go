@@ -309,7 +309,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 		}
 		job.Files = func() ([]worker.File, error) { return files, nil }
 	}
-	return job, nil
+	return job, is.recent()
 }
 
 // resolved is the part of a job that does not depend on the machine. The worker finds the folder itself.
@@ -324,6 +324,7 @@ type resolved struct {
 	instant time.Time       // the logical instant of the run
 	errand  bool            // version and task are those of the task whose handle is released
 	space   store.Namespace // the rules of the namespace
+	rules   engine.Reading  // the reading of space
 }
 
 // resolve makes the job of an assignment for a worker with these traits, without a folder. If quick is true

@@ -229,7 +229,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Host, log: cfg.Log, ready: make(chan struct{}), pulse: newPulse(cfg.Host), can: store.Can(cfg.Store)}
 	e.handler.Store(&h)
-	e.quotas.on = cfg.QuotasEach > 0
+	e.quotas.on, e.quotas.now, e.quotas.oldest = cfg.QuotasEach > 0, cfg.Host.Now, rulesMax(cfg.QuotasEach)
 	watch := &stopwatch{Store: cfg.Store, host: cfg.Host}
 	e.store, e.stats.store = watch, watch.prober()
 	e.stats.meter, e.stats.name = newMeter(cfg.Host.Now()), namer(cfg.Store)

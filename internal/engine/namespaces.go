@@ -36,8 +36,9 @@ func (n Namespaces) Set(ctx context.Context, namespace string, q store.Quotas, b
 	return n.Change(ctx, namespace, by, func(is *store.Namespace) { is.Quotas = q })
 }
 
-// Change changes the settings of a namespace. When it returns, this node enforces them. Other nodes enforce
-// them within seconds.
+// Change changes the settings of a namespace. When it returns, this node enforces them. If they narrow what
+// tasks may do, no node begins an attempt by the earlier ones either. Other nodes enforce quotas within
+// seconds.
 func (n Namespaces) Change(ctx context.Context, namespace, by string, change func(*store.Namespace)) (is store.Namespace, err error) {
 	for range quotaTries {
 		rows, err := n.List(ctx)
@@ -65,7 +66,10 @@ func (n Namespaces) Change(ctx context.Context, namespace, by string, change fun
 			return is, err
 		}
 		n.held(ctx)
-		return is, nil
+		if !narrows(&was, &is, rulesMax(n.e.cfg.QuotasEach)) {
+			return is, nil
+		}
+		return is, n.narrowed(ctx, namespace)
 	}
 	return is, fmt.Errorf("%w: namespace %s: other callers change it at the same time; try again", errkind.ErrConflict, namespace)
 }
@@ -107,25 +111,6 @@ func (n Namespaces) mayDemand(ctx context.Context, was, next *store.Namespace) e
 		}
 	}
 	return nil
-}
-
-// Demands returns the settings of a namespace as this node has read them last. An error is one of the store.
-func (n Namespaces) Demands(ctx context.Context, namespace string) (store.Namespace, error) {
-	b := &n.e.quotas
-	if !b.on {
-		return store.Namespace{Name: namespace}, nil
-	}
-	if b.is.Load() == nil {
-		if _, err := b.read(ctx, n.e.store); err != nil {
-			return store.Namespace{}, err
-		}
-	}
-	rows := b.is.Load().rows
-	i, there := slices.BinarySearchFunc(rows, namespace, func(r store.Namespace, name string) int { return strings.Compare(r.Name, name) })
-	if !there {
-		return store.Namespace{Name: namespace}, nil
-	}
-	return rows[i], nil
 }
 
 // Uses returns, by namespace, how many runs of all shards are unfinished, and how many began in this hour.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
@@ -63,6 +64,7 @@ type quotaSet struct {
 	stocks    map[string]store.NamespaceStock // stock of each namespace
 	counts    bool                            // whether there is a namespace whose runs are counted
 	order     uint64                          // the number of the reading: readings are numbered in the order in which they began
+	at        time.Time                       // the time at which the reading began
 }
 
 // quotaBook holds the quotas as this process has last read them.
@@ -74,6 +76,11 @@ type quotaBook struct {
 	on      bool
 	// held is the number of the reading whose quotas the writer enforces.
 	held atomic.Uint64
+
+	now    func() time.Time // the clock of this machine
+	oldest time.Duration    // see rulesMax
+	// rereads lets one caller read again while the others that need it wait for the result.
+	rereads sync.Mutex
 }
 
 func (b *quotaBook) quotasOf(namespace string) store.Quotas {
@@ -86,12 +93,12 @@ func (b *quotaBook) quotasOf(namespace string) store.Quotas {
 // read reads the quotas. changed reports whether they differ from the previous ones. If a read that began
 // later has already ended, its result is kept, because it may contain quotas that a caller has just set.
 func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err error) {
-	order := b.order.Add(1)
+	order, at := b.order.Add(1), b.now()
 	rows, err := st.NamespaceList(ctx)
 	if err != nil {
 		return false, errkind.FromStore("read the quotas", err)
 	}
-	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, shared: map[string]bool{}, rows: rows, order: order}
+	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, shared: map[string]bool{}, rows: rows, order: order, at: at}
 	for i := range rows {
 		if rows[i].Isolation != "" {
 			next.isolation[rows[i].Name] = rows[i].Isolation

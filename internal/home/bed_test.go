@@ -111,8 +111,8 @@ func (nothing) ReadInput(_ context.Context, in *artifact.Input, offset int64) ([
 	return readInput(in, offset)
 }
 
-func (nothing) Job(_ context.Context, a *engine.Assignment, _ *store.Traits, _ bool) (*workerv1.Job, error) {
-	return &workerv1.Job{Namespace: "test", Workflow: "w", Task: a.Name, Argv: []string{"true"}, Artifacts: []string{"*"}}, nil
+func (nothing) Job(_ context.Context, a *engine.Assignment, _ *store.Traits, _ bool) (*workerv1.Job, engine.Reading, error) {
+	return &workerv1.Job{Namespace: "test", Workflow: "w", Task: a.Name, Argv: []string{"true"}, Artifacts: []string{"*"}}, engine.Reading{}, nil
 }
 
 func (nothing) Names(_ context.Context, _ dag.RunID, t dag.TaskID) (home.Names, error) {

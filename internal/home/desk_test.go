@@ -19,9 +19,9 @@ type ending struct {
 	asked *atomic.Int64
 }
 
-func (e ending) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
+func (e ending) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, engine.Reading, error) {
 	if e.asked.Add(1) == 1 {
-		return nil, home.ErrEnding
+		return nil, engine.Reading{}, home.ErrEnding
 	}
 	return e.nothing.Job(ctx, a, t, quick)
 }
@@ -48,17 +48,17 @@ type slow struct {
 	waits *atomic.Int64
 }
 
-func (s slow) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error) {
+func (s slow) Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, engine.Reading, error) {
 	switch {
 	case a.Name != "t0":
 	case quick:
-		return nil, home.ErrSlow
+		return nil, engine.Reading{}, home.ErrSlow
 	default:
 		s.waits.Add(1)
 		select {
 		case <-s.open:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, engine.Reading{}, ctx.Err()
 		}
 	}
 	return s.nothing.Job(ctx, a, t, quick)

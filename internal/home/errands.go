@@ -16,7 +16,8 @@ import (
 
 // errand is a job of an attempt on its way to the worker. It ends when the worker has confirmed the attempt.
 type errand struct {
-	job *workerv1.Job
+	job   *workerv1.Job
+	rules engine.Reading // the job is not sent when these are old
 	// beside says that the job was sent in an answer to a report. The worker may have sent its next poll
 	// before that answer arrived. So a poll without the attempt proves nothing.
 	beside bool
@@ -134,14 +135,14 @@ func (h *Home) make(w *worker, most int) {
 
 // made stores the job of an attempt for the worker's next answer. It returns false if the worker no longer
 // has the attempt.
-func (w *worker) made(x *holding, job *workerv1.Job) bool {
+func (w *worker) made(x *holding, made errand) bool {
 	k := keyOf(&x.Assignment)
 	if w.out == nil || w.running[k] != x {
 		return false
 	}
-	if job != nil {
+	if job := made.job; job != nil {
 		w.names.add(k, Names{job.Namespace, job.Workflow, job.Task, len(job.Artifacts) > 0}, x.affirmed)
-		w.out[k] = &errand{job: job}
+		w.out[k] = &made
 		w.offer(k)
 	}
 	return true
@@ -158,10 +159,10 @@ func (h *Home) makeAlone(w *worker, x *holding) {
 		cancel()
 	}
 	h.mu.Unlock()
-	job := h.job(ctx, w, x, false)
+	made := h.job(ctx, w, x, false)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if x.unwant = nil; !w.made(x, job) {
+	if x.unwant = nil; !w.made(x, made) {
 		h.cfg.Jobs.Left(x.Run) // the worker does not have the attempt any more
 	} else if len(w.ready) > 0 && w.takers == 0 {
 		w.poke()
@@ -176,15 +177,26 @@ func (w *worker) offer(k key) {
 	}
 }
 
-// errands returns the jobs that were not sent to a worker yet.
-func (w *worker) errands(beside bool) (jobs []*workerv1.Job) {
+// errands returns the jobs that were not sent to a worker yet. A job that has waited for the worker until the
+// rules of its namespace are old is made again. The caller must hold h.mu.
+func (h *Home) errands(w *worker, beside bool) (jobs []*workerv1.Job) {
+	now, old := time.Now(), false
 	for _, k := range w.ready {
-		if o := w.out[k]; o != nil && o.ready {
+		o := w.out[k]
+		switch x := w.running[k]; {
+		case o == nil || !o.ready:
+		case x != nil && o.rules.Old(now):
+			delete(w.out, k)
+			w.fresh, old = append(w.fresh, x), true
+			h.cfg.Jobs.Left(x.Run)
+		default:
 			o.ready, o.beside = false, beside
 			jobs = append(jobs, o.job)
 		}
 	}
-	w.ready = w.ready[:0]
+	if w.ready = w.ready[:0]; old {
+		h.prepare(w)
+	}
 	return jobs
 }
 
@@ -211,30 +223,30 @@ func (h *Home) take(w *worker) []*workerv1.Job {
 	}
 	w.takers--
 	h.prepare(w)
-	return w.errands(true)
+	return h.errands(w, true)
 }
 
-// jobs makes the jobs of attempts. A job is nil if it is not made here: see job.
-func (h *Home) jobs(w *worker, batch []*holding) []*workerv1.Job {
-	made := make([]*workerv1.Job, len(batch))
+// jobs makes the jobs of attempts. One without a job is not made here: see job.
+func (h *Home) jobs(w *worker, batch []*holding) []errand {
+	made := make([]errand, len(batch))
 	for i, x := range batch {
 		made[i] = h.job(context.Background(), w, x, true)
 	}
 	return made
 }
 
-// job makes the job of an attempt, or returns nil. If the job cannot be made, the home reports the end of the
-// attempt, unless this process is ending. If quick is true and the job may take long, job also returns nil,
-// and another goroutine makes the job.
-func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) *workerv1.Job {
+// job makes the job of an attempt, or returns none. If the job cannot be made, the home reports the end of
+// the attempt, unless this process is ending. If quick is true and the job may take long, job also returns
+// none, and another goroutine makes the job.
+func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) errand {
 	k := keyOf(&x.Assignment)
-	job, err := h.cfg.Jobs.Job(ctx, &x.Assignment, &w.member.Traits, quick)
+	job, rules, err := h.cfg.Jobs.Job(ctx, &x.Assignment, &w.member.Traits, quick)
 	switch {
 	case errors.Is(err, ErrEnding):
-		return nil
+		return errand{}
 	case errors.Is(err, ErrSlow):
 		go h.makeAlone(w, x)
-		return nil
+		return errand{}
 	case err == nil:
 		err = w.cannot(x.Name, job)
 	}
@@ -242,17 +254,17 @@ func (h *Home) job(ctx context.Context, w *worker, x *holding, quick bool) *work
 		if ctx.Err() == nil || h.still(w, x) {
 			go h.answerFor(w, failed(k, h.cfg.Jobs.Refused(err)))
 		}
-		return nil
+		return errand{}
 	}
 	job.Attempt = wireAttempt(k)
-	return job
+	return errand{job: job, rules: rules}
 }
 
 // still reports whether a worker is attached here and has an attempt.
 func (h *Home) still(w *worker, x *holding) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return w.made(x, nil)
+	return w.made(x, errand{})
 }
 
 // cannot returns the reason why the version of a worker cannot run a job. The home then refuses the job and

@@ -1,12 +1,16 @@
 package home_test
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/home"
+	"skein.dev/skein/internal/store"
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
@@ -118,4 +122,42 @@ func TestStoppedOnItsWay(t *testing.T) {
 		t.Fatalf("when it has arrived it is told to end %v, and to start %v", out.Stop, names(out.Start))
 	}
 	h.report(&workerv1.Result{Attempt: x, State: "stopped", Cause: "stopped", FinishedMicros: 1})
+}
+
+// aged makes jobs by rules that are old at once, while old is set.
+type aged struct {
+	nothing
+	old  *atomic.Bool
+	made *atomic.Int64
+}
+
+func (a aged) Job(ctx context.Context, x *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, engine.Reading, error) {
+	a.made.Add(1)
+	job, rules, err := a.nothing.Job(ctx, x, t, quick)
+	if a.old.Load() {
+		rules = engine.Reading{At: time.Now().Add(-time.Hour), Max: time.Minute}
+	}
+	return job, rules, err
+}
+
+// TestOldRules: a home sends no job that obeys rules of an old reading. It makes the job again until the
+// rules are recent.
+func TestOldRules(t *testing.T) {
+	t.Parallel()
+	var old atomic.Bool
+	var made atomic.Int64
+	old.Store(true)
+	tn := newTown(t, 1, func(c *home.Config) { c.Jobs = aged{old: &old, made: &made} })
+	h := tn.hand(tn.nodes[0], "w", 1)
+	run := tn.submit(tn.apply("w", dag.Anywhere))
+	tn.until("the job was made several times", func() bool {
+		if out := h.poll(); len(out.Start) > 0 {
+			t.Fatal("a job by old rules was sent")
+		}
+		return made.Load() > 3
+	})
+	old.Store(false)
+	h.get(1)
+	h.end(h.running[0])
+	tn.until("the run has ended", func() bool { return tn.ended([]dag.RunID{run}) })
 }

@@ -55,8 +55,9 @@ type Caller interface {
 type Jobs interface {
 	// Job makes the job of an assignment to a worker with traits t. It waits while the store does not answer.
 	// It returns ErrEnding if this process ends meanwhile. If quick is true and the job needs data that may
-	// take long to get, such as a secret of a provider, it returns ErrSlow.
-	Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, error)
+	// take long to get, such as a secret of a provider, it returns ErrSlow. The job obeys the rules of its
+	// namespace in a reading. When the reading is old, the job must be made again.
+	Job(ctx context.Context, a *engine.Assignment, t *store.Traits, quick bool) (*workerv1.Job, engine.Reading, error)
 	// Refused returns the result of an attempt whose job could not be made.
 	Refused(err error) dag.Result
 	// Files returns the files that an attempt of a run gets; w and version are those of the run.

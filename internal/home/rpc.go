@@ -156,7 +156,7 @@ func millisUp(d time.Duration) int64 { return (d + time.Millisecond - 1).Millise
 func (h *Home) answer(w *worker, at time.Duration) *workerv1.PollResponse {
 	w.seq++
 	out := &workerv1.PollResponse{Seq: w.seq, Nodes: h.there().addresses, BehindMillis: millisUp(h.behind(w, at))}
-	out.Start, out.Read = w.errands(false), w.wanted()
+	out.Start, out.Read = h.errands(w, false), w.wanted()
 	for i := range w.stops {
 		s := &w.stops[i]
 		s.seq = w.seq

@@ -61,7 +61,7 @@ func sharedLock(ctx context.Context, s *Server, def *workflow.Workflow) (string,
 	if i < 0 {
 		return "", nil
 	}
-	is, err := engine.NamespacesOf(s.engine).Demands(ctx, def.Namespace)
+	is, _, err := engine.NamespacesOf(s.engine).Demands(ctx, def.Namespace)
 	if err != nil || is.Locks == store.LocksShared {
 		return "", err
 	}

@@ -41,6 +41,7 @@ type life struct {
 	leaving      bool
 	traits       store.Traits // the levels of isolation that it offers
 	hindered     int64        // when a call of the store last failed, or the process last thawed
+	slept        int64        // when its clock last went on after it had stood still
 	renewed      int64        // time of the last renewal of its member row
 	line         int64        // timeline of the server that it is connected to
 }
@@ -154,7 +155,7 @@ func (l *life) main() {
 		cfg.Rules = func([]byte) ([]alert.Rule, error) { return alertRules(), nil }
 	}
 	if w.stage.Quotas || w.stage.Spaces {
-		cfg.QuotasEach = quotasEach
+		cfg.QuotasEach = w.mutant.readsEach()
 	}
 	if w.stage.Ahead {
 		cfg.AheadRows = 1
@@ -284,6 +285,7 @@ func (l *life) thaw() {
 	l.frozen, l.hindered = false, l.w.now
 	l.w.tell("%s thaws after %v", l, time.Duration(l.w.now-l.frozenAt))
 	if l.w.swarm.sleep { // the clock of the process stood still, too
+		l.slept = l.w.now
 		stood := l.w.now - l.frozenAt
 		l.asleep += stood
 		for _, p := range l.w.procs {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -46,6 +47,7 @@ type Mutant struct {
 	hasty     bool                // a member that the registry has lost is deposed even if its counter moves
 	rash      bool                // shards are shifted without hysteresis
 	lawless   bool                // no node learns the levels that namespaces demand
+	stale     bool                // attempts begin by readings of rules of any age
 	noErrand  bool                // after a load, the start of an errand is not sent again
 	shift     func(v *view, m store.ShiftMove) (bool, error)
 }
@@ -83,6 +85,15 @@ func (v *view) Members(ctx context.Context) ([]store.Member, []store.ShardRow, e
 		}
 	}
 	return members, shards, err
+}
+
+// readsEach returns the interval at which a node reads the namespaces. Attempts begin by readings that are
+// up to one and a half intervals old.
+func (m *Mutant) readsEach() time.Duration {
+	if m.stale {
+		return time.Minute
+	}
+	return quotasEach
 }
 
 // NamespaceList plays a node that does not learn what namespaces demand.

@@ -34,9 +34,12 @@ type demand struct {
 const (
 	// spacesMost is the number of namespaces.
 	spacesMost = 3
-	// levelLag bounds the time for which a node may still start tasks at the level before: it reads the
+	// levelLag bounds the time for which an owner may still assign tasks at the level before: it reads the
 	// namespaces each quotasEach, and then makes its next transaction.
 	levelLag = 2 * quotasEach
+	// rulesLag bounds the time for which an attempt may still begin at the level before: the wait of
+	// engine.Namespaces.Change.
+	rulesLag = quotasEach + quotasEach/2 + 250*time.Millisecond
 )
 
 // namespaceOf returns the namespace of a workflow.
@@ -144,16 +147,82 @@ func (v *witness) fit(l *life, a *engine.Assignment) {
 	if l.hindered >= since {
 		return
 	}
+	if least := sp.least(since); given < least {
+		w.violate("level", "%s starts %s at the level %s, and namespace %s has demanded at least %s for %v", l, w.name(attemptKey{a.Run, a.Task, a.Token}),
+			dag.IsolationLevels[given], sp.row.Name, dag.IsolationLevels[least], levelLag)
+	}
+}
+
+// obeys begins an attempt at the level that its namespace demands, as far as the node knows. While the node
+// cannot read it, the attempt waits, like those of a home.
+func (wk *worker) obeys(at *attempt, a *engine.Assignment) {
+	l, w := wk.life, wk.life.w
+	begin := func() {
+		w.witness.fit(l, a)
+		wk.begin(at, a.Graph)
+		wk.reaches(at, a)
+	}
+	if !w.stage.Spaces || a.Task == dag.LeaderTask {
+		begin()
+		return
+	}
+	later := func() {
+		w.after(askRules, func() {
+			l.do(func() {
+				if at.result.Finished == 0 { // otherwise it was cancelled
+					wk.obeys(at, a)
+				}
+			})
+		})
+	}
+	if l.eng == nil {
+		later()
+		return
+	}
+	sp := w.spaces.all[int(a.Workflow-1)%spacesMost]
+	is, _, err := engine.NamespacesOf(l.eng).Demands(l.root, sp.row.Name)
+	if err != nil {
+		w.count("rules unknown")
+		later()
+		return
+	}
+	level := dag.Stricter(a.Place.Isolation(), is.Isolation)
+	w.witness.obeyed(l, a, level)
+	if l.traits.Isolates(level) {
+		begin()
+		return
+	}
+	w.count("level refused")
+	at.result = dag.Result{State: dag.AttemptFailed, Cause: "start", Finished: wk.told()}
+	w.after(time.Millisecond, func() { l.do(func() { wk.end(at) }) })
+}
+
+// askRules is the pause of an attempt whose rules are not known.
+const askRules = 50 * time.Millisecond
+
+// obeyed judges the level of an attempt that begins: the namespace has demanded no higher one for rulesLag. A
+// hindrance of the node is no excuse, unless its clock stood still meanwhile.
+func (v *witness) obeyed(l *life, a *engine.Assignment, level string) {
+	w := v.w
+	sp, since := w.spaces.all[int(a.Workflow-1)%spacesMost], w.now-int64(rulesLag)
+	if l.slept >= since {
+		return
+	}
+	if given, least := max(slices.Index(dag.IsolationLevels, level), 0), sp.least(since); given < least {
+		w.violate("level", "%s begins %s at the level %s, and namespace %s has demanded at least %s for %v", l, w.name(attemptKey{a.Run, a.Task, a.Token}),
+			dag.IsolationLevels[given], sp.row.Name, dag.IsolationLevels[least], rulesLag)
+	}
+}
+
+// least returns the lowest level that the namespace has demanded since an instant.
+func (sp *space) least(since int64) int {
 	least := len(dag.IsolationLevels)
 	for i := range sp.demands {
 		if last := i == len(sp.demands)-1; last || sp.demands[i+1].at >= since {
 			least = min(least, sp.demands[i].rank)
 		}
 	}
-	if given < least {
-		w.violate("level", "%s starts %s at the level %s, and namespace %s has demanded at least %s for %v", l, w.name(attemptKey{a.Run, a.Task, a.Token}),
-			dag.IsolationLevels[given], sp.row.Name, dag.IsolationLevels[least], levelLag)
-	}
+	return least
 }
 
 // spaces judges, after each commit, the counts of the namespaces: no run begins beyond a quota, each shard

@@ -8,8 +8,8 @@ import (
 )
 
 // TestSpaces changes the quotas and the demanded levels of three namespaces while runs begin and end.
-// Whatever fails, no attempt begins at a level that its namespace no longer allows, no run begins beyond a
-// quota, and every count equals a recount after each transaction.
+// Whatever fails, no attempt begins at a level that its namespace no longer allows, also on a node that is
+// cut off. No run begins beyond a quota, and every count equals a recount after each transaction.
 func TestSpaces(t *testing.T) {
 	all := soak(0, 200, nil, Stage{Spaces: true})
 	for _, seed := range all.bad {
@@ -20,8 +20,9 @@ func TestSpaces(t *testing.T) {
 	}
 }
 
-// TestSpacesCanFail: the simulator finds a node that ignores the levels of namespaces, a store that does not
-// compare quotas, and counts that are lost or kept in memory only.
+// TestSpacesCanFail: the simulator finds a node that ignores the levels of namespaces or takes earlier ones
+// for the present ones, a store that does not compare quotas, and counts that are lost or kept in memory
+// only.
 func TestSpacesCanFail(t *testing.T) {
 	changed := func(change func(b *store.Batch)) func(v *view, b *store.Batch) (dag.Micros, error) {
 		return func(v *view, b *store.Batch) (dag.Micros, error) {
@@ -32,6 +33,7 @@ func TestSpacesCanFail(t *testing.T) {
 	}
 	for _, m := range []*Mutant{
 		{Name: "lawless", lawless: true},
+		{Name: "rules of any age", stale: true},
 		{Name: "unchecked", commit: changed(func(b *store.Batch) {
 			b.Uses = append([]store.UseUpdate(nil), b.Uses...)
 			for i := range b.Uses {

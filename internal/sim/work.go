@@ -66,9 +66,7 @@ func (wk *worker) Start(as []engine.Assignment) {
 		if len(wk.live) > w.swarm.slots {
 			w.violate("slots", "%s runs %d attempts at once, it has %d slots", wk.life, len(wk.live), w.swarm.slots)
 		}
-		w.witness.fit(wk.life, a)
-		wk.begin(at, a.Graph)
-		wk.reaches(at, a)
+		wk.obeys(at, a)
 	}
 }
 

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/errkind"
+	"skein.dev/skein/internal/store"
+)
+
+// The rules of a namespace bound what its tasks may do: the level of isolation, and store.Demands. Each node
+// reads them every Config.QuotasEach, and begins no attempt by a reading older than rulesMax. So after a
+// change of rules has waited for rulesMax, no node begins an attempt by the earlier rules, even if it was
+// cut off from the database, or from the node that made the change. No node has to answer, and no task costs
+// a read.
+
+// rulesSlack is added to the wait of a change. It allows for clocks of machines that differ in speed, and for
+// the time between the last check of an attempt and its start.
+const rulesSlack = 250 * time.Millisecond
+
+// rulesMax returns the age of the oldest reading of rules by which an attempt begins. each is the time
+// between two readings.
+func rulesMax(each time.Duration) time.Duration { return each + each/2 }
+
+// A Reading is a reading of the rules of namespaces. The zero Reading is never old.
+type Reading struct {
+	At  time.Time     // the time at which it began
+	Max time.Duration // the age from which on it is old
+}
+
+// Old reports whether no attempt may begin any more by a reading.
+func (r Reading) Old(now time.Time) bool {
+	// A machine that slept has counted the time of its sleep only on the clock of the day.
+	return r.Max > 0 && max(now.Sub(r.At), now.Round(0).Sub(r.At.Round(0))) > r.Max
+}
+
+// Demands returns the settings of a namespace, and the reading that they are from. An attempt may begin by
+// these settings until the reading is old. Demands reads them again if they are old. An error is one of the
+// store.
+func (n Namespaces) Demands(ctx context.Context, namespace string) (is store.Namespace, from Reading, err error) {
+	b := &n.e.quotas
+	if !b.on {
+		return store.Namespace{Name: namespace}, from, nil
+	}
+	set, err := b.recent(ctx, n.e.store)
+	if err != nil {
+		return is, from, err
+	}
+	from = b.reading(set)
+	i, there := slices.BinarySearchFunc(set.rows, namespace, func(r store.Namespace, name string) int { return strings.Compare(r.Name, name) })
+	if !there {
+		return store.Namespace{Name: namespace}, from, nil
+	}
+	return set.rows[i], from, nil
+}
+
+func (b *quotaBook) reading(set *quotaSet) Reading { return Reading{At: set.at, Max: b.oldest} }
+
+// recent returns the last reading. If there is none, or the last one is old, it reads again.
+func (b *quotaBook) recent(ctx context.Context, st store.Store) (*quotaSet, error) {
+	usable := func() *quotaSet {
+		if set := b.is.Load(); set != nil && !b.reading(set).Old(b.now()) {
+			return set
+		}
+		return nil
+	}
+	if set := usable(); set != nil {
+		return set, nil
+	}
+	b.rereads.Lock()
+	defer b.rereads.Unlock()
+	if set := usable(); set != nil {
+		return set, nil
+	}
+	if _, err := b.read(ctx, st); err != nil {
+		return nil, err
+	}
+	if set := usable(); set != nil {
+		return set, nil
+	}
+	return nil, fmt.Errorf("%w: the database took too long to show the rules of namespaces", errkind.ErrUnavailable)
+}
+
+// narrows reports whether a change must wait until other nodes know it: it forbids tasks what they could do
+// before. A change that came so soon after the previous one that other nodes may not know that one waits for
+// it, too: a caller that has lost its answer tries again.
+func narrows(was, is *store.Namespace, span time.Duration) bool {
+	switch {
+	case dag.Stricter(was.Isolation, is.Isolation) != was.Isolation,
+		is.AllowRead+is.AllowWrite != "" && (is.AllowRead != was.AllowRead || is.AllowWrite != was.AllowWrite),
+		is.Egress != "" && is.Egress != was.Egress:
+		return true
+	case is.Isolation+is.AllowRead+is.AllowWrite+is.Egress == "":
+		return false
+	}
+	return is.Modified-was.Modified < dag.Micros((span+rulesSlack)/time.Microsecond)
+}
+
+// narrowed waits until no node begins an attempt by readings that began before this call.
+func (n Namespaces) narrowed(ctx context.Context, namespace string) error {
+	e := n.e
+	if !e.quotas.on || e.cluster == nil {
+		return nil
+	}
+	if e.host.Await(ctx, nil, rulesMax(e.cfg.QuotasEach)+rulesSlack); ctx.Err() != nil {
+		return fmt.Errorf("%w: the rules of namespace %s are set, but for up to %v other nodes may start tasks by the earlier rules: set them again to be sure",
+			errkind.ErrUnavailable, namespace, rulesMax(e.cfg.QuotasEach)+rulesSlack)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"skein.dev/skein/internal/engine"
+	"skein.dev/skein/internal/store"
+)
+
+// unreading is the store as a node sees it that cannot read namespaces while cut is set.
+type unreading struct {
+	store.Store
+	store.Cluster
+	cut *atomic.Bool
+}
+
+func (s unreading) NamespaceList(ctx context.Context) ([]store.Namespace, error) {
+	if s.cut.Load() {
+		return nil, store.ErrUnavailable
+	}
+	return s.Store.NamespaceList(ctx)
+}
+
+// TestNarrowedRules: when the call that narrows the rules of a namespace returns, no node begins an attempt
+// by the earlier rules. This is so even if the other node cannot read the database, and if a caller repeats
+// the call because it lost the answer.
+func TestNarrowedRules(t *testing.T) {
+	var cut atomic.Bool
+	a, b := pair(t, func(c *engine.Config) {
+		if c.QuotasEach = 20 * time.Millisecond; c.Node == "b" {
+			c.Store = unreading{c.Store, c.Store.(store.Cluster), &cut}
+		}
+	})
+	of, other := engine.NamespacesOf(a.Engine), engine.NamespacesOf(b.Engine)
+	set := func(change func(*store.Namespace)) {
+		t.Helper()
+		if _, err := of.Change(t.Context(), "test", "ann", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// read returns a reading in which there are no rules. Afterwards the other node reads no more.
+	read := func() (from engine.Reading) {
+		t.Helper()
+		eventually(t, "the other node knows that there are no rules", func() bool {
+			is, last, err := other.Demands(t.Context(), "test")
+			from = last
+			return err == nil && is.Isolation == "" && is.Demands == store.Demands{}
+		})
+		cut.Store(true)
+		return from
+	}
+	for name, change := range map[string]func(*store.Namespace){
+		"a level":        func(is *store.Namespace) { is.Isolation = "fence" },
+		"a higher level": func(is *store.Namespace) { is.Isolation = "box" },
+		"paths":          func(is *store.Namespace) { is.Isolation, is.AllowRead = "fence", "/srv/a" },
+		"other paths":    func(is *store.Namespace) { is.Isolation, is.AllowRead = "fence", "/srv/b" },
+		"calls":          func(is *store.Namespace) { is.Egress = "public" },
+	} {
+		set(func(is *store.Namespace) { is.Isolation, is.Demands = "", store.Demands{} })
+		from := read()
+		set(change)
+		if !from.Old(time.Now()) {
+			t.Errorf("%s: the call returned while an attempt could begin by the rules before", name)
+		}
+		if is, _, err := other.Demands(t.Context(), "test"); err == nil {
+			t.Errorf("%s: a node that cannot read the database takes the rules for %+v", name, is)
+		}
+		cut.Store(false)
+		if is, from, err := other.Demands(t.Context(), "test"); err != nil || is.Isolation+is.Egress == "" || from.Old(time.Now()) {
+			t.Errorf("%s: afterwards the node knows %+v, %v", name, is, err)
+		}
+	}
+
+	set(func(is *store.Namespace) { is.Isolation, is.Demands = "", store.Demands{} })
+	from := read()
+	rows, err := of.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows[0].Revision, rows[0].Isolation = rows[0].Revision+1, "user"
+	if _, err := a.store.PutNamespace(t.Context(), rows[0]); err != nil { // a call whose answer was lost
+		t.Fatal(err)
+	}
+	set(func(is *store.Namespace) { is.Isolation = "user" })
+	if !from.Old(time.Now()) {
+		t.Error("the repeated call returned while an attempt could begin by the rules before")
+	}
+}
