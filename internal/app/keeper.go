@@ -83,7 +83,7 @@ func (n *Node) goOn(ctx context.Context, a *worker.Adopted) (identity, error) {
 			return identity{found[0], true}, nil
 		}
 	}
-	n.log.Warn("the keeper holds attempts of another database; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
+	n.log.Warn("the keeper kills attempts of another database; give each database a data folder of its own", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 	return identity{}, n.worker.Forsake()
 }
 

@@ -76,7 +76,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	go renew(renewals, w.Nodes)
 	for _, server := range servers {
 		if u, err := url.Parse(server); err == nil && u.Scheme == "http" && cfg.APIToken != "" && !cfg.Plaintext && !local.Loopback(u.Hostname()) {
-			log.Warn("the token passes in plain text: ask the node by its address with https://", "code", "token_in_plaintext", "server", server)
+			log.Warn("the token is sent in plain text; use the address of the node with https://", "code", "token_in_plaintext", "server", server)
 		}
 	}
 	defer door.Serve(w, Version(), log)()

@@ -82,7 +82,7 @@ func (n *Node) work(ctx context.Context) error {
 		serving := launch(free, func(context.Context) error { return n.serve() })
 		if err == nil {
 			close(n.ready)
-			n.log.Info("ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
+			n.log.Info("the node is ready", "code", "node_ready", "url", n.URL(), "data", n.cfg.Data, "slots", n.cfg.Slots)
 			var failed <-chan error
 			stopMembers, failed = n.members.run(ctx)
 			err = n.until(ctx, running, serving, failed)
@@ -105,7 +105,7 @@ func (n *Node) work(ctx context.Context) error {
 	err = errors.Join(err, running.stop(), n.stopHTTP())
 	stopAudit()
 	err = errors.Join(err, n.release())
-	n.log.Info("stopped", "code", "node_stopped")
+	n.log.Info("the node has stopped", "code", "node_stopped")
 	return err
 }
 
@@ -134,7 +134,7 @@ func (n *Node) greet(ctx context.Context, life string) {
 		return
 	}
 	if err := n.engine.Greet(ctx, life); err != nil && ctx.Err() == nil {
-		n.log.Error("triggers of kind start cannot be fired", "code", "start_triggers_failed", "err", err)
+		n.log.Error("triggers of kind start cannot be fired; start their runs by hand", "code", "start_triggers_failed", "err", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func (n *Node) until(ctx context.Context, engine, http *service, member <-chan e
 // stranded records the reason why no further write is possible, if there is one.
 func (n *Node) stranded(err error) error {
 	if n.over = err != nil; n.over {
-		n.log.Error("the store cannot be written any more; running attempts continue for the next server", "code", "store_lost", "err", err)
+		n.log.Error("the database cannot be written any more, so the node ends; its attempts continue for its next start; repair the disk", "code", "store_lost", "err", err)
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (n *Node) drain() {
 	cancel()
 	n.executor.Wait()
 	if err := n.worker.Close(over); err != nil {
-		n.log.Error("the worker cannot be closed", "code", "worker_not_closed", "err", err)
+		n.log.Error("the worker did not close; the next start recovers its attempts", "code", "worker_not_closed", "err", err)
 	}
 	n.barrier()
 }

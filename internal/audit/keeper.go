@@ -124,7 +124,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func tell(k *Keeper, err error) {
 	if now := time.Now(); err.Error() != k.told || passed(now, k.at.told, signEach) {
 		k.told, k.at.told = err.Error(), now
-		k.cfg.Log.Warn("the audit log cannot be advanced now", "code", "audit_behind", "err", err)
+		k.cfg.Log.Warn("the audit log cannot be extended now; the node tries again", "code", "audit_behind", "err", err)
 	}
 }
 

@@ -185,7 +185,7 @@ func (b *book) reads(ctx context.Context) {
 	b.flight, b.tried, b.err = nil, time.Now(), err
 	if err != nil {
 		if b.log != nil {
-			b.log.Warn("the tokens cannot be read", "code", "tokens_unreadable", "err", err)
+			b.log.Warn("the tokens cannot be read; calls with tokens are refused until the database answers", "code", "tokens_unreadable", "err", err)
 		}
 		return
 	}

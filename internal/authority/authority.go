@@ -286,7 +286,7 @@ func (a *Authority) load(ctx context.Context) error {
 	a.tried = a.cfg.Now()
 	if err != nil {
 		if a.err == nil {
-			a.cfg.Log.Warn("the internal certificate authority cannot be read; this node goes on with the roots that it knows", "code", "authority_unreadable", "roots", len(a.is.Roots), "err", err)
+			a.cfg.Log.Warn("the internal certificate authority cannot be read; this node continues with the roots that it knows", "code", "authority_unreadable", "roots", len(a.is.Roots), "err", err)
 		}
 		a.err = err
 		return err

@@ -212,6 +212,6 @@ func (a *Authority) checkOwn(ctx context.Context) {
 	defer a.mu.Unlock()
 	if a.key == key {
 		a.key, a.own = nil, nil
-		a.cfg.Log.Warn("the certificate of this node was revoked, or another process has its name; it makes another key", "code", "node_certificate_replaced", "node", a.node)
+		a.cfg.Log.Warn("the certificate of this node was revoked, or another process has its name; the node makes another key", "code", "node_certificate_replaced", "node", a.node)
 	}
 }

@@ -66,7 +66,7 @@ func (f *Files) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		f.asked = now
 		if info, err := os.Stat(f.cert); err == nil && !info.ModTime().Equal(f.mtime) {
 			if err := f.read(); err != nil {
-				f.log.Error("the renewed certificate cannot be used; the old one stays in use", "code", "certificate_unusable", "err", err)
+				f.log.Error("the renewed certificate cannot be used; the old one stays in use until you write a certificate and a key that fit together", "code", "certificate_unusable", "err", err)
 			}
 		}
 	}

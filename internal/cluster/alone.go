@@ -160,7 +160,7 @@ func (a *Alone) deposeAll(ctx context.Context, workers []store.Member) {
 			a.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
 		case done:
 			gone = true
-			a.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", true, "silent_for", a.cfg.Lag)
+			a.log.Warn("a silent member was deposed; other members take over its work", "code", "member_deposed", "name", m.Name, "worker", true, "silent_for", a.cfg.Lag)
 			if a.cfg.Deposed != nil {
 				a.cfg.Deposed(*m)
 			}

@@ -62,7 +62,7 @@ func (n *Node) balance(ctx context.Context, members []store.Member, shards []sto
 	done, err := n.cfg.Store.Shift(ctx, move)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		n.log.Warn("a shard cannot be moved because of its load", "code", "shard_not_shifted", "shard", move.Shard, "err", err)
+		n.log.Warn("a shard cannot be moved to another node because of its load", "code", "shard_not_shifted", "shard", move.Shard, "err", err)
 	case done:
 		n.shifted.Add(1)
 		n.log.Info("a shard moves to another node because of its load", "code", "shard_shifted", "shard", move.Shard,

@@ -441,7 +441,7 @@ func (n *Node) depose(ctx context.Context, members []store.Member) {
 		case err != nil:
 			n.log.Warn("a silent member cannot be deposed", "code", "member_not_deposed", "name", m.Name, "err", err)
 		case done:
-			n.log.Warn("a silent member was deposed; other members take what it had", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", lag)
+			n.log.Warn("a silent member was deposed; other members take over its work", "code", "member_deposed", "name", m.Name, "worker", m.Worker, "silent_for", lag)
 			n.Wake()
 			if dead := *m; n.cfg.Deposed != nil {
 				n.host.Go(&n.before.wg, func() { n.cfg.Deposed(ctx, dead) })
@@ -519,13 +519,13 @@ const leaveMax = 5 * time.Second
 func (n *Node) leave() {
 	giving, given := context.WithTimeout(context.Background(), min(leaveMax, n.cfg.Lag/4))
 	if _, err := n.cfg.Owner.Own(giving, nil); err != nil {
-		n.log.Warn("shards could not be given back", "code", "shards_not_released", "err", err)
+		n.log.Warn("the node could not release its shards; the other nodes take them by themselves", "code", "shards_not_released", "err", err)
 	}
 	given()
 	leaving, left := context.WithTimeout(context.Background(), leaveMax)
 	defer left()
 	if err := n.cfg.Store.Leave(leaving, n.Self().Handler); err != nil {
-		n.log.Warn("the node could not leave the cluster; the others will notice", "code", "leave_failed", "err", err)
+		n.log.Warn("the node could not leave the cluster; the other nodes notice by themselves", "code", "leave_failed", "err", err)
 	}
 }
 

@@ -69,7 +69,7 @@ func (n *Node) failed(t *trouble, err error) {
 		return
 	default:
 		t.gap = min(2*t.gap, tellMax)
-		n.log.Warn(t.what+" still; the node tries again until it succeeds", "code", t.code,
+		n.log.Warn(t.what+"; the node still tries", "code", t.code,
 			"for", now.Sub(t.began).Round(time.Second), "tries", t.tries, "err", err)
 	}
 	t.tell = now.Add(t.gap)
@@ -99,8 +99,8 @@ func newTroubles() troubles {
 			over: "the members of the cluster can be read again"},
 		meeting: trouble{code: "inserted_runs_unreadable", what: "runs that programs inserted cannot be read",
 			over: "runs that programs inserted can be read again"},
-		owning: trouble{code: "shards_failing", what: "shards cannot be taken or given back",
-			over: "shards can be taken and given back again"},
+		owning: trouble{code: "shards_failing", what: "shards cannot be taken or released",
+			over: "shards can be taken and released again"},
 		born: trouble{code: "rejoin_failing", what: "the node cannot join under a new handler",
 			over: "the node has joined under a new handler"},
 	}

@@ -74,7 +74,7 @@ func (s *Live) changed(name, from, to, by string) {
 	if louder {
 		s.start.levels().Set(levelOf(to))
 	}
-	s.log.Info("setting changed", "code", "setting_changed", "setting", name, "from", from, "to", to, "by", by)
+	s.log.Info("a setting has changed", "code", "setting_changed", "setting", name, "from", from, "to", to, "by", by)
 	if name == levelSetting && !louder {
 		s.start.levels().Set(levelOf(to))
 	}
@@ -95,7 +95,7 @@ func (s *Live) Reload(load func() (*Config, error)) {
 			err = s.rules.Read(to)
 		}
 		if err != nil {
-			s.log.Error("the settings could not be read again; nothing changed", "code", "reload_failed", "err", err)
+			s.log.Error("the settings could not be read again; the old ones stay in force; correct the settings, and send HUP again", "code", "reload_failed", "err", err)
 			return
 		}
 		s.put(to)
@@ -125,7 +125,7 @@ func (s *Live) put(to *Config) {
 	}
 	switch {
 	case len(fixed) > 0:
-		s.log.Warn("changed settings need a restart", "code", "settings_need_restart", "settings", strings.Join(fixed, ","))
+		s.log.Warn("some settings were changed that need a restart; restart the process", "code", "settings_need_restart", "settings", strings.Join(fixed, ","))
 	case !changed:
 		s.log.Info("the settings were read again; none changed", "code", "settings_unchanged")
 	}

@@ -158,7 +158,7 @@ func (x *Executor) launch(h *handed) {
 		return
 	}
 	if x.log.Enabled(context.Background(), slog.LevelDebug) {
-		x.log.Debug("attempt started", h.attrs()...)
+		x.log.Debug("an attempt has started", h.attrs()...)
 	}
 }
 
@@ -293,14 +293,14 @@ func (x *Executor) logEnd(h *handed, res *dag.Result) {
 	if !x.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := append(h.attrs(), "code", "attempt_ended", "cause", string(res.Cause))
+	attrs := append(h.attrs(), "code", "attempt_ended", "state", res.State.String(), "cause", string(res.Cause))
 	if res.Exited {
 		attrs = append(attrs, "exit", res.ExitCode)
 	}
 	if res.Message != "" {
 		attrs = append(attrs, "message", res.Message)
 	}
-	x.log.Log(context.Background(), level, "attempt "+res.State.String(), attrs...)
+	x.log.Log(context.Background(), level, "an attempt has ended", attrs...)
 }
 
 // forget removes an attempt. told says that the attempt is being reported.

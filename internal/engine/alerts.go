@@ -105,7 +105,7 @@ func (a *alerts) load(ctx context.Context) error {
 				after = page[i].ID
 				n, err := alert.Read(page[i])
 				if err != nil { // the incident stays open, so that a person can examine it
-					a.log.Error("an incident cannot be read; its rule opens no other one", "code", "incident_unread", "incident", page[i].ID.String(), "err", err)
+					a.log.Error("an incident cannot be read, and its rule opens no other one; resolve it with skein alert resolve", "code", "incident_unread", "incident", page[i].ID.String(), "err", err)
 					n = &alert.Incident{Incident: page[i]}
 				}
 				a.note(n)
@@ -187,7 +187,7 @@ func (a *alerts) ofVersion(wf *store.Workflow) ([]alert.Rule, error) {
 
 // unread logs that the rules of a version cannot be read. The runs of that version still end, without rules.
 func (a *alerts) unread(k versionOf, err error) {
-	a.log.Error("the alerts of a version cannot be read; it has none", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
+	a.log.Error("the alert rules of a version cannot be read, so it opens no incidents; apply the workflow again", "code", "alerts_unread", "workflow", int64(k.workflow), "version", k.version, "err", err)
 }
 
 // learn reads the rules of a version and keeps them.

@@ -64,7 +64,7 @@ func (a *alerts) loadWatching() error {
 		return err
 	}
 	if a.unlisted = err != nil; a.unlisted {
-		a.log.Error("the alert rules of all workflows cannot be listed; each workflow is read by itself", "code", "alerts_unlisted", "err", err)
+		a.log.Error("the alert rules of all workflows cannot be listed; the node reads each workflow by itself; skein verify names the damaged row", "code", "alerts_unlisted", "err", err)
 	}
 	a.watching = make(map[dag.WorkflowID]*current, len(rows))
 	for i := range rows {

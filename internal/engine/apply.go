@@ -323,6 +323,6 @@ func (w *writer) score(kind dag.EventKind, v dag.Verdict) {
 func (w *writer) alert(poisoned []dag.Poisoned) {
 	for _, p := range poisoned {
 		w.e.stats.Poisoned.Add(1)
-		w.e.log.Error("a task was lost too often and failed as poison; look at what it does to its worker", "code", "task_poisoned", "run", p.Run.String(), "task", p.Task)
+		w.e.log.Error("a task failed as poison, because its attempts were lost too often; look at what it does to its worker, then run skein run recover", "code", "task_poisoned", "run", p.Run.String(), "task", p.Task)
 	}
 }

@@ -28,7 +28,7 @@ func (w *writer) fetch(id dag.RunID) (*dag.Run, error) {
 		return nil, err
 	}
 	if err != nil {
-		w.e.log.Error("a waiting run cannot be loaded", "code", "waiting_run_unreadable", "run", id.String(), "err", err)
+		w.e.log.Error("a waiting run cannot be loaded; run skein verify", "code", "waiting_run_unreadable", "run", id.String(), "err", err)
 		return nil, nil
 	}
 	w.runs[id] = r

@@ -274,7 +274,7 @@ func (s *schedule) instants(b *store.Backfill) ([]dag.Micros, error) {
 
 // spoil cancels a backfill whose row is invalid, because it could never end.
 func (s *schedule) spoil(b store.Backfill, cause error) error {
-	s.log.Error("a backfill is cancelled, because its instants cannot be read", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
+	s.log.Error("a backfill was cancelled, because its instants cannot be read; create it again", "code", "backfill_unreadable", "backfill", b.ID, "err", cause)
 	b.State = store.BackfillCancelled
 	s.putBackfill(b)
 	return nil
@@ -288,7 +288,7 @@ func (s *schedule) backfillRun(b *store.Backfill, wf *store.Workflow, pol *Polic
 	s.txn().rows += 2 * rowsPerItem
 	params, err := s.expr.plannedParams(ParamsQuery{Workflow: wf.ID, Version: version, Given: pol.Params, Instant: at})
 	if errors.Is(err, errkind.ErrInvalid) { // no run can be made for the instant, so it counts as failed
-		s.log.Warn("the parameters of an instant of a backfill cannot be evaluated", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
+		s.log.Warn("the parameters of an instant of a backfill cannot be evaluated; correct them, and create the backfill again", "code", "backfill_params_invalid", "backfill", b.ID, "instant", at.Time(), "err", err)
 		next := *b
 		next.Ended++
 		next.Failed++

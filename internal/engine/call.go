@@ -272,7 +272,7 @@ func (c *calls) recoverChild(s *childStart) error {
 		if r, err = c.revive(s.Run); errors.Is(err, errkind.ErrUnavailable) {
 			return err
 		} else if err != nil {
-			c.log.Error("the run of a call cannot be recovered", "code", "call_not_recovered", "run", s.Run.String(), "err", err)
+			c.log.Error("a called run cannot be recovered; recover it with skein run recover", "code", "call_not_recovered", "run", s.Run.String(), "err", err)
 			return nil
 		}
 	}

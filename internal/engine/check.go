@@ -141,7 +141,7 @@ func (w *writer) fault(s *Suspect, before, r *dag.Run, f *found) (fault, why str
 	}
 	diff := ""
 	if p := errkind.Guarded(func() { diff = dag.Diff(before, r) }); p != nil || diff != "" {
-		w.e.log.Error("the memory of a run differs from its rows", "code", "memory_differs", "run", r.ID.String(), "diff", diff, "err", p)
+		w.e.log.Error("the memory of a run differs from its rows; the node loads the run again; report this bug with the log", "code", "memory_differs", "run", r.ID.String(), "diff", diff, "err", p)
 		return FaultUnsubmitted, "its owner had it otherwise than its rows"
 	}
 	if idle && r.Unsettled() > 0 && s.Fault == FaultUnsubmitted && r.State == dag.RunRunning {

@@ -249,7 +249,7 @@ func (s *schedule) settled(t *store.Trigger, now dag.Micros) (*store.Trigger, er
 
 // undecided writes to the ledger that instants of a trigger with an unreadable row were due.
 func (s *schedule) undecided(t *store.Trigger, now dag.Micros, cause error) error {
-	s.log.Error("the due fires of a trigger cannot be computed", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
+	s.log.Error("the due fires of a trigger cannot be computed; correct the trigger, and apply its workflow again", "code", "trigger_plan_failed", "trigger", t.Name, "workflow", int64(t.Workflow), "err", cause)
 	if t.Next == 0 || t.Next > now {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (s *schedule) goBy(r reading) {
 		return
 	}
 	if back := time.Duration(d.clock()-r.wall) * time.Microsecond; d.wall != 0 && back > clockBack {
-		s.log.Warn("the store's clock was set back; decided instants do not fire again", "code", "clock_set_back", "by", back.Round(time.Second).String())
+		s.log.Warn("the clock of the database was set back; decided instants do not fire again; set the clock by NTP", "code", "clock_set_back", "by", back.Round(time.Second).String())
 	}
 	d.wall, d.asOf = r.wall, r.asOf
 	s.txn().due = max(d.now(), s.txn().batch.Watermark)
@@ -201,7 +201,7 @@ func (l *look) all(ctx context.Context) {
 
 func (l *look) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		l.e.log.Warn("due triggers cannot be read", "code", "due_triggers_unreadable", "err", err)
+		l.e.log.Warn("the due triggers cannot be read; the node tries again", "code", "due_triggers_unreadable", "err", err)
 	}
 	l.failed++
 }

@@ -152,7 +152,7 @@ func askWorkers(w *writer, held map[dag.HandlerID][]Held) {
 			defer cancel()
 			missing, err := w.e.cfg.Helpers.Missing(ctx, h, list)
 			if err != nil {
-				w.e.log.Debug("a worker cannot be asked yet what it has", "handler", h, "err", err)
+				w.e.log.Debug("a worker cannot be asked for its attempts yet", "handler", h, "err", err)
 				_ = w.inbox.put(item{op: func(w *writer) answer { w.abroad.open = true; return answer{} }})
 			}
 			for _, m := range missing {

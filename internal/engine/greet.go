@@ -95,7 +95,7 @@ func (e *Engine) greeted(err error) error {
 	case errors.Is(err, errkind.ErrUnavailable):
 		return err
 	}
-	e.log.Error("a trigger of kind start cannot be fired", "code", "start_trigger_failed", "err", err)
+	e.log.Error("a trigger of kind start cannot be fired; correct the trigger, or start its run by hand", "code", "start_trigger_failed", "err", err)
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
 	if _, over := quotaRefusal(cause); !over { // the caller gets the error as its answer
-		w.e.log.Warn("a transaction was refused", "code", "transaction_refused", "tried", tried, "err", cause)
+		w.e.log.Warn("a transaction was refused; the node looks for the run at fault", "code", "transaction_refused", "tried", tried, "err", cause)
 	}
 	var guilty dag.RunID // the run of an assignment that no item has requested
 	switch {
@@ -86,7 +86,7 @@ func (w *writer) punish(cause error) error {
 		}
 	}
 	if it.mail != 0 { // the message stays in w.reading: it is not read again here, but the next owner may be able to process it
-		w.e.log.Error("a message between shards was refused; it stays in the store", "code", "message_refused", "message", it.mail, "err", cause)
+		w.e.log.Error("a message between shards was refused and stays in the database; run skein verify, and report this bug", "code", "message_refused", "message", it.mail, "err", cause)
 	}
 	it.reply(answer{run: it.run, err: err})
 	w.drop(1)
@@ -156,12 +156,12 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		return nil
 	}
 	w.e.stats.Quarantined.Add(1)
-	w.e.log.Error("run quarantined", "code", "run_quarantined", "run", id.String(), "err", cause)
+	w.e.log.Error("a run was quarantined; skein explain says what helps", "code", "run_quarantined", "run", id.String(), "err", cause)
 	w.killAll(ctx, id)
 	w.leave(id)
 	w.bad[id] = firstLine(cause.Error())
 	if err != nil {
-		w.e.log.Error("a quarantined run keeps its state, because its row cannot be read", "code", "quarantine_unread", "run", id.String(), "err", err)
+		w.e.log.Error("a quarantined run keeps its state, because its row cannot be read; run skein verify", "code", "quarantine_unread", "run", id.String(), "err", err)
 		return nil
 	}
 	upd := dag.RunUpdate{RunRow: row, Was: row.State, Claimed: row.Claim}
@@ -185,7 +185,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	}
 	if errors.Is(err, store.ErrRefused) {
 		w.quotas.forget()
-		w.e.log.Error("a quarantined run keeps its state, because its row cannot be written", "code", "quarantine_unwritten", "run", id.String(), "err", err)
+		w.e.log.Error("a quarantined run keeps its state, because its row cannot be written; run skein verify", "code", "quarantine_unwritten", "run", id.String(), "err", err)
 		return nil
 	}
 	if err != nil {

@@ -115,7 +115,7 @@ func (a *alerts) expectOf(r *dag.Run, rules []alert.Rule, only ...ruleOf) error 
 		}
 		// a panic in a faulty rule must not prevent the load of a shard
 		if err := errkind.Guarded(func() { a.watch(r, rule) }); err != nil {
-			a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(r.Workflow),
+			a.log.Error("a deadline cannot be checked, so its incident is not opened", "code", "deadline_refused", "workflow", int64(r.Workflow),
 				"rule", rule.Name, "run", r.ID.String(), "err", err)
 		}
 	}
@@ -337,7 +337,7 @@ func (a *alerts) refused(m moment, err error) {
 		a.times.barred = map[moment]bool{}
 	}
 	a.times.barred[m] = true
-	a.log.Error("a deadline cannot be judged; its alert is not made", "code", "deadline_refused", "workflow", int64(m.what.of.workflow),
+	a.log.Error("a deadline cannot be checked, so its incident is not opened", "code", "deadline_refused", "workflow", int64(m.what.of.workflow),
 		"rule", m.what.of.rule, "run", m.what.run.String(), "err", err)
 }
 

@@ -97,7 +97,7 @@ func (w *writer) receive(m *store.Message) answer {
 	}
 	var letters []letter
 	if err := json.Unmarshal(m.Payload, &letters); err != nil {
-		w.e.log.Error("a message between shards is invalid and was dropped", "code", "message_invalid", "from", m.From, "to", m.To, "err", err)
+		w.e.log.Error("a message between shards is invalid and was dropped; run skein verify, and report this bug", "code", "message_invalid", "from", m.From, "to", m.To, "err", err)
 	}
 	if len(letters) == 1 && letters[0].Posted != nil {
 		done, err := w.takeIn(letters[0].Posted)
@@ -160,7 +160,7 @@ func (s *schedule) hear(t *store.Trigger, ended *Ended) error {
 	}
 	plan, err := s.planner.Heard(t, ended, s.dueNow())
 	if err != nil { // the message itself is invalid, and the end of a run must not depend on it
-		s.log.Error("a trigger cannot process the end of a run", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
+		s.log.Error("a trigger cannot process the end of a run; start the missing run by hand", "code", "run_end_not_taken", "trigger", t.Name, "run", ended.Run.String(), "err", err)
 		return nil
 	}
 	for i := range plan.Starts {

@@ -56,7 +56,7 @@ func (w *writer) own(ctx context.Context) (*taken, error) {
 			return nil, errkind.FromStore("take the shards", err)
 		}
 		w.e.setState("retaking its shards: " + err.Error())
-		w.e.log.Warn("the shards cannot be taken yet", "code", "shards_not_taken", "err", err)
+		w.e.log.Warn("the node cannot take its shards yet; it tries again", "code", "shards_not_taken", "err", err)
 		w.refuse(err)
 	}
 }

@@ -90,7 +90,7 @@ func (w *writer) takeIn(p *posted) (bool, error) {
 		return true, err
 	}
 	if err != nil {
-		w.e.log.Warn("a verb that was sent to another shard does not fit the present state of its run", "code", "posted_verb_conflict", "run", p.Run.String(), "actor", p.Actor, "err", err)
+		w.e.log.Warn("a command for a run of another shard was dropped, because the run had changed before the command arrived", "code", "posted_verb_conflict", "run", p.Run.String(), "actor", p.Actor, "err", err)
 	}
 	return true, nil
 }

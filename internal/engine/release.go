@@ -195,7 +195,7 @@ func (c *calls) again(e dag.Errand) item {
 func (c *calls) startErrand(r *dag.Run, s *childStart) error {
 	g, err := dag.UnpackGraph(s.Graph, nil)
 	if err != nil {
-		c.log.Error("the graph of an errand cannot be read", "code", "errand_invalid", "run", s.Run.String(), "err", err)
+		c.log.Error("the graph of an errand cannot be read, so its handle is not released; update all nodes to one version", "code", "errand_invalid", "run", s.Run.String(), "err", err)
 		g = nil
 	}
 	return c.addRun(r, true, g)
@@ -252,7 +252,7 @@ func (c *calls) stepEnded(r *dag.Run, ev dag.Event) {
 func tellOrphans(e *Engine, all []dag.Orphan) {
 	for _, o := range all {
 		e.stats.Orphans.Add(1)
-		e.log.Error("work outside of a task's process was not released; end it by hand", "code", "handle_orphaned",
+		e.log.Error("work outside of a task's process was not released; end it by hand, then run skein task dismiss", "code", "handle_orphaned",
 			"run", o.Run.String(), "task", o.Task, "token", o.Token, "handle", o.Handle, "why", o.Why)
 	}
 }

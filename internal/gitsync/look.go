@@ -229,9 +229,9 @@ func (y *Syncer) write(ctx context.Context, g *store.GitSource, was, st *State, 
 			if len(f.Faults) > 0 {
 				first = f.Faults[0].Error()
 			}
-			log.Warn("a commit of a git source was refused; the commit before stays in force", "code", "git_refused", "commit", f.Commit, "applied", st.Applied, "faults", len(f.Faults)+f.More, "first", first)
+			log.Warn("a commit of a git source was refused; the earlier commit stays in force; correct the files that skein git list names", "code", "git_refused", "commit", f.Commit, "applied", st.Applied, "faults", len(f.Faults)+f.More, "first", first)
 		} else {
-			log.Warn("a git source cannot be read", "code", "git_away", "err", f.Why)
+			log.Warn("a git source cannot be read; the node tries again", "code", "git_away", "err", f.Why)
 		}
 	case f == nil && out != nil && st.Applied != was.Applied:
 		y.applied.Add(1)

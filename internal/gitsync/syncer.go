@@ -74,7 +74,7 @@ func (y *Syncer) Show(p *metric.Page) {
 // Run looks at repositories when a look is due, until ctx ends.
 func (y *Syncer) Run(ctx context.Context) {
 	if err := Clean(y.cfg.Needs.Dir); err != nil {
-		y.cfg.Log.Warn("old folders of git sources cannot be removed", "code", "git_folder", "err", err)
+		y.cfg.Log.Warn("old folders of git sources cannot be removed; delete git/look-… of the data folder by hand", "code", "git_folder", "err", err)
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -82,7 +82,7 @@ func (y *Syncer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := y.round(ctx, &wg)
 		if err != nil && ctx.Err() == nil && err.Error() != told {
-			y.cfg.Log.Warn("the git sources cannot be read now", "code", "git_unread", "err", err)
+			y.cfg.Log.Warn("the git sources cannot be read from the database now; the node tries again", "code", "git_unread", "err", err)
 		}
 		if told = ""; err != nil {
 			told = err.Error()
@@ -222,7 +222,7 @@ func (y *Syncer) tell(ctx context.Context, g *store.GitSource, err error) {
 	if err == nil || ctx.Err() != nil || errors.As(err, &elsewhere) || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrNotFound) {
 		return
 	}
-	y.cfg.Log.Warn("a look at a git source has failed", "code", "git_look_failed", "source", g.Namespace+"/"+g.Name, "err", err)
+	y.cfg.Log.Warn("a check of a git source has failed; the next one comes by itself", "code", "git_look_failed", "source", g.Namespace+"/"+g.Name, "err", err)
 }
 
 // guarded makes a look, and converts a panic to an error.

@@ -61,7 +61,7 @@ func (h *Home) doubt(w *worker, k key, p dag.Place) {
 		return
 	}
 	h.Stats.rejected[Stale].Add(1)
-	h.log.Warn("a worker runs an attempt that it does not hold; it is ordered to end it", "code", "worker_attempt_stale", "worker", w.member.Name,
+	h.log.Warn("a worker runs an attempt that it does not hold; the node orders it to end the attempt", "code", "worker_attempt_stale", "worker", w.member.Name,
 		"run", k.run.String(), "task", k.task, "token", k.token)
 	if !slices.ContainsFunc(w.stops, func(s stop) bool { return s.key == k }) {
 		w.stops = append(w.stops, stop{key: k, kill: true})

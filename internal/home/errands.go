@@ -68,7 +68,7 @@ func (h *Home) refute(w *worker, x *holding) {
 			return // the attempt was only delivered twice
 		}
 		h.Stats.Lost.Add(1)
-		h.log.Warn("an attempt was assigned although its end was reported; it is lost", "code", "attempt_over", "worker", w.member.Name,
+		h.log.Warn("a worker got an attempt whose end it had reported; the attempt counts as lost", "code", "attempt_over", "worker", w.member.Name,
 			"run", k.run.String(), "task", k.task, "token", k.token)
 	}()
 }

@@ -312,7 +312,7 @@ func (h *Home) misplaced() {
 			continue
 		}
 		if said[d.Place] = true; !h.purse.unserved[d.Place] {
-			h.log.Warn("ready tasks fit no present worker", "code", "tasks_unplaceable", "run", d.Run.String(), "tasks", d.N, "why", why)
+			h.log.Warn("ready tasks fit no present worker; start a worker that fits, or change their placement", "code", "tasks_unplaceable", "run", d.Run.String(), "tasks", d.N, "why", why)
 		}
 	}
 	h.purse.unserved = said

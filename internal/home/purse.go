@@ -380,7 +380,7 @@ func (h *Home) call(ctx context.Context, wg *sync.WaitGroup, to store.Member, pa
 		defer cancel()
 		if err := h.cfg.Caller.Call(ctx, to, path, in, nil); err != nil {
 			if ctx.Err() == nil {
-				h.log.Debug("a node could not be told about slots", "node", to.Name, "err", err)
+				h.log.Debug("a node could not be notified of its slots", "node", to.Name, "err", err)
 			}
 			return
 		}

@@ -185,7 +185,7 @@ func (h *Home) deliver(ctx context.Context, to store.Member, d *delivery) {
 		h.poke()
 	default: // the next look tries again
 		if !errors.Is(err, errAway) && ctx.Err() == nil {
-			h.log.Debug("attempts do not reach their home yet", "node", to.Name, "err", err)
+			h.log.Debug("the home node of a worker does not take its attempts yet", "node", to.Name, "err", err)
 		}
 		h.putBack(d)
 	}

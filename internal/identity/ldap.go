@@ -82,7 +82,7 @@ func (d *Directory) told(err error) {
 	defer d.mu.Unlock()
 	switch {
 	case err != nil && !d.away:
-		d.log.Warn("a directory does not answer; people with local accounts can sign in", "code", "directory_away", "directory", d.of.Name, "url", d.of.URL, "err", err)
+		d.log.Warn("a directory does not answer; only local accounts can sign in; skein doctor names the fault", "code", "directory_away", "directory", d.of.Name, "url", d.of.URL, "err", err)
 	case err == nil && d.away:
 		d.log.Info("a directory answers again", "code", "directory_back", "directory", d.of.Name)
 	}

@@ -164,7 +164,7 @@ func (p *Provider) describe(ctx context.Context) (*described, error) {
 func (p *Provider) told(err error) {
 	switch {
 	case err != nil && p.err == nil:
-		p.log.Warn("an identity provider does not answer; people with local accounts can sign in", "code", "identity_provider_away",
+		p.log.Warn("an identity provider does not answer; only local accounts can sign in; skein doctor names the fault", "code", "identity_provider_away",
 			"provider", p.of.Name, "issuer", p.of.Issuer, "err", err)
 	case err == nil && p.err != nil:
 		p.log.Info("an identity provider answers again", "code", "identity_provider_back", "provider", p.of.Name)

@@ -45,7 +45,7 @@ func (n *Node) Answer(next http.Handler, issued func()) http.Handler {
 func (n *Node) fail(w http.ResponseWriter, err error) {
 	why := &refusal{http.StatusServiceUnavailable, "this node cannot issue certificates now: " + err.Error()}
 	if !errors.As(err, &why) {
-		n.cfg.Log.Warn("no certificate could be issued", "code", "certificate_not_issued", "err", err)
+		n.cfg.Log.Warn("this node cannot issue a certificate now", "code", "certificate_not_issued", "err", err)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(why.status)

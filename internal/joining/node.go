@@ -44,7 +44,7 @@ func NewNode(cfg Config) *Node { return &Node{cfg} }
 func (n *Node) Run(ctx context.Context) {
 	if n.cfg.Cluster {
 		if err := n.cfg.Authority.Make(made(ctx, n.cfg.Name), "node "+n.cfg.Name); err != nil {
-			n.cfg.Log.Info("nodes prove who they are by tokens, because the certificate authority cannot be made", "code", "authority_not_made", "err", err)
+			n.cfg.Log.Info("nodes identify themselves by tokens, because the certificate authority cannot be created", "code", "authority_not_made", "err", err)
 		}
 	}
 	n.cfg.Authority.Run(ctx)

@@ -86,7 +86,7 @@ func (r *WorkerTransport) Run(ctx context.Context, known func() []string) {
 		}
 		*r.m = next
 		if err := r.use(); err != nil {
-			r.log.Error("the renewed certificate cannot be used", "code", "certificate_unusable", "err", err)
+			r.log.Error("the renewed certificate of this worker cannot be used", "code", "certificate_unusable", "err", err)
 			continue
 		}
 		r.log.Info("the certificate of this worker was renewed", "code", "certificate_renewed", "until", next.Expires)

@@ -217,7 +217,7 @@ func (s *Shipper) flush(ctx context.Context, ended bool) error {
 	s.dropped = 0
 	s.mu.Unlock()
 	if dropped > 0 {
-		s.log.Warn("too many logs waited for their store; some are on this machine only", "code", "logs_dropped", "logs", dropped)
+		s.log.Warn("some logs stay on this machine only, because too many logs waited for their store", "code", "logs_dropped", "logs", dropped)
 	}
 	return err
 }
@@ -359,7 +359,7 @@ func (s *Shipper) keepIndex(t *tail) {
 		return
 	}
 	if err := s.local.copyIndex(context.Background(), to, t.ref); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Debug("the index of a log is not copied, and is made when the log is read", "run", t.ref.Run, "task", t.ref.Name, "err", err)
+		s.log.Debug("the index of a log was not copied; the node makes it when the log is read", "run", t.ref.Run, "task", t.ref.Name, "err", err)
 	}
 }
 

@@ -240,7 +240,7 @@ func (m *Monitor) conclude() {
 	slices.Sort(by)
 	for _, name := range by {
 		if !slices.Contains(m.cutBy, name) {
-			m.cfg.Log.Warn("a peer says that it cannot reach this node", "code", "peer_cut_off", "node", name)
+			m.cfg.Log.Warn("a peer reports that it cannot reach this node", "code", "peer_cut_off", "node", name)
 		}
 	}
 	m.cutBy = by

@@ -309,7 +309,7 @@ func (s *Sender) judge(n *store.Notice, err error, expired bool, now dag.Micros)
 		n.Error = shortened(err.Error())
 	}
 	if n.State == store.NoticeFailed || n.State == store.NoticeExpired {
-		s.o.Log.Error("a channel did not take a notice of an alert", "code", "notice_lost", "namespace", n.Namespace, "channel", n.Channel,
+		s.o.Log.Error("a notice of an alert was not delivered; repair its channel, and try it with skein alert test", "code", "notice_lost", "namespace", n.Namespace, "channel", n.Channel,
 			"incident", n.Incident.String(), "state", n.State, "tries", n.Tries, "err", n.Error)
 	}
 }
@@ -347,7 +347,7 @@ func (s *Sender) record(ctx context.Context, n store.Notice) {
 		case errors.Is(err, store.ErrFenced): // another node owns the shard and has recorded a call
 			return
 		}
-		s.o.Log.Warn("the end of a notice's call cannot be recorded yet", "code", "notice_unrecorded", "incident", n.Incident.String(), "err", err)
+		s.o.Log.Warn("the result of a notice cannot be recorded yet; the node tries again", "code", "notice_unrecorded", "incident", n.Incident.String(), "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -385,7 +385,7 @@ func (s *Sender) through(ctx context.Context, row *store.AlertChannel, msg *Mess
 			return string(value), err
 		},
 		refused: func(why string) {
-			s.o.Log.Warn("an SMTP server refused some recipients of an alert's mail; the others have it", "code", "recipient_refused",
+			s.o.Log.Warn("an SMTP server refused some recipients of an alert's mail; correct their addresses in the channel", "code", "recipient_refused",
 				"namespace", row.Namespace, "channel", row.Name, "incident", msg.Data.Incident, "err", why)
 		},
 		log: func(msg Message) {
@@ -405,7 +405,7 @@ func (s *Sender) guarded(row *store.AlertChannel, call func() error) (err error)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the call panicked: %v", p)
-			s.o.Log.Error("the call of a channel panicked", "code", "channel_panicked", "namespace", row.Namespace, "channel", row.Name,
+			s.o.Log.Error("the call of a channel panicked; it is made again later; report this bug with the log", "code", "channel_panicked", "namespace", row.Namespace, "channel", row.Name,
 				"err", err, "stack", string(debug.Stack()))
 		}
 	}()

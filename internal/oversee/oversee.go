@@ -74,7 +74,7 @@ func (o *Overseer) Run(ctx context.Context) {
 		err := o.Look(within)
 		cancel()
 		if err != nil && ctx.Err() == nil && err.Error() != o.told {
-			o.cfg.Log.Warn("the alerts about the cluster cannot be judged now", "code", "cluster_unjudged", "err", err)
+			o.cfg.Log.Warn("the alerts about the cluster cannot be checked now; the node tries again", "code", "cluster_unjudged", "err", err)
 		}
 		if o.told = ""; err != nil {
 			o.told = err.Error()

@@ -283,7 +283,7 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	}
 	p.mu.Unlock()
 	if few > 0 {
-		p.cfg.Log.Warn("few eras of the database are left: each failover takes one, and after the last one the database takes no writes",
+		p.cfg.Log.Warn("few eras of the database are left: each failover takes one, and after the last one the database takes no writes; plan to apply the workflows to a new database",
 			"code", "eras_few", "era", few, "last", dag.EraMax)
 	}
 	if !back {
@@ -292,7 +292,7 @@ func (p *Past) advance(marks []store.Fence, why string) {
 	p.cfg.Log.Error("the database has gone back to an earlier state: later transactions are lost; all attempts end and run again "+
 		"under tokens of a new era", "code", Code, "era", era, "why", why)
 	if err := p.Save(); err != nil {
-		p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+		p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file; repair the disk of the data folder", "code", "past_unwritable", "file", p.cfg.File, "err", err)
 	}
 	if p.cfg.Back != nil {
 		p.cfg.Back(era)
@@ -388,12 +388,12 @@ func (p *Past) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-tick.C:
 			if _, err := p.Check(ctx); err != nil && ctx.Err() == nil {
-				p.cfg.Log.Debug("cannot compare what the database holds with what was confirmed; it is tried again", "err", err)
+				p.cfg.Log.Debug("the rows of the database cannot be compared with the confirmed state; the node tries again", "err", err)
 			}
 		}
 		err := p.Save()
 		if err != nil && !failed {
-			p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file", "code", "past_unwritable", "file", p.cfg.File, "err", err)
+			p.cfg.Log.Warn("the last confirmed state of the database cannot be written to its file; repair the disk of the data folder", "code", "past_unwritable", "file", p.cfg.File, "err", err)
 		}
 		failed = err != nil
 	}

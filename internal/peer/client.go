@@ -130,7 +130,7 @@ func (c *Client) Cancel(h dag.HandlerID, cs []dag.Cancel) {
 	select {
 	case c.cancels <- target{h, cs}:
 	default:
-		c.log.Warn("another node is not ordered to end attempts, because too many calls wait", "code", "peer_calls_full", "attempts", len(cs))
+		c.log.Warn("another node could not be ordered to end attempts, because too many calls wait", "code", "peer_calls_full", "attempts", len(cs))
 	}
 }
 

@@ -145,7 +145,7 @@ func (b *resumed) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF || b.here || b.r.Context().Err() != nil {
 		return n, err
 	}
-	b.d.log.Info("a log continues from its copy, because its node broke off", "code", "log_read_elsewhere", "node", b.d.to.Name, "err", err)
+	b.d.log.Info("a log continues from its copy, because the connection to its node broke", "code", "log_read_elsewhere", "node", b.d.to.Name, "err", err)
 	_ = b.ReadCloser.Close()
 	b.here = true
 	b.ReadCloser, b.end = b.rest()

@@ -138,7 +138,7 @@ func (s *source) judge(err error) {
 	}
 	switch {
 	case was == nil && s.away != nil:
-		s.log.Warn("a provider of secrets does not answer; attempts that need it wait", "code", "secret_provider_away", "provider", s.Name, "err", err)
+		s.log.Warn("a provider of secrets does not answer; attempts that need its secrets wait", "code", "secret_provider_away", "provider", s.Name, "err", err)
 	case was != nil && s.away == nil:
 		s.log.Info("a provider of secrets answers again", "code", "secret_provider_back", "provider", s.Name)
 	}

@@ -35,7 +35,7 @@ func (r *Worker) give(reads []*workerv1.LogRead) {
 			ctx, cancel := context.WithTimeout(r.life, giveMax)
 			defer cancel()
 			if err := r.giveOne(ctx, want); err != nil && ctx.Err() == nil {
-				r.log.Debug("a piece of a log was not given", "run", want.GetAttempt().GetRun(), "task", want.Task, "err", err)
+				r.log.Debug("a part of a log could not be sent", "run", want.GetAttempt().GetRun(), "task", want.Task, "err", err)
 			}
 		})
 	}

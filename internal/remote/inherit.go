@@ -45,7 +45,7 @@ func (r *Worker) inherit(a *worker.Adopted) error {
 		return nil
 	}
 	if json.Unmarshal([]byte(a.Tag), &t) != nil || t.Life == nil || t.Life.Name != r.cfg.Name {
-		r.log.Warn("the keeper holds attempts of another worker or node; they are killed", "code", "foreign_attempts_killed", "attempts", len(a.Running))
+		r.log.Warn("the keeper kills attempts of another worker or node; give each one a data folder of its own", "code", "foreign_attempts_killed", "attempts", len(a.Running))
 		return r.work.Forsake()
 	}
 	r.s.Resume(t.Life.UUID, t.Life.Handler, a.Anew)
@@ -89,7 +89,7 @@ func (r *Worker) bequeath(ctx context.Context) {
 	if !r.adopted.Anew || open() == 0 {
 		return
 	}
-	r.log.Info("results of an earlier process of this worker are delivered", "code", "results_redelivered", "results", open())
+	r.log.Info("the worker delivers results of its earlier process", "code", "results_redelivered", "results", open())
 	ctx, cancel := context.WithCancel(ctx)
 	var polling sync.WaitGroup
 	polling.Go(func() { r.stay(ctx) })
@@ -135,7 +135,7 @@ func (r *Worker) bury(ctx context.Context) bool {
 		}
 		cancel()
 		if why := session.Reason(err); err == nil || why == session.Fenced || why == session.NameTaken {
-			r.log.Info("the earlier registration of this worker is ended; it held no attempts", "code", "earlier_life_ended", "handler", old.Handler)
+			r.log.Info("the worker has ended its earlier registration, which held no attempts", "code", "earlier_life_ended", "handler", old.Handler)
 			r.mu.Lock()
 			r.former = nil
 			r.mu.Unlock()

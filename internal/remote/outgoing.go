@@ -95,7 +95,7 @@ func (r *Worker) deliver(ctx context.Context, a *entry) error {
 		case time.Since(began) > bringMax:
 			return fmt.Errorf("no home node accepts the artifacts of this attempt: %w", err)
 		}
-		r.log.Debug("artifacts are not with the home yet", "run", a.Wire.Run, "task", a.Task, "err", err)
+		r.log.Debug("the home node does not take the artifacts yet", "run", a.Wire.Run, "task", a.Task, "err", err)
 		limit := session.PauseMax
 		if connect.CodeOf(err) == connect.CodeUnavailable { // the disk of the home is full: everything is sent again
 			limit = fullMax

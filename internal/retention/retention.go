@@ -302,7 +302,7 @@ func (c *Cleaner) runs(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 		}
 	}
 	if total > 0 {
-		c.cfg.Log.Info("finished runs deleted", "code", "runs_deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
+		c.cfg.Log.Info("finished runs were deleted", "code", "runs_deleted", "workflow", w.Namespace+"/"+w.Name, "runs", total, "age", time.Duration(r.Age), "keep", r.Runs)
 	}
 	return total, nil
 }

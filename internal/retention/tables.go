@@ -207,7 +207,7 @@ func (c *Cleaner) past(ctx context.Context, w *store.Workflow, r *rule, t *turn,
 	})
 	err = errors.Join(err, failed)
 	if gone = lines + instants + versions + counts; gone > 0 {
-		c.cfg.Log.Info("old fires, backfills and versions deleted", "code", "past_deleted", "workflow", w.Namespace+"/"+w.Name, "fires", lines,
+		c.cfg.Log.Info("old fires, backfills and versions were deleted", "code", "past_deleted", "workflow", w.Namespace+"/"+w.Name, "fires", lines,
 			"backfill_rows", instants, "versions", versions, "counts", counts)
 	}
 	return gone, moreLines || moreFills || moreVersions || moreCounts, err
@@ -261,7 +261,7 @@ func (c *Cleaner) deleted(ctx context.Context, w *store.Workflow, now dag.Micros
 	})
 	if gone > 0 && err == nil && !more {
 		c.folders(ctx, w)
-		c.cfg.Log.Info("deleted workflow removed", "code", "workflow_gone", "workflow", w.Namespace+"/"+w.Name, "rows", gone)
+		c.cfg.Log.Info("a deleted workflow was removed for good", "code", "workflow_gone", "workflow", w.Namespace+"/"+w.Name, "rows", gone)
 	}
 	return gone, more, err
 }
@@ -291,7 +291,7 @@ func (c *Cleaner) records(ctx context.Context, now dag.Micros) error {
 		return n, n > 0, err
 	})
 	if n > 0 {
-		c.cfg.Log.Info("old records deleted", "code", "records_deleted", "rows", n)
+		c.cfg.Log.Info("old records were deleted", "code", "records_deleted", "rows", n)
 	}
 	if errors.Is(err, store.ErrFenced) {
 		return nil
@@ -310,7 +310,7 @@ func (c *Cleaner) incidents(ctx context.Context, before dag.Micros) error {
 		return n, n > 0, err
 	})
 	if n > 0 {
-		c.cfg.Log.Info("old incidents deleted", "code", "incidents_deleted", "incidents", n)
+		c.cfg.Log.Info("old incidents were deleted", "code", "incidents_deleted", "incidents", n)
 	}
 	return err
 }

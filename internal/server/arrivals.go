@@ -177,7 +177,7 @@ func (f *refusals) tell(provider, address string, err error) {
 		f.left++
 		return
 	}
-	f.log.Warn("a sign-in by an identity provider is refused", "code", "sign_in_refused", "provider", provider, "address", address,
+	f.log.Warn("a sign-in by an identity provider was refused", "code", "sign_in_refused", "provider", provider, "address", address,
 		"text", err, "err", errors.Unwrap(err), "left_out", f.left)
 	f.left = 0
 }

@@ -191,7 +191,7 @@ func (s *Server) one(ctx context.Context, from *http.Request, verb, key string, 
 	a := &innerAnswer{header: http.Header{}}
 	defer func() {
 		if p := recover(); p != nil { // the proxy panics if it loses the connection to another node
-			s.log.Warn("a verb on one of several runs was cut off", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
+			s.log.Warn("a bulk call broke off at one of its runs; repeat the call with the same filter", "code", "bulk_verb_cut_off", "run", item.ID, "verb", verb, "err", p)
 			refused(fail(http.StatusServiceUnavailable, api.ProblemUnavailable, "the connection to the run's node broke; send the request again with the same key"))
 		}
 	}()

@@ -86,7 +86,7 @@ func arrive(ctx context.Context, s *Server, registry *people.Registry, found *id
 	who, unknown, err := registry.SignIn(ctx, arrival)
 	if err == nil && len(unknown) > 0 {
 		_, name, _ := strings.Cut(found.Source, ":")
-		s.log.Warn("the setting auth gives roles that do not exist; they are left out", "code", "sign_in_roles_unknown",
+		s.log.Warn("the setting auth grants roles that do not exist; the user does not get them", "code", "sign_in_roles_unknown",
 			"provider", name, "roles", strings.Join(unknown, ", "))
 	}
 	return who, err

@@ -317,7 +317,7 @@ func (s *Server) order(ctx context.Context, name, what string, stand bool) error
 		return noNode(name)
 	}
 	if changed {
-		s.log.Info("an order was given to a node", "code", "node_ordered", "node", name, "order", what, "stands", stand, "by", userOf(ctx))
+		s.log.Info("a user has given an order to a node", "code", "node_ordered", "node", name, "order", what, "stands", stand, "by", userOf(ctx))
 		s.cfg.Cluster.Wake()
 	}
 	return nil
@@ -421,7 +421,7 @@ func (s *Server) stopScheduler(ctx context.Context, in *schedulerIn) (*jsonOut[a
 	if _, err := s.cfg.Cluster.Order(ctx, store.Order{What: store.OrderStop, Actor: userOf(ctx)}, true); err != nil {
 		return nil, unread(err)
 	}
-	s.log.Warn("the scheduler of the whole cluster was stopped", "code", "cluster_stopped", "by", userOf(ctx))
+	s.log.Warn("a user has stopped the scheduler of the whole cluster; skein node start starts it again", "code", "cluster_stopped", "by", userOf(ctx))
 	s.cfg.Cluster.Wake()
 	return s.getScheduler(ctx, nil)
 }

@@ -126,7 +126,7 @@ func (f *Feeder) tell(trigger string, err error) {
 		clear(f.told)
 	}
 	f.told[trigger] = time.Now()
-	f.cfg.Log.Warn("events cannot be given to triggers now; the node tries again", "code", "events_not_given", "trigger", trigger, "err", err)
+	f.cfg.Log.Warn("events cannot be passed to triggers now; the node tries again", "code", "events_not_given", "trigger", trigger, "err", err)
 }
 
 // round passes new events to each trigger. soon reports whether a trigger waits for room or for more events.

@@ -141,7 +141,7 @@ func (r *runner) fails(ctx context.Context, err error) {
 	r.why = why
 	r.mu.Unlock()
 	if !told {
-		r.s.cfg.Log.Warn("a source of events is away; it is tried again", "code", "source_away", "workflow", r.name(ctx), "trigger", r.key.Name, "err", why)
+		r.s.cfg.Log.Warn("a source of events is not connected; the node tries again", "code", "source_away", "workflow", r.name(ctx), "trigger", r.key.Name, "err", why)
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *runner) works() {
 	name := r.workflow
 	r.mu.Unlock()
 	if was != 0 {
-		r.s.cfg.Log.Info("a source of events is back", "code", "source_back", "workflow", name, "trigger", r.key.Name)
+		r.s.cfg.Log.Info("a source of events is connected again", "code", "source_back", "workflow", name, "trigger", r.key.Name)
 	}
 }
 
@@ -291,7 +291,7 @@ func (r *runner) watch(ctx context.Context, cancel func(), is Source, done <-cha
 	r.s.mu.Lock()
 	r.s.abandoned++
 	r.s.mu.Unlock()
-	r.s.cfg.Log.Error("a source of events does not end; it is left behind", "code", "source_hangs", "workflow", r.name(context.WithoutCancel(ctx)), "trigger", r.key.Name)
+	r.s.cfg.Log.Error("a source of events does not end; the node leaves it running and starts another one; report this bug", "code", "source_hangs", "workflow", r.name(context.WithoutCancel(ctx)), "trigger", r.key.Name)
 	go func() {
 		<-done
 		r.s.mu.Lock()

@@ -139,7 +139,7 @@ func (s *Supervisor) reread(ctx context.Context) {
 		page, err := s.cfg.Triggers(ctx, Kinds, after, sensorsPage)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.cfg.Log.Warn("the triggers with sources cannot be read", "code", "sources_unread", "err", err)
+				s.cfg.Log.Warn("the triggers with sources cannot be read; the node tries again", "code", "sources_unread", "err", err)
 			}
 			return // the running sources continue
 		}

@@ -122,7 +122,7 @@ func (f *Folder) Run(ctx context.Context) {
 			f.told = ""
 		case err.Error() != f.told:
 			f.told = err.Error()
-			f.cfg.Log.Warn("ended runs cannot be counted now; the next step tries again", "code", "tally_behind", "err", err)
+			f.cfg.Log.Warn("ended runs cannot be counted now; the node tries again", "code", "tally_behind", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -362,7 +362,7 @@ func (f *Folder) write(ctx context.Context, p *progress, counts Counts, step sto
 	for w, of := range byWorkflow(counts) {
 		rows, err := f.merged(ctx, w, of)
 		if errors.Is(err, store.ErrCorrupt) {
-			f.cfg.Log.Error("counts of ended runs are damaged; they are made again from the kept runs", "code", "tally_damaged", "workflow", int64(w), "err", err)
+			f.cfg.Log.Error("the counts of ended runs are damaged; the node counts the kept runs again", "code", "tally_damaged", "workflow", int64(w), "err", err)
 			step.Drop = append(step.Drop, w)
 			to := store.TallyMark{Seq: step.Seq}
 			for _, m := range step.Marks {

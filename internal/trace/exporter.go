@@ -175,7 +175,7 @@ func (x *Exporter) tell(ctx context.Context, err error) {
 		x.told = ""
 	case err.Error() != x.told:
 		x.told = err.Error()
-		x.cfg.Log.Warn("ended runs cannot be exported as traces now; they wait and are exported later", "code", "traces_behind", "err", err)
+		x.cfg.Log.Warn("ended runs cannot be exported as traces; they wait until the collector and the database answer", "code", "traces_behind", "err", err)
 	}
 }
 

@@ -169,7 +169,7 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 
 // drop counts spans that are not sent.
 func (x *Exporter) drop(spans []span, why error) {
-	x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", len(spans), "err", why)
+	x.cfg.Log.Warn("the collector refused spans; the exporter drops them", "code", "traces_rejected", "spans", len(spans), "err", why)
 	x.stats.rejected.Add(int64(len(spans)))
 }
 
@@ -252,7 +252,7 @@ func (x *Exporter) post(ctx context.Context, spans []span) (refused int64, err e
 // refused returns the number of spans, of all that were sent, that a collector has refused by its answer.
 func (x *Exporter) refused(n int64, why string, all int) int64 {
 	if n = min(max(n, 0), int64(all)); n > 0 {
-		x.cfg.Log.Warn("the collector refused spans; they are dropped", "code", "traces_rejected", "spans", n, "err", bounded(why))
+		x.cfg.Log.Warn("the collector refused spans; the exporter drops them", "code", "traces_rejected", "spans", n, "err", bounded(why))
 	}
 	return n
 }

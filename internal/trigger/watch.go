@@ -212,7 +212,7 @@ func (w *Watch) reread(ctx context.Context) {
 func (w *Watch) watched(t *store.Trigger) *folder {
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
-		w.cfg.Log.Warn("a trigger cannot be read", "code", "trigger_unreadable", "trigger", t.Name, "workflow", t.Workflow, "err", err)
+		w.cfg.Log.Warn("a trigger cannot be read; apply its workflow again", "code", "trigger_unreadable", "trigger", t.Name, "workflow", t.Workflow, "err", err)
 		return nil
 	}
 	look := decl.File

@@ -119,7 +119,7 @@ func (a *attempt) run() Result {
 	}
 	if a.slot.folder != "" {
 		if err := a.slot.clean(); err != nil {
-			a.w.cfg.Log.Warn("the folder of an attempt cannot be cleaned and stays", a.attrs("code", "attempt_folder_left", "folder", a.slot.folder, "err", err)...)
+			a.w.cfg.Log.Warn("the folder of an attempt cannot be emptied and stays; delete it by hand", a.attrs("code", "attempt_folder_left", "folder", a.slot.folder, "err", err)...)
 			a.slot.dropFolder()
 		}
 	}
@@ -440,7 +440,7 @@ func (a *attempt) end() {
 		a.pipe = -1
 	}
 	if !gone {
-		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL", a.attrs("code", "processes_not_killed")...)
+		a.w.cfg.Log.Error("processes of an attempt do not end on SIGKILL; look for a hung mount, or restart the machine", a.attrs("code", "processes_not_killed")...)
 	}
 	// A SIGKILL from outside may have killed the whole cgroup. The tree is then not usable for another
 	// attempt.

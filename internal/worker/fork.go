@@ -61,7 +61,7 @@ func (a *attempt) bear(with *syscall.ProcAttr) (int, error) {
 	}
 	pid, err := a.exec(with)
 	if err := back(); err != nil { // if the thread cannot be moved back, it waits for the child and then ends
-		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt", a.attrs("code", "thread_in_limits", "err", err)...)
+		a.w.cfg.Log.Error("a thread of the worker stays within the limits of an attempt; restart the worker when it is idle", a.attrs("code", "thread_in_limits", "err", err)...)
 		runtime.LockOSThread() // this extra lock is never undone, so the thread ends with its goroutine
 	}
 	return pid, err

@@ -104,7 +104,7 @@ func KeeperMain(args []string) int {
 		return 0
 	}
 	if err != nil {
-		k.log.Error("the keeper ends after an error", "code", "keeper_failed", "err", err)
+		k.log.Error("the keeper has failed and ends; its attempts run again", "code", "keeper_failed", "err", err)
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -146,7 +146,7 @@ func (k *keeper) run(groups bool) error {
 		if err == nil {
 			break
 		}
-		k.log.Error("processes of an earlier keeper do not end; the keeper tries again", "code", "processes_not_killed", "err", err)
+		k.log.Error("processes of an earlier keeper do not end; the keeper tries to kill them again", "code", "processes_not_killed", "err", err)
 	}
 	listener, err := listenIn(k.work)
 	if err != nil {
@@ -291,7 +291,7 @@ func (k *keeper) expire() {
 	}
 	k.lapsed = true
 	if n := len(k.running); n > 0 {
-		k.log.Warn("the lease of the keeper has ended; its attempts are killed", "code", "keeper_lease_ended", "attempts", n, "lease", k.lease.String())
+		k.log.Warn("the lease of the keeper has ended, because no server answered; the keeper kills its attempts", "code", "keeper_lease_ended", "attempts", n, "lease", k.lease.String())
 	}
 	k.w.Lapse()
 }
@@ -312,7 +312,7 @@ func (k *keeper) ended(r Result) {
 	if r.Cause != CauseClosed { // the result of such an attempt is unknown, so the attempt counts as never run
 		if err := k.journal.add(&entry{Result: &r}); err != nil {
 			k.behind = true
-			k.log.Error("the end of an attempt cannot be written to the journal; it is lost if the keeper dies before the worker reads it", "code", "journal_unwritable", "err", err)
+			k.log.Error("the end of an attempt cannot be written to the journal, so a crash of the keeper would lose it; repair the disk of the data folder", "code", "journal_unwritable", "err", err)
 		}
 	}
 	k.out.Results = append(k.out.Results, r)
@@ -373,7 +373,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 		var o order
 		if err := s.read(&o); err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				k.log.Warn("the connection to the worker broke", "code", "keeper_disconnected", "err", err)
+				k.log.Warn("the keeper has lost the connection to its worker", "code", "keeper_disconnected", "err", err)
 			}
 			break
 		}
@@ -416,7 +416,7 @@ func (k *keeper) obey(from *stream, o *order) bool {
 	}
 	if o.Tag != nil || len(o.Taken) > 0 {
 		if err := k.journal.add(&entry{Tag: o.Tag, Taken: o.Taken}); err != nil {
-			k.log.Warn("the journal is behind", "code", "journal_behind", "err", err)
+			k.log.Warn("the journal of the keeper is behind; look for a slow or full disk", "code", "journal_behind", "err", err)
 		}
 	}
 	if o.Release {

@@ -119,7 +119,7 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 		return nil, nil, err
 	}
 	if cfg.Isolation == IsolationFence && !w.Isolates {
-		c.Log.Warn("tasks are not isolated: the keeper is of an earlier version, which holds attempts; start the node again once they have ended",
+		c.Log.Warn("tasks are not isolated, because a keeper of an earlier version holds attempts; restart the node once they have ended",
 			"code", "tasks_not_isolated")
 	}
 	if err := w.walled(&c); err != nil {

@@ -256,7 +256,7 @@ func (k *keeper) meet(s *stream, proves func(shown *os.File) error) *hello {
 			if cred := peerOf(s.conn); cred != nil {
 				pid = int(cred.Pid)
 			}
-			k.log.Warn("a process spoke to the keeper and was refused", "code", "keeper_stranger", "pid", pid, "err", err)
+			k.log.Warn("the keeper refused a process that is not its node or worker; find the process", "code", "keeper_stranger", "pid", pid, "err", err)
 		}
 		return nil
 	}

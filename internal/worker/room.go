@@ -60,7 +60,7 @@ func (l *Link) noteRoom(why string) {
 	if full := why != ""; full != l.full {
 		l.full = full
 		if full {
-			l.log.Error("the disk has too little free space; no attempt is taken until it has more", "code", "disk_full", "why", why)
+			l.log.Error("the disk of the data folder has too little free space; this machine takes no attempt until you free space", "code", "disk_full", "why", why)
 		} else {
 			l.log.Info("the disk has enough free space for attempts again", "code", "disk_free")
 		}

@@ -34,7 +34,7 @@ func (l *Link) supervise() {
 		if over {
 			return
 		}
-		l.log.Error("the keeper has died; its attempts are lost, and another keeper starts", "code", "keeper_gone", "pid", p.pid)
+		l.log.Error("the keeper has died; its attempts are lost, and another keeper starts; look for an out-of-memory kill", "code", "keeper_gone", "pid", p.pid)
 		p.kill()
 		if !l.replace() {
 			return
@@ -60,7 +60,7 @@ func (l *Link) replace() bool {
 			return true
 		}
 		if ctx.Err() == nil {
-			l.log.Error("no keeper can be started; no attempt runs until there is one", "code", "keeper_not_started", "err", err)
+			l.log.Error("no keeper can be started, so no attempt runs on this machine", "code", "keeper_not_started", "err", err)
 		}
 		select {
 		case <-l.stop:
@@ -202,7 +202,7 @@ func (l *Link) ping(p *peer, over <-chan struct{}) {
 		}
 		l.mu.Unlock()
 		if silences > silencesMax {
-			l.log.Error("the keeper does not answer and is killed", "code", "keeper_silent", "pid", p.pid)
+			l.log.Error("the keeper does not answer, and the worker kills it", "code", "keeper_silent", "pid", p.pid)
 			p.kill()
 			return
 		}

@@ -294,7 +294,7 @@ func (w *Worker) dispose() {
 	w.contain.close()
 	_ = w.null.Close()
 	if err := removeAll(w.lifeDir); err != nil {
-		w.cfg.Log.Warn("the work folder cannot be removed", "code", "work_folder_left", "folder", w.lifeDir, "err", err)
+		w.cfg.Log.Warn("the work folder cannot be removed; delete it by hand", "code", "work_folder_left", "folder", w.lifeDir, "err", err)
 	}
 	if at := w.contain.location(); at == "" || !exists(at) {
 		_ = os.Remove(w.lifeDir + cgroupSuffix)

@@ -162,7 +162,7 @@ func (s *attached) sendLogs(ctx context.Context) {
 		case <-s.logs.wake:
 		}
 		if err := s.flushLogs(ctx); err != nil {
-			s.log.Debug("logs do not reach the home yet", "err", err)
+			s.log.Debug("the home node does not take the logs yet", "err", err)
 			session.Wait(ctx, session.PauseMax)
 		}
 	}

@@ -88,7 +88,7 @@ func (s *attached) Fenced(ctx context.Context) {
 	s.s.Emptied(ctx, func(left int, again bool) {
 		s.cancelAll(ErrFenced)
 		if again {
-			s.log.Warn("task functions do not end although their context is cancelled", "code", "functions_running", "handlers", left)
+			s.log.Warn("task functions still run although their context is cancelled; a function must return when its context ends", "code", "functions_running", "handlers", left)
 		}
 	})
 	s.s.Forget()
@@ -106,7 +106,7 @@ func (s *attached) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		if s.s.Silent() {
-			s.log.Error("no node has answered within the lease; task functions are ordered to end", "code", "lease_ended")
+			s.log.Error("no node has answered within the lease; the worker cancels its task functions", "code", "lease_ended")
 			s.cancelAll(ErrCutOff)
 			session.Wait(ctx, session.PauseMax)
 		}
@@ -123,10 +123,10 @@ func (s *attached) drain() {
 	if s.s.Quiet(s.w.o.Drain, nil) {
 		return
 	}
-	s.log.Warn("the time to drain has passed; task functions are ordered to end", "code", "drain_ended")
+	s.log.Warn("the time to drain has passed; the worker cancels its task functions", "code", "drain_ended")
 	s.cancelAll(ErrDraining)
 	if !s.s.Quiet(lastMax, nil) {
-		s.log.Error("task functions do not end although their context is cancelled; their attempts run again concurrently", "code", "functions_abandoned")
+		s.log.Error("the worker ends although task functions still run; their attempts run again on other workers", "code", "functions_abandoned")
 	}
 }
 

@@ -35,9 +35,9 @@ func Open(cfg *config.Config, version string, log *slog.Logger) *extension.Book 
 func Report(found []extension.Found, log *slog.Logger) {
 	for _, f := range found {
 		if f.Err != nil {
-			log.Warn("an extension is refused", "code", "extension_refused", "folder", f.Folder, "err", f.Err)
+			log.Warn("an extension was refused; repair it, then run skein extension reload", "code", "extension_refused", "folder", f.Folder, "err", f.Err)
 			continue
 		}
-		log.Info("an extension is used", "code", "extension_used", "extension", f.Name, "version", f.Version, "folder", f.Folder, "kinds", len(f.Kinds))
+		log.Info("an extension is in use", "code", "extension_used", "extension", f.Name, "version", f.Version, "folder", f.Folder, "kinds", len(f.Kinds))
 	}
 }

@@ -92,7 +92,7 @@ func (h *Listener) Serve(w *remote.Worker, version string, log *slog.Logger) (st
 	go func() {
 		defer close(ended)
 		if err := srv.Serve(conns); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("health listener ended", "code", "health_listener", "err", err)
+			log.Error("the health listener has ended; free the address of health_listen, and restart the worker", "code", "health_listener", "err", err)
 		}
 	}()
 	log.Info("the health listener is ready", "code", "health_listening", "url", "http://"+h.l.Addr().String())

@@ -62,7 +62,7 @@ func (s *Session[T]) sessions(ctx context.Context) error {
 			case err != nil && s.final(err):
 				return err
 			case Reason(err) == Fenced:
-				s.log.Error("the registration of this worker has ended; it ends its attempts and registers again", "code", "registration_ended", "err", err)
+				s.log.Error("the registration of this worker has ended; the worker ends its attempts and registers again", "code", "registration_ended", "err", err)
 				s.owner.Fenced(ctx)
 				continue
 			case err != nil:
@@ -81,7 +81,7 @@ func (s *Session[T]) sessions(ctx context.Context) error {
 			pause = PauseMin
 		}
 		if err := s.Poll(ctx); err != nil && ctx.Err() == nil {
-			s.log.Info("the home node was lost", "code", "home_lost", "home", s.home, "err", err)
+			s.log.Info("the worker has lost its home node; it attaches to a node again", "code", "home_lost", "home", s.home, "err", err)
 			s.Detach()
 			Wait(ctx, lostPause) // random, because other workers have lost the same home
 		}
@@ -324,7 +324,7 @@ func (s *Session[T]) Leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), RegisterMax)
 	defer cancel()
 	if _, err := c.Home.Leave(ctx, &workerv1.LeaveRequest{Handler: c.Handler, Lease: c.Lease, Uuid: c.UUID}); err != nil {
-		s.log.Warn("the home node could not be notified that this worker leaves; it will notice", "code", "leave_unsent", "err", err)
+		s.log.Warn("the worker could not tell its home node that it leaves; the node notices by itself", "code", "leave_unsent", "err", err)
 	}
 }
 

@@ -153,7 +153,7 @@ func (o *lines) want(ctx context.Context, home, token string, log *slog.Logger) 
 			o.give(home, l)
 			return
 		}
-		log.Debug("no line to the home", "err", err)
+		log.Debug("the worker has no line to its home node", "err", err)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.n--

@@ -50,7 +50,7 @@ func (s *Session[T]) start(j *workerv1.Job, from Caller) bool {
 		return true
 	case s.running >= s.cfg.Slots:
 		s.mu.Unlock()
-		s.log.Warn("all slots are taken; an attempt is refused", "code", "attempt_refused", "run", name.Run, "task", j.Task)
+		s.log.Warn("an attempt was refused, because all slots of this worker are taken", "code", "attempt_refused", "run", name.Run, "task", j.Task)
 		return false
 	}
 	s.has[name] = a
@@ -229,7 +229,7 @@ func (s *Session[T]) Flush(ctx context.Context) {
 	}
 	out, err := s.report(ctx, home, in)
 	if err != nil && ctx.Err() == nil {
-		s.log.Debug("results do not reach the home yet", "err", err)
+		s.log.Debug("the home node does not take the results yet", "err", err)
 	}
 	later := s.judge(sent, in.Results, out.GetVerdicts())
 	if err != nil && in.Starts || len(out.GetStart()) > 0 && !s.startAll(out.GetStart(), Caller{id, s.Client(home), logs}) {
@@ -299,7 +299,7 @@ func (s *Session[T]) judge(sent []*Attempt[T], said []*workerv1.Result, verdicts
 				ended = append(ended, a)
 			}
 			if v != workerv1.Verdict_VERDICT_ACCEPTED && v != workerv1.Verdict_VERDICT_DUPLICATE {
-				s.log.Warn("a result was rejected", "code", "result_rejected", "run", name.Run, "task", a.Task, "token", name.Token, "verdict", v.String())
+				s.log.Warn("the home node rejected a result", "code", "result_rejected", "run", name.Run, "task", a.Task, "token", name.Token, "verdict", v.String())
 			}
 		}
 	}
