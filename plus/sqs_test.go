@@ -24,7 +24,7 @@ type queues struct {
 	api *sqs.Client
 }
 
-// startQueues starts a server with some queues. It keeps its messages if it is killed.
+// startQueues starts a server with some queues. The server keeps its messages when it is killed.
 func startQueues(t *testing.T, dir string) *queues {
 	t.Helper()
 	libraries := libraries(t, "elasticmq")
@@ -109,7 +109,7 @@ func TestSQS(t *testing.T) {
 	n.refused("cannot be used", "connection", "test", "default/rubbish")
 	const wait = "a: {wait: 1ms}"
 
-	// Each message once, also if the node, the source and the server are killed.
+	// Each message starts one run, even if the node, the source and the server are killed.
 	n.apply("orders", `sqs: {connection: q1, queue: orders, filter: "event.value.n >= 0 && event.attributes.kind == 'x'"}, overlap: allow`, wait)
 	q.send("orders", numbered(0, 300)...)
 	until(t, "the first messages have fired", func() bool { return n.schedule("orders").Fired >= 100 })
@@ -125,7 +125,8 @@ func TestSQS(t *testing.T) {
 	n.once("orders", 1000)
 	n.refused("has no positions", "schedule", "seek", "orders/orders", "--to", "now")
 
-	// What cannot be used is missed. It goes to the dead letters, or is deleted if the queue has none.
+	// Messages that cannot be used are recorded as missed. They become dead letters, or are deleted if the
+	// queue has no queue for those.
 	q.send("poison", "{", `{"n":1}`, "}", `{"n":2}`)
 	n.apply("poison", `sqs: {connection: q1, queue: poison}, overlap: allow`, wait)
 	until(t, "the messages that can be used have fired", func() bool { return n.schedule("poison").Fired == 2 })
@@ -137,7 +138,7 @@ func TestSQS(t *testing.T) {
 	n.apply("strange", `sqs: {connection: q1, queue: strange}, overlap: allow`, wait)
 	until(t, "the message is deleted", func() bool { visible, hidden := q.count("strange"); return visible == "0" && hidden == "0" })
 
-	// One run for many messages, and messages of a group in their order.
+	// One run takes many messages. The messages of a group come in their order.
 	q.send("many", numbered(0, 120)...)
 	n.apply("many", `sqs: {connection: q1, queue: many, batch: {max: 50, wait: 500ms}}, overlap: allow`, wait)
 	until(t, "the messages have fired", func() bool { return n.items("many") == 120 })

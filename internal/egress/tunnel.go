@@ -76,11 +76,11 @@ func (g *guard) tunnel(ctx context.Context, proxy *url.URL, address string) (con
 	if answer.StatusCode != http.StatusOK {
 		return conn, fmt.Errorf("it answered %s to a tunnel to %s", answer.Status, address)
 	}
-	bound.N = math.MaxInt64 // from now on these are bytes of the server behind the proxy
+	bound.N = math.MaxInt64 // from here on, the bytes come from the server behind the proxy
 	return &tunnelled{conn, from}, conn.SetDeadline(time.Time{})
 }
 
-// tunnelled is a connection of which a part was read together with the answer of the proxy.
+// tunnelled is a connection whose first bytes were read together with the answer of the proxy.
 type tunnelled struct {
 	net.Conn
 	from *bufio.Reader

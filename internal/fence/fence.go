@@ -19,8 +19,7 @@ import (
 // Spec lists the files that processes behind a fence may reach. Paths are absolute. A path that does not
 // exist is left out.
 type Spec struct {
-	// System and Devices are like Read and Write, for files that stay: Fresh does not check whether they were
-	// replaced.
+	// System and Devices are like Read and Write, but Fresh does not check whether their files were replaced.
 	System, Devices []string
 
 	Read  []string // folders and files that may be read and executed
@@ -174,7 +173,7 @@ func realPaths(paths []string) []string {
 	return real
 }
 
-// Within reports whether path is folder or below it. Both are clean and absolute.
+// Within reports whether path is the folder or is below it. Both paths are clean and absolute.
 func Within(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == '/'
 }
@@ -216,10 +215,9 @@ func (f *Fence) allow(path string, rights uint64, shut []string) error {
 	return nil
 }
 
-// rule allows the given accesses to a file, or to a folder and everything below it. The path has no links. So
-// a task that puts a link there, after the path was compared with those that are shut, does not bypass Shut.
-// Each process that enters the fence copies all rules. So a path below a folder that has these rights gets no
-// rule.
+// rule allows the given accesses to a file, or to a folder and everything below it. It follows no links: a
+// task could put a link at the path after the path was compared with Shut. Each process that enters the fence
+// copies all rules. To keep them few, a path below a folder with the same rights gets no rule.
 func (f *Fence) rule(path string, rights uint64) error {
 	if slices.ContainsFunc(f.ruled, func(r rule) bool { return r.rights&rights == rights && Within(path, r.path) }) {
 		return nil

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// acts are what is tried behind a fence.
+// acts are the actions that the tests try behind a fence.
 var acts = map[string]func(args []string) error{
 	"read": func(args []string) error {
 		fd, err := unix.Open(args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -71,7 +71,7 @@ var acts = map[string]func(args []string) error{
 	},
 }
 
-// behind does one of acts in a process behind a fence, and returns its error.
+// behind runs one of acts in a process behind a fence, and returns its error.
 func behind(t *testing.T, s Spec, act string, args ...string) error {
 	t.Helper()
 	self, err := os.Executable()
@@ -120,7 +120,7 @@ func file(t *testing.T, path string) string {
 	return path
 }
 
-// TestRights holds what each list of a Spec gives, and that nothing else is reached.
+// TestRights checks the accesses that each list of a Spec allows, and that all other accesses are refused.
 func TestRights(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -169,8 +169,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestProcesses holds what a process behind a fence cannot do to one of the same user outside of it. The
-// threads of this process are among those outside.
+// TestProcesses checks that a process behind a fence cannot reach processes of the same user outside of it.
+// The threads of this process are among them.
 func TestProcesses(t *testing.T) {
 	outside := exec.Command("sleep", "1000")
 	if err := outside.Start(); err != nil {
@@ -203,7 +203,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestErrors holds what is told of a program that cannot be executed.
+// TestErrors checks the errors for programs that cannot be executed.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]error{
@@ -213,15 +213,15 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 	}
-	none := &Fence{ruleset: 0} // standard input, which is no fence
+	none := &Fence{ruleset: 0} // standard input, which is not a fence
 	var enter *EnterError
 	if _, err := none.StartProcess("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}}); !errors.As(err, &enter) {
 		t.Errorf("%v, want an EnterError", err)
 	}
 }
 
-// TestStarted holds that a program which is started behind a fence has not got the rights back, also not as
-// root, and also not by a program with capabilities of its own.
+// TestStarted checks that a program behind a fence does not get the rights back: not as root, and not by
+// executing a program with capabilities of its own.
 func TestStarted(t *testing.T) {
 	dir := t.TempDir()
 	key, out := file(t, filepath.Join(dir, "key")), file(t, filepath.Join(dir, "out/text"))
@@ -269,8 +269,8 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestFresh holds which changes of the file system make a fence old: those after which a new one would allow
-// more.
+// TestFresh checks which changes of the file system make a fence outdated: those after which a new fence
+// would allow more.
 func TestFresh(t *testing.T) {
 	dir := t.TempDir()
 	file(t, filepath.Join(dir, "etc/hosts"))
@@ -328,8 +328,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestLinkInTime checks a link that a task puts in the place of a folder, after the folder was compared with
-// the paths that are shut: no rule is for the target of the link.
+// TestLinkInTime: a task replaces a folder by a link after the folder was compared with the paths of Shut. No
+// rule allows the target of the link.
 func TestLinkInTime(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/shut", 0o755); err != nil {

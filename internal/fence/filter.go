@@ -46,7 +46,7 @@ func filter() (f []unix.SockFilter) {
 		seccompAllow              = 0x7fff0000
 		seccompKill               = 0x80000000
 	)
-	// unless answers with an error if the jump is taken.
+	// unless appends a jump. If the condition of the jump holds, the filter answers with an error.
 	unless := func(jump uint16, value, errno uint32) {
 		f = append(f, unix.SockFilter{Code: jump, Jf: 1, K: value}, unix.SockFilter{Code: answer, K: seccompErrno | errno})
 	}

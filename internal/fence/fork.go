@@ -13,15 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process must enter the fence by itself, after the fork: a thread that entered it to start the process
-// would be behind the same fence, and processes behind one fence may read each other's memory, which all
-// threads of a program share. Package syscall runs no code of others between fork and exec. So this file has
-// a fork of its own. It does what syscall.StartProcess does, in the same order, and enters the fence before
-// the exec. See record 104 for its cost.
+// A process must enter the fence by itself, after the fork. If a thread of this program entered the fence to
+// start the process, that thread would be behind the same fence. Processes behind one fence may read each
+// other's memory, and all threads of a program share their memory.
+//
+// Package syscall runs no code of its callers between fork and exec. So this file has a fork of its own. It
+// takes the steps of syscall.StartProcess in the same order, and enters the fence before the exec. Record 104
+// has its cost.
 //
 // Until its exec, the child runs in the memory of this process, on the stack of the thread that waits for it.
-// It may not allocate memory, grow the stack or write a pointer. So everything that it needs is in a birth,
-// and it calls nothing but the kernel.
+// It may not allocate memory, grow the stack or write a pointer. So a birth holds everything that the child
+// needs, and the child calls only the kernel.
 
 // supported says whether processes can be started behind a fence on this architecture.
 const supported = true
@@ -33,7 +35,7 @@ const undoing = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PER
 	1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT | 1<<unix.CAP_SYSLOG | 1<<unix.CAP_MAC_ADMIN |
 	1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD
 
-// The runtime offers these functions to packages that fork by themselves, see its comments at them.
+// The runtime offers these functions to packages that fork by themselves. Its own comments describe them.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -215,7 +217,7 @@ func (b *birth) become() bool {
 		if _, _, b.errno = syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, b.death, 0); b.errno != 0 {
 			return false
 		}
-		if pid, _, _ = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); pid != b.parent { // this process has ended before
+		if pid, _, _ = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); pid != b.parent { // this process ended before the signal was set
 			pid, _, _ = syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
 			syscall.RawSyscall(unix.SYS_KILL, pid, b.death, 0)
 		}
@@ -223,9 +225,9 @@ func (b *birth) become() bool {
 	return true
 }
 
-// enter takes from the child all rights that it does not have behind the fence. The bounding set of its
-// capabilities keeps them: with no_new_privs, an exec gives no capability that the process has not got, also
-// to root. To drop them from that set would take 16 µs.
+// enter takes from the child all rights that the fence does not give. It leaves the bounding set of
+// capabilities as it is, because a change would take 16 µs. With no_new_privs, an exec gives no capability
+// that the process does not have, not even to root.
 //
 //go:nosplit
 //go:noinline
@@ -264,7 +266,7 @@ func (b *birth) enter() bool {
 //go:nocheckptr
 func (b *birth) open() bool {
 	var i uintptr
-	for i = 0; i < 3; i++ { // no file is overwritten below before it is copied
+	for i = 0; i < 3; i++ { // the second loop must not overwrite a file that it still has to copy
 		if b.files[i] < i {
 			if b.files[i], _, b.errno = syscall.RawSyscall(unix.SYS_FCNTL, b.files[i], unix.F_DUPFD_CLOEXEC, 3); b.errno != 0 {
 				return false
@@ -321,8 +323,8 @@ var originalLimit = onceMade(func() (limit unix.Rlimit, err error) {
 	return limit, nil
 })
 
-// onceMade returns a function that returns the result of the first call of make without an error. An error is
-// not kept, because it can pass: the process may have too many open files now, or too many children.
+// onceMade returns a function that returns the first result of make without an error. It keeps no error,
+// because the cause can pass: for example, the process may have too many open files or children now.
 func onceMade[T any](make func() (T, error)) func() (T, error) {
 	var mu sync.Mutex
 	var made bool

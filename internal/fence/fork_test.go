@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// everywhere is a fence that keeps nothing away.
+// everywhere returns a fence that allows all files.
 func everywhere(t *testing.T) *Fence {
 	t.Helper()
 	f, err := New(Spec{Write: []string{"/"}})
@@ -85,8 +85,8 @@ func TestLimitOfFiles(t *testing.T) {
 	}
 }
 
-// TestErrorPasses holds that processes start again after the first of them failed because this process had
-// too many open files. It runs in a process whose limit of open files Go has raised.
+// TestErrorPasses: the first process does not start, because this process has too many open files. Later
+// processes start. The test runs in a process whose limit of open files Go has raised.
 func TestErrorPasses(t *testing.T) {
 	if os.Getenv("FENCE_RAISED") == "" {
 		self, err := os.Executable()
@@ -123,7 +123,7 @@ func TestErrorPasses(t *testing.T) {
 	_, _ = syscall.Wait4(pid, nil, 0, nil)
 }
 
-// TestFilesInAnyOrder holds that a file is not overwritten before it is copied.
+// TestFilesInAnyOrder checks that no file is overwritten before it is copied.
 func TestFilesInAnyOrder(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -148,7 +148,7 @@ func TestFilesInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestForkErrors holds which errors are those of the fence.
+// TestForkErrors checks which errors are an EnterError.
 func TestForkErrors(t *testing.T) {
 	f := everywhere(t)
 	for name, c := range map[string]struct {
@@ -178,9 +178,9 @@ func TestForkErrors(t *testing.T) {
 	}
 }
 
-// TestForksAndWriters starts programs from several goroutines, which other goroutines write under
-// syscall.ForkLock. No program is still open for writing when it is started (ETXTBSY), and nobody waits for
-// ever.
+// TestForksAndWriters starts programs from several goroutines, while other goroutines write the programs
+// under syscall.ForkLock. No program is still open for writing when it is started (ETXTBSY), and no goroutine
+// waits for ever.
 func TestForksAndWriters(t *testing.T) {
 	f, dir := everywhere(t), t.TempDir()
 	program, err := os.ReadFile("/bin/true")
@@ -211,7 +211,7 @@ func TestForksAndWriters(t *testing.T) {
 	all.Wait()
 }
 
-// TestForksLetWritersIn holds that forks without end do not keep a writer away.
+// TestForksLetWritersIn checks that an endless series of forks does not block a writer.
 func TestForksLetWritersIn(t *testing.T) {
 	f := &forking{}
 	f.ended.L = &f.mu

@@ -15,10 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The task of a box enters its fence in another way than that of fork.go: the child first executes a program
-// of 400 bytes, which enters the fence and executes the task's program. A child in a new user namespace has
-// memory of its own, so it could not run code of this process that answers there. The code of the program is
-// in stub_*.s, its file is in memory only. It gets:
+// The task of a box does not enter its fence as in fork.go. Its child first executes a program of 400 bytes.
+// That program enters the fence, and then executes the task's program. The way of fork.go is not possible: a
+// child in a new user namespace has memory of its own, so its answer would not reach this process.
+//
+// The code of the program is in stub_*.s. Its file is in memory only. The program gets:
 //
 //	argv[0]        the path of the task's program; argv[1] and on are that program's argv
 //	descriptor 3   the fence
@@ -111,7 +112,7 @@ func (f *Fence) StartFiltered(path string, argv []string, attr *syscall.ProcAttr
 	return pid, nil
 }
 
-// started waits until the task's program begins, or returns the error why it does not.
+// started waits until the task's program begins. If it does not begin, started returns the error.
 func started(pipe int) error {
 	var text [4]byte
 	for {

@@ -14,7 +14,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestBounds refuses configurations that would cost every look of every node, and addresses with a password.
+// TestBounds checks that large configurations are refused, because every look of every node reads them, and
+// so are addresses with a password.
 func TestBounds(t *testing.T) {
 	key := `{"secret":"a"}`
 	for config, want := range map[string]string{
@@ -35,7 +36,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMentions: a text of a run notifies nobody by name. Mattermost and Rocket.Chat read @all in plain text.
+// TestMentions: the text of a run mentions no person. Mattermost and Rocket.Chat interpret @all in plain
+// text.
 func TestMentions(t *testing.T) {
 	var body []byte
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) }))

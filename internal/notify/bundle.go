@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// bundleMin is the number of due notices in a channel for people from which they are sent as one message.
+	// bundleMin is the least number of due notices that a channel for people gets as one message.
 	bundleMin = 6
 	// bundlePause is the pause of a channel after a bundle, so that the next bundle is larger.
 	bundlePause = 10 * time.Second

@@ -23,7 +23,7 @@ type chat struct {
 	began time.Time
 	mu    sync.Mutex // protects following fields
 	heard []string   // "SECONDS TEXT"
-	fails int        // calls
+	fails int        // number of calls that still fail
 }
 
 // RoundTrip is the receiver.
@@ -41,7 +41,8 @@ func (c *chat) RoundTrip(r *http.Request) (*http.Response, error) {
 	return said(204)
 }
 
-// TestBundles: people get the first messages by themselves, and one for many that are due together.
+// TestBundles: people get the first notices as separate messages, and one message for many notices that are
+// due together.
 func TestBundles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -93,7 +94,7 @@ func TestBundles(t *testing.T) {
 	})
 }
 
-// either sends calls to the receiver for people, or to the others.
+// either sends each call to the receiver for people, or to the other receivers.
 type either struct {
 	people *chat
 	other  *world

@@ -141,7 +141,7 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// TestSecretAddress: no error shows a part of a secret address, also if the receiver repeats it.
+// TestSecretAddress: no error shows a part of a secret address, even if the receiver repeats it.
 func TestSecretAddress(t *testing.T) {
 	const key, token = "K3yOfTheHook", "t0ken=of/the+query"
 	code := http.StatusNotFound
@@ -228,7 +228,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// postbox is an SMTP server that keeps what it gets.
+// postbox is an SMTP server that keeps the mails that it gets.
 type postbox struct {
 	mu     sync.Mutex // protects following fields
 	mails  []string
@@ -294,7 +294,7 @@ func (s *posting) Data(r io.Reader) error {
 func (*posting) Reset()        {}
 func (*posting) Logout() error { return nil }
 
-// certificate is one of a test, and a pool that trusts it.
+// certificate returns a certificate for a test, and a pool that trusts it.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	cert, key := certtest.SelfSigned(t)
@@ -368,8 +368,8 @@ func TestEmail(t *testing.T) {
 	}
 }
 
-// serve runs an SMTP server until the test ends, and returns its address. config is for TLS from the first
-// byte; nil: without TLS.
+// serve runs an SMTP server until the test ends, and returns its address. If config is not nil, the server
+// uses TLS from the first byte.
 func serve(t *testing.T, box *postbox, config *tls.Config) string {
 	srv := smtp.NewServer(box)
 	srv.Domain = "mail.example"
@@ -413,7 +413,8 @@ func TestEmailOverTLS(t *testing.T) {
 	}
 }
 
-// TestEmailRecipients: a refused recipient does not keep the mail from the others, and nobody gets it twice.
+// TestEmailRecipients: if the server refuses a recipient, the other recipients get the mail, and no recipient
+// gets it twice.
 func TestEmailRecipients(t *testing.T) {
 	never := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 	later := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "later"}

@@ -43,7 +43,7 @@ func (e *Email) check() error {
 type Mail struct {
 	URL  string // smtp+starttls://user@host:587, smtps://…, or smtp://… without encryption; "" if there is none
 	From string
-	TLS  *tls.Config // nil means the machine's
+	TLS  *tls.Config // nil means the settings of the machine
 }
 
 // passwordSecret is the usual secret of the server's password.

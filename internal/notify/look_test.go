@@ -63,7 +63,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestPanic: a panic in a call is an error of this call, and the node goes on.
+// TestPanic: a panic in a call is an error of this call, and the node continues.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

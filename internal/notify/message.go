@@ -20,7 +20,7 @@ type Message struct {
 	bundle    []string    // the lines of a bundle; only channels for people get bundles
 }
 
-// MessageData is the content of a message. A text that does not apply is "", and a time null.
+// MessageData is the content of a message. If a value does not apply, a text is "" and a time is null.
 type MessageData struct {
 	ID         string     `json:"id"` // equal in each repetition of the message
 	Incident   string     `json:"incident"`
@@ -38,7 +38,7 @@ type MessageData struct {
 	Instant    *time.Time `json:"instant"`
 	Cause      string     `json:"cause"`
 	Reason     string     `json:"reason"`
-	DueAt      *time.Time `json:"due_at"` // late and slow: the deadline that has passed
+	DueAt      *time.Time `json:"due_at"` // the deadline that has passed; only of the events late and slow
 	Count      int64      `json:"count"`
 	OpenedAt   *time.Time `json:"opened_at"`
 	ResolvedBy string     `json:"resolved_by"` // a person

@@ -25,7 +25,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// world is a store with incidents, and receivers that a test plays.
+// world is a store with incidents, and the receivers of their notices.
 type world struct {
 	*testing.T
 	st     *memory.Store
@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// RoundTrip is the receivers.
+// RoundTrip plays the receivers.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, _ := io.ReadAll(r.Body)
 	var msg notify.Message
@@ -167,7 +167,8 @@ func (w *world) want(what string, got []string, want ...string) {
 	}
 }
 
-// TestCalls plays answers of a receiver: when it is called, and what becomes of the notice.
+// TestCalls checks, for several series of answers, when the receiver is called, and the state of the notice
+// afterwards.
 func TestCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []func(*http.Request) (*http.Response, error)
@@ -220,8 +221,8 @@ func code(n int, header ...string) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) { return said(n, header...) }
 }
 
-// TestExpiry: a notice that its channel does not take is tried for a day, at last every 15 minutes. So is one
-// without a channel. One that is older when a sender finds it is not sent any more.
+// TestExpiry: a notice that its channel does not take is tried for a day, at last every 15 minutes. So is a
+// notice without a channel. A notice that is older than a day when a sender finds it is not sent.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -365,7 +366,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestAppearing: a channel that is made later gets what waits for it.
+// TestAppearing: a channel that is created later gets the notices that wait for it.
 func TestAppearing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

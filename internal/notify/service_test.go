@@ -16,7 +16,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// told are the bodies of the notices of one incident: the opening, an escalation, and the end.
+// told returns the notices of one incident: the opening, an escalation, and the end.
 func told(t *testing.T) (all []store.Notice) {
 	t.Helper()
 	rule := &alert.Rule{Name: "failed", On: []alert.Event{alert.Failed}, To: []string{"ops"}, Severity: "error", Message: "see *the* runbook",
@@ -29,11 +29,11 @@ func told(t *testing.T) (all []store.Notice) {
 	return append(append(first.Notices, second.Notices...), last.Notices...)
 }
 
-// TestServices compares what the vendors get with the shapes that they describe.
+// TestServices compares the bodies that the vendors get with the forms that they document.
 func TestServices(t *testing.T) {
 	type got struct{ path, body string }
 	for name, c := range map[string]struct {
-		config string // %s: the address of the server
+		config string // with %s for the address of the server
 		want   []got
 	}{
 		"pagerduty": {`{"pagerduty":{"key":{"secret":"skey"},"url":"%s/v2/enqueue"}}`, []got{

@@ -36,10 +36,10 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return said(l.code)
 }
 
-// errNotMine is what a node says that leaves the calls to another one.
+// errNotMine is the error of a node that leaves the calls to another node.
 var errNotMine = errors.New("another node calls")
 
-// TestWatchdog: the address is called while the scheduler works. Nothing that is logged names it.
+// TestWatchdog: the address is called while the scheduler works. No log line contains it.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "watchdog")

@@ -27,11 +27,12 @@ type ledger struct {
 	mu     sync.Mutex
 	cursor []byte
 	fired  map[string]int
-	values []string // of the fired events, in their order
+	values []string // values of the fired events, in their order
 	unread []string // reasons of events that cannot be used
 	again  int      // events that had fired before
 	taken  chan struct{}
-	// before and after, if not nil, are called around the transaction. Their errors are what the source gets.
+	// before and after are called before and after the transaction, if they are not nil. The source gets
+	// their errors.
 	before, after func(n int) error
 	n             int
 }
@@ -105,7 +106,7 @@ func (l *ledger) until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// running runs a source, and begins again from the stored cursor as long as the owner dies.
+// running runs a source. After each death of the owner, it starts the source again at the stored cursor.
 func (l *ledger) running(t *testing.T, open func() Source) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +133,7 @@ func (l *ledger) running(t *testing.T, open func() Source) (stop func() error) {
 	return stop
 }
 
-// local are rules that allow this machine.
+// local returns a transport that may reach this machine.
 func local() (http.RoundTripper, error) {
 	return egress.Transport(egress.Rules{Policies: []string{"127.0.0.0/8"}})
 }

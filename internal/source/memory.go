@@ -20,7 +20,8 @@ const (
 // errTooMuch says that a process took more memory than it may.
 var errTooMuch = errors.New("the process took too much memory")
 
-// goLimit returns the variable that makes a program in Go collect its garbage in time for a bound in bytes.
+// goLimit returns the environment variable that makes a Go program collect its garbage before it takes the
+// given number of bytes.
 func goLimit(most int64) []string {
 	if most <= 0 {
 		return nil

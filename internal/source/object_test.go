@@ -26,10 +26,11 @@ func bucket(t *testing.T, ordered bool) (put func(key, content string), open fun
 		func() Source { return &Objects{Config: config, In: Bucket{store}, Start: Start{Since: began}} }
 }
 
-// began is before all objects of the tests, and after those that are there before.
+// began is a time before the objects that the tests add, and after the objects that exist at the beginning.
 var began = time.Now().Add(-time.Hour)
 
-// TestObjects: each new object is one event, and so is one whose content changes, whoever dies.
+// TestObjects: each new object is one event, and so is each change of an object's content, whichever process
+// dies.
 func TestObjects(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		t.Run(fmt.Sprint(ordered), func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// TestObjectsBefore: what was there before the trigger is no event.
+// TestObjectsBefore: an object that is older than the trigger is no event.
 func TestObjectsBefore(t *testing.T) {
 	defer func(is time.Duration) { settleMax = is }(settleMax)
 	settleMax = 0
@@ -139,7 +140,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestSeen: with more events than a cursor knows, the oldest are forgotten, and none is given twice for that.
+// TestSeen: if there are more events than a cursor lists, the oldest are removed from it, and no event is
+// given twice because of that.
 func TestSeen(t *testing.T) {
 	s := seen{marks: map[mark]workflow.Position{}}
 	at := func(n int) workflow.Position { return workflow.Position{Number: float64(n), Int: int64(n)} }
@@ -169,7 +171,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// liar is a store that lists the same objects whatever is asked for.
+// liar is a store that lists the same objects for every request.
 type liar struct {
 	blob.Store
 	all []blob.Info

@@ -31,7 +31,7 @@ type Means struct {
 	// Protected are files and folders of the node, which no source lists.
 	Protected []string
 	Shared    *Shared
-	// Version is that of this program. Plus returns the command that runs a client of a broker.
+	// Version is the version of this program. Plus returns the command that runs a client of a broker.
 	Version    string
 	Plus       func() (argv []string, err error)
 	Extensions *extension.Book
@@ -39,7 +39,7 @@ type Means struct {
 	Memory int64
 }
 
-// Stored returns a function for Config.Cursor, made of the planner's functions that read rows.
+// Stored returns a function for Config.Cursor. The function calls the planner, which reads the rows.
 func Stored(p interface {
 	Position(t *store.Trigger) (engine.Position, error)
 },

@@ -75,8 +75,8 @@ func orders(from, until int) (all []string) {
 	return all
 }
 
-// TestPollNew: what is there at the beginning is no event, what comes is one each, and an answer that has not
-// changed is not read.
+// TestPollNew: the items of the first answer are no events, each later item is one event, and an answer that
+// has not changed is not read.
 func TestPollNew(t *testing.T) {
 	s, l := newShop(t), newLedger()
 	s.set(orders(0, 3)...)
@@ -128,7 +128,7 @@ func TestPollDies(t *testing.T) {
 	}
 }
 
-// TestPollMany: with newer, an answer may have more items than the cursor knows one by one.
+// TestPollMany: with newer, an answer may have more items than a cursor lists.
 func TestPollMany(t *testing.T) {
 	const most = 2600
 	s, l := newShop(t), newLedger()

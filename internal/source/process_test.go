@@ -45,8 +45,8 @@ func says(err error, what string) bool {
 	return strings.Contains(text, what)
 }
 
-// TestProcessGives: a source that is a process gives events, goes on at its cursor, and gets told what is
-// stored.
+// TestProcessGives: a source that is a process gives events, continues at its cursor, and is notified of
+// stored lines.
 func TestProcessGives(t *testing.T) {
 	dir := t.TempDir()
 	p := script(t, nil, `read first; printf '%s' "$first" >`+dir+`/first
@@ -78,8 +78,8 @@ exit 75`)
 	}
 }
 
-// TestProcessRubbish: what a process writes or how it ends cannot harm, and the reason is in words. No reason
-// shows a secret.
+// TestProcessRubbish: no output and no end of a process does harm, and the state has the reason in words. No
+// reason shows a secret.
 func TestProcessRubbish(t *testing.T) {
 	for text, want := range map[string]string{
 		"echo hello":                                        "not of the protocol",
@@ -201,8 +201,8 @@ func TestProcessHoldsNoTimers(t *testing.T) {
 	i.answers.end()
 }
 
-// TestProcessMemory: a process that takes more memory than it may is ended, with the reason, also if a
-// process that it has started takes it. The other limits do not end it.
+// TestProcessMemory: a process that takes more memory than it may is ended with that reason, even if its
+// child process takes the memory. The other limits do not end it.
 func TestProcessMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the memory of a process is known on Linux only")

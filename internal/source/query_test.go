@@ -113,7 +113,7 @@ func TestQueryDies(t *testing.T) {
 	}
 }
 
-// mended makes each error of the database the death of the owner, so that the source is started again.
+// mended treats each error of the database as the death of the owner, so that the source is started again.
 type mended struct{ Source }
 
 func (m mended) Run(ctx context.Context, from []byte, give func(context.Context, Batch) error) error {
@@ -207,7 +207,7 @@ func TestQueryBeginning(t *testing.T) {
 	}
 }
 
-// TestQueryFaults: what is wrong with a query is said, and no row is skipped because of it.
+// TestQueryFaults: the error says what is wrong with a query, and no row is skipped because of it.
 func TestQueryFaults(t *testing.T) {
 	sql(t, "CREATE TABLE faults (id int, at date, big text); INSERT INTO faults SELECT g, '2027-01-01', 'x' FROM generate_series(1, 1200) g; CREATE TABLE nulls (id int)")
 	t.Cleanup(func() { sql(t, "DROP TABLE faults, nulls") })

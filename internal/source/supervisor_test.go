@@ -130,7 +130,7 @@ func failing(err error) func() Source {
 	}
 }
 
-// mute says nothing. It ends when it is told to.
+// mute returns a source without events. It ends when its context ends.
 func mute() Source {
 	return &fake{run: func(_ *fake, ctx context.Context, _ func(context.Context, Batch) error) error {
 		<-ctx.Done()
@@ -204,8 +204,8 @@ func TestAway(t *testing.T) {
 	})
 }
 
-// TestSilent: a source that does nothing is started again after 90 s. One that does not end is left behind,
-// and delays nothing.
+// TestSilent: a source that does nothing is started again after 90 s. A source that does not end is
+// abandoned, and delays nothing.
 func TestSilent(t *testing.T) {
 	var never chan struct{} // of the test's time
 	var refused atomic.Int64
@@ -239,13 +239,14 @@ func TestSilent(t *testing.T) {
 		}
 		close(never)
 		time.Sleep(time.Minute)
-		if refused.Load() != 1 || n.count(n.heard, "hangs") != 1 { // of the second one, which was not given up yet
+		if refused.Load() != 1 || n.count(n.heard, "hangs") != 1 { // an event of the second source, which was not abandoned yet
 			t.Errorf("%d events, %d refused", n.count(n.heard, "hangs"), refused.Load())
 		}
 	})
 }
 
-// TestMoved: a source ends when its shard moves, when its trigger is paused, and when it is declared anew.
+// TestMoved: a source ends when its shard moves, when its trigger is paused, and when its trigger is declared
+// again.
 func TestMoved(t *testing.T) {
 	n := new(node).with("a", ticking).with("b", ticking)
 	run(t, n, func(s *Supervisor) {

@@ -7,7 +7,7 @@ import (
 
 // cursor is the stored position in a topic.
 type cursor struct {
-	// Id of the topic; if a topic is deleted and created again, the new one has another id.
+	// ID is the id of the topic. A topic that is deleted and created again has another id.
 	ID string `json:"id"`
 	// Next holds two numbers for each partition: the offset of the next record, and the epoch of the leader
 	// that wrote the last record. The epoch is -1 if no record was read.

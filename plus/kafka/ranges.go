@@ -35,11 +35,11 @@ func (r *ranges) Read(ctx context.Context, lines *stream.Lines) error {
 		return nil
 	case <-timer.C:
 	}
-	ask := r.admin.ListCommittedOffsets // the ends of what no open transaction can change
+	ask := r.admin.ListCommittedOffsets // the ends of the records that no open transaction can change
 	if r.with.Isolation == broker.ReadUncommitted {
 		ask = r.admin.ListEndOffsets
 	}
-	ends, err := r.list(context.WithoutCancel(ctx), ask, len(r.at.Next)) // the end of a look does not end it
+	ends, err := r.list(context.WithoutCancel(ctx), ask, len(r.at.Next)) // the request continues when the look ends
 	if err != nil {
 		return stream.Pause(ctx) // the next look says why
 	}
@@ -70,7 +70,7 @@ func spansOf(next [][2]int64, ends []int64, most int64) (all []span, rest bool) 
 	}
 	for i := range all {
 		s := &all[i]
-		share := max(1, most/int64(len(all)-i)) // what the earlier ones left is shared by the later ones
+		share := max(1, most/int64(len(all)-i)) // later partitions share the rest of the earlier ones
 		if s.To-s.From > share {
 			s.To, rest = s.From+share, true
 		}

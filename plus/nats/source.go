@@ -26,7 +26,8 @@ const (
 
 // cursor is the stored position in a stream.
 type cursor struct {
-	// Of the stream; if a stream is deleted and created again, the new one has another time.
+	// Created is the time of the stream's creation. A stream that is deleted and created again has another
+	// time.
 	Created time.Time `json:"created"`
 	Next    uint64    `json:"next"` // sequence number of the next message
 }

@@ -27,7 +27,7 @@ const (
 	parallel = 8
 	// hiddenFor is the time in seconds for which the service hides a message from other readers.
 	hiddenFor = 60
-	// hideEvery is the time after which the source hides the messages again that are not deleted yet.
+	// hideEvery is the interval at which the source hides undeleted messages again.
 	hideEvery = 20 * time.Second
 	// returnMax bounds the return of messages when the source ends.
 	returnMax = 2 * time.Second
@@ -35,7 +35,7 @@ const (
 	refusedMax = 1000
 )
 
-// Main is the source. It returns nil when ctx has ended, and otherwise why it cannot go on.
+// Main runs the source. It returns nil when ctx has ended, or an error if the source cannot continue.
 func Main(ctx context.Context, f *feed.Feed) error {
 	s := &source{held: map[string]struct{}{}, refused: map[string]struct{}{}}
 	if err := stream.Read(&f.Start, &broker.SQS{}, &s.with); err != nil {
@@ -84,8 +84,8 @@ type source struct {
 	// refused has the IDs of messages that cannot be used and were returned. The service moves them to the
 	// queue of dead letters after some returns.
 	refused map[string]struct{}
-	// redrives is true if the queue has a queue of dead letters. deletes is true if it has none. As long as
-	// the service has not said either, both are false.
+	// redrives is true if the queue has a queue of dead letters. deletes is true if it has none. Until the
+	// service has answered, both are false.
 	redrives, deletes bool
 }
 
@@ -142,7 +142,7 @@ func (s *source) receive(ctx context.Context, most int, wait bool) ([]types.Mess
 	return answer.Messages, nil
 }
 
-// messages makes the messages of answers. It returns those to the queue that were refused before.
+// messages converts the messages of answers. It puts messages that were refused before back to the queue.
 func (s *source) messages(ctx context.Context, got []types.Message) (all []stream.Message[handle]) {
 	var again []string
 	for i := range got {
@@ -212,8 +212,8 @@ func (s *source) Acknowledge(ctx context.Context, all []stream.Message[handle]) 
 	return errors.Join(s.remove(ctx, done), s.putBack(ctx, refused))
 }
 
-// putBack returns messages that cannot be used to the queue. Without a queue of dead letters they would come
-// at once, again and again. So they stay hidden for what is left of hiddenFor.
+// putBack returns messages that cannot be used to the queue. They stay hidden for the rest of hiddenFor,
+// because without a queue of dead letters they would otherwise come again at once.
 func (s *source) putBack(ctx context.Context, receipts []string) error {
 	s.mu.Lock()
 	now := s.redrives
@@ -269,7 +269,8 @@ func (s *source) remove(ctx context.Context, receipts []string) error {
 	})
 }
 
-// show tells the service to show messages to readers after some seconds. 0 returns them to the queue.
+// show makes the service show messages to readers after some seconds. 0 seconds returns them to the queue at
+// once.
 func (s *source) show(ctx context.Context, receipts []string, after int32) error {
 	return inParts(receipts, func(part []string) error {
 		ask := client.ChangeMessageVisibilityBatchInput{QueueUrl: s.queue}

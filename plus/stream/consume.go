@@ -19,7 +19,7 @@ import (
 // Queue is a queue that deletes a message when it is acknowledged. H is the type by which the queue
 // identifies a message.
 type Queue[H any] interface {
-	// Receive waits for messages, and returns at most most of them. If ctx ends first, it returns none.
+	// Receive waits for messages, and returns up to most of them. If ctx ends first, it returns none.
 	Receive(ctx context.Context, most int) ([]Message[H], error)
 	// Acknowledge tells the queue that messages are stored. It may be called while Receive runs.
 	Acknowledge(ctx context.Context, all []Message[H]) error
