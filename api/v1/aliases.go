@@ -239,6 +239,7 @@ const (
 	ProblemSignInName      = sdk.ProblemSignInName
 	ProblemSignInStale     = sdk.ProblemSignInStale
 	ProblemSignInToken     = sdk.ProblemSignInToken
+	ProblemSignInWeak      = sdk.ProblemSignInWeak
 	ProblemSignature       = sdk.ProblemSignature
 	ProblemTooLarge        = sdk.ProblemTooLarge
 	ProblemUnauthenticated = sdk.ProblemUnauthenticated

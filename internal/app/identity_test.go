@@ -216,7 +216,13 @@ func startIDPs(t *testing.T, base string, names []string, all ...*idp) {
 // account chooses the account of the next login, and what the provider says of it.
 func (p *idp) account(t *testing.T, id string, claims map[string]any) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"id": id, "claims": claims})
+	p.accountWith(t, id, claims, nil)
+}
+
+// accountWith chooses the level (acr) and the methods (amr) of the next login, too.
+func (p *idp) accountWith(t *testing.T, id string, claims, strength map[string]any) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"id": id, "claims": claims, "strength": strength})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,10 +334,11 @@ type oidcWorld struct {
 	n         *Node
 	k         *skein.Client
 	corp, two *idp
+	strict    *idp // its people must use two factors
 }
 
 func newOIDCWorld(t *testing.T) *oidcWorld {
-	w := &oidcWorld{t: t, corp: newIDP(t), two: newIDP(t)}
+	w := &oidcWorld{t: t, corp: newIDP(t), two: newIDP(t), strict: newIDP(t)}
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(idpSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -339,9 +346,11 @@ func newOIDCWorld(t *testing.T) *oidcWorld {
 	config := testConfig(t, map[string]string{"loopback": "token", "auth": fmt.Sprintf(`{"oidc": [
 		{"name": "corp", "issuer": %q, "client_id": "skein", "client_secret_file": %q, "scopes": ["profile", "email", "groups"], "require_group": "staff",
 		 "roles": {"staff": ["viewer"], "ops": ["operator@shop", "editor@web"], "odd": ["nothing"]}},
-		{"name": "two", "issuer": %q, "client_id": "skein", "client_secret_file": %[2]q}]}`, w.corp.issuer, file, w.two.issuer)})
+		{"name": "two", "issuer": %q, "client_id": "skein", "client_secret_file": %[2]q},
+		{"name": "strict", "issuer": %[4]q, "client_id": "skein", "client_secret_file": %[2]q, "scopes": ["profile"],
+		 "require_acr": ["urn:test:two-factors"], "require_amr": ["hwk", "mfa"], "max_age": "8h"}]}`, w.corp.issuer, file, w.two.issuer, w.strict.issuer)})
 	w.n, w.k, _ = startNode(t, config)
-	startIDPs(t, w.n.URL(), []string{"corp", "two"}, w.corp, w.two)
+	startIDPs(t, w.n.URL(), []string{"corp", "two", "strict"}, w.corp, w.two, w.strict)
 	return w
 }
 
@@ -366,6 +375,7 @@ func TestOIDC(t *testing.T) {
 	w := newOIDCWorld(t)
 	t.Run("faults", w.faults)
 	t.Run("people", w.people)
+	t.Run("strength", w.strength)
 	t.Run("logout", w.logout)
 }
 
@@ -387,7 +397,7 @@ func (w *oidcWorld) people(t *testing.T) {
 		return is
 	}
 	var list api.List[api.IdentityProvider]
-	if status := newBrowser(t, "").call(t, base+"/api/v1/identity-providers", &list); status != 200 || len(list.Items) != 2 ||
+	if status := newBrowser(t, "").call(t, base+"/api/v1/identity-providers", &list); status != 200 || len(list.Items) != 3 ||
 		list.Items[0] != (api.IdentityProvider{Name: "corp", Login: "/auth/corp/login"}) {
 		t.Errorf("%d %+v", status, list)
 	}
@@ -478,6 +488,51 @@ func (w *oidcWorld) people(t *testing.T) {
 	if got := second.get(t, base+"/auth/none/login"); got.status != http.StatusNotFound {
 		t.Errorf("%+v", got)
 	}
+}
+
+// strength: the provider must prove the level, a method and the time that the settings require.
+func (w *oidcWorld) strength(t *testing.T) {
+	login := w.n.URL() + "/auth/strict/login"
+	both := map[string]any{"acr": "urn:test:two-factors", "amr": []string{"pwd", "mfa"}}
+	refused := func(b *browser, missing string) {
+		t.Helper()
+		is := b.get(t, login)
+		if is.status != http.StatusForbidden || is.code != "sign_in_too_weak" || !strings.Contains(is.text, missing) {
+			t.Errorf("%d %s: %.700s; want %q", is.status, is.code, is.text, missing)
+		}
+	}
+	held := newBrowser(t, w.strict.issuer)
+	held.get(t, login)
+	asked, err := url.Parse(held.held)
+	if err != nil || asked.Query().Get("acr_values") != "urn:test:two-factors" || asked.Query().Get("max_age") != "28800" {
+		t.Errorf("the provider is asked for %s, %v", held.held, err)
+	}
+	for missing, strength := range map[string]map[string]any{
+		"the level (acr)":   {"acr": "urn:test:password", "amr": []string{"mfa"}},
+		"the methods (amr)": {"acr": "urn:test:two-factors", "amr": []string{"pwd"}},
+	} {
+		w.strict.accountWith(t, "id-s", map[string]any{"preferred_username": "sue"}, strength)
+		refused(newBrowser(t, ""), missing)
+	}
+	w.strict.accountWith(t, "id-s", map[string]any{"preferred_username": "sue"}, both)
+	b := newBrowser(t, "")
+	if is := b.get(t, login); is.code != "" || is.status != http.StatusOK {
+		t.Errorf("%d %s %.500s", is.status, is.code, is.text)
+	}
+	for missing, at := range map[string]any{
+		"is 9h0m": float64(time.Now().Add(-9 * time.Hour).Unix()), "in the future": float64(time.Now().Add(time.Hour).Unix()), "(auth_time) is missing": nil,
+	} {
+		w.strict.set(func() {
+			w.strict.forge = func(head, claims map[string]any) string {
+				if claims["auth_time"] = at; at == nil {
+					delete(claims, "auth_time")
+				}
+				return signed(head, claims, w.strict.key)
+			}
+		})
+		refused(newBrowser(t, ""), missing)
+	}
+	w.strict.set(func() { w.strict.forge = nil })
 }
 
 // doctor checks both providers: one is right, the other one does not know the redirect address.

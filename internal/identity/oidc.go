@@ -30,6 +30,7 @@ const (
 	OtherIssuer       // another provider has answered
 	BadToken          // the ID token does not prove anything
 	OutsideGroup      // the person is not in the required group
+	Weak              // the person did not sign in at the provider as the server requires
 	BadLogout         // the logout token is not valid
 )
 
@@ -240,8 +241,9 @@ func (p *Provider) Begin(ctx context.Context, redirect, back string) (address, c
 		return "", "", err
 	}
 	f := newFlow(back, time.Now())
-	return o.AuthCodeURL(f.value("state", p.of.Name, redirect), oidc.Nonce(f.value("nonce", p.of.Name, redirect)),
-		oauth2.S256ChallengeOption(f.value("verifier", p.of.Name, redirect))), f.cookie(), nil
+	with := append(p.of.Strength.ask(), oidc.Nonce(f.value("nonce", p.of.Name, redirect)),
+		oauth2.S256ChallengeOption(f.value("verifier", p.of.Name, redirect)))
+	return o.AuthCodeURL(f.value("state", p.of.Name, redirect), with...), f.cookie(), nil
 }
 
 // Finish returns the person that the answer of the provider identifies, and the path of the page that
@@ -291,6 +293,9 @@ func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer u
 	}
 	if err != nil {
 		return who, "", refuse(BadToken, "the identity provider %s has sent an ID token that is not valid; sign in again, or ask an administrator", p.of.Name).because(err)
+	}
+	if err := p.of.Strength.verify(id, time.Now()); err != nil {
+		return who, "", refuse(Weak, "this server requires a stronger or a newer sign-in at the identity provider %s: %s", p.of.Name, err)
 	}
 	who, err = p.person(ctx, d, id, token)
 	return who, f.back, err

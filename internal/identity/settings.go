@@ -29,6 +29,7 @@ type OIDC struct {
 	ClientSecretFile string `json:"client_secret_file"`
 	// Scopes are requested in addition to openid. If there are none, profile and email are requested.
 	Scopes []string `json:"scopes"`
+	Strength
 	Mapping
 }
 
@@ -118,6 +119,9 @@ func (p *OIDC) check(checkNamespace func(string) error) (err error) {
 	}
 	if p.GroupsClaim == "" {
 		p.GroupsClaim = "groups"
+	}
+	if err := p.Strength.check(); err != nil {
+		return err
 	}
 	return p.Mapping.check(checkNamespace)
 }

@@ -313,6 +313,7 @@ var arrivalKinds = map[identity.Kind]struct {
 	identity.OtherIssuer:  {http.StatusUnauthorized, api.ProblemSignInIssuer},
 	identity.BadToken:     {http.StatusUnauthorized, api.ProblemSignInToken},
 	identity.OutsideGroup: {http.StatusForbidden, api.ProblemSignInGroup},
+	identity.Weak:         {http.StatusForbidden, api.ProblemSignInWeak},
 	identity.BadLogout:    {http.StatusBadRequest, api.ProblemInvalid},
 }
 

@@ -10,11 +10,14 @@ function start({ issuer, clients, jwks, port = 0 }) {
   // Which account the next login chooses, and what is known of accounts.
   let account = 'ann'
   const claims = {}
+  // How the account signs in: its level (acr) and its methods (amr).
+  let strength = {}
   const provider = new Provider(issuer, {
     clients,
     jwks,
     cookies: { keys: ['for tests only'] },
-    claims: { openid: ['sub'], profile: ['preferred_username'], email: ['email', 'email_verified'], groups: ['groups'] },
+    acrValues: ['urn:test:two-factors'],
+    claims: { acr: null, openid: ['sub', 'amr'], profile: ['preferred_username'], email: ['email', 'email_verified'], groups: ['groups'] },
     scopes: ['openid', 'profile', 'email', 'groups'],
     // The provider calls the node of the test, which listens on loopback.
     fetch: (url, { dispatcher: _, ...options }) => fetch(url, options),
@@ -35,7 +38,7 @@ function start({ issuer, clients, jwks, port = 0 }) {
       if (account === '') {
         await provider.interactionFinished(req, res, { error: 'access_denied' })
       } else {
-        await provider.interactionFinished(req, res, { login: { accountId: account } })
+        await provider.interactionFinished(req, res, { login: { accountId: account, ...strength } })
       }
     } else if (req.url === '/test/account') {
       let text = ''
@@ -43,6 +46,7 @@ function start({ issuer, clients, jwks, port = 0 }) {
       const is = JSON.parse(text)
       account = is.id
       claims[is.id] = is.claims
+      strength = is.strength ?? {}
       res.end()
     } else {
       answer(req, res)

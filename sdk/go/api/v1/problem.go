@@ -90,6 +90,7 @@ const (
 	ProblemSignInIssuer    = "/problems/sign-in-other-issuer"
 	ProblemSignInToken     = "/problems/sign-in-bad-token"
 	ProblemSignInGroup     = "/problems/sign-in-outside-group"
+	ProblemSignInWeak      = "/problems/sign-in-too-weak"
 	ProblemSignInName      = "/problems/sign-in-no-name"
 	ProblemSignInDisabled  = "/problems/sign-in-disabled"
 	ProblemDamaged         = "/problems/damaged"
@@ -184,6 +185,9 @@ var problemKinds = []ProblemKind{
 	{ProblemSignInGroup, []int{403}, "The account is not in the required group",
 		"The identity provider does not list the person in the group of `require_group`.",
 		"Ask the administrators of the identity provider."},
+	{ProblemSignInWeak, []int{403}, "The sign-in at the identity provider is too weak or too old",
+		"The ID token lacks a level, a method or a time that `require_acr`, `require_amr` or `max_age` requires.",
+		"Sign in at the provider again, with a second factor. `detail` says what is missing."},
 	{ProblemSignInName, []int{409}, "The account has no free name",
 		"The names that the identity provider gives are taken by other users, or cannot be names.",
 		"Delete the user that has the name, or correct the name at the provider."},

@@ -25,6 +25,7 @@ export const codes = {
   'problem.sign_in_denied': '身份提供方拒绝了登录',
   'problem.sign_in_other_issuer': '响应来自另一个身份提供方',
   'problem.sign_in_bad_token': 'ID 令牌无效',
+  'problem.sign_in_too_weak': '在身份提供方的登录强度不足或时间过久',
   'problem.sign_in_outside_group': '账号不在要求的组中',
   'problem.sign_in_no_name': '账号没有可用的名称',
   'problem.sign_in_disabled': '用户已停用',
