@@ -90,6 +90,9 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, fault(err.Error())
 	}
+	if isPointer(src) {
+		return nil, workflow.Errors{pointerFault(name, name, 1)}
+	}
 	if !workflow.IsWorkflowFile(src) {
 		return nil, nil
 	}
@@ -117,6 +120,9 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 				return nil, fault("files: " + err.Error())
 			}
 			for _, f := range found {
+				if isPointer(f.Data) {
+					return nil, workflow.Errors{pointerFault(name, f.Name, 1+item.Above)}
+				}
 				if *total += len(f.Data); *total > archiveMax {
 					return nil, workflow.Errors{{File: name, Line: 1 + item.Above, Column: 1, Hint: "name fewer files under files",
 						Message: fmt.Sprintf("the files that travel with the workflows have more than %d MiB together", archiveMax>>20)}}
@@ -127,4 +133,18 @@ func readOne(files fs.FS, name string, opt workflow.Options, total *int) (items 
 		items = append(items, item)
 	}
 	return items, nil
+}
+
+// isPointer reports whether a file of a commit is a pointer of Git LFS instead of the file itself.
+func isPointer(data []byte) bool {
+	return len(data) <= pointerMax && bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/"))
+}
+
+// pointerMax bounds a pointer of Git LFS, in bytes, as its specification does.
+const pointerMax = 1024
+
+// pointerFault is the fault of a workflow file that is such a pointer, or names one under files.
+func pointerFault(file, pointer string, line int) workflow.Error {
+	return workflow.Error{File: file, Line: line, Column: 1, Message: fmt.Sprintf("%s is a pointer of Git LFS; a git source does not download the file behind it", pointer),
+		Hint: "keep the file itself in git (git lfs migrate export --include=" + pointer + "), or let the task download it"}
 }

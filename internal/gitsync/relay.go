@@ -19,8 +19,9 @@ import (
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // relay connects one process of git with one host and port, which the rules of egress check. Git connects to
-// a port on loopback. For http and https, this port is a proxy with a password, which uses the proxy of the
-// setting egress_proxy. For ssh, it passes all bytes to the server.
+// a port on loopback. For http and https, this port is a proxy with a password. For ssh, it passes all bytes
+// to the server. Connections go through the proxy of the setting egress_proxy: for https and ssh, by a
+// tunnel.
 type relay struct {
 	dial   dialer
 	target string
@@ -37,13 +38,9 @@ type relay struct {
 	http *http.Server
 }
 
-// openRelay opens a relay to an address. The caller closes it.
+// openRelay opens a relay to an address, as a proxy or as a port that passes all bytes. The caller closes it.
 func openRelay(ctx context.Context, rules egress.Rules, target string, proxy bool) (*relay, error) {
-	connect := egress.Dialer
-	if proxy {
-		connect = egress.Tunnel
-	}
-	dial, err := connect(rules)
+	dial, err := egress.Tunnel(rules)
 	if err != nil {
 		return nil, err
 	}

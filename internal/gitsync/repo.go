@@ -25,6 +25,7 @@ const (
 	askMax     = time.Minute
 	fetchMax   = 5 * time.Minute
 	packMax    = 256 << 20 // bytes of one file that git writes
+	memoryMax  = 2 << 30   // bytes of the address space of each process of git
 	entriesMax = 50_000    // files of the folder
 	pathMax    = 1000      // bytes of a path in the folder
 	levelsMax  = 32        // folders of a path: the index of the archive has a row for each folder
@@ -98,7 +99,7 @@ func (r *repo) close() {
 // asks no questions, runs no hook and no credential helper, and uses only one protocol.
 func (r *repo) environment(ctx context.Context, n *Needs, namespace string) error {
 	set := [][2]string{{"core.hooksPath", "/dev/null"}, {"core.fsmonitor", "false"}, {"credential.helper", ""}, {"protocol.version", "2"}, {"fetch.unpackLimit", "1"},
-		{"submodule.recurse", "false"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1000"}, {"http.lowSpeedTime", "30"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}}
+		{"submodule.recurse", "false"}, {"pack.threads", "1"}, {"core.bigFileThreshold", "16m"}, {"core.packedGitWindowSize", "32m"}, {"core.packedGitLimit", "256m"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1000"}, {"http.lowSpeedTime", "30"}, {"gc.auto", "0"}, {"maintenance.auto", "false"}}
 	r.env = []string{"HOME=" + r.dir, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true",
 		"SSH_ASKPASS=true", "GIT_ALLOW_PROTOCOL=" + r.at.scheme, "GIT_SSH_VARIANT=ssh"}
 	secret := func(name string) (string, error) {
@@ -175,12 +176,12 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // git runs git, and returns a limited number of bytes of its output. Git can write no file larger than
-// packMax.
+// packMax. None of its processes can have more memory than memoryMax.
 func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	said, out := &program.Tail{Max: 4 * toldMax}, &bounded{left: bytesMax}
-	argv := append([]string{"sh", "-c", fmt.Sprintf(`ulimit -f %d && exec "$@"`, packMax/512), "sh", "git", "--git-dir", filepath.Join(r.dir, "repo.git")}, args...)
+	argv := append([]string{"sh", "-c", fmt.Sprintf(`ulimit -f %d && ulimit -v %d && exec "$@"`, packMax/512, memoryMax>>10), "sh", "git", "--git-dir", filepath.Join(r.dir, "repo.git")}, args...)
 	err := program.Run(ctx, &program.Call{Argv: argv, Env: r.env, Stdout: out, Stderr: said})
 	var exit *exec.ExitError
 	switch {
@@ -196,6 +197,9 @@ func (r *repo) git(ctx context.Context, most time.Duration, bytesMax int, args .
 		return nil, err
 	}
 	text := r.mask.String(said.Shown())
+	if strings.Contains(text, "emory") { // "Out of memory, malloc failed", "Cannot allocate memory"
+		text = fmt.Sprintf("does the repository need more than %d GiB of memory? %s", memoryMax>>30, text)
+	}
 	if strings.Contains(text, "File size limit") || exit.ExitCode() == -1 || exit.ExitCode() == 128+25 {
 		text = fmt.Sprintf("it was killed: does the repository need more than %d MiB? %s", packMax>>20, text)
 	}

@@ -3,15 +3,21 @@ package gitsync
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"skein.dev/skein/internal/egress"
 )
 
 // TestOverSSH: a repository over ssh, with one key and the known keys of the server only.
@@ -100,10 +106,47 @@ func TestOverSSH(t *testing.T) {
 	if f := try("user", "host"); f != nil || len(b.apply.sets) != 1 {
 		t.Fatalf("%+v", f)
 	}
+	throughProxy(t, b, func() *Failing { return try("user", "host") })
 	if f := try("user", "other"); f == nil || f.Commit != "" {
 		t.Errorf("a server with another key: %+v", f)
 	}
 	if f := try("other", "host"); f == nil || f.Commit != "" {
 		t.Errorf("a key that the server does not know: %+v", f)
+	}
+}
+
+// throughProxy checks that ssh uses the proxy of the setting egress_proxy, and connects to no server if the proxy refuses.
+func throughProxy(t *testing.T, b *bench, try func() *Failing) {
+	t.Helper()
+	var asked atomic.Pointer[string]
+	var open atomic.Bool
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(&r.Host)
+		there, err := net.Dial("tcp", r.Host)
+		if r.Method != http.MethodConnect || !open.Load() || err != nil {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		defer there.Close()
+		client, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(there, client) }()
+		_, _ = io.Copy(client, there)
+	}))
+	defer proxy.Close()
+	before := b.y.cfg.Needs.Rules
+	defer func() { b.y.cfg.Needs.Rules = before }()
+	b.y.cfg.Needs.Rules = func() egress.Rules { return egress.Rules{Policies: []string{egress.Any}, Proxy: proxy.URL} }
+	if f := try(); f == nil || asked.Load() == nil || !strings.Contains(fmt.Sprint(*f), "403") {
+		t.Errorf("a proxy that refuses: %+v", f)
+	}
+	open.Store(true)
+	asked.Store(nil)
+	if f := try(); f != nil || asked.Load() == nil || !strings.HasPrefix(*asked.Load(), "127.0.0.1:") {
+		t.Errorf("a proxy: %+v, asked for %v", f, asked.Load())
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -24,6 +26,7 @@ import (
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/store/memory"
 	"skein.dev/skein/internal/workflow"
+	"skein.dev/skein/sdk/shared/mask"
 )
 
 // applier remembers the sets, and accepts all.
@@ -482,4 +485,34 @@ func TestSpec(t *testing.T) {
 // secretsOf returns secrets by their names.
 func secretsOf(all map[string]string) func(context.Context, string, string) (string, error) {
 	return func(_ context.Context, _, name string) (string, error) { return all["pass-"+name], nil }
+}
+
+// TestPointers: a pointer of Git LFS in place of a workflow file, or of a file that travels, is a fault that
+// names the remedy. Other pointers do not matter.
+func TestPointers(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+	files := fstest.MapFS{
+		"a.yaml":        {Data: []byte("name: a\nfiles: [model.bin]\ntasks: {a: {run: 'true'}}\n")},
+		"model.bin":     {Data: []byte(pointer)},
+		"deep/big.yaml": {Data: []byte(pointer)},
+		"other.bin":     {Data: []byte(pointer)},
+		"b.yaml":        {Data: []byte(fmt.Sprintf(simple, "b"))},
+	}
+	_, faults := read(files, workflow.Options{})
+	if len(faults) != 2 || faults[0].File != "a.yaml" || !strings.Contains(faults[0].Message, "model.bin") || faults[1].File != "deep/big.yaml" || !strings.Contains(faults[1].Hint, "git lfs migrate export --include=deep/big.yaml") {
+		t.Errorf("%+v", faults)
+	}
+}
+
+// TestMemoryIsBounded: the processes of git have a limit on their memory, and an error names it.
+func TestMemoryIsBounded(t *testing.T) {
+	r := &repo{dir: t.TempDir(), mask: mask.NewSet(nil)}
+	out, err := r.git(t.Context(), askMax, 100, "-c", "alias.bound=!ulimit -v", "bound")
+	if err != nil || strings.TrimSpace(string(out)) != strconv.Itoa(memoryMax>>10) {
+		t.Errorf("the limit is %q, %v", out, err)
+	}
+	_, err = r.git(t.Context(), askMax, 100, "-c", "alias.eat=!echo fatal: Out of memory, malloc failed >&2; exit 128", "eat")
+	if err == nil || !strings.Contains(err.Error(), "memory?") {
+		t.Errorf("git without memory: %v", err)
+	}
 }
