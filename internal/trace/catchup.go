@@ -11,8 +11,8 @@ import (
 )
 
 // catchUp exports the ends after the position of a shard from the rows, and returns the new progress. The
-// ends of later transactions are in Exporter.held. A shard without a position gets the present position, so
-// runs that ended earlier are not exported.
+// ends of later transactions are in Exporter.held. A shard without a position gets the position before the
+// first end that this process has reported, so runs that ended before are not exported.
 func (x *Exporter) catchUp(ctx context.Context, s dag.ShardID) (*progress, error) {
 	x.mu.Lock()
 	delete(x.lost, s) // later ends are in Exporter.held
@@ -33,6 +33,9 @@ func (x *Exporter) catchUp(ctx context.Context, s dag.ShardID) (*progress, error
 	}
 	from, err := x.cfg.Store.TraceMark(ctx, s)
 	if errors.Is(err, store.ErrNotFound) {
+		if e, some := x.first(s); some {
+			to = store.TraceMark{Shard: s, Epoch: e.Epoch, Seq: e.Seq - 1, At: e.Finished}
+		}
 		return p, x.move(ctx, p, to)
 	}
 	if err != nil {
@@ -57,6 +60,16 @@ func (x *Exporter) catchUp(ctx context.Context, s dag.ShardID) (*progress, error
 		return nil, err
 	}
 	return p, x.move(ctx, p, to)
+}
+
+// first returns the first of the waiting ends of a shard.
+func (x *Exporter) first(s dag.ShardID) (e store.Ended, some bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.held[s]) == 0 {
+		return e, false
+	}
+	return x.held[s][0], true
 }
 
 // between exports the ends of a workflow after one position and up to another. It skips runs that finished

@@ -70,6 +70,7 @@ type Exporter struct {
 	looked time.Time
 	told   string // the last logged error
 	broken bool   // the collector has answered all calls of the last delivery with errBroken
+	full   bool   // the collector has refused all spans of the last delivery, however few, with errExhausted
 
 	stats stats
 }

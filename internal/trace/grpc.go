@@ -64,7 +64,7 @@ func (x *Exporter) meaning(err error) error {
 		if after, again := retryInfo(err); again {
 			return &againError{said, after}
 		}
-		return fmt.Errorf("%w: %w", errTooLarge, said)
+		return fmt.Errorf("%w: %w", errExhausted, said)
 	case connect.CodeInternal, connect.CodeUnknown:
 		return fmt.Errorf("%w: %w", errBroken, said)
 	case connect.CodeUnavailable:

@@ -136,10 +136,16 @@ func TestProtobuf(t *testing.T) {
 
 	var got map[string]span
 	var answer *connect.Error
+	calls := 0
+	takes := 1000 // spans of one call
 	mux := http.NewServeMux()
 	mux.Handle(exportProcedure, connect.NewUnaryHandler(exportProcedure, func(_ context.Context, req *connect.Request[frame]) (*connect.Response[frame], error) {
+		calls++
 		if answer != nil {
 			return nil, answer
+		}
+		if n := len(decoded(req.Msg.data).ResourceSpans[0].ScopeSpans[0].Spans); n > takes {
+			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("no room"))
 		}
 		got = map[string]span{}
 		for _, s := range decoded(req.Msg.data).ResourceSpans[0].ScopeSpans[0].Spans {
@@ -172,5 +178,30 @@ func TestProtobuf(t *testing.T) {
 	answer = connect.NewError(connect.CodeUnauthenticated, errors.New("no"))
 	if _, err := b.x.post(t.Context(), all); err == nil || errors.Is(err, errRefused) || errors.Is(err, errBroken) {
 		t.Errorf("a refused token: %v", err)
+	}
+	answer = nil
+	many := make([]span, 500)
+	for i := range many {
+		many[i] = all[0]
+	}
+	deliver := func(most int) (took int) {
+		t.Helper()
+		calls, takes = 0, most
+		if _, err := b.x.deliver(t.Context(), many); err != nil {
+			t.Fatal(err)
+		}
+		return calls
+	}
+	sent := func() int64 { return b.x.stats.sent.Load() + b.x.stats.rejected.Load() }
+	before := sent()
+	// A call that is too large is sent in halves. A collector that takes nothing at all gets few calls, and
+	// the next delivery gets one.
+	for i, c := range []struct{ most, least, calls int }{{100, 8, 20}, {0, 10, 50}, {0, 1, 1}, {1000, 1, 1}, {100, 8, 20}} {
+		if took := deliver(c.most); took < c.least || took > c.calls {
+			t.Errorf("delivery %d took %d calls", i, took)
+		}
+	}
+	if n := sent() - before; n != 5*500 {
+		t.Errorf("%d spans were sent or dropped, want %d", n, 5*500)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,12 @@ const (
 	// the calls with all halves.
 	brokenMax, brokenAgain = 15, 2
 	halvesMax              = time.Minute
+	// brokenProbe is the number of these calls after which single spans are sent, to find out whether the
+	// collector works.
+	brokenProbe = 3
+	// exhaustedMax bounds the single spans that a collector answers with errExhausted before it counts as
+	// full.
+	exhaustedMax = 3
 	// answerMax bounds the bytes that are read of an answer.
 	answerMax = 64 << 10
 	// headersMax bounds the headers of the settings.
@@ -92,14 +99,15 @@ func (b *batch) flush(ctx context.Context) error {
 
 // deliver sends spans until the collector has accepted or refused them. taken is false if the collector
 // refused some. If the collector has answered all calls of the delivery before with errBroken, one such
-// answer is enough to drop the spans, so that a broken collector does not delay later runs.
+// answer is enough to drop the spans, so that a broken collector does not delay later runs. The same holds
+// for errExhausted.
 func (x *Exporter) deliver(ctx context.Context, spans []span) (taken bool, err error) {
-	d := delivery{x: x, tries: brokenMax}
+	d := delivery{x: x, tries: brokenMax, full: x.full}
 	if x.broken {
 		d.tries = 1
 	}
 	taken, err = d.send(ctx, spans, d.tries)
-	x.broken = d.broken && !d.answered
+	x.broken, x.full = d.broken && !d.answered, d.full
 	return taken, err
 }
 
@@ -111,6 +119,9 @@ type delivery struct {
 	answered bool          // the collector has answered in another way
 	halving  bool          // the spans are sent in halves, because the collector answered with errBroken
 	halves   time.Duration // the time of the calls since then that it answered so again, with their pauses
+	probed   bool          // single spans were sent, to find out whether the collector works
+	full     bool          // the collector takes no spans, however few, so one answer with errExhausted is enough
+	singles  int           // single spans that it answered with errExhausted, since it has taken some
 }
 
 // send sends spans with a given number of tries. If the collector answers all tries with errBroken, send
@@ -132,17 +143,26 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 			if d.halving {
 				d.halves += time.Since(began) + wait
 			}
+		} else if errors.Is(err, errExhausted) {
+			if len(spans) == 1 {
+				d.singles++
+			}
+			d.full = d.full || d.singles >= exhaustedMax
 		} else if err == nil || errors.Is(err, errTooLarge) || errors.Is(err, errRefused) {
-			d.answered = true
+			d.answered, d.full, d.singles = true, false, 0
 		}
 		switch {
 		case err == nil:
 			x.stats.sent.Add(int64(len(spans)) - refused)
 			x.stats.rejected.Add(refused)
 			return refused == 0, nil
-		case tries == 0 && d.tries == 1:
+		case tries == 0 && d.tries == 1, errors.Is(err, errExhausted) && d.full:
 			x.drop(spans, err)
 			return false, nil
+		case tries == d.tries-brokenProbe && !d.probed && len(spans) > 1:
+			if left, works := d.probe(ctx, spans); works {
+				return d.send(ctx, left, 1) // one more call, and then the halves
+			}
 		case (errors.Is(err, errTooLarge) || tries == 0) && len(spans) > 1:
 			if tries == 0 {
 				tries, d.halving = brokenAgain, true
@@ -167,6 +187,22 @@ func (d *delivery) send(ctx context.Context, spans []span, tries int) (taken boo
 	}
 }
 
+// probe sends the first span alone. If the collector fails, probe sends the last one. If the collector takes
+// one of them, it works, and cannot process some of the others: probe returns these.
+func (d *delivery) probe(ctx context.Context, spans []span) (left []span, works bool) {
+	d.probed = true
+	for _, at := range [...]int{0, len(spans) - 1} {
+		refused, err := d.x.post(ctx, spans[at:at+1])
+		if err == nil {
+			d.answered = true
+			d.x.stats.sent.Add(1 - refused)
+			d.x.stats.rejected.Add(refused)
+			return slices.Delete(slices.Clone(spans), at, at+1), true
+		}
+	}
+	return nil, false
+}
+
 // drop counts spans that are not sent.
 func (x *Exporter) drop(spans []span, why error) {
 	x.cfg.Log.Warn("the collector refused spans; the exporter drops them", "code", "traces_rejected", "spans", len(spans), "err", why)
@@ -177,6 +213,9 @@ func (x *Exporter) drop(spans []span, why error) {
 var (
 	errTooLarge = errors.New("the request is too large for the collector")
 	errRefused  = errors.New("the collector cannot read the request")
+	// errExhausted also means that the collector takes no more spans at present. Then OTLP forbids to repeat
+	// the call.
+	errExhausted = fmt.Errorf("%w, or takes no more spans", errTooLarge)
 )
 
 // errBroken is an answer such as 500. OTLP says that the call should not be repeated. But collectors also
