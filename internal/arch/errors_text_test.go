@@ -92,7 +92,7 @@ var logRemedies = map[string]string{
 	"attempt_folder_left":        "delete the folder, or correct its rights",
 	"errand_invalid":             "update all nodes to one version; a handle that is not released becomes an orphan",
 	"handle_invalid":             "write one line of UTF-8 without control characters, at most 4 KiB, and no secret, to `$SKEIN_HANDLE`",
-	"handle_orphaned":            "end the work that the handle names by hand, then run `skein task dismiss`. Or repair the cause, and run `skein task release`. `skein task orphans` lists the run of the errand, which says why the work was not released. If the run of the handle is quarantined, there is no errand",
+	"handle_orphaned":            "end the work that the handle names by hand, then run `skein task dismiss`. Or repair the cause, and run `skein task release`. `skein task orphans` lists the run of the errand, which says why the work was not released",
 	"release_missing":            "nothing, unless it repeats: a node creates the workflow before the first errand. `err` has the cause. While the cause stays the same, the line comes every 10 minutes, and `times` is the number of failures",
 	"attempt_lost":               "look at the worker if it happens often; the task's `on_lost` decides what follows",
 	"attempt_over":               "nothing: the attempt runs again",

@@ -292,6 +292,14 @@ func OrphansOf(r *Run, t TaskID) (all []AttemptRow) {
 	return all
 }
 
+// Outside returns the ended attempts of a run that have handles.
+func Outside(r *Run) (all []AttemptRow) {
+	for _, i := range r.handles {
+		all = append(all, r.slots[i].AttemptRow)
+	}
+	return all
+}
+
 // released applies the end of an errand. If the errand ends after its handle became an orphan, the result is
 // applied even if the run has ended. If the event has an actor, this operator has dismissed an orphan.
 func (o outside) released(ev *Event, now Now, fx *Effects) Verdict {

@@ -146,7 +146,22 @@ func (w *writer) putBack(ctx context.Context) error {
 // continue. If the store refuses that transaction, too, the engine does not change the run until an operator
 // repairs it. If it returns an error, this node must claim its shards again.
 func (w *writer) quarantine(id dag.RunID, cause error) error {
-	ctx := context.Background()
+	rec := &store.RunRecord{Run: dag.RunRow{Header: dag.Header{ID: id}}}
+	if r := w.runs[id]; r != nil {
+		_ = errkind.Guarded(func() {
+			rec.Attempts = dag.Outside(r)
+			r.Held(func(a *dag.AttemptRow) { rec.Attempts = append(rec.Attempts, *a) })
+		})
+	} else if page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{id}}); err == nil && len(page) > 0 {
+		rec = &page[0]
+	}
+	return bury(w, rec, cause)
+}
+
+// bury puts a run into quarantine. rec has the attempts that are held or have handles, as memory or a load
+// has them, so bury does not read the attempts of the run.
+func bury(w *writer, rec *store.RunRecord, cause error) error {
+	ctx, id := context.Background(), rec.Run.ID
 	row, err := w.e.store.Run(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
@@ -155,33 +170,49 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 		w.leave(id)
 		return nil
 	}
-	w.e.stats.Quarantined.Add(1)
-	w.e.log.Error("a run was quarantined; skein explain says what helps", "code", "run_quarantined", "run", id.String(), "err", cause)
-	w.killAll(ctx, id)
+	if w.bad[id] == "" {
+		w.e.stats.Quarantined.Add(1)
+		w.e.log.Error("a run was quarantined; skein explain says what helps", "code", "run_quarantined", "run", id.String(), "err", cause)
+		w.killAll(rec)
+	}
 	w.leave(id)
 	w.bad[id] = firstLine(cause.Error())
 	if err != nil {
 		w.e.log.Error("a quarantined run keeps its state, because its row cannot be read; run skein verify", "code", "quarantine_unread", "run", id.String(), "err", err)
 		return nil
 	}
-	upd := dag.RunUpdate{RunRow: row, Was: row.State, Claimed: row.Claim}
+	orphans, err := leftBehind(w, &row, rec.Attempts)
+	if err != nil {
+		return err
+	}
+	if len(orphans.all) > 0 && w.defs.release == 0 {
+		buryLater(w, &row, cause)
+		return nil
+	}
+	return endBuried(w, &row, orphans)
+}
+
+// endBuried writes the end of a quarantined run, and the starts of the errands for its handles.
+func endBuried(w *writer, row *dag.RunRow, orphans leftovers) error {
+	id := row.ID
+	upd := dag.RunUpdate{RunRow: *row, Was: row.State, Claimed: row.Claim}
 	upd.State, upd.Cause, upd.FinishedAt = dag.RunFailed, dag.CauseCorrupt, w.clock.now().Wall
 	upd.Message = clean("quarantined: " + w.bad[id])
 	var b store.Batch
 	b.RunUpdates = []dag.RunUpdate{upd}
-	orphans, records := leftBehind(ctx, w, &row)
-	records = append(records, dag.Record{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message})
+	b.Messages = orphans.messages(row.Shard, upd.FinishedAt)
+	records := append(orphans.records, dag.Record{Kind: dag.RecState, Task: dag.LeaderTask, Text: dag.RunFailed.String(), Reason: upd.Message})
 	b.Events = []dag.EventRow{{Run: id, At: upd.FinishedAt, Records: dag.PackRecords(records)}}
 	w.limits.released(&upd.RunRow, &b)
 	w.limits.releasedShares(&upd.RunRow, &b)
-	w.quotas.buried(&row, &b)
+	w.quotas.buried(row, &b)
 	counted, err := w.schedule.buried(&upd.RunRow, &b)
 	noted := func() {}
 	if err == nil {
 		noted, err = w.alerts.buried(&upd.RunRow, &b)
 	}
 	if err == nil {
-		err = w.write(ctx, &b)
+		err = w.write(context.Background(), &b)
 	}
 	if errors.Is(err, store.ErrRefused) {
 		w.quotas.forget()
@@ -194,7 +225,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	}
 	counted()
 	noted()
-	tellOrphans(w.e, orphans)
+	tellOrphans(w.e, orphans.all)
 	if len(b.Notices) > 0 {
 		w.e.noticed()
 	}
@@ -203,7 +234,7 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	}
 	tellEnds(w, &b)
 	w.e.hub.publish(b.Events)
-	return nil
+	return orphans.posted(w)
 }
 
 // leave removes a run from memory.
@@ -216,23 +247,30 @@ func (w *writer) leave(id dag.RunID) {
 	}
 }
 
-// killAll ends all attempts of a run here. It finds them in the run's rows, or in memory if the rows cannot
-// be read.
-func (w *writer) killAll(ctx context.Context, id dag.RunID) {
+// killAll ends all attempts of a run here. If a load could not read the attempts of the run, another
+// goroutine reads them.
+func (w *writer) killAll(rec *store.RunRecord) {
+	if rec.Bad != nil {
+		id := rec.Run.ID
+		w.helper(func(ctx context.Context) {
+			if attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: id}); err == nil {
+				kill(w.e, attempts)
+			}
+		})
+		return
+	}
+	kill(w.e, rec.Attempts)
+}
+
+// kill orders the holders of attempts to end them.
+func kill(e *Engine, attempts []dag.AttemptRow) {
 	var cancels []dag.Cancel
-	kill := func(a *dag.AttemptRow) {
-		if !a.State.Ended() {
-			cancels = append(cancels, dag.Cancel{Run: id, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true})
+	for i := range attempts {
+		if a := &attempts[i]; !a.State.Ended() {
+			cancels = append(cancels, dag.Cancel{Run: a.Run, Task: a.Task, Token: a.Token, Handler: a.Handler, Kill: true})
 		}
 	}
-	attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: id})
-	for i := range attempts {
-		kill(&attempts[i])
-	}
-	if r := w.runs[id]; r != nil && err != nil {
-		_ = errkind.Guarded(func() { r.Held(kill) })
-	}
 	if len(cancels) > 0 {
-		w.e.slots.cancel(cancels)
+		e.slots.cancel(cancels)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
@@ -26,12 +27,18 @@ func OnOrphans(ctx context.Context, e *Engine, c OrphanCommand) error {
 	if err := checkTexts("reason", c.Reason, "actor", c.Actor, "task", c.Task); err != nil {
 		return err
 	}
-	if _, err := e.store.Run(ctx, c.Run); err != nil {
+	row, err := e.store.Run(ctx, c.Run)
+	if err != nil {
 		return errkind.FromStore("run "+c.Run.String(), err)
 	}
 	done := false
-	_, err := e.writer.inbox.send(ctx, item{run: c.Run, op: func(w *writer) answer {
-		err := w.calls.onOrphans(&c, &done)
+	_, err = e.writer.inbox.send(ctx, item{run: c.Run, op: func(w *writer) answer {
+		var err error
+		if row.State.Terminal() && row.Cause == dag.CauseCorrupt {
+			err = w.calls.onBuried(&row, &c, &done)
+		} else {
+			err = w.calls.onOrphans(&c, &done)
+		}
 		return answer{run: c.Run, err: err}
 	}})
 	return err
@@ -73,11 +80,73 @@ func (c *calls) onOrphans(o *OrphanCommand, done *bool) error {
 			return err
 		}
 	}
+	return o.found(found, done)
+}
+
+// found returns the answer to a decision.
+func (o *OrphanCommand) found(found bool, done *bool) error {
 	if !found && !*done {
 		return fmt.Errorf("%w: task %s of run %s has no orphan%s; skein task orphans lists all orphans", errkind.ErrConflict, o.Task, o.Run, ofAttempt(o.Token))
 	}
 	*done = true
 	return nil
+}
+
+// onBuried applies a decision about the orphans of a quarantined run. Such a run cannot step, so a dismissal
+// removes the handle from the row of the attempt.
+func (c *calls) onBuried(row *dag.RunRow, o *OrphanCommand, done *bool) error {
+	if c.held(row.Shard) == nil {
+		return &errkind.Elsewhere{Shard: row.Shard}
+	}
+	g, err := c.graphs.Of(row)
+	if err != nil {
+		return err
+	}
+	t, ok := g.Find(o.Task)
+	if !ok {
+		return fmt.Errorf("task %s of run %s: %w", o.Task, o.Run, errkind.ErrNotFound)
+	}
+	attempts, err := c.store.Attempts(context.Background(), store.AttemptQuery{Run: row.ID, Task: t, One: true, Outputs: true, Sparing: true})
+	if err != nil {
+		return errkind.FromStore("read the attempts of task "+o.Task, err)
+	}
+	found := false
+	for i := range attempts {
+		a := &attempts[i]
+		h, ok := dag.HandleOf(a)
+		if !ok || o.Token != 0 && a.Token != o.Token {
+			continue
+		}
+		errand, err := c.store.Run(context.Background(), dag.ChildID(a))
+		if errors.Is(err, store.ErrNotFound) || err == nil && errand.State == dag.RunSucceeded {
+			continue
+		}
+		if err != nil {
+			return errkind.FromStore("read the errand", err)
+		}
+		found = true
+		switch {
+		case o.Dismiss:
+			err = c.dismissBuried(row, a, &h, o)
+		case errand.State.Terminal():
+			err = c.recoverErrand(&errand)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return o.found(found, done)
+}
+
+func (c *calls) dismissBuried(row *dag.RunRow, a *dag.AttemptRow, h *dag.Handle, o *OrphanCommand) error {
+	tx := c.txn()
+	next := *a
+	next.Outputs = nil
+	tx.batch.AttemptUpdates = append(tx.batch.AttemptUpdates, dag.AttemptUpdate{AttemptRow: next, Was: a.State})
+	tx.batch.Events = append(tx.batch.Events, dag.EventRow{Run: row.ID, Seq: c.held(row.Shard).Seq + 1, At: tx.now.Wall, Records: dag.PackRecords([]dag.Record{
+		{Kind: dag.RecReleased, Task: a.Task, Token: a.Token, Text: h.Text, Actor: o.Actor, Reason: clean(o.Reason)}})})
+	tx.addressed = append(tx.addressed, row.Shard)
+	return c.stopErrand(a)
 }
 
 func ofAttempt(t dag.Token) string {
@@ -95,6 +164,10 @@ func (c *calls) dismiss(r *dag.Run, a *dag.AttemptRow, o *OrphanCommand) error {
 	} else {
 		c.stepEnded(r, ev)
 	}
+	return c.stopErrand(a)
+}
+
+func (c *calls) stopErrand(a *dag.AttemptRow) error {
 	errands, err := c.defs.releasing()
 	if err != nil || errands == 0 {
 		return err
@@ -110,52 +183,134 @@ func (c *calls) tryAgain(r *dag.Run, a *dag.AttemptRow) error {
 	row, err := c.store.Run(context.Background(), dag.ChildID(a))
 	switch {
 	case errors.Is(err, store.ErrNotFound): // it was never started, or retention has deleted it
-		return c.errand(r, &dag.Errand{Handle: h.Text, Attempt: dag.AttemptRow{Run: r.ID, Task: a.Task, Token: a.Token, Assigned: a.Assigned}})
+		return c.errand(r, errandFor(r.ID, a, h.Text))
 	case err != nil:
 		return errkind.FromStore("read the errand", err)
 	case !row.State.Terminal():
 		return nil
 	}
+	return c.recoverErrand(&row)
+}
+
+// recoverErrand makes an errand that has ended try again.
+func (c *calls) recoverErrand(row *dag.RunRow) error {
 	return c.sendChild(letter{Child: &childLetter{Workflow: row.Workflow, Start: &childStart{Run: row.ID, Generation: row.Generation + 1, Workflow: row.Workflow}}})
 }
 
-// quarantinedWhy says why no errand releases the handles of a quarantined run.
-const quarantinedWhy = "its run was quarantined, so no errand releases it"
+// QuarantinedWhy says why the handle of a quarantined run is an orphan.
+const QuarantinedWhy = "its run was quarantined"
 
-// outsideTasksMax bounds the tasks whose handles are read when their run is quarantined.
-const outsideTasksMax = 1000
+const (
+	// leftMax bounds the handles of a quarantined run that become orphans.
+	leftMax = 1000
+	// leftLetters is the number of errands whose starts share one message.
+	leftLetters = 50
+)
 
-// leftBehind returns the handles of a run that is being quarantined, except those that are reported as
-// orphans already, and the records of its history that name them. The rows of the attempts stay as they
-// are. If the rows or the graph cannot be read, leftBehind returns nothing.
-func leftBehind(ctx context.Context, w *writer, row *dag.RunRow) (all []dag.Orphan, records []dag.Record) {
+// leftovers are the handles of a run that is being quarantined.
+type leftovers struct {
+	all     []dag.Orphan
+	records []dag.Record
+	starts  []letter
+	to      dag.ShardID // the shard of the errands
+}
+
+// leftBehind returns the handles among the attempts of a run that is being quarantined, except those that are
+// orphans already. The rows of the attempts stay as they are. If the graph of the run cannot be read,
+// leftBehind returns nothing. An error is one of the store.
+func leftBehind(w *writer, row *dag.RunRow, attempts []dag.AttemptRow) (l leftovers, err error) {
 	g, err := w.e.graphs.Of(row)
 	if err != nil {
-		return nil, nil
+		return l, nil
 	}
-	attempts, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID})
-	if err != nil {
-		return nil, nil
-	}
-	tasks := map[dag.TaskID]bool{}
+	r := dag.NewRun(row.Header)
+	r.Graph = g
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Task < 0 || int(a.Task) >= g.Len() || tasks[a.Task] || len(tasks) == outsideTasksMax || !g.Policy(a.Task).Handles() {
+		if a.Task < 0 || int(a.Task) >= g.Len() || len(l.all) == leftMax || !g.Policy(a.Task).Handles() {
 			continue
 		}
-		tasks[a.Task] = true
-		rows, err := w.e.store.Attempts(ctx, store.AttemptQuery{Run: row.ID, Task: a.Task, One: true, Outputs: true, Sparing: true})
+		h, ok := dag.HandleOf(a)
+		if !ok || h.State == dag.HandleOrphan {
+			continue
+		}
+		l.all = append(l.all, dag.Orphan{Run: row.ID, Task: g.Name(a.Task), Token: a.Token, Handle: h.Text, Why: QuarantinedWhy})
+		l.records = append(l.records, dag.Record{Kind: dag.RecOrphan, Task: a.Task, Token: a.Token, Text: h.Text, Reason: QuarantinedWhy})
+		if id, err := w.defs.releasing(); err != nil || id == 0 {
+			return l, err
+		}
+		space, err := w.spaces.of(r)
 		if err != nil {
-			continue
+			return l, err
 		}
-		for j := range rows {
-			h, ok := dag.HandleOf(&rows[j])
-			if !ok || h.State == dag.HandleOrphan {
-				continue
-			}
-			all = append(all, dag.Orphan{Run: row.ID, Task: g.Name(a.Task), Token: rows[j].Token, Handle: h.Text, Why: quarantinedWhy})
-			records = append(records, dag.Record{Kind: dag.RecOrphan, Task: a.Task, Token: rows[j].Token, Text: h.Text, Reason: quarantinedWhy})
+		start, err := w.calls.errandStart(&row.Header, g, space.Place(g.Policy(a.Task).Place), errandFor(row.ID, a, h.Text))
+		if err != nil {
+			return l, err
 		}
+		l.starts = append(l.starts, letter{Child: &childLetter{Workflow: start.Workflow, Start: start}})
 	}
-	return all, records
+	if len(l.starts) > 0 {
+		wf, err := w.defs.workflow(w.defs.release)
+		l.to = wf.Shard
+		return l, err
+	}
+	return l, nil
+}
+
+// errandFor returns the errand for the handle of an attempt.
+func errandFor(run dag.RunID, a *dag.AttemptRow, handle string) *dag.Errand {
+	return &dag.Errand{Handle: handle, Attempt: dag.AttemptRow{Run: run, Task: a.Task, Token: a.Token, Assigned: a.Assigned}}
+}
+
+// messages returns the messages that start the errands. They are written in the transaction that ends the
+// run, so the handles are in the list of orphans however this process ends.
+func (l *leftovers) messages(from dag.ShardID, at dag.Micros) (all []store.Message) {
+	for some := range slices.Chunk(l.starts, leftLetters) {
+		all = append(all, store.Message{From: from, To: l.to, Payload: envelope(some), Created: at})
+	}
+	return all
+}
+
+// posted makes the owner of the errands read the messages.
+func (l *leftovers) posted(w *writer) error {
+	switch {
+	case len(l.starts) == 0:
+		return nil
+	case w.held(l.to) != nil:
+		return w.collect(context.Background())
+	default:
+		w.e.cfg.Peers.Nudge(l.to)
+		return nil
+	}
+}
+
+// buryLater makes the workflow of errands, which is missing, and then ends a quarantined run. If this process
+// ends before, the next owner of the run does the same.
+func buryLater(w *writer, row *dag.RunRow, cause error) {
+	c, id, shard := &w.calls, row.ID, row.Shard
+	c.helper(func(ctx context.Context) {
+		for ctx.Err() == nil {
+			err := c.makeErrands(ctx)
+			if err == nil {
+				_, err = c.inbox.send(ctx, item{ask: func(w *writer) error {
+					if w.held(shard) == nil {
+						return nil
+					}
+					err := w.quarantine(id, cause)
+					if err != nil {
+						w.unsure = errors.Join(w.unsure, err)
+					}
+					return err
+				}})
+			}
+			if err == nil {
+				return
+			}
+			if times := c.hindrance.count(err.Error(), c.host.Now()); times > 0 {
+				c.log.Warn("a handle cannot be released yet, because the workflow system/release does not exist", "code", "release_missing",
+					"run", id.String(), "times", times, "err", err)
+			}
+			c.host.Await(ctx, nil, releasePause)
+		}
+	})
 }

@@ -128,7 +128,9 @@ func (w *writer) loadShards(ctx context.Context, got []store.Acquired) error {
 	if err := w.defs.findSystem(ctx); err != nil {
 		return err
 	}
-	if w.clock.floor > 0 { // the history of the runs must say that the database has gone back, before they end
+	// The history of the runs must say that the database has gone back, before they end. A node that is alone
+	// sends itself the starts of errands.
+	if w.clock.floor > 0 || w.e.cluster == nil {
 		if err := w.collect(ctx); err != nil {
 			return err
 		}
@@ -201,7 +203,7 @@ func (w *writer) takeUp(rec *store.RunRecord, f *found) (*dag.Run, error) {
 				f.lost = append(f.lost, a)
 			}
 		}
-		return nil, w.quarantine(rec.Run.ID, err)
+		return nil, bury(w, rec, err)
 	}
 	w.runs[r.ID] = r
 	w.limits.count(r)

@@ -74,26 +74,35 @@ func (c *calls) errand(r *dag.Run, e *dag.Errand) error {
 		c.later(*e)
 		return nil
 	}
-	wf, err := c.defs.workflow(id)
+	start, err := c.errandStart(&r.Header, r.Graph, r.Place(e.Attempt.Task), e)
 	if err != nil {
 		return err
 	}
-	name := r.Graph.Name(e.Attempt.Task)
-	pol := r.Graph.Policy(e.Attempt.Task)
+	return c.sendChild(letter{Child: &childLetter{Workflow: id, Start: start}})
+}
+
+// errandStart makes the start of an errand for a handle of a run. place is the placement of the handle's
+// task. The workflow of errands must exist.
+func (c *calls) errandStart(of *dag.Header, graph *dag.Graph, place dag.Place, e *dag.Errand) (*childStart, error) {
+	wf, err := c.defs.workflow(c.defs.release)
+	if err != nil {
+		return nil, err
+	}
+	task := e.Attempt.Task
 	g, err := dag.NewGraph(dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: ReleaseTask, Policy: dag.Policy{
 		Retry:   dag.Retry{Max: errandTries, Delay: errandDelay, Backoff: 2, MaxDelay: errandDelayMax, Jitter: 0.2},
-		Timeout: errandTimeout, KillGrace: pol.KillGrace, Priority: dag.High, Place: r.Place(e.Attempt.Task)}}}})
+		Timeout: errandTimeout, KillGrace: graph.Policy(task).KillGrace, Priority: dag.High, Place: place}}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	params, err := json.Marshal(ErrandParams{Run: r.ID, Task: e.Attempt.Task, Name: name, Token: e.Attempt.Token, Handle: e.Handle})
+	params, err := json.Marshal(ErrandParams{Run: of.ID, Task: task, Name: graph.Name(task), Token: e.Attempt.Token, Handle: e.Handle})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fire := dag.Fire{Instant: r.Instant(), Key: strconv.FormatInt(int64(e.Attempt.Token), 10),
-		Parent: &dag.Parent{Task: e.Attempt.Task, Line: []dag.Ancestor{{Run: r.ID, Workflow: r.Workflow}}}}
-	return c.sendChild(letter{Child: &childLetter{Workflow: wf.ID, Start: &childStart{Run: dag.ChildID(&e.Attempt), Generation: 1, Workflow: wf.ID,
-		Version: wf.Version, Priority: dag.High, User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}}})
+	fire := dag.Fire{Instant: of.Instant(), Key: strconv.FormatInt(int64(e.Attempt.Token), 10),
+		Parent: &dag.Parent{Task: task, Line: []dag.Ancestor{{Run: of.ID, Workflow: of.Workflow}}}}
+	return &childStart{Run: dag.ChildID(&e.Attempt), Generation: 1, Workflow: wf.ID, Version: wf.Version, Priority: dag.High,
+		User: "skein", Params: params, Fire: fire.Pack(), Graph: g.Pack()}, nil
 }
 
 // releasePause is the pause between two searches for the workflow of errands. releaseLogged is the pause

@@ -268,28 +268,39 @@ func TestOrphanIsReleasedAgain(t *testing.T) {
 	n.quiet()
 }
 
+// guilty refuses the transactions that change the attempts of a run, so the run is quarantined.
+type guilty struct{ run atomic.Pointer[dag.RunID] }
+
+func (g *guilty) next(b *store.Batch) storetest.Fault {
+	id := g.run.Load()
+	if id != nil && slices.ContainsFunc(b.AttemptUpdates, func(a dag.AttemptUpdate) bool { return a.Run == *id }) {
+		return storetest.Refused
+	}
+	return storetest.NoFault
+}
+
+// quarantined makes a run with a handle, which is quarantined.
+func quarantined(n *node, h *hands, g *guilty) (k attempt, errands store.Workflow) {
+	n.t.Helper()
+	main, errands := releasing(n, func(*dag.Policy) {})
+	id := n.submit(main)
+	k = h.holding(1)[0]
+	n.name(k, "job")
+	g.run.Store(&id)
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	return k, errands
+}
+
 // TestQuarantinedHandle: a run with a handle is quarantined. Its history and the counter of orphans tell the
-// handle.
+// handle, and an errand releases it. A person can dismiss it.
 func TestQuarantinedHandle(t *testing.T) {
-	var guilty atomic.Pointer[dag.RunID]
-	st := &storetest.Faulty{Store: openMemory(t), Next: func(b *store.Batch) storetest.Fault {
-		id := guilty.Load()
-		if id != nil && slices.ContainsFunc(b.AttemptUpdates, func(a dag.AttemptUpdate) bool { return a.Run == *id }) {
-			return storetest.Refused
-		}
-		return storetest.NoFault
-	}}
+	var g guilty
 	h := newHands(t)
 	h.held = true
-	n := start(t, st, h)
-	main, _ := releasing(n, func(*dag.Policy) {})
-	id := n.submit(main)
-	k := h.holding(1)[0]
-	n.name(k, "job")
-	guilty.Store(&id)
-	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
-	n.ends(id, dag.RunFailed)
-	events, err := n.Events(t.Context(), id, 0, 1000)
+	n := start(t, &storetest.Faulty{Store: openMemory(t), Next: g.next}, h)
+	k, errands := quarantined(n, h, &g)
+	n.ends(k.run, dag.RunFailed)
+	events, err := n.Events(t.Context(), k.run, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +308,112 @@ func TestQuarantinedHandle(t *testing.T) {
 	if len(last) != 2 || last[0].Kind != dag.RecOrphan || last[0].Text != "job" || n.Stats().Orphans.Load() != 1 {
 		t.Errorf("%d orphans, the history ends with %+v", n.Stats().Orphans.Load(), last)
 	}
+	errand := h.holding(1)[0]
+	row, err := n.store.Run(t.Context(), errand.run)
+	var p engine.ErrandParams
+	if err != nil || row.Workflow != errands.ID || json.Unmarshal(row.Params, &p) != nil || p != (engine.ErrandParams{Run: k.run, Name: "a", Token: k.token, Handle: "job"}) {
+		t.Fatalf("the errand is %+v with %s, %v", row, row.Params, err)
+	}
+	g.run.Store(nil)
+	c := engine.OrphanCommand{Run: k.run, Task: "a", Actor: "ada"}
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil { // the errand still runs
+		t.Fatal(err)
+	}
+	if err := n.Do(t.Context(), engine.Command{Run: errand.run, Intent: dag.IntentStop}); err != nil {
+		t.Fatal(err)
+	}
+	n.ends(errand.run, dag.RunStopped)
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil {
+		t.Fatal(err)
+	}
+	if again := h.holding(1)[0]; again.run != errand.run {
+		t.Fatalf("%v follows the stopped release", again)
+	}
+	c.Dismiss, c.Reason = true, "ended by hand"
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.handle(k); got != (dag.Handle{}) {
+		t.Errorf("the handle is %+v", got)
+	}
+	if err := engine.OnOrphans(t.Context(), n.Engine, c); !errors.Is(err, errkind.ErrConflict) {
+		t.Errorf("a second dismiss: %v", err)
+	}
+	n.ends(errand.run, dag.RunStopped)
+	n.quiet()
+}
+
+// TestQuarantinedHandleSurvives: the process dies at any transaction of a quarantine. The next process starts
+// the errand of the handle.
+func TestQuarantinedHandleSurvives(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		var g guilty
+		var dead atomic.Bool
+		st := openMemory(t)
+		h := newHands(t)
+		h.held = true
+		n := start(t, &storetest.Faulty{Store: st, Next: func(b *store.Batch) storetest.Fault {
+			switch {
+			case dead.Load(), before && len(b.Messages) > 0:
+				dead.Store(true)
+				return storetest.Unavailable
+			case len(b.Messages) > 0:
+				dead.Store(true)
+				return storetest.NoFault
+			}
+			return g.next(b)
+		}}, h)
+		k, errands := quarantined(n, h, &g)
+		eventually(t, "the process is dead", dead.Load)
+		n.close()
+		if all := runsOf(t, st, errands); len(all) != 0 {
+			t.Fatalf("before %v: %d errands began", before, len(all))
+		}
+		h = newHands(t)
+		h.held = true
+		n = start(t, &storetest.Faulty{Store: st, Next: g.next}, h)
+		n.ends(k.run, dag.RunFailed)
+		if e := h.holding(1)[0]; len(runsOf(t, st, errands)) != 1 || e.run != runsOf(t, st, errands)[0].ID {
+			t.Errorf("before %v: %v runs", before, e)
+		}
+	}
+}
+
+// TestOrphanHasAnErrand: while the workflow of errands cannot be made, a handle is no orphan, because the list
+// of orphans is made of errands. The next process makes the workflow, and starts the errand.
+func TestOrphanHasAnErrand(t *testing.T) {
+	st, h := openSQLite(t), newHands(t)
+	h.held = true
+	var looks atomic.Int64
+	n := start(t, st, h, func(c *engine.Config) {
+		c.Release = func(context.Context) error {
+			looks.Add(1)
+			return errors.New("the shard is away")
+		}
+	})
+	main := n.apply("main", graph(t, "a", func(s *dag.GraphSpec) {
+		s.Tasks[0].Policy.Release, s.Tasks[0].Policy.ReleaseTimeout = true, time.Millisecond
+	}))
+	id := n.submit(main)
+	k := h.holding(1)[0]
+	n.name(k, "job")
+	h.end(k, dag.Result{State: dag.AttemptFailed, Exited: true, ExitCode: 1})
+	eventually(t, "the errand was tried", func() bool { return looks.Load() >= 2 })
+	if got := n.handle(k); got.State != dag.HandleReleasing || n.state(id).Terminal() {
+		t.Fatalf("the handle is %+v, the run %v", got, n.state(id))
+	}
+	n.close()
+	h = newHands(t)
+	h.held = true
+	n = start(t, st, h)
+	_, errands := releasing(n, func(*dag.Policy) {})
+	n.ends(id, dag.RunFailed)
+	if got := n.handle(k); got.State != dag.HandleOrphan {
+		t.Fatalf("the handle is %+v", got)
+	}
+	h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded, Exited: true})
+	n.ends(runsOf(t, st, errands)[0].ID, dag.RunSucceeded)
+	eventually(t, "the orphan is gone", func() bool { return n.handle(k) == dag.Handle{} })
 	n.quiet()
 }
 

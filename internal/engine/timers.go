@@ -121,6 +121,12 @@ func (w *writer) dueTimers(to []item, most int) []item {
 			}
 			continue
 		}
+		// The list of orphans consists of errands, and the errand of this handle has not begun.
+		if t.Kind == dag.TimerRelease && w.defs.release == 0 && w.awaited(&t) {
+			t.Due = mono + releasePause
+			w.timers.push(t)
+			continue
+		}
 		to = append(to, item{run: t.Run, ev: dag.Event{Kind: dag.EvTimer, Timer: t.Kind, Task: t.Task, Token: t.Token}})
 	}
 	return to

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,6 +30,15 @@ type frozen struct {
 	history func(ctx context.Context, run dag.RunID, after int64, limit int) ([]dag.EventRow, error)
 	builtIn func()
 	away    bool // another node has the shard of the triggers
+	// refuses, if set, says which transactions the store refuses.
+	refuses func(*store.Batch) bool
+}
+
+func (f *frozen) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {
+	if f.refuses != nil && f.refuses(b) {
+		return 0, fmt.Errorf("commit: %w", store.ErrRefused)
+	}
+	return f.Store.Commit(ctx, b)
 }
 
 func (f *frozen) read(ctx context.Context, what string) error {

@@ -90,17 +90,28 @@ func (o orphans) of(ctx context.Context, errand *inspect.RunView, namespace stri
 	case namespace != "" && v.Workflow.Namespace != namespace:
 		return nil, nil
 	}
+	out := &api.Orphan{Run: p.Run.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), RunState: v.State.String(), Task: p.Name,
+		Attempt: p.Token.Number(), Handle: p.Handle, Errand: errand.ID.String(), ErrandState: errand.State.String()}
+	buried := v.State.Terminal() && v.Cause == dag.CauseCorrupt
 	task, err := o.s.engine.Task(ctx, p.Run, p.Name)
 	switch {
+	case err != nil && buried && !errors.Is(err, errkind.ErrUnavailable): // its rows cannot be read
+		out.Since, out.Why = instant(v.FinishedAt), engine.QuarantinedWhy
+		return out, nil
 	case errors.Is(err, errkind.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	for i := range task.Attempts {
-		if h := &task.Attempts[i].Handle; task.Attempts[i].Token == p.Token && h.State == dag.HandleOrphan {
-			return &api.Orphan{Run: p.Run.String(), Workflow: fullName(v.Workflow.Namespace, v.Workflow.Name), RunState: v.State.String(), Task: p.Name,
-				Attempt: p.Token.Number(), Handle: h.Text, Since: instant(h.Since), Why: h.Why, Errand: errand.ID.String(), ErrandState: errand.State.String()}, nil
+		switch h := &task.Attempts[i].Handle; {
+		case task.Attempts[i].Token != p.Token:
+		case h.State == dag.HandleOrphan:
+			out.Handle, out.Since, out.Why = h.Text, instant(h.Since), h.Why
+			return out, nil
+		case buried && h.Text != "":
+			out.Since, out.Why = instant(v.FinishedAt), engine.QuarantinedWhy
+			return out, nil
 		}
 	}
 	return nil, nil
