@@ -125,7 +125,7 @@ func TestAMQP(t *testing.T) {
 		q, err := r.channel.QueueDeclarePassive("dead", true, false, false, false, nil)
 		return err == nil && q.Messages == 2
 	})
-	if reasons := n.missed("poison", "is no JSON", "the limit is"); reasons != [3]int{1, 1} {
+	if reasons := n.missed("poison", "is not JSON", "the limit is"); reasons != [3]int{1, 1} {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 

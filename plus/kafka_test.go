@@ -89,7 +89,7 @@ func TestKafka(t *testing.T) {
 	until(t, "the records that can be used have fired", func() bool { return n.schedule("poison").Fired == 3 })
 	missed := 0
 	for _, f := range n.fires("poison") {
-		if f.Outcome == "missed" && strings.Contains(f.Reason, "is no JSON") {
+		if f.Outcome == "missed" && strings.Contains(f.Reason, "is not JSON") {
 			missed++
 		}
 	}

@@ -88,7 +88,7 @@ func TestMQTT(t *testing.T) {
 	until(t, "the source has subscribed", func() bool { send("poison", false, `{"id":1}`); return n.schedule("poison").Fired == 1 })
 	send("poison", false, "{", `{"id":2}`, `{"no":1}`, `"`+strings.Repeat("x", 2<<20)+`"`, `{"id":3}`)
 	until(t, "the messages that can be used have fired", func() bool { return n.schedule("poison").Fired == 3 })
-	if reasons := n.missed("poison", "is no JSON", "the limit is", "has no event.value.id"); reasons[0] != 1 || reasons[1] != 1 {
+	if reasons := n.missed("poison", "is not JSON", "the limit is", "has no event.value.id"); reasons[0] != 1 || reasons[1] != 1 {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 	n.apply("wrong", `mqtt: {connection: wrong, topic: x}`, wait)

@@ -116,7 +116,7 @@ func TestNATS(t *testing.T) {
 	s.send("poison", "{", `{"n":1}`, string([]byte{0xff, 0xfe}), `"`+strings.Repeat("x", 2<<20)+`"`, `"`+strings.Repeat("y", 8<<20-300)+`"`, `{"n":2}`)
 	n.apply("poison", `nats: {connection: n1, stream: POISON, from: beginning}, overlap: allow`, wait)
 	until(t, "the messages that can be used have fired", func() bool { return n.schedule("poison").Fired == 2 })
-	if reasons := n.missed("poison", "is no JSON", "the limit is"); reasons != [3]int{2, 2} {
+	if reasons := n.missed("poison", "is not JSON", "the limit is"); reasons != [3]int{2, 2} {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 

@@ -69,7 +69,7 @@ func TestRedis(t *testing.T) {
 	send("poison", `{"n":2}`)
 	n.apply("poison", `redis: {connection: r1, stream: poison, field: data, from: beginning}, overlap: allow`, wait)
 	until(t, "the entries that can be used have fired", func() bool { return n.schedule("poison").Fired == 2 })
-	if reasons := n.missed("poison", "is no JSON", "the limit is", "has no field data"); reasons != [3]int{2, 1, 1} {
+	if reasons := n.missed("poison", "is not JSON", "the limit is", "has no field data"); reasons != [3]int{2, 1, 1} {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 

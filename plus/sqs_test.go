@@ -131,7 +131,7 @@ func TestSQS(t *testing.T) {
 	n.apply("poison", `sqs: {connection: q1, queue: poison}, overlap: allow`, wait)
 	until(t, "the messages that can be used have fired", func() bool { return n.schedule("poison").Fired == 2 })
 	until(t, "the others are dead letters", func() bool { visible, _ := q.count("dead"); return visible == "2" })
-	if reasons := n.missed("poison", "is no JSON"); reasons != [3]int{2} {
+	if reasons := n.missed("poison", "is not JSON"); reasons != [3]int{2} {
 		t.Errorf("%v: %+v", reasons, n.fires("poison"))
 	}
 	q.send("strange", "{")

@@ -39,7 +39,7 @@ func (r *clusterRule) read() (out api.ClusterAlert, err error) {
 	for _, s := range steps {
 		step, ok := s.(map[string]any)
 		if !ok || len(step) != 2 {
-			return out, fmt.Errorf("escalate has steps such as {after: 30m, to: oncall}")
+			return out, fmt.Errorf("escalate must have steps such as {after: 30m, to: oncall}")
 		}
 		after, err := time.ParseDuration(fmt.Sprint(step["after"]))
 		if err != nil {
@@ -64,13 +64,13 @@ func oneOrMore(key string, v any) ([]string, error) {
 		for _, one := range v {
 			text, ok := one.(string)
 			if !ok {
-				return nil, fmt.Errorf("%s is a name or a list of names", key)
+				return nil, fmt.Errorf("%s must be a name or a list of names", key)
 			}
 			all = append(all, text)
 		}
 		return all, nil
 	}
-	return nil, fmt.Errorf("%s is a name or a list of names", key)
+	return nil, fmt.Errorf("%s must be a name or a list of names", key)
 }
 
 // applyClusterAlerts replaces the rules about the cluster by those of a file.

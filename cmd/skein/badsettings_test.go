@@ -35,7 +35,7 @@ func TestBadSettings(t *testing.T) {
 		{exitUsage, "name of a group", []string{"server", "--group", "a,b\tc"}},
 		{exitUsage, "name of a group", []string{"worker", "--group", strings.Repeat("g", 101)}},
 		{exitUsage, "not a label", []string{"worker", "--label", "disk=s d"}},
-		{exitUsage, "it has no path of a folder", []string{"server", "--data", ""}},
+		{exitUsage, "the path of a folder is missing", []string{"server", "--data", ""}},
 		{exitUsage, `"ftp://x" is not a URL`, []string{"worker", "--server", "http://127.0.0.1:1,ftp://x"}},
 		{exitUsage, `"http://" is not a URL`, []string{"worker", "--server", "http://"}},
 		{exitUsage, `"a b" is not a URL`, []string{"worker", "--server", "a b"}},

@@ -186,7 +186,7 @@ func parseBundle(data []byte) (*bundle, error) {
 		case f.Name == "bundle.json" && list == nil:
 			list = content
 		case !isBlob || b.blob(content) != name:
-			return nil, fmt.Errorf("the entry %.200q is unknown, there twice, or damaged", f.Name)
+			return nil, fmt.Errorf("the entry %.200q is unknown, duplicate or damaged", f.Name)
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(list))
@@ -235,7 +235,7 @@ func (b *bundle) check() error {
 		case !named && !shared || !bundleName.MatchString(ns) || named && !bundleName.MatchString(name):
 			return fmt.Errorf("item %d has the invalid name %.200q", i, item.Name)
 		case seen[key]:
-			return fmt.Errorf("the %s %s is there twice", item.Kind, item.Name)
+			return fmt.Errorf("the %s %s is listed twice", item.Kind, item.Name)
 		case (item.Kind == bundleWorkflow) != (item.Source != ""):
 			return fmt.Errorf("the %s %s has no definition", item.Kind, item.Name)
 		}

@@ -89,7 +89,7 @@ func browse(ctx context.Context, address string) error {
 	dir, err := os.UserCacheDir()
 	switch {
 	case name == "":
-		return errors.New("no program is known that opens one")
+		return errors.New("no program to open one is known on this system")
 	case err != nil:
 		return err
 	}

@@ -153,7 +153,7 @@ func (v *tagsValue) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	switch {
 	case !ok || key == "" || value == "":
-		return errors.New("want KEY=VALUE, such as team=data")
+		return errors.New("write KEY=VALUE, such as team=data")
 	case *v == nil:
 		*v = map[string]string{}
 	case (*v)[key] != "":

@@ -33,7 +33,7 @@ func needsVerb(cmd *cobra.Command) {
 			verbs = append(verbs, sub.Name())
 		}
 		if len(args) > 0 {
-			return fmt.Errorf("%s has no verb %q; there are %s", cmd.CommandPath(), args[0], strings.Join(verbs, ", "))
+			return fmt.Errorf("%s has no verb %q; the verbs are %s", cmd.CommandPath(), args[0], strings.Join(verbs, ", "))
 		}
 		return fmt.Errorf("%s needs a verb: %s", cmd.CommandPath(), strings.Join(verbs, ", "))
 	}

@@ -28,7 +28,7 @@ func Name(text string) (string, error) {
 		if nameRune(c) && (i > 0 || unicode.IsLetter(c) || unicode.IsDigit(c)) {
 			continue
 		}
-		return "", fmt.Errorf("%.60q is not a name: %q cannot be there; names begin with a letter or a digit and have letters, "+
+		return "", fmt.Errorf("%.60q is not a name: %q is not allowed there; names begin with a letter or a digit and have letters, "+
 			"digits and -_.@+ only", text, c)
 	}
 	return name, nil
@@ -58,6 +58,6 @@ func CheckNamespace(ns string) error {
 	if ns == Everywhere || namespacePattern.MatchString(ns) {
 		return nil
 	}
-	return fmt.Errorf("%.70q names no namespace: want a name of a-z, 0-9 and -, at most 63 characters, or %s for all",
+	return fmt.Errorf("%.70q names no namespace: use a name of a-z, 0-9 and -, at most 63 characters, or %s for all",
 		ns, Everywhere)
 }

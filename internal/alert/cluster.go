@@ -122,7 +122,7 @@ func (c *ClusterRules) Check() error {
 			return fmt.Errorf("cluster[%d]: %w", i, err)
 		}
 		if names[r.Name] {
-			return fmt.Errorf("cluster[%d]: the name %s is there twice; give one of the rules another name", i, r.Name)
+			return fmt.Errorf("cluster[%d]: two rules have the name %s; give one of the rules another name", i, r.Name)
 		}
 		names[r.Name] = true
 		told += len(r.To)
@@ -145,7 +145,7 @@ func (r *ClusterRule) check() error {
 			return fmt.Errorf("unknown event %.60q; events are: %s", string(e), strings.Join(ClusterEvents(), ", "))
 		}
 		if slices.Contains(r.On[:i], e) {
-			return fmt.Errorf("the event %s is there twice", e)
+			return fmt.Errorf("the event %s is listed twice", e)
 		}
 	}
 	if r.Name == "" {
@@ -156,9 +156,9 @@ func (r *ClusterRule) check() error {
 	}
 	switch {
 	case len(r.Name) > clusterNameMax || strings.ContainsAny(r.Name, " /\x00\n"):
-		return fmt.Errorf("name %.60q: it has 1 to %d bytes without blanks and slashes; set name", r.Name, clusterNameMax)
+		return fmt.Errorf("name %.60q: write 1 to %d bytes without blanks and slashes", r.Name, clusterNameMax)
 	case !slices.Contains([]string{"info", "warning", "error", "critical"}, r.Severity):
-		return fmt.Errorf("severity %.60q: it is info, warning, error or critical", r.Severity)
+		return fmt.Errorf("severity %.60q: write info, warning, error or critical", r.Severity)
 	case len(r.To) == 0 || len(r.To) > clusterToMax:
 		return fmt.Errorf("to names %d channels: a rule has 1 to %d", len(r.To), clusterToMax)
 	case len(r.Message) > clusterMessageMax:

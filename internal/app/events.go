@@ -48,7 +48,7 @@ func (s streets) Others() []dag.HandlerID {
 	return others
 }
 
-var errGone = errors.New("that node is not there any more")
+var errGone = errors.New("that node has left the cluster")
 
 // Events implements server.Neighbours.
 func (s streets) Events(ctx context.Context, node dag.HandlerID, query url.Values) (io.ReadCloser, error) {

@@ -20,7 +20,7 @@ import (
 func openLogs(cfg *config.Config, st store.Store) (logs.Store, error) {
 	if cfg.Logs != "" {
 		if info, err := os.Stat(cfg.Logs); err != nil || !info.IsDir() {
-			return nil, cfg.Wrong("logs", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Logs))
+			return nil, cfg.Wrong("logs", fmt.Errorf("%s is not a folder: create it, or mount it, on every node", cfg.Logs))
 		}
 		return logs.Folder{Path: cfg.Logs}, nil
 	}

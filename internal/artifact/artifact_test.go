@@ -77,7 +77,7 @@ func TestPick(t *testing.T) {
 		{"out/link", "is not a regular file"},
 		{"near.html", "is not a regular file"},
 		{"away/secret", "is reached through the link away"},
-		{"missing.txt", "is not there"},
+		{"missing.txt", "does not exist"},
 		{"../x", "not a path inside"},
 		{"/etc/passwd", "not a path inside"},
 	} {

@@ -42,7 +42,7 @@ var (
 	// ErrAway means that no node that answered has the file. A node that is down may have the file.
 	ErrAway = errors.New("no listed node has the file")
 	// ErrLater means that the node that could answer does not answer. The file itself may exist.
-	ErrLater = errors.New("nobody answers now")
+	ErrLater = errors.New("no node answers now")
 )
 
 // NoInputError means that an attempt cannot get one of its inputs. Its text is for people.

@@ -57,7 +57,7 @@ func must(dir fs.FS, name string) error {
 	info, err := fs.Lstat(dir, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("artifact %s is not there: the task must write it to its working directory, or a pattern such as %q must name it", name, pattern(name))
+		return fmt.Errorf("artifact %s does not exist: the task must write it to its working directory, or a pattern such as %q must name it", name, pattern(name))
 	case err != nil:
 		return fmt.Errorf("artifact %s: %w", name, err)
 	case info.IsDir():

@@ -63,14 +63,14 @@ func Open(signed []byte, keys note.Verifiers) (Checkpoint, error) {
 func parse(text string) (c Checkpoint, err error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 7 || lines[6] != "" {
-		return c, fmt.Errorf("%w: it has %d lines, want 6", ErrCheckpoint, len(lines)-1)
+		return c, fmt.Errorf("%w: it has %d lines instead of 6", ErrCheckpoint, len(lines)-1)
 	}
 	c.Origin = lines[0]
 	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 0 {
-		return c, fmt.Errorf("%w: the size is %.40q, want a number from 0", ErrCheckpoint, lines[1])
+		return c, fmt.Errorf("%w: the size is %.40q, and not a number from 0", ErrCheckpoint, lines[1])
 	}
 	if c.Root, err = base64.StdEncoding.DecodeString(lines[2]); err != nil || len(c.Root) != store.AuditHashBytes {
-		return c, fmt.Errorf("%w: the root is %.60q, want a SHA-256 hash in base64", ErrCheckpoint, lines[2])
+		return c, fmt.Errorf("%w: the root is %.60q, and not a SHA-256 hash in base64", ErrCheckpoint, lines[2])
 	}
 	era, base, ok := strings.Cut(strings.TrimPrefix(lines[3], "era "), " from ")
 	n, err := strconv.ParseInt(era, 10, 64)

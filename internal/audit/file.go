@@ -79,7 +79,7 @@ func writePublic(path, private string, hash uint32) error {
 	encoded := parts[len(parts)-1]
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || len(raw) != 1+ed25519.SeedSize { // NewSigner has accepted the key, so it has this form
-		return fmt.Errorf("the private key has %d bytes: want %d", len(raw), 1+ed25519.SeedSize)
+		return fmt.Errorf("the private key has %d bytes instead of %d", len(raw), 1+ed25519.SeedSize)
 	}
 	public, _ := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
 	text, err := note.NewEd25519VerifierKey(keyName, public)

@@ -20,7 +20,7 @@ type edge struct{ *compact.Range }
 // newEdge returns the edge of a tree of a size from its packed hashes.
 func newEdge(size int64, packed []byte) (edge, error) {
 	if size < 0 || len(packed)%store.AuditHashBytes != 0 {
-		return edge{}, fmt.Errorf("the edge of a tree of %d rows has %d bytes: want hashes of %d bytes", size, len(packed), store.AuditHashBytes)
+		return edge{}, fmt.Errorf("the edge of a tree of %d rows has %d bytes: it must have hashes of %d bytes", size, len(packed), store.AuditHashBytes)
 	}
 	var hashes [][]byte
 	for at := 0; at < len(packed); at += store.AuditHashBytes {

@@ -217,7 +217,7 @@ func (v *Verifier) Row(r *store.Audit) error {
 	switch {
 	case r.Index < v.at:
 		v.find(Finding{Kind: Inserted, From: r.Index, To: r.Index + 1, Since: since, Before: before,
-			Text: fmt.Sprintf("row %d is there twice, or does not belong here: %s", r.Index, words(r))})
+			Text: fmt.Sprintf("row %d is a duplicate, or does not belong here: %s", r.Index, words(r))})
 		return nil
 	case r.Index >= v.tree.Size:
 		v.find(Finding{Kind: Inserted, From: r.Index, To: r.Index + 1, Since: since, Before: before,

@@ -46,7 +46,7 @@ const (
 // Errors of an Authority.
 var (
 	// ErrNone says that there is no authority yet.
-	ErrNone = errors.New("there is no internal certificate authority yet: the first invitation makes it: skein worker invite NAME")
+	ErrNone = errors.New("the internal certificate authority does not exist yet; the first invitation creates it: skein worker invite NAME")
 	// ErrChanging says that a change of roots has not ended.
 	ErrChanging = errors.New("the root is already being changed")
 )

@@ -63,7 +63,7 @@ type Store interface {
 // Errors of a Store. Except for these and fs.ErrNotExist, an error may disappear by itself.
 var (
 	// ErrExists means that an object with this key exists.
-	ErrExists = errors.New("there is an object of this key already")
+	ErrExists = errors.New("an object with this key exists already")
 	// ErrRefused means that the store refuses the call, because the credentials, their rights, the bucket or
 	// the region are wrong. The calls fail until the settings are changed.
 	ErrRefused = errors.New("the object store refuses the call")

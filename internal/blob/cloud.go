@@ -155,7 +155,7 @@ func (c *cloud) ofContainer(ctx context.Context) (k keys, err error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return k, errors.New("it is no URL")
+		return k, errors.New("the address is not a URL")
 	}
 	ip, _ := netip.ParseAddr(u.Hostname())
 	known := ip.IsLoopback() || u.Hostname() == "localhost"
@@ -163,7 +163,7 @@ func (c *cloud) ofContainer(ctx context.Context) (k keys, err error) {
 		known = known || u.Hostname() == host
 	}
 	if u.Scheme != "https" && !known {
-		return k, fmt.Errorf("the address %s is neither one of the machine nor reached by https", u.Host)
+		return k, fmt.Errorf("the address %s is neither on this machine nor an https:// address", u.Host)
 	}
 	token := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 	if file := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {

@@ -52,7 +52,7 @@ func ParseLocation(text string) (l Location, err error) {
 	}
 	l.Bucket = u.Host
 	if !bucketForm.MatchString(l.Bucket) {
-		return l, fmt.Errorf("%q is no name of a bucket: want 3 to 63 small letters, digits, dots and hyphens", l.Bucket)
+		return l, fmt.Errorf("%q is not the name of a bucket: use 3 to 63 lower-case letters, digits, dots and hyphens", l.Bucket)
 	}
 	if p := strings.Trim(u.Path, "/"); p != "" {
 		l.Prefix = p + "/"
@@ -66,7 +66,7 @@ func ParseLocation(text string) (l Location, err error) {
 	}
 	for key, values := range query {
 		if !slices.Contains(locationKeys, key) || len(values) != 1 {
-			return l, fmt.Errorf("parameter %q is unknown or given twice; there are: %s", key, strings.Join(locationKeys, ", "))
+			return l, fmt.Errorf("parameter %q is unknown or given twice; the parameters are %s", key, strings.Join(locationKeys, ", "))
 		}
 	}
 	l.Region, l.PathStyle, l.Secret, l.Encryption = query.Get("region"), query.Get("path_style"), query.Get("secret"), query.Get("encryption")
@@ -85,7 +85,7 @@ func (l *Location) setEndpoint(text string) error {
 		return errors.New("credentials cannot be a part of the endpoint: give them in the environment, a profile, or a secret (?secret=NAMESPACE/NAME)")
 	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return fmt.Errorf("the endpoint %q is no URL such as https://HOST:PORT", text)
+		return fmt.Errorf("the endpoint %q is not a URL such as https://HOST:PORT", text)
 	}
 	l.Endpoint, l.Plain = u.Host, u.Scheme == "http"
 	return nil

@@ -111,7 +111,7 @@ func (s *S3) key(key string) (string, error) {
 	// Servers list keys in XML, which cannot represent the last two characters.
 	control := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffe' || r == '\uffff' }
 	if len(whole) > KeyMax || !utf8.ValidString(whole) || strings.ContainsFunc(whole, control) {
-		return "", fmt.Errorf("%.200q: %w: want at most %d bytes of UTF-8 without control characters", whole, ErrKey, KeyMax)
+		return "", fmt.Errorf("%.200q: %w: use at most %d bytes of UTF-8 without control characters", whole, ErrKey, KeyMax)
 	}
 	return whole, nil
 }

@@ -35,13 +35,13 @@ const (
 func (s *Security) check() error {
 	switch {
 	case s.TLS != "" && s.TLS != tlsVerify && s.TLS != tlsEncrypt && s.TLS != tlsDisable:
-		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", s.TLS, tlsVerify, tlsEncrypt, tlsDisable)
+		return fmt.Errorf("tls is %.40q; it must be %s, %s or %s", s.TLS, tlsVerify, tlsEncrypt, tlsDisable)
 	case (s.Certificate == "") != (s.Key == nil):
 		return errors.New("certificate and key belong together")
 	case s.Certificate != "" && !strings.Contains(s.Certificate, "BEGIN CERTIFICATE"):
 		return errors.New("certificate contains no certificate in PEM")
 	case s.TLS == tlsDisable && (s.CA != "" || s.Certificate != ""):
-		return errors.New("it has ca or certificate, and tls: disable: they belong to TLS")
+		return errors.New("ca and certificate need TLS, but tls is disable: remove them, or remove tls")
 	case s.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(s.CA)):
 		return errors.New("ca contains no certificate in PEM")
 	}
@@ -64,7 +64,7 @@ func (s *Security) Config(key string) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair([]byte(s.Certificate), []byte(key))
 	if err != nil {
-		return nil, errors.New("certificate and key are no pair in PEM") // the error could show a part of the key
+		return nil, errors.New("certificate and key are not a pair in PEM") // the error could show a part of the key
 	}
 	cfg.Certificates = []tls.Certificate{pair}
 	return cfg, nil

@@ -39,7 +39,7 @@ func (k *Kafka) Check() error {
 	}
 	for _, b := range k.Brokers {
 		if !isAddress(b) {
-			return fmt.Errorf("brokers: %.100q is no address such as kafka-1:9092", b)
+			return fmt.Errorf("brokers: %.100q is not an address such as kafka-1:9092", b)
 		}
 	}
 	return errors.Join(k.Security.check(), k.SASL.check())

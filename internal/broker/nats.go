@@ -38,11 +38,11 @@ func (n *NATS) Check() error {
 	case ways > 1:
 		return errors.New("it has more than one of user, token and credentials: choose one")
 	case n.Domain != "" && !isSubject(n.Domain):
-		return fmt.Errorf("domain: %.40q is no name", n.Domain)
+		return fmt.Errorf("domain: %.40q is not a name", n.Domain)
 	}
 	for _, s := range n.Servers {
 		if !isAddress(s) {
-			return fmt.Errorf("servers: %.100q is no address such as nats-1:4222", s)
+			return fmt.Errorf("servers: %.100q is not an address such as nats-1:4222", s)
 		}
 	}
 	return errors.Join(n.Security.check(), n.SignIn.check(), isSecret("token", n.Token), isSecret("credentials", n.Credentials))

@@ -49,7 +49,7 @@ func (e *Error) Error() string { return fmt.Sprintf("event %d: %v", e.Index, e.E
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrMediaType says that a request has none of the forms of events.
-var ErrMediaType = errors.New("the Content-Type is none of an event: send one event as " + TypeEvent + ", several as " + TypeBatch +
+var ErrMediaType = errors.New("the Content-Type is not that of an event: send one event as " + TypeEvent + ", several as " + TypeBatch +
 	", or the attributes in the headers ce-id, ce-source, ce-type and ce-specversion")
 
 // Read reads the events of a request. header returns a header by its name in small letters. names lists the
@@ -94,7 +94,7 @@ func batch(body []byte) ([]Event, error) {
 		return nil, fmt.Errorf("the batch is not a list in JSON: %w", err)
 	}
 	if len(all) > EventsMax {
-		return nil, fmt.Errorf("the batch has %d events, at most %d are taken at once", len(all), EventsMax)
+		return nil, fmt.Errorf("the batch has %d events; at most %d are accepted at once", len(all), EventsMax)
 	}
 	events := make([]Event, 0, len(all))
 	for i, raw := range all {
@@ -169,7 +169,7 @@ func binary(header func(string) string, names []string, kind string, body []byte
 			return Event{}, err
 		}
 		if slices.Contains([]string{"data", "datacontenttype"}, attribute) {
-			return Event{}, fmt.Errorf("the header %s is no attribute; the body is data, and Content-Type is datacontenttype", name)
+			return Event{}, fmt.Errorf("the header %s is not an attribute; the body is data, and Content-Type is datacontenttype", name)
 		}
 		value := header(name)
 		if plain, err := url.PathUnescape(value); err == nil && utf8.ValidString(plain) {
@@ -228,7 +228,7 @@ func made(attributes map[string]string, m map[string]json.RawMessage) (Event, er
 		case value == "":
 			return ev, fmt.Errorf("the event has no attribute %s", a.name)
 		case len(value) > a.max:
-			return ev, fmt.Errorf("the attribute %s has %d bytes, at most %d are taken", a.name, len(value), a.max)
+			return ev, fmt.Errorf("the attribute %s has %d bytes; at most %d are accepted", a.name, len(value), a.max)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }):
 			return ev, fmt.Errorf("the attribute %s has a control character", a.name)
 		}
@@ -237,7 +237,7 @@ func made(attributes map[string]string, m map[string]json.RawMessage) (Event, er
 		return ev, fmt.Errorf("the specversion is %.10q, and only %s is known", v, specVersion)
 	}
 	if _, err := url.Parse(ev.Source); err != nil || strings.Contains(ev.Source, " ") {
-		return ev, fmt.Errorf("the source %.100q is no URI reference; write a space as %%20", ev.Source)
+		return ev, fmt.Errorf("the source %.100q is not a URI reference; write a space as %%20", ev.Source)
 	}
 	if at := attributes["time"]; at != "" {
 		if _, err := time.Parse(time.RFC3339, at); err != nil {

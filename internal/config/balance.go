@@ -21,7 +21,7 @@ func balanceSetting() setting {
 			return nil
 		}
 		if err := setSpan(&c.Balance, v); err != nil {
-			return fmt.Errorf("%w; it is a time such as 30s, or %s", err, balanceOff)
+			return fmt.Errorf("%w; write a time such as 30s, or %s", err, balanceOff)
 		}
 		return nil
 	}}

@@ -267,7 +267,7 @@ func setRetentionAge(c *Config, v string) error {
 
 func setData(c *Config, v string) (err error) {
 	if v == "" { // if a shell variable is unset, the value is empty, which must not mean the current folder
-		return errors.New("it has no path of a folder")
+		return errors.New("the path of a folder is missing")
 	}
 	c.Data, err = filepath.Abs(v)
 	return err

@@ -39,7 +39,7 @@ func setContainerMounts(c *Config, v string) error {
 			return err
 		}
 		if slices.ContainsFunc(c.Containers.Mounts, func(o container.Mount) bool { return o.Name == m.Name }) {
-			return fmt.Errorf("the name %s is there twice", m.Name)
+			return fmt.Errorf("the name %s is given twice", m.Name)
 		}
 		c.Containers.Mounts = append(c.Containers.Mounts, m)
 	}

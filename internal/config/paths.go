@@ -24,7 +24,7 @@ func setIsolation(c *Config, v string) error {
 		}
 	}
 	if len(c.IsolationLevels) == 0 || len(commaList(v)) > len(c.IsolationLevels) {
-		return fmt.Errorf("%q: want %s, or several of these levels as A,B", v, strings.Join(worker.Levels, ", "))
+		return fmt.Errorf("%q: use %s, or several of these levels as A,B", v, strings.Join(worker.Levels, ", "))
 	}
 	c.Isolation = c.IsolationLevels[0]
 	return nil
@@ -155,7 +155,7 @@ func nodesSetting() setting {
 func setCertificateLife(c *Config, v string) error {
 	err := setSpan(&c.CertificateLife, v)
 	if err == nil && (c.CertificateLife < certificateLifeMin || c.CertificateLife > certificateLifeMax) {
-		err = fmt.Errorf("want %v to 30d", certificateLifeMin)
+		err = fmt.Errorf("use %v to 30d", certificateLifeMin)
 	}
 	return err
 }

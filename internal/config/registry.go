@@ -43,7 +43,7 @@ func (c *Config) checkRegistry() error {
 	case c.Registry.Kind == "":
 		return nil
 	case c.Postgres == "":
-		return c.Wrong("registry", errors.New("a registry is for the nodes of a cluster on PostgreSQL: set db to the URL of one, or take the registry away"))
+		return c.Wrong("registry", errors.New("a registry is for the nodes of a cluster on PostgreSQL: set db to the URL of one, or remove the setting registry"))
 	case quick >= c.Lag:
 		return c.Wrong("registry", fmt.Errorf("with ttl=%v a node counts as dead after %v, and after lag, %v, without the registry: set a shorter ttl, or a longer lag", c.Registry.TTL, quick, c.Lag))
 	}

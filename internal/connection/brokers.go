@@ -21,7 +21,7 @@ func (b *brokers) check() error { return b.is.Check() }
 // use lets skein-plus sign in to the broker.
 func (b *brokers) use(ctx context.Context, m *Means) (string, error) {
 	if m.Plus == nil {
-		return "", errors.New("this program cannot try connections to brokers")
+		return "", errors.New("this program cannot test connections to brokers")
 	}
 	resolved, err := b.config.Resolved(func(name string) (string, error) { return m.Secret(ctx, name) })
 	if err != nil {

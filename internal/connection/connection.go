@@ -237,7 +237,7 @@ func (h *HTTP) checkHeaders() error {
 		case !headerName.MatchString(name):
 			return fmt.Errorf("headers: %.100q is not a header name", name)
 		case seen[canonical]:
-			return fmt.Errorf("headers: %s is there twice", canonical)
+			return fmt.Errorf("headers: %s is given twice", canonical)
 		case strings.ContainsAny(value.Plain, "\r\n"):
 			return fmt.Errorf("headers: the value of %s has more than one line", name)
 		case canonical == "Authorization" && (h.Token != nil || h.User != ""):
@@ -268,7 +268,7 @@ func (p *Postgres) check() error {
 	case strings.ContainsAny(p.User+p.Database, "\x00"):
 		return errors.New("user and database must not contain NUL")
 	case p.TLS != "" && p.TLS != TLSVerify && p.TLS != TLSEncrypt && p.TLS != TLSDisable:
-		return fmt.Errorf("tls: %.40q is none of %s, %s, %s", p.TLS, TLSVerify, TLSEncrypt, TLSDisable)
+		return fmt.Errorf("tls is %.40q; it must be %s, %s or %s", p.TLS, TLSVerify, TLSEncrypt, TLSDisable)
 	}
 	return errors.Join(checkCA(p.CA), isSecret("password", p.Password))
 }
@@ -287,7 +287,7 @@ func (s *SQLite) check() error {
 	case !path.IsAbs(s.Path) || path.Clean(s.Path) != s.Path:
 		return fmt.Errorf("path: %.200q is not an absolute path without . and ..", s.Path)
 	case strings.ContainsRune(s.Path, 0) || len(s.Path) > 4096:
-		return errors.New("path is no path of a file")
+		return errors.New("path is not the path of a file")
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		`{"postgres":{"host":"a,b","user":"a"}}`:                                                                       "host",
 		`{"postgres":{"host":"a"}}`:                                                                                    "user is missing",
 		`{"postgres":{"host":"a","user":"b","port":70000}}`:                                                            "not a port",
-		`{"postgres":{"host":"a","user":"b","tls":"prefer"}}`:                                                          "none of verify",
+		`{"postgres":{"host":"a","user":"b","tls":"prefer"}}`:                                                          "it must be verify",
 		`{"postgres":{"host":"a","user":"b","ca":"x"}}`:                                                                "no certificate",
 		`{"postgres":{"host":"a","user":"b","password":"plain"}}`:                                                      "{secret: NAME}",
 		`{"http":{"url":"https://` + strings.Repeat("x", ConfigMax) + `"}}`:                                            "the limit is",

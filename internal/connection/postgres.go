@@ -82,7 +82,7 @@ func (f *framed) Read(p []byte) (int, error) {
 var ErrSilent = errors.New("no session is open")
 
 func silent(host string) error {
-	return fmt.Errorf("the server at %s has said nothing: %w within %v", host, ErrSilent, openMax)
+	return fmt.Errorf("the server at %s has sent nothing: %w within %v", host, ErrSilent, openMax)
 }
 
 // Dial connects to an address, as egress allows it.

@@ -29,7 +29,7 @@ func (s *SQLite) open(ctx context.Context, create bool, protected []string) (*sq
 	is, err := os.Stat(s.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !create:
-		return nil, fmt.Errorf("there is no file %s on this machine: make it, or set the connection with --create", s.Path)
+		return nil, fmt.Errorf("there is no file %s on this machine: create it, or set the connection with --create", s.Path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case err == nil && !is.Mode().IsRegular():

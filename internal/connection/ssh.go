@@ -45,7 +45,7 @@ func (s *SSH) check() error {
 	case strings.TrimSpace(s.KnownHosts) == "":
 		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those on the machine, and give the lines")
 	case strings.ContainsRune(s.KnownHosts, 0):
-		return errors.New("known_hosts is no text")
+		return errors.New("known_hosts is not text")
 	}
 	return isSecret("key", s.Key)
 }
@@ -79,5 +79,5 @@ func (s *SSH) use(ctx context.Context, m *Means) (string, error) {
 			return fmt.Sprintf("%.100q answers; the keys of the machine and of the user are checked by the task", text), nil
 		}
 	}
-	return "", errors.Join(errors.New("what answers is no SSH server"), lines.Err())
+	return "", errors.Join(errors.New("the server that answers is not an SSH server"), lines.Err())
 }

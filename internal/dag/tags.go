@@ -24,9 +24,9 @@ type Tags string
 func CheckTag(key, value string) error {
 	switch {
 	case !tagKey(key):
-		return fmt.Errorf("the key of a tag has 1 to %d letters, digits, '.', '_', '-' and '/', and begins with a letter or digit, unlike %q", TagPartMax, key)
+		return fmt.Errorf("the tag key %q is invalid: write 1 to %d letters, digits, '.', '_', '-' and '/', and begin with a letter or digit", key, TagPartMax)
 	case value == "" || len(value) > TagPartMax || !utf8.ValidString(value) || strings.ContainsFunc(value, func(c rune) bool { return !unicode.IsPrint(c) }):
-		return fmt.Errorf("the value of tag %s has 1 to %d bytes of printable text, unlike %q", key, TagPartMax, value)
+		return fmt.Errorf("the value %q of the tag %s is invalid: write 1 to %d bytes of printable text", value, key, TagPartMax)
 	}
 	return nil
 }

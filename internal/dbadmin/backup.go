@@ -18,7 +18,7 @@ import (
 )
 
 // ErrExists says that the target exists. The caller must force the operation to replace it.
-var ErrExists = errors.New("is there already")
+var ErrExists = errors.New("already exists")
 
 // BackupResult is the output of `skein db backup`.
 type BackupResult struct {

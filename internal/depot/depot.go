@@ -56,7 +56,7 @@ type Depot struct {
 func Open(ctx context.Context, cfg *config.Config, secret Secret, log *slog.Logger) (*Depot, error) {
 	if cfg.Artifacts != "" {
 		if info, err := os.Stat(cfg.Artifacts); err != nil || !info.IsDir() {
-			return nil, cfg.Wrong("artifacts", fmt.Errorf("%s is not a folder: make it, or mount it, on every node", cfg.Artifacts))
+			return nil, cfg.Wrong("artifacts", fmt.Errorf("%s is not a folder: create it, or mount it, on every node", cfg.Artifacts))
 		}
 	}
 	d := &Depot{cfg: cfg, log: log}

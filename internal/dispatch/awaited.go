@@ -365,7 +365,7 @@ func eventOutputs(ev *store.SentEvent) (json.RawMessage, error) {
 	}
 	out, err := output.Marshal(all)
 	if err == nil && len(out) > output.BytesMax {
-		err = fmt.Errorf("event %.100s of %.100s has %d bytes, and outputs have at most %d: send the place of the data instead of the data",
+		err = fmt.Errorf("event %.100s of %.100s has %d bytes, and outputs have at most %d: send a link to the data instead",
 			ev.ID, ev.Source, len(out), output.BytesMax)
 	}
 	return out, err

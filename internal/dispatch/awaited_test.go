@@ -147,7 +147,7 @@ func TestEventOutputs(t *testing.T) {
 		}
 	}
 	ev.Data = fmt.Appendf(nil, `{"data":"%s"}`, strings.Repeat("x", output.BytesMax))
-	if _, err := eventOutputs(&ev); err == nil || !strings.Contains(err.Error(), "send the place of the data") {
+	if _, err := eventOutputs(&ev); err == nil || !strings.Contains(err.Error(), "send a link to the data") {
 		t.Error(err)
 	}
 }

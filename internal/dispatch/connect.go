@@ -65,7 +65,7 @@ func (r *Resolver) connection(ctx context.Context, namespace, name string) (conn
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return connection.Config{}, &notStarted{causeConnection,
-			fmt.Errorf("there is no connection %s/%s: make it with: skein connection set %s/%s", namespace, name, namespace, name)}
+			fmt.Errorf("there is no connection %s/%s: create it with: skein connection set %s/%s", namespace, name, namespace, name)}
 	case err != nil:
 		return connection.Config{}, fmt.Errorf("read the connection: %w", err)
 	}

@@ -150,7 +150,7 @@ func (r *Resolver) versionOfErrand(ctx context.Context, run dag.RunID) (*version
 func (r *Resolver) errandFor(ctx context.Context, row *dag.RunRow) (*errandOf, error) {
 	var p engine.ErrandParams
 	if err := json.Unmarshal(row.Params, &p); err != nil || p.Handle == "" || p.Token == 0 {
-		return nil, &notStarted{causeStart, errors.New("it is no errand: runs of this workflow are started by Skein only")}
+		return nil, &notStarted{causeStart, errors.New("the run is not an errand: only Skein starts runs of this workflow")}
 	}
 	of, err := r.cfg.Store.Run(ctx, p.Run)
 	switch {

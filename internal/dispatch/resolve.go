@@ -497,7 +497,7 @@ func (r *Resolver) outputs(ctx context.Context, a *engine.Assignment, names []st
 	for _, name := range names {
 		t, ok := a.Graph.Find(name)
 		if !ok {
-			return nil, &notStarted{causeExpression, fmt.Errorf("there is no task %q to read outputs of", name)}
+			return nil, &notStarted{causeExpression, fmt.Errorf("the task %q does not exist, so its outputs cannot be read", name)}
 		}
 		rows, err := r.attempts(ctx, a.Run, t)
 		if err != nil {

@@ -51,11 +51,12 @@ func checkAudit(ctx context.Context, cfg *config.Config, db store.Store) Check {
 	}
 	switch {
 	case found && last.Size > tree.Size && last.Era >= tree.Era:
-		c.State, c.Remedy = Bad, "rows are missing: run skein audit verify, and compare the log with a copy"
+		c.State, c.Found = Bad, c.Found+", but the checkpoint has more: rows are missing"
+		c.Remedy = "run skein audit verify, and compare the log with a copy"
 	case len(fresh) > 0 && time.Duration(now-fresh[0].At)*time.Microsecond > auditLate:
 		c.State = Warning
-		c.Found += ", behind: a row of " + fresh[0].At.Time().UTC().Format(time.RFC3339) + " has no place yet"
-		c.Remedy = "start a node if none works; otherwise look for audit_behind in its log"
+		c.Found += "; the log is behind: a row of " + fresh[0].At.Time().UTC().Format(time.RFC3339) + " has no place yet"
+		c.Remedy = "start a node if none runs; otherwise look for audit_behind in the log of the node"
 	}
 	return c
 }

@@ -18,25 +18,25 @@ func checkIsolation(cfg *config.Config) Check {
 			err = worker.ProbeBox(cfg.TaskUIDs)
 		}
 		if err != nil {
-			c.State, c.Found = Bad, "the level "+level+" of the setting isolation cannot be given here: "+err.Error()
-			c.Remedy = "change what it names, or set isolation to another level"
+			c.State, c.Found = Bad, "this machine cannot give the level "+level+" of the setting isolation: "+err.Error()
+			c.Remedy = "correct the named cause, or set isolation to another level"
 			return c
 		}
 	}
 	c.Found = strings.Join(cfg.IsolationLevels, ", ")
 	if cfg.Isolation == worker.IsolationNone {
-		c.Found += ": a task that requires no level may do what the user of the node may"
+		c.Found += "; a task that requires no level has all rights of the node's user"
 	}
 	if highest := cfg.IsolationLevels[len(cfg.IsolationLevels)-1]; highest != worker.IsolationNone {
 		has, _ := worker.Fences()
-		c.Found += ", by " + has
+		c.Found += ", enforced by " + has
 	}
 	for _, level := range worker.Levels {
 		if level == worker.IsolationNone || slices.Contains(cfg.IsolationLevels, level) {
 			continue
 		}
 		if err := worker.Offers(level, cfg.Data, cfg.TaskUIDs); err != nil {
-			c.Found += "; the level " + level + " cannot be given here: " + err.Error()
+			c.Found += "; this machine cannot give the level " + level + ": " + err.Error()
 			break
 		}
 		c.Found += "; this machine can also give " + level

@@ -138,7 +138,7 @@ func (g *guard) transport() (*http.Transport, error) {
 func ParseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("it is neither environment nor the URL of a proxy, such as http://proxy:3128")
+		return nil, errors.New("the value is neither environment nor the URL of a proxy, such as http://proxy:3128")
 	}
 	return u, nil
 }

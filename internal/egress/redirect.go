@@ -18,11 +18,11 @@ func Redirect(req *http.Request, via []*http.Request, named []string) error {
 	case len(via) > redirectsMax:
 		return fmt.Errorf("more than %d redirects", redirectsMax)
 	case first.Scheme == "https" && req.URL.Scheme != "https":
-		return fmt.Errorf("it is redirected to %s, without TLS", PlainURL(req.URL))
+		return fmt.Errorf("the server redirects the request to %s, without TLS", PlainURL(req.URL))
 	case req.URL.Scheme == first.Scheme && req.URL.Host == first.Host:
 		return nil
 	case req.Body != nil && req.Body != http.NoBody:
-		return fmt.Errorf("it is redirected to another host, %s, which would get the body of the request", PlainURL(req.URL))
+		return fmt.Errorf("the server redirects the request to another host, %s, which would get the body of the request", PlainURL(req.URL))
 	}
 	for _, name := range named {
 		req.Header.Del(name)

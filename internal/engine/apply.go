@@ -183,7 +183,7 @@ func (w *writer) lookForKeys(items []item) {
 func sameRun(s *Submission, was *dag.Header) answer {
 	a := answer{run: was.ID, existing: true, err: sameBody(was.KeyHash, s.KeyHash)}
 	if was.Workflow != s.Workflow.ID {
-		a.err = fmt.Errorf("%w: run %s is of another workflow", errkind.ErrConflict, was.ID)
+		a.err = fmt.Errorf("%w: run %s belongs to another workflow", errkind.ErrConflict, was.ID)
 	}
 	return a
 }

@@ -357,7 +357,7 @@ func (s *schedule) stopWaiting(id int64, actor string) {
 // bound and user. It returns the row with the new id.
 func (e *Engine) StartBackfill(ctx context.Context, b store.Backfill, once *store.Request) (store.Backfill, error) {
 	if b.Total < 1 || b.Parallel < 1 {
-		return b, fmt.Errorf("%w: a backfill has %d instants and runs %d at a time; both are at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
+		return b, fmt.Errorf("%w: the backfill has %d instants and runs %d at a time; both must be at least 1", errkind.ErrInvalid, b.Total, b.Parallel)
 	}
 	b.ID = e.host.Now().UnixMicro() // the id is chosen here, so that a second application finds the same row
 	a, err := e.operated(ctx, once, func(w *writer) answer { return w.schedule.startBackfill(b) })

@@ -110,11 +110,11 @@ func (b *Batch) check() error {
 	}
 	switch {
 	case len(b.Events) > BatchEventsMax:
-		return fmt.Errorf("%w: a batch of %d events, at most %d are taken at once", errkind.ErrInvalid, len(b.Events), BatchEventsMax)
+		return fmt.Errorf("%w: the batch has %d events; a batch may have at most %d", errkind.ErrInvalid, len(b.Events), BatchEventsMax)
 	case size > BatchBytesMax && len(b.Events) > 1:
-		return fmt.Errorf("%w: a batch of %d bytes, at most %d are taken at once", errkind.ErrInvalid, size, BatchBytesMax)
+		return fmt.Errorf("%w: the batch has %d bytes; a batch may have at most %d", errkind.ErrInvalid, size, BatchBytesMax)
 	case len(b.Cursor) > CursorBytesMax || len(b.Cursor) == 0:
-		return fmt.Errorf("%w: a cursor of %d bytes, it must have 1 to %d", errkind.ErrInvalid, len(b.Cursor), CursorBytesMax)
+		return fmt.Errorf("%w: the cursor has %d bytes; it must have 1 to %d", errkind.ErrInvalid, len(b.Cursor), CursorBytesMax)
 	case b.Lost < 0 || b.Lost > 0 && len(b.Events) > 0:
 		return fmt.Errorf("%w: a batch that reports %d lost events also has %d events; send these in the next batch", errkind.ErrInvalid, b.Lost, len(b.Events))
 	}
@@ -328,7 +328,7 @@ type Seek struct {
 // their lines. once is as in SetState.
 func (in Intake) Seek(ctx context.Context, k store.TriggerKey, to Seek, once *store.Request) (Position, error) {
 	if len(to.Cursor) > CursorBytesMax {
-		return Position{}, fmt.Errorf("%w: a cursor of %d bytes, at most %d", errkind.ErrInvalid, len(to.Cursor), CursorBytesMax)
+		return Position{}, fmt.Errorf("%w: the cursor has %d bytes; it may have at most %d", errkind.ErrInvalid, len(to.Cursor), CursorBytesMax)
 	}
 	var got Position
 	err := in.e.operate(ctx, once, func(w *writer) answer {

@@ -149,7 +149,7 @@ func lineOf(row *dag.RunRow, is *Prepared) ([]dag.Ancestor, error) {
 		}
 	}
 	if len(line) > dag.LineMax {
-		return nil, fmt.Errorf("%w: calls are nested %d deep, at most %d are allowed", errkind.ErrInvalid, len(line), dag.LineMax)
+		return nil, fmt.Errorf("%w: calls are nested %d deep; at most %d levels are allowed", errkind.ErrInvalid, len(line), dag.LineMax)
 	}
 	return line, nil
 }
@@ -400,7 +400,7 @@ func (c *calls) callOutputs(ctx context.Context, p *dag.Prepare, parent, row *da
 	}
 	out, err := c.preparer.Outputs(ctx, PrepareQuery{Row: parent, Graph: g, Task: p.Task, Token: p.Token}, last)
 	if err == nil && len(out) > outputsMax {
-		err = fmt.Errorf("%w: the outputs of run %s have %d bytes, at most %d are kept", errkind.ErrInvalid, row.ID, len(out), outputsMax)
+		err = fmt.Errorf("%w: the outputs of run %s have %d bytes; at most %d are stored", errkind.ErrInvalid, row.ID, len(out), outputsMax)
 	}
 	return out, err
 }

@@ -198,7 +198,7 @@ func (e *Engine) SetState(ctx context.Context, w store.Workflow, state string, r
 	switch state {
 	case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
 	default:
-		return w, fmt.Errorf("%w: a workflow is not %q", errkind.ErrInvalid, state)
+		return w, fmt.Errorf("%w: %q is not a state of a workflow", errkind.ErrInvalid, state)
 	}
 	return e.changeOnce(ctx, definition{id: w.ID, state: state, revision: revision}, once)
 }

@@ -39,7 +39,7 @@ func ApplySet(ctx context.Context, e *Engine, all []Definition, states []StateCh
 		switch s.State {
 		case store.WorkflowActive, store.WorkflowPaused, store.WorkflowDeleted:
 		default:
-			return nil, fmt.Errorf("%w: a workflow is not %q", errkind.ErrInvalid, s.State)
+			return nil, fmt.Errorf("%w: %q is not a state of a workflow", errkind.ErrInvalid, s.State)
 		}
 		changes = append(changes, &definition{id: s.Workflow, state: s.State, clock: clock})
 	}

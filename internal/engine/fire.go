@@ -347,7 +347,7 @@ func (e *Engine) Occur(ctx context.Context, k store.TriggerKey, o Occurrence) (O
 		return Occurred{}, err
 	}
 	if o.Key == "" && o.Filtered == "" {
-		return Occurred{}, fmt.Errorf("%w: an event without an id", errkind.ErrInvalid)
+		return Occurred{}, fmt.Errorf("%w: the event has no id", errkind.ErrInvalid)
 	}
 	a, err := e.operated(ctx, nil, func(w *writer) answer { return w.schedule.occur(k, &o) })
 	return a.occurred, err

@@ -141,7 +141,7 @@ func (l *limits) keyOf(q *store.Queue, params []byte, at dag.Micros) (string, er
 		}
 	})
 	if err == nil && len(key) > dag.ClaimNameMax {
-		err = fmt.Errorf("a key of %d bytes, at most %d", len(key), dag.ClaimNameMax)
+		err = fmt.Errorf("the key has %d bytes; it may have at most %d", len(key), dag.ClaimNameMax)
 	}
 	return key, err
 }

@@ -92,7 +92,7 @@ func (e *Engine) SetQueueState(ctx context.Context, name string, s QueueState) (
 		return store.Queue{}, err
 	}
 	if len(s.Reason) > store.QueueTextBytesMax {
-		return store.Queue{}, fmt.Errorf("%w: a reason of %d bytes, at most %d", errkind.ErrInvalid, len(s.Reason), store.QueueTextBytesMax)
+		return store.Queue{}, fmt.Errorf("%w: the reason has %d bytes; it may have at most %d", errkind.ErrInvalid, len(s.Reason), store.QueueTextBytesMax)
 	}
 	return e.changeQueue(ctx, name, 0, func(w *writer, is *store.Queue) (*store.Queue, error) {
 		if is == nil {

@@ -171,7 +171,7 @@ func (e *Engine) admit(s *Submission) error {
 		s.ID = dag.RunID(e.host.ID())
 	}
 	if s.Workflow.ID == 0 {
-		return fmt.Errorf("%w: a submission without a workflow", errkind.ErrInvalid)
+		return fmt.Errorf("%w: the submission names no workflow", errkind.ErrInvalid)
 	}
 	if s.Priority >= dag.Levels {
 		return fmt.Errorf("%w: there is no priority %d", errkind.ErrInvalid, s.Priority)

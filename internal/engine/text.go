@@ -57,7 +57,7 @@ func checkTexts(pairs ...string) error {
 		what, s := pairs[i], pairs[i+1]
 		switch {
 		case len(s) > textMax:
-			return fmt.Errorf("%w: the %s has %d bytes, at most %d are taken", errkind.ErrInvalid, what, len(s), textMax)
+			return fmt.Errorf("%w: the %s has %d bytes; it may have at most %d", errkind.ErrInvalid, what, len(s), textMax)
 		case strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s):
 			return fmt.Errorf("%w: the %s must be UTF-8 without NUL characters", errkind.ErrInvalid, what)
 		}

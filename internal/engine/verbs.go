@@ -37,7 +37,7 @@ func (e *Engine) item(c *Command) (item, error) {
 		return item{}, err
 	}
 	if len(c.Outputs) > outputsMax {
-		return item{}, fmt.Errorf("%w: the outputs have %d bytes, at most %d are kept", errkind.ErrInvalid, len(c.Outputs), outputsMax)
+		return item{}, fmt.Errorf("%w: the outputs have %d bytes; at most %d are stored", errkind.ErrInvalid, len(c.Outputs), outputsMax)
 	}
 	it := item{run: c.Run, task: c.Task, ev: dag.Event{Kind: dag.EvIntent, Task: dag.LeaderTask, Intent: c.Intent, Actor: c.Actor, Reason: c.Reason}}
 	switch {

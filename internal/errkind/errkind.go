@@ -26,7 +26,7 @@ var (
 	// ErrFenced answers a report under an old token: its sender no longer holds the attempt.
 	ErrFenced = errors.New("fenced")
 	// ErrReplayed refuses an occurrence that came before and has no meaning here.
-	ErrReplayed = errors.New("it came before")
+	ErrReplayed = errors.New("the same call came before")
 	// ErrPanic is a bug or a damaged row that was found while a run was processed: the item is guilty, not the
 	// store.
 	ErrPanic = errors.New("panic")

@@ -141,9 +141,9 @@ func (m *Manifest) check() error {
 	case m.Extension != protocol:
 		return fmt.Errorf("extension is missing: write extension: %d, the version of the protocol", protocol)
 	case !nameOK.MatchString(m.Name):
-		return fmt.Errorf("name: %.100q is no name: use 1 to 100 letters, digits, _, . and -", m.Name)
+		return fmt.Errorf("name: %.100q is not a name: use 1 to 100 letters, digits, _, . and -", m.Name)
 	case !versionOK.MatchString(m.Version):
-		return fmt.Errorf("version: %.100q is no version: begin it with a digit, as in \"1.4.0\", and quote it if it has one point only", m.Version)
+		return fmt.Errorf("version: %.100q is not a version: begin it with a digit, as in \"1.4.0\", and quote it if it has one point only", m.Version)
 	case len(m.Kinds)+len(m.Sources) == 0:
 		return errors.New("kinds and sources are missing or empty: an extension declares at least one kind or source")
 	case len(m.Kinds)+len(m.Sources) > kindsMax:
@@ -152,7 +152,7 @@ func (m *Manifest) check() error {
 	for _, name := range slices.Sorted(maps.Keys(m.Kinds)) {
 		k := m.Kinds[name]
 		if !nameOK.MatchString(name) {
-			return fmt.Errorf("kinds: %.100q is no name of a kind: use 1 to 100 letters, digits, _, . and -", name)
+			return fmt.Errorf("kinds: %.100q is not the name of a kind: use 1 to 100 letters, digits, _, . and -", name)
 		}
 		if err := k.check(); err != nil {
 			return fmt.Errorf("kinds.%s.%w", name, err)
@@ -160,7 +160,7 @@ func (m *Manifest) check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Sources)) {
 		if !nameOK.MatchString(name) {
-			return fmt.Errorf("sources: %.100q is no name of a source: use 1 to 100 letters, digits, _, . and -", name)
+			return fmt.Errorf("sources: %.100q is not the name of a source: use 1 to 100 letters, digits, _, . and -", name)
 		}
 		if err := checkProgram(m.Sources[name].Run, m.Sources[name].Connection); err != nil {
 			return fmt.Errorf("sources.%s.%w", name, err)
@@ -175,7 +175,7 @@ func checkProgram(run []string, connection string) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	if connection != "" && !connectionOK.MatchString(connection) {
-		return fmt.Errorf("connection: %.40q is no type of connections: write one such as http, or up to 4 with commas and without spaces", connection)
+		return fmt.Errorf("connection: %.40q is not a type of connections: write one such as http, or up to 4 with commas and without spaces", connection)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (k *Kind) check() error {
 	}
 	for name, is := range k.Outputs {
 		if !slices.Contains(outputTypes, is) {
-			return fmt.Errorf("outputs.%s: %.40q is none of %s", name, is, strings.Join(outputTypes, ", "))
+			return fmt.Errorf("outputs.%s: %.40q is not one of %s", name, is, strings.Join(outputTypes, ", "))
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (t *types) UnmarshalJSON(raw []byte) error {
 	}
 	for _, name := range *t {
 		if !slices.Contains([]string{"object", "array", "string", "number", "integer", "boolean", "null"}, name) {
-			return fmt.Errorf("type: %.40q is no type of JSON Schema", name)
+			return fmt.Errorf("type: %.40q is not a type of JSON Schema", name)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (s *Schema) Check(raw json.RawMessage, at string, open Later) error {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return fmt.Errorf("%s is no JSON", at)
+		return fmt.Errorf("%s is not JSON", at)
 	}
 	return s.check(v, at, open)
 }

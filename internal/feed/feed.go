@@ -105,7 +105,7 @@ func Open(ctx context.Context, in io.Reader, out io.Writer) (*Feed, context.Cont
 	}
 	f := &Feed{out: bufio.NewWriterSize(out, 64<<10), stored: make(chan int64, 1)}
 	if err := json.Unmarshal(first, &f.Start); err != nil {
-		return nil, nil, errors.New("the first line is no JSON object of the protocol")
+		return nil, nil, errors.New("the first line is not a JSON object of the protocol")
 	}
 	if f.Start.Protocol != Protocol {
 		return nil, nil, fmt.Errorf("the node speaks version %d of the protocol, and this program version %d", f.Start.Protocol, Protocol)

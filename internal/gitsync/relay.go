@@ -131,7 +131,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+r.token))
 	if subtle.ConstantTimeCompare([]byte(req.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="skein"`)
-		http.Error(w, "not for you", http.StatusProxyAuthRequired)
+		http.Error(w, "this proxy serves only the git of its own node", http.StatusProxyAuthRequired)
 		return
 	}
 	host := req.Host
@@ -139,8 +139,8 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		host = net.JoinHostPort(req.URL.Hostname(), "80")
 	}
 	if host != r.target {
-		r.failed(errors.New("git asked for another host: " + host))
-		http.Error(w, "another host", http.StatusForbidden)
+		r.failed(errors.New("git called another host: " + host))
+		http.Error(w, "this proxy reaches only the host of the git source", http.StatusForbidden)
 		return
 	}
 	if req.Method != http.MethodConnect {
@@ -150,7 +150,7 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	there, err := r.dial(req.Context(), "tcp", r.target)
 	if err != nil {
 		r.failed(err)
-		http.Error(w, "away", http.StatusBadGateway)
+		http.Error(w, "the host of the git source does not answer", http.StatusBadGateway)
 		return
 	}
 	client, _, err := http.NewResponseController(w).Hijack()
@@ -173,7 +173,7 @@ func (r *relay) forward(w http.ResponseWriter, req *http.Request) {
 	resp, err := r.plain.RoundTrip(out)
 	if err != nil {
 		r.failed(err)
-		http.Error(w, "away", http.StatusBadGateway)
+		http.Error(w, "the host of the git source does not answer", http.StatusBadGateway)
 		return
 	}
 	defer resp.Body.Close()

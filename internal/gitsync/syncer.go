@@ -209,7 +209,7 @@ func (y *Syncer) enter(ctx context.Context, t *turn) (leave func(), err error) {
 			if i > 0 {
 				<-t.one
 			}
-			return nil, fmt.Errorf("%w: other looks at repositories go on", errkind.ErrBusy)
+			return nil, fmt.Errorf("%w: other checks of repositories are running", errkind.ErrBusy)
 		}
 	}
 	return func() { <-y.slots; <-t.one }, nil

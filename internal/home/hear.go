@@ -380,7 +380,7 @@ func reportOf(r *workerv1.Result) (key, engine.Report, error) {
 		rep.Lost = cmp.Or(r.Cause, "its worker lost it")
 		return k, rep, nil
 	case !ok:
-		return k, rep, fmt.Errorf("state %q: want succeeded, failed, stopped or lost", r.State)
+		return k, rep, fmt.Errorf("state %q: use succeeded, failed, stopped or lost", r.State)
 	case len(r.Outputs) > 0 && !isObject(r.Outputs):
 		return k, rep, errors.New("outputs are not a JSON object")
 	}

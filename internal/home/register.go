@@ -250,17 +250,17 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	case err != nil:
 		return bad("uuid %q is not a UUID", in.Uuid)
 	case !Plain(in.Name):
-		return bad("name %q: want 1 to %d printable characters without spaces", in.Name, nameMax)
+		return bad("the name %q is invalid: use 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
-		return bad("%d slots: want 1 to %d", in.Slots, slotsMax)
+		return bad("the number of slots, %d, is invalid: use 1 to %d", in.Slots, slotsMax)
 	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax || len(in.Extensions) > TraitsMax || len(in.Levels) > TraitsMax:
-		return bad("more than %d groups, labels, kinds, levels or extensions", TraitsMax)
+		return bad("the worker has more than %d groups, labels, kinds, isolation levels or extensions", TraitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
-		return bad("more than %d attempts", attemptsMax)
+		return bad("the worker reports more than %d attempts", attemptsMax)
 	case in.CpuMillis < 0 || in.MemoryBytes < 0:
 		return bad("cpu %d or memory %d is negative", in.CpuMillis, in.MemoryBytes)
 	case len(in.Version) > nameMax || !utf8.ValidString(in.Version):
-		return bad("version: want at most %d bytes", nameMax)
+		return bad("the version is invalid: use at most %d bytes of UTF-8", nameMax)
 	}
 	for _, list := range [][]*workerv1.Attempt{in.Running, in.Ended} {
 		for _, a := range list {
@@ -271,25 +271,25 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	}
 	for _, g := range in.Groups {
 		if !Plain(g) {
-			return bad("group %q: want 1 to %d printable characters without spaces", g, nameMax)
+			return bad("the group %q is invalid: use 1 to %d printable characters without spaces", g, nameMax)
 		}
 	}
 	for _, k := range in.Kinds {
 		if !Plain(k) {
-			return bad("kind %q: want 1 to %d printable characters without spaces", k, nameMax)
+			return bad("the kind %q is invalid: use 1 to %d printable characters without spaces", k, nameMax)
 		}
 	}
 	for _, x := range in.Extensions {
 		if !Plain(x.Kind) || x.Version != "" && !Plain(x.Version) || x.Digest != "" && !Plain(x.Digest) || x.Connection != "" && !Plain(x.Connection) {
-			return bad("extension %q %q: want 1 to %d printable characters without spaces", x.Kind, x.Version, nameMax)
+			return bad("the extension %q %q is invalid: use 1 to %d printable characters without spaces for each name", x.Kind, x.Version, nameMax)
 		}
 	}
 	if unknown := slices.IndexFunc(in.Levels, func(level string) bool { return !slices.Contains(dag.IsolationLevels, level) }); unknown >= 0 {
-		return bad("level %q of isolation: want %s", in.Levels[unknown], strings.Join(dag.IsolationLevels, ", "))
+		return bad("the isolation level %q does not exist: use %s", in.Levels[unknown], strings.Join(dag.IsolationLevels, ", "))
 	}
 	for k, v := range in.Labels {
 		if !Plain(k) || v != "" && !Plain(v) || strings.Contains(k, "=") {
-			return bad("label %q: want NAME=VALUE of printable characters without spaces", k+"="+v)
+			return bad("the label %q is invalid: use NAME=VALUE of printable characters without spaces", k+"="+v)
 		}
 	}
 	return nil

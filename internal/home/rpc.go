@@ -324,7 +324,7 @@ func (d *desk) Leave(ctx context.Context, in *workerv1.LeaveRequest) (*workerv1.
 	return &workerv1.LeaveResponse{}, nil
 }
 
-var errWire = errors.New("the message names no attempt: want run, task ≥ 0 and token ≥ 1")
+var errWire = errors.New("the message names no attempt: it needs run, task ≥ 0 and token ≥ 1")
 
 func keyOfWire(a *workerv1.Attempt) (key, error) {
 	if a == nil || a.Task < 0 || a.Token < 1 {

@@ -63,7 +63,7 @@ func (l *LDAP) check(checkNamespace func(string) error) (err error) {
 	}
 	switch {
 	case (l.UserDN == "") == (l.BindDN == ""):
-		return errors.New("want either user_dn, such as uid={name},ou=people,dc=example,dc=com, or bind_dn with bind_password_file and user_base")
+		return errors.New("write either user_dn, such as uid={name},ou=people,dc=example,dc=com, or bind_dn with bind_password_file and user_base")
 	case l.UserDN != "" && !strings.Contains(l.UserDN, "{name}"):
 		return errors.New("user_dn has no {name}, so all people would be one account")
 	case l.BindDN != "" && (l.BindPasswordFile == "" || l.UserBase == ""):

@@ -289,7 +289,7 @@ func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer u
 		err = id.VerifyAccessToken(token.AccessToken)
 	}
 	if err == nil && (id.Subject == "" || len(id.Subject) > textMax) {
-		err = fmt.Errorf("the subject has %d bytes; want 1 to %d", len(id.Subject), textMax)
+		err = fmt.Errorf("the subject has %d bytes; it must have 1 to %d", len(id.Subject), textMax)
 	}
 	if err != nil {
 		return who, "", refuse(BadToken, "the identity provider %s has sent an ID token that is not valid; sign in again, or ask an administrator", p.of.Name).because(err)

@@ -63,7 +63,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return s, fmt.Errorf("want the keys of an identity provider, as in docs/access.md: %w", err)
+		return s, fmt.Errorf("write the keys of an identity provider as in docs/access.md: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return s, errors.New("there is text after the value")
@@ -76,7 +76,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 		p := &s.OIDC[i]
 		switch {
 		case !providerName.MatchString(p.Name):
-			return s, fmt.Errorf("oidc[%d].name: %.40q is not a provider name: want up to 32 of a-z, 0-9 and -", i, p.Name)
+			return s, fmt.Errorf("oidc[%d].name: %.40q is not a provider name: use up to 32 of a-z, 0-9 and -", i, p.Name)
 		case names[p.Name]:
 			return s, fmt.Errorf("oidc[%d].name: another provider has the name %s", i, p.Name)
 		case issuers[p.Issuer]:
@@ -90,7 +90,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 	if l := s.LDAP; l != nil {
 		switch {
 		case !providerName.MatchString(l.Name):
-			return s, fmt.Errorf("ldap.name: %.40q is not a directory name: want up to 32 of a-z, 0-9 and -", l.Name)
+			return s, fmt.Errorf("ldap.name: %.40q is not a directory name: use up to 32 of a-z, 0-9 and -", l.Name)
 		case names[l.Name]:
 			return s, fmt.Errorf("ldap.name: a provider has the name %s", l.Name)
 		}

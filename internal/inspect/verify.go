@@ -111,7 +111,7 @@ func (v *verifier) run(rec *store.RunRecord, events []dag.EventRow) {
 		return
 	}
 	if r.State.Terminal() != (r.FinishedAt != 0) {
-		v.fail("finished", dag.LeaderTask, "the run is %s, but its row has %d as its end (0: none)", r.State, r.FinishedAt)
+		v.fail("finished", dag.LeaderTask, "the run is %s, but its row has the end %d (0 means none)", r.State, r.FinishedAt)
 	}
 	v.claim(rec)
 	v.attempts()
@@ -143,19 +143,19 @@ func (v *verifier) attempts() {
 			before = all[i-1].Token
 		}
 		if want := before.Next(a.Token.Era()); a.Token != want {
-			v.fail("tokens", a.Task, "token %d where %d is due", a.Token, want)
+			v.fail("tokens", a.Task, "the attempt has the token %d, but the next token was %d", a.Token, want)
 		}
 		if !a.State.Ended() && (!last || v.rec.Run.State.Terminal()) {
-			v.fail("one holder", a.Task, "attempt %d is %s, but it is not the newest of a live run", a.Token, a.State)
+			v.fail("one holder", a.Task, "attempt %d is %s, but it is not the newest attempt of an active run", a.Token, a.State)
 		}
 		if a.State == dag.AttemptSucceeded && !last && all[i+1].Generation == a.Generation {
-			v.fail("terminal is absorbing", a.Task, "attempt %d follows a succeeded one", all[i+1].Token)
+			v.fail("terminal is absorbing", a.Task, "attempt %d was made after a successful one", all[i+1].Token)
 		}
 		if a.State.Ended() != (a.Finished != 0) {
-			v.fail("finished", a.Task, "attempt %d is %s, but its row has %d as its end (0: none)", a.Token, a.State, a.Finished)
+			v.fail("finished", a.Task, "attempt %d is %s, but its row has the end %d (0 means none)", a.Token, a.State, a.Finished)
 		}
 		if a.Generation > v.rec.Run.Generation || a.Generation < 1 {
-			v.fail("generation", a.Task, "attempt %d has generation %d, the run %d", a.Token, a.Generation, v.rec.Run.Generation)
+			v.fail("generation", a.Task, "attempt %d has the generation %d, but the run has %d", a.Token, a.Generation, v.rec.Run.Generation)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (v *verifier) attempts() {
 func (v *verifier) kept() {
 	r := &v.rec.Run
 	if n := dag.WeightOf(r, v.rec.Attempts); r.State.Terminal() && r.Kept != 0 && r.Kept < n {
-		v.fail("kept", dag.LeaderTask, "the run counts %d bytes, and its rows say %d", r.Kept, n)
+		v.fail("kept", dag.LeaderTask, "the run counts %d bytes, but its rows have %d", r.Kept, n)
 	}
 }
 
@@ -203,16 +203,16 @@ func (v *verifier) states() {
 			}
 		}
 		if n := natural[t].State; n != views[t].State && views[t].State != dag.Stopped {
-			v.fail("derived state", dag.TaskID(t), "stored %s, its rows say %s", views[t].State, n)
+			v.fail("derived state", dag.TaskID(t), "the stored state is %s, but the rows of its attempts give %s", views[t].State, n)
 		}
 	}
 	switch {
 	case r.State == dag.RunSucceeded && failed+stopped > 0:
-		v.fail("outcome", dag.LeaderTask, "succeeded with %d failed and %d stopped tasks", failed, stopped)
+		v.fail("outcome", dag.LeaderTask, "the run has succeeded, but %d of its tasks have failed and %d were stopped", failed, stopped)
 	case r.State == dag.RunFailed && failed+halted == 0 && r.Intent < dag.IntentStop && !r.Denied():
-		v.fail("outcome", dag.LeaderTask, "failed without a failed task")
+		v.fail("outcome", dag.LeaderTask, "the run has failed, but none of its tasks has failed")
 	case r.State == dag.RunStopped && r.Intent < dag.IntentStop:
-		v.fail("outcome", dag.LeaderTask, "stopped without the intent")
+		v.fail("outcome", dag.LeaderTask, "the run is stopped, but no stop was ordered")
 	}
 }
 
@@ -226,7 +226,7 @@ func (v *verifier) unsettled(views []dag.TaskView) {
 	if dag.AnyReleasing(v.rec.Attempts) {
 		return // the run ends after its errands
 	}
-	v.fail("finalised", dag.LeaderTask, "every task has ended, the run is %s", v.rec.Run.State)
+	v.fail("finalised", dag.LeaderTask, "every task has ended, but the run is %s", v.rec.Run.State)
 }
 
 // order checks that no attempt was assigned before every need of its task had ended. If a task runs on
@@ -247,7 +247,7 @@ func (v *verifier) order() {
 		}
 		for _, n := range v.g.Needs(a.Task) {
 			if done[n] > given && !v.redone(n, a) {
-				v.fail("order", a.Task, "attempt %d was assigned by transaction %d, and the needed task %s ended in %d", a.Token, given, v.g.Name(n), done[n])
+				v.fail("order", a.Task, "attempt %d was assigned by transaction %d, but the needed task %s ended in transaction %d", a.Token, given, v.g.Name(n), done[n])
 			}
 		}
 	}
@@ -302,12 +302,12 @@ func (v *verifier) history(events []dag.EventRow) {
 	seq := int64(-1)
 	for i := range events {
 		if events[i].Seq <= seq {
-			v.fail("history order", dag.LeaderTask, "seq %d after %d", events[i].Seq, seq)
+			v.fail("history order", dag.LeaderTask, "the event %d comes after the event %d", events[i].Seq, seq)
 		}
 		seq = events[i].Seq
 		records, err := dag.UnpackRecords(events[i].Records)
 		if err != nil {
-			v.fail("history readable", dag.LeaderTask, "seq %d: %v", seq, err)
+			v.fail("history readable", dag.LeaderTask, "the event %d: %v", seq, err)
 			return
 		}
 		for _, rec := range records {
@@ -345,7 +345,7 @@ func (v *verifier) history(events []dag.EventRow) {
 			ended[k] += lost[k]
 		}
 		if a.Task >= 0 && ended[k] > 1 || a.Task >= 0 && a.State.Ended() != (ended[k] == 1) {
-			v.fail("one end", a.Task, "attempt %d is %s and ended %d times in its history", a.Token, a.State, ended[k])
+			v.fail("one end", a.Task, "attempt %d is %s, but ended %d times in its history", a.Token, a.State, ended[k])
 		}
 		delete(given, k)
 	}

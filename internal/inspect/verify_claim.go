@@ -28,7 +28,7 @@ type locked struct{ family, run dag.RunID }
 func (v *verifier) claim(rec *store.RunRecord) {
 	r, c := &rec.Run, rec.Run.Claim
 	if r.State.Terminal() && len(r.Shares) > 0 {
-		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its tasks have slots of %d queues", r.State, len(r.Shares))
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, but its tasks still have slots of %d queues", r.State, len(r.Shares))
 	}
 	if c == nil {
 		return
@@ -36,12 +36,12 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	waits := r.State == dag.RunWaiting || r.State == dag.RunSubmitted
 	switch {
 	case r.State.Terminal() && (c.Holds() || c.InLine()):
-		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, its claim %s", r.State, c.Stage)
+		v.fail("claims end with the run", dag.LeaderTask, "the run is %s, but its claim is still %s", r.State, c.Stage)
 		return
 	case r.State.Terminal():
 		return
 	case waits && c.Holds(), !waits && !c.Holds():
-		v.fail("claims", dag.LeaderTask, "the run is %s, its claim of %s is %s", r.State, c.What(), c.Stage)
+		v.fail("claims", dag.LeaderTask, "the run is %s, but its claim of %s is %s", r.State, c.What(), c.Stage)
 		return
 	}
 	if c.Slot() {
@@ -63,7 +63,7 @@ func (v *verifier) claim(rec *store.RunRecord) {
 	}
 	for _, name := range c.Locks {
 		if o, taken := v.claims.locks[name]; taken && o.family != family {
-			v.fail("one holder of a lock", dag.LeaderTask, "lock %s is run %s's, too", dag.LockName(name), o.run)
+			v.fail("one holder of a lock", dag.LeaderTask, "the run %[2]s holds the lock %[1]s, too", dag.LockName(name), o.run)
 		}
 		v.claims.locks[name] = locked{family, r.ID}
 	}
@@ -91,7 +91,7 @@ func (v *verifier) shares(views []dag.TaskView) {
 	for i := range r.Shares {
 		s := &r.Shares[i]
 		if used[s.Queue] > s.Has() {
-			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has %d slots of queue %s", used[s.Queue], s.Has(), s.Queue)
+			v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are assigned, but the run has %d slots of the queue %s", used[s.Queue], s.Has(), s.Queue)
 		}
 		delete(used, s.Queue)
 		p := v.claims.tasks[s.Line()]
@@ -106,7 +106,7 @@ func (v *verifier) shares(views []dag.TaskView) {
 		}
 	}
 	for q, n := range used {
-		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are with handlers, it has no slots of queue %s", n, q)
+		v.fail("places of a queue", dag.LeaderTask, "%d of its tasks are assigned, but the run has no slot of the queue %s", n, q)
 	}
 }
 

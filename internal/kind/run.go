@@ -73,7 +73,7 @@ func open(get func(string) string) (*Env, error) {
 	env := &Env{Stdout: os.Stdout, Stderr: os.Stderr}
 	path := get(InputVar)
 	if path == "" {
-		return nil, errors.New(InputVar + " is not set: this command is started by the attempt of a task")
+		return nil, errors.New(InputVar + " is not set: only the attempt of a task starts this command")
 	}
 	if err := readJSON(path, &env.Input); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
@@ -128,7 +128,7 @@ func (o *outputs) store(path string) error {
 			break
 		}
 		if err != nil {
-			return errors.New("the kind wrote outputs that are no JSON objects")
+			return errors.New("the kind wrote outputs that are not JSON objects")
 		}
 	}
 	if len(all) == 0 || path == "" {

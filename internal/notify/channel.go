@@ -112,7 +112,7 @@ func (c *Config) check() error {
 	case c.Webhook != nil:
 		return c.Webhook.check()
 	case c.Slack != nil && c.Slack.URL.Secret == "":
-		return errors.New("slack.url must be {secret: NAME}: who knows the address of a Slack webhook can post there")
+		return errors.New("slack.url must be {secret: NAME}, because the address of a Slack webhook is enough to post there")
 	case c.Email != nil:
 		return c.Email.check()
 	case c.Command != nil && (len(c.Command.Run) == 0 || c.Command.Run[0] == ""):

@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 		`{"pager":{}}`:                                      "unknown field",
 		`{"log":{}} x`:                                      "after the end",
 		`{"webhook":{"url":"ftp://x"}}`:                     "not an http or https address",
-		`{"webhook":{"url":{"secret":""}}}`:                 "want a text, or {secret: NAME}",
+		`{"webhook":{"url":{"secret":""}}}`:                 "write a text, or {secret: NAME}",
 		`{"webhook":{"url":"https://x","secret":"plain"}}`:  "not kept in a configuration",
 		`{"slack":{"url":"https://hooks.slack.example/x"}}`: "slack.url must be {secret: NAME}",
 		`{"email":{"to":[]}}`:                               "1 to 50 addresses",

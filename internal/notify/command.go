@@ -26,7 +26,7 @@ const (
 
 func (c *Command) send(ctx context.Context, m *means, msg *Message) error {
 	if !m.commands { // a row alone, such as one of a restored database, must not run a program
-		return errors.New("this node runs no programs of channels: set alert_commands to true on the nodes that may")
+		return errors.New("this node runs no programs of channels: set alert_commands to true on the nodes that may run them")
 	}
 	body, err := json.Marshal(msg)
 	if err != nil {

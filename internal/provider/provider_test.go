@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
 		`[{"file":"/etc/skein/{namespace}/{name}","namespaces":["*"]},{"env":"","namespaces":["shop"]},{"command":["/bin/get"],"namespaces":["shop"],"cache":"0s"}]`: "",
 		`[{"vault":{"address":"https://v:8200","token_file":"/t"},"namespaces":["shop"],"cache":"1m"}]`:                                                              "",
 		`[{"vault":{"address":"http://127.0.0.1:8200/","approle":{"role_id":"r","secret_id_file":"/s"},"path":"x","field":"{name}"},"namespaces":["shop"]}]`:         "",
-		`{}`:                         "want a list of providers",
+		`{}`:                         "write a list of providers",
 		`[{"fil":"/x"}]`:             "unknown field",
 		`[] x`:                       "text after",
 		`[{"namespaces":["*"]}]`:     "it has 0 of the keys",

@@ -99,7 +99,7 @@ func Parse(text string, checkNamespace func(string) error) (s Settings, err erro
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("want a list of providers, as in docs/secrets.md: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, fmt.Errorf("write a list of providers as in docs/secrets.md: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is text after the value")
@@ -150,7 +150,7 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 		p.Name = p.Kind()
 	}
 	if !sourceName.MatchString(p.Name) {
-		return fmt.Errorf("name: %.40q is not a provider name: want up to 32 of a-z, 0-9 and -", p.Name)
+		return fmt.Errorf("name: %.40q is not a provider name: use up to 32 of a-z, 0-9 and -", p.Name)
 	}
 	if len(p.Namespaces) == 0 {
 		return errors.New(`namespaces is missing: list the namespaces whose tasks may use the provider; ["*"] is all of them`)
@@ -168,7 +168,7 @@ func (p *Source) check(checkNamespace func(string) error) (err error) {
 		return p.checkFile()
 	case "env":
 		if !regexp.MustCompile(`^[A-Za-z0-9_]{0,100}$`).MatchString(*p.Env) {
-			return fmt.Errorf("env: %.40q is not a prefix of variable names: want letters, digits and _", *p.Env)
+			return fmt.Errorf("env: %.40q is not a prefix of variable names: use letters, digits and _", *p.Env)
 		}
 		return nil
 	case "command":

@@ -191,7 +191,7 @@ func (c *etcdClient) ask(ctx context.Context, server, what string, in, out any) 
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("its answer is no JSON of this call; is this the address of etcd's clients? %w", err)
+		return fmt.Errorf("its answer is not JSON of this call; is this the address of etcd's clients? %w", err)
 	}
 	return nil
 }

@@ -59,12 +59,12 @@ func Parse(text string) (Settings, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	s.Kind, s.TLS = strings.TrimSuffix(scheme, "s"), strings.HasSuffix(scheme, "s")
 	if !ok || s.Kind != KindEtcd && s.Kind != KindZooKeeper {
-		return s, errors.New("want etcd://HOST:PORT/PATH, etcds:// with TLS, zookeeper:// or zookeepers://")
+		return s, errors.New("write etcd://HOST:PORT/PATH, etcds:// with TLS, zookeeper:// or zookeepers://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(rest, "/")
 	if strings.Contains(hosts, "@") {
-		return s, errors.New("a user belongs behind the path, ?user=NAME, and the password into the file of registry_password_file")
+		return s, errors.New("write the user after the path, as ?user=NAME, and the password into the file of registry_password_file")
 	}
 	if err := s.setHosts(hosts); err != nil {
 		return s, err
@@ -74,7 +74,7 @@ func Parse(text string) (Settings, error) {
 		s.Path = "/skein"
 	}
 	if len(s.Path) > pathMax || strings.ContainsFunc(s.Path, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }) || strings.Contains(s.Path, "//") || strings.Contains(s.Path, "/.") {
-		return s, fmt.Errorf("the path %q is not plain: want up to %d letters, digits, - and _, such as /skein", s.Path, pathMax)
+		return s, fmt.Errorf("the path %q is not plain: use up to %d letters, digits, - and _, such as /skein", s.Path, pathMax)
 	}
 	return s, s.setQuery(query)
 }
@@ -99,7 +99,7 @@ func (s *Settings) setHosts(text string) error {
 func (s *Settings) setQuery(text string) error {
 	query, err := url.ParseQuery(text)
 	if err != nil {
-		return fmt.Errorf("the part behind ?: %w", err)
+		return fmt.Errorf("the part after ?: %w", err)
 	}
 	s.TTL = TTLDefault
 	for key, values := range query {
@@ -118,7 +118,7 @@ func (s *Settings) setQuery(text string) error {
 		case "key":
 			s.Key, err = filepath.Abs(value)
 		default:
-			return fmt.Errorf("there is no %s; there are ca, cert, key, ttl and user", key)
+			return fmt.Errorf("the parameter %s does not exist; the parameters are ca, cert, key, ttl and user", key)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

@@ -93,7 +93,7 @@ func zooTexts(from []byte) ([]string, error) {
 			return nil, errShort
 		}
 		if !utf8.Valid(from[:size]) {
-			return nil, errors.New("a name in the list is no text")
+			return nil, errors.New("a name in the list is not text")
 		}
 		list = append(list, string(from[:size]))
 		from = from[size:]

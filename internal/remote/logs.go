@@ -46,7 +46,7 @@ func (p push) Append(ctx context.Context, chunks []logs.Chunk) ([]int64, error) 
 		return nil, err
 	}
 	if len(out.Ends) != len(chunks) {
-		return nil, errors.New("the home has answered about other logs than the worker has sent")
+		return nil, errors.New("the home node has answered about other logs than the worker has sent")
 	}
 	return out.Ends, nil
 }

@@ -130,7 +130,7 @@ func (r *Worker) offer(ctx context.Context, a *entry, list []artifact.Info) erro
 	}
 	for ; int(in.Index) < len(list); calls-- {
 		if calls == 0 {
-			return errors.New("the home node asks for the same artifacts repeatedly")
+			return errors.New("the home node requests the same artifacts repeatedly")
 		}
 		info := &list[in.Index]
 		data, err := file.read(ctx, r.outgoing, a, info, in.Offset)

@@ -26,7 +26,7 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ref); err != nil || !textName.MatchString(ref.Secret) {
-		return errors.New("want a text, or {secret: NAME} with the name of a secret of the namespace")
+		return errors.New("write a text, or {secret: NAME} with the name of a secret of the namespace")
 	}
 	t.Secret = ref.Secret
 	return nil

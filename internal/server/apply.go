@@ -74,7 +74,7 @@ func checkFiles(req *api.ApplyRequest) error {
 		case !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00"):
 			return invalid("files: %q is not a relative path with slashes", f.Name)
 		case i > 0 && req.Files[i-1].Name == f.Name:
-			return invalid("files: %s is there twice", f.Name)
+			return invalid("files: %s is listed twice", f.Name)
 		case len(f.Data) > fileBytesMax:
 			return invalid("files: %s has %d bytes, the limit is %d", f.Name, len(f.Data), fileBytesMax)
 		case total > filesBytesMax:

@@ -87,13 +87,13 @@ func limitOf(e alert.Event, text string) (int64, error) {
 		share, percent := strings.CutSuffix(text, "%")
 		n, err := strconv.ParseFloat(share, 64)
 		if !percent || err != nil || !(n > 0 && n < 100) {
-			return 0, fmt.Errorf("limit %.30q: it is a percentage between 0 and 100, such as 10%%", text)
+			return 0, fmt.Errorf("limit %.30q: write a percentage between 0 and 100, such as 10%%", text)
 		}
 		return max(int64(n*100), 1), nil
 	}
 	d, err := workflow.ParseDuration(text)
 	if err != nil || time.Duration(d) < time.Second {
-		return 0, fmt.Errorf("limit %.30q: it is a duration of at least a second, such as 30s or 14d", text)
+		return 0, fmt.Errorf("limit %.30q: write a duration of at least a second, such as 30s or 14d", text)
 	}
 	return time.Duration(d).Microseconds(), nil
 }

@@ -48,7 +48,7 @@ func plainHeaders(r *http.Request, takesBody bool) *failure {
 type errAmbiguous struct{ key string }
 
 func (e *errAmbiguous) Error() string {
-	return fmt.Sprintf("the key %.100q is there twice in one object; leave one of them out", e.key)
+	return fmt.Sprintf("one object has the key %.100q twice; remove one of the two", e.key)
 }
 
 // errEncoding is the error for JSON that is not UTF-8. The decoder would silently replace bytes that it

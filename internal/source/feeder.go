@@ -225,7 +225,7 @@ func (f *Feeder) start(ctx context.Context, pos *engine.Position, first int64) (
 	case pos.Cursor != nil:
 		seq, err := strconv.ParseInt(string(pos.Cursor), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("the stored cursor is no number: move it to beginning or now: %w", err)
+			return 0, fmt.Errorf("the stored cursor is not a number: move it to beginning or now: %w", err)
 		}
 		return seq, nil
 	case pos.From == workflow.FromBeginning:

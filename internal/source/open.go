@@ -83,7 +83,7 @@ func (m *Means) connection(ctx context.Context, namespace, name string) (connect
 	data, err := m.Connection(ctx, namespace, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, errkind.ErrNotFound):
-		return connection.Config{}, fmt.Errorf("there is no connection %s/%s: make it with: skein connection set %s/%s", namespace, name, namespace, name)
+		return connection.Config{}, fmt.Errorf("there is no connection %s/%s: create it with: skein connection set %s/%s", namespace, name, namespace, name)
 	case err != nil:
 		return connection.Config{}, fmt.Errorf("the connection %s/%s cannot be read: %w", namespace, name, err)
 	}
@@ -163,7 +163,7 @@ func (m *Means) objects(namespace string, o *workflow.Objects, start Start) (Sou
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	if strings.Contains(o.Secret, "/") || o.Secret == "" || at.Secret != "" { // a trigger uses neither the node's credentials nor those of other namespaces
-		return nil, errors.New("the secret must be the name of one of the namespace")
+		return nil, errors.New("the secret must be the name of a secret of the namespace")
 	}
 	at.Secret = namespace + "/" + o.Secret
 	rules := m.Rules()

@@ -277,9 +277,9 @@ func TestPollExpressions(t *testing.T) {
 		`answer.a["b-c"].filter(i, i.id == "x")`: `[{"id":"x"}]`,
 		`[answer.one]`:                           `[{"id":1}]`,
 		``:                                       `[` + text + `]`,
-		`answer.c`:                               `items gives no list: the answer has no "c"`,
-		`answer.one.id`:                          `items gives no list, but "1"`,
-		`answer.one.id + 1`:                      `items gives no list, but a int`,
+		`answer.c`:                               `items does not give a list: the answer has no "c"`,
+		`answer.one.id`:                          `items does not give a list, but "1"`,
+		`answer.one.id + 1`:                      `items does not give a list, but a int`,
 		`answer.a["b-c"].map(i, i.id + answer.one.id)`: `items: `,
 	} {
 		r, err := (&workflow.Poll{Items: items}).Reader()

@@ -120,7 +120,7 @@ func (p *Process) Run(ctx context.Context, from []byte, give func(context.Contex
 }
 
 // errCursor means that the stored cursor was not written by a process.
-var errCursor = errors.New("the stored cursor is no JSON; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
+var errCursor = errors.New("the stored cursor is not JSON; move it with: skein schedule seek WORKFLOW/TRIGGER --to now")
 
 // endOf returns the error for the end of a process. said is the end of its output to stderr.
 func endOf(name string, ended error, said string) error {

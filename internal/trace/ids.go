@@ -41,7 +41,7 @@ func ParseURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", errors.New("it is not the URL of a collector, such as http://collector:4318")
+		return "", errors.New("the value is not the URL of a collector, such as http://collector:4318")
 	case u.User != nil:
 		return "", errors.New("it has a user or a password: put the header Authorization into the file traces_headers_file")
 	case u.Fragment != "" || u.RawQuery != "":

@@ -118,7 +118,7 @@ func noInput(in *Input, format string, args ...any) error {
 }
 
 // errHalted means that the attempt was stopped before it had its inputs.
-var errHalted = errors.New("it was stopped")
+var errHalted = errors.New("the fetch was stopped")
 
 // stoppable is a reader that ends when stop returns true.
 type stoppable struct {

@@ -74,7 +74,7 @@ func TestArtifactsOfAttempts(t *testing.T) {
 		t.Error("something was kept of an attempt whose outputs are wrong")
 	}
 	got := r.run(job("echo n=1 >> $SKEIN_OUTPUT", "file"))
-	want(t, got, Failed, CauseArtifacts, "artifact file is not there")
+	want(t, got, Failed, CauseArtifacts, "artifact file does not exist")
 	if got.Outputs != nil || got.ExitCode != 0 {
 		t.Errorf("%+v", got)
 	}

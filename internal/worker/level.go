@@ -33,9 +33,9 @@ func ParseUIDs(text string) (r UIDRange, err error) {
 	last, err2 := strconv.ParseUint(to, 10, 32)
 	switch {
 	case !ok || err1 != nil || err2 != nil:
-		return r, fmt.Errorf("want a range of user IDs, such as %s", UIDsDefault)
+		return r, fmt.Errorf("write a range of user IDs, such as %s", UIDsDefault)
 	case first < 1000 || last == math.MaxUint32 || first > last:
-		return r, fmt.Errorf("want user IDs from 1000 to %d, the smaller one first", uint32(math.MaxUint32-1))
+		return r, fmt.Errorf("write user IDs from 1000 to %d, the smaller one first", uint32(math.MaxUint32-1))
 	}
 	return UIDRange{uint32(first), uint32(last)}, nil
 }

@@ -294,7 +294,7 @@ func formatTime(t time.Time, layout string) (string, error) {
 		case signs[c] != "":
 			b.WriteString(t.Format(signs[c]))
 		default:
-			return "", fmt.Errorf("the layout %s holds %s, which is not known: write signs such as %%Y %%m %%d %%H %%M %%S", quoteShort(layout), quoteShort("%"+string(rune(c))))
+			return "", fmt.Errorf("the layout %s contains %s, which is not known: write signs such as %%Y %%m %%d %%H %%M %%S", quoteShort(layout), quoteShort("%"+string(rune(c))))
 		}
 	}
 	return b.String(), nil

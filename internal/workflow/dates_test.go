@@ -100,7 +100,7 @@ func TestDates(t *testing.T) {
 		{"2021-07-03T22:05:06Z", "date(trigger.time, 'Europe/Berln')", `refused: date: there is no time zone "Europe/Berln"; did you mean Europe/Berlin?`},
 		{"2021-07-03T22:05:06Z", "addDays(trigger.time, 1, 'Local')", `refused: addDays: there is no time zone "Local"`},
 		{"2021-07-03T22:05:06Z", "startOf(trigger.time, 'weeks')", `refused: startOf: "weeks" is not a unit of the calendar: write hour, day, week, month, quarter, year`},
-		{"2021-07-03T22:05:06Z", "format(trigger.time, '%Q')", `refused: format: the layout "%Q" holds "%Q", which is not known`},
+		{"2021-07-03T22:05:06Z", "format(trigger.time, '%Q')", `refused: format: the layout "%Q" contains "%Q", which is not known`},
 		{"2021-07-03T22:05:06Z", "format(trigger.time, '100%')", "refused: format: the layout"},
 		{"2021-07-03T22:05:06Z", "format(trigger.time, '" + strings.Repeat("x", 300) + "')", "refused: format: the layout is longer than 256 bytes"},
 		{"2021-07-03T22:05:06Z", "addDay(trigger.time, 1)", `refused: the function "addDay" is not known (did you mean addDays()?)`},

@@ -83,10 +83,10 @@ func (w *Workflow) Items(task int, in Inputs) (*dag.Items, error) {
 				}
 			}
 			if len(list) > dag.ItemsMax {
-				return fmt.Errorf("foreach has %d items, at most %d are allowed; let one item stand for several", len(list), dag.ItemsMax)
+				return fmt.Errorf("foreach has %d items, at most %d are allowed; put several into one item", len(list), dag.ItemsMax)
 			}
 			if size += len(value); len(it.Values) >= dag.ItemsMax || size > dag.ItemBytesMax {
-				return fmt.Errorf("foreach has more than %d items, or more than %s of them; let one item stand for several", dag.ItemsMax, sizeText(dag.ItemBytesMax))
+				return fmt.Errorf("foreach has more than %d items, or more than %s of them; put several into one item", dag.ItemsMax, sizeText(dag.ItemBytesMax))
 			}
 			it.Values = append(it.Values, value)
 			if nested {
@@ -164,7 +164,7 @@ func numbersOf(span map[string]int64) ([]json.RawMessage, error) {
 	list := []json.RawMessage{}
 	for at := from; step > 0 && at <= to || step < 0 && at >= to; at += step {
 		if len(list) == dag.ItemsMax {
-			return nil, fmt.Errorf("the range has more than %d numbers; let one item stand for several", dag.ItemsMax)
+			return nil, fmt.Errorf("the range has more than %d numbers; use a larger step", dag.ItemsMax)
 		}
 		list = append(list, json.RawMessage(strconv.FormatInt(at, 10)))
 	}

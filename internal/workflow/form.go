@@ -179,7 +179,7 @@ func (f *Field) regexp() (*regexp.Regexp, error) {
 	}
 	tree, err := syntax.Parse(f.Pattern, syntax.Perl) // alone, so that it cannot end the group around it below
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is no regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fmt.Errorf("the pattern is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {

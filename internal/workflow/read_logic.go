@@ -40,7 +40,7 @@ func (r *reader) logic(t *Task, n *node, at string) {
 		wrong := slices.Contains(notLogical, k.text) || k.text == "outputs" && t.Call == nil && t.Made == nil ||
 			(k.text == "timeout" || k.text == "on_timeout") && (t.Wait != nil && t.Wait.Condition == "" && t.Wait.Event == nil || len(t.Switch) > 0)
 		if wrong {
-			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that runs on no worker", "remove it, or put it to a task with run")
+			r.failNode(k, join(at, k.text), k.text+" does not belong to a task that runs on no worker", "remove the key, or move it to a task with run")
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (o *Objects) checkURL() error {
 	case err != nil || u.Scheme != "s3" && u.Scheme != "file":
 		return fmt.Errorf("%s is neither a bucket nor a folder", quoteShort(o.URL))
 	case u.Scheme == "file" && (u.Host != "" || !path.IsAbs(u.Path) || u.RawQuery != ""):
-		return fmt.Errorf("%s is no folder of this machine", quoteShort(o.URL))
+		return fmt.Errorf("%s is not a folder of this machine", quoteShort(o.URL))
 	case u.Scheme == "s3" && u.Host == "":
 		return fmt.Errorf("%s names no bucket", quoteShort(o.URL))
 	case u.Query().Has("secret"):
@@ -298,7 +298,7 @@ func (p *Poll) Reader() (*PollReader, error) {
 }
 
 // ErrItems says that an answer has no list where its items should be.
-var ErrItems = errors.New("items gives no list")
+var ErrItems = errors.New("items does not give a list")
 
 // Items returns the items of an answer. If there is no expression and the answer is not a list, the answer is
 // the only item.
@@ -310,7 +310,7 @@ func (r *PollReader) Items(answer json.RawMessage) ([]json.RawMessage, error) {
 	for _, name := range r.path {
 		var m map[string]json.RawMessage
 		if err := json.Unmarshal(is, &m); err != nil || m == nil {
-			return nil, fmt.Errorf("%w: the answer has no %s, because what should contain it is no object", ErrItems, quoteShort(name))
+			return nil, fmt.Errorf("%w: the answer has no %s, because the value that should contain it is not an object", ErrItems, quoteShort(name))
 		}
 		next, ok := m[name]
 		if !ok {

@@ -29,11 +29,11 @@ func cursorAt(id string, offsets []int64) cursor {
 // readCursor decodes a stored cursor.
 func readCursor(raw json.RawMessage) (c cursor, err error) {
 	if json.Unmarshal(raw, &c) != nil || c.ID == "" || len(c.Next) > partitionsMax {
-		return c, errors.New("it is no position in a topic")
+		return c, errors.New("the stored position is not a position in a topic of Kafka")
 	}
 	for _, n := range c.Next {
 		if n[0] < 0 {
-			return c, errors.New("it has an offset below 0")
+			return c, errors.New("the stored position has an offset below 0")
 		}
 	}
 	return c, nil

@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%s at %s", e.Value, e.Time)
 	}
 	r.Value = []byte("{")
-	if e := eventOf(&r, "A", broker.ValueJSON); e.Value != nil || e.Reason != "record orders/2/7 cannot be used: its value is no JSON; value: text or value: base64 reads it" {
+	if e := eventOf(&r, "A", broker.ValueJSON); e.Value != nil || e.Reason != "record orders/2/7 cannot be used: its value is not JSON; to read such values, set value: text or value: base64" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -80,7 +80,7 @@ func (s *source) partitions(ctx context.Context) (id string, n int, err error) {
 	defer cancel()
 	all, err := s.admin.ListTopics(ctx, s.with.Topic)
 	if err != nil {
-		return "", 0, fmt.Errorf("the brokers cannot be asked: %w", err)
+		return "", 0, fmt.Errorf("the request to the brokers failed: %w", err)
 	}
 	t, ok := all[s.with.Topic]
 	switch {
@@ -111,7 +111,7 @@ func (s *source) list(ctx context.Context, ask func(context.Context, ...string) 
 		err = all.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the brokers cannot be asked for offsets of %s: %w", s.with.Topic, err)
+		return nil, fmt.Errorf("the request for the offsets of %s failed: %w", s.with.Topic, err)
 	}
 	out := make([]int64, n)
 	for i := range out {

@@ -57,7 +57,7 @@ func open(ctx context.Context, start *feed.Start, cfg *client.ClientConfig, ask 
 		return nil, nil, refused(answer)
 	case err != nil:
 		_ = cfg.Conn.Close()
-		return nil, nil, fmt.Errorf("the broker does not answer as one of MQTT 5: %w", err)
+		return nil, nil, fmt.Errorf("the broker does not answer as a broker of MQTT 5: %w", err)
 	}
 	return is, answer, nil
 }

@@ -80,7 +80,7 @@ func (s *source) Restore(raw json.RawMessage) error {
 		return err
 	}
 	if s.at.Created.IsZero() || s.at.Next == 0 {
-		return errors.New("it is no position in a stream")
+		return errors.New("the stored position is not a position in a stream")
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (s *source) Lag() *int64 { return s.lag }
 // away returns the error of a request. If the connection is lost, it includes the cause.
 func (s *source) away(err error) error {
 	if last := s.conn.LastError(); !s.conn.IsConnected() && last != nil {
-		return fmt.Errorf("the servers are away: %w", last)
+		return fmt.Errorf("the servers do not answer: %w", last)
 	}
 	return fmt.Errorf("stream %s: %w", s.with.Stream, err)
 }

@@ -112,7 +112,7 @@ func (s *source) Restore(raw json.RawMessage) error {
 		return err
 	}
 	if at.Last == nil || at.Read < -1 {
-		return errors.New("it is no position in a stream")
+		return errors.New("the stored position is not a position in a stream")
 	}
 	s.at = cursor{Last: *at.Last, Read: at.Read}
 	return nil
@@ -256,7 +256,7 @@ func (s *source) event(m *client.XMessage, id entryID) feed.Event {
 			value, err = stream.Content([]byte(text), s.with.Value)
 			delete(fields, name)
 		} else {
-			err = fmt.Errorf("it has no field %s", name)
+			err = fmt.Errorf("the entry has no field %s", name)
 		}
 	}
 	at := stream.Time(time.UnixMilli(int64(min(id.Time, 1<<62))))
@@ -279,7 +279,7 @@ func parseID(text string) (id entryID, err error) {
 		id.Seq, err = strconv.ParseUint(seq, 10, 64)
 	}
 	if err != nil || !ok {
-		return entryID{}, fmt.Errorf("%.40q is no id of an entry", text)
+		return entryID{}, fmt.Errorf("%.40q is not the ID of an entry", text)
 	}
 	return id, nil
 }

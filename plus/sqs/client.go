@@ -82,7 +82,7 @@ func said(err error) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {
-			return fmt.Errorf("the service cannot be asked: %w", err)
+			return fmt.Errorf("the request to the service failed: %w", err)
 		}
 		err = inner
 	}

@@ -365,13 +365,13 @@ func Find(event json.RawMessage, path string) (string, error) {
 	d := json.NewDecoder(strings.NewReader(string(event)))
 	d.UseNumber() // keeps all digits of large numbers
 	if err := d.Decode(&at); err != nil {
-		return "", errors.New("it is no JSON")
+		return "", errors.New("the message is not JSON")
 	}
 	names := strings.Split(path, ".")
 	for _, name := range names[1:] {
 		fields, ok := at.(map[string]any)
 		if !ok {
-			return "", fmt.Errorf("it has no %s, which the key id names", path)
+			return "", fmt.Errorf("the message has no %s, which the key id names", path)
 		}
 		at = fields[name]
 	}

@@ -217,7 +217,7 @@ func TestContent(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	e := stream.Event("k", "message 1", time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), strings.Repeat("\u2028", stream.ValueMax/4), nil)
-	if !e.Time.IsZero() || e.Value != nil || !strings.HasPrefix(e.Reason, "message 1 cannot be used: it has ") {
+	if !e.Time.IsZero() || e.Value != nil || !strings.HasPrefix(e.Reason, "message 1 cannot be used: the event has ") {
 		t.Errorf("%s %.80s", e.Time, e.Reason)
 	}
 }

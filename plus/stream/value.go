@@ -25,7 +25,7 @@ func Event(key, place string, at time.Time, value any, err error) feed.Event {
 		e.Value, err = json.Marshal(value)
 	}
 	if err == nil && len(e.Value) > ValueMax {
-		err = fmt.Errorf("it has %d bytes, the limit is %d", len(e.Value), ValueMax)
+		err = fmt.Errorf("the event has %d bytes, the limit is %d", len(e.Value), ValueMax)
 	}
 	if err != nil {
 		e.Value, e.Reason = nil, place+" cannot be used: "+err.Error()
@@ -52,11 +52,11 @@ func Content(b []byte, form string) (json.RawMessage, error) {
 	case form == broker.ValueBase64:
 		return json.Marshal(base64.StdEncoding.EncodeToString(b))
 	case form == broker.ValueText && !utf8.Valid(b):
-		return nil, errors.New("its value is no text in UTF-8; value: base64 reads it")
+		return nil, errors.New("its value is not text in UTF-8; to read such values, set value: base64")
 	case form == broker.ValueText:
 		return json.Marshal(string(b))
 	case !json.Valid(b):
-		return nil, errors.New("its value is no JSON; value: text or value: base64 reads it")
+		return nil, errors.New("its value is not JSON; to read such values, set value: text or value: base64")
 	}
 	return b, nil
 }

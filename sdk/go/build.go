@@ -61,7 +61,7 @@ func (w *Workflow) Task(name string) *TaskDef {
 	t := &TaskDef{w: w, name: name}
 	for _, other := range w.tasks {
 		if other.name == name {
-			w.err = errors.Join(w.err, fmt.Errorf("%w: workflow %s has two tasks %s", ErrInvalid, w.name, name))
+			w.err = errors.Join(w.err, fmt.Errorf("%w: workflow %s has two tasks with the name %s", ErrInvalid, w.name, name))
 		}
 	}
 	w.tasks = append(w.tasks, t)
@@ -134,7 +134,7 @@ func (t *TaskDef) Outputs(out any) *TaskDef {
 		typ = typ.Elem()
 	}
 	if typ == nil || typ.Kind() != reflect.Struct {
-		t.w.err = errors.Join(t.w.err, fmt.Errorf("%w: the outputs of task %s are declared by a %T: want a struct", ErrInvalid, t.name, out))
+		t.w.err = errors.Join(t.w.err, fmt.Errorf("%w: the outputs of task %s are declared by a %T: use a struct", ErrInvalid, t.name, out))
 		return t
 	}
 	declared := entries{}

@@ -43,9 +43,9 @@ func addressOf(base *url.URL, text string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: path: %w", ErrInvalid, err)
 	case u.Scheme != "" || u.Host != "" || u.User != nil || u.Fragment != "" || !strings.HasPrefix(u.Path, "/"):
-		return nil, fmt.Errorf("%w: path %q: want one such as /runs?limit=5, without the address of a server", ErrInvalid, text)
+		return nil, fmt.Errorf("%w: path %q: use a path such as /runs?limit=5, without the address of a server", ErrInvalid, text)
 	case u.Path != "/" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/"):
-		return nil, fmt.Errorf("%w: path %q: want one without . and .. and empty parts", ErrInvalid, text)
+		return nil, fmt.Errorf("%w: path %q: use a path without . and .. and empty parts", ErrInvalid, text)
 	}
 	below := strings.TrimPrefix(u.EscapedPath(), api.Prefix)
 	if below == "" || below[0] != '/' { // there is no path, or one such as /api/v1x

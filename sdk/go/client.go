@@ -95,7 +95,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 		return nil, fmt.Errorf("server address: %w", err)
 	}
 	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("server address " + baseURL + ": want http://HOST:PORT or https://HOST:PORT")
+		return nil, errors.New("server address " + baseURL + ": use http://HOST:PORT or https://HOST:PORT")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	c := &Client{base: u, http: newHTTPClient(newTransport())}

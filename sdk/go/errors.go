@@ -21,7 +21,7 @@ var (
 	// idempotency key may or may not have had an effect.
 	ErrUnreachable = errors.New("unreachable")
 	// ErrSpeaksTLS wraps ErrUnreachable. The address begins with http://, but the server there uses TLS.
-	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, and its address says http://", ErrUnreachable)
+	ErrSpeaksTLS = fmt.Errorf("%w: the server speaks TLS, but its address begins with http://", ErrUnreachable)
 )
 
 // Error is an error answer of the server.

@@ -97,7 +97,7 @@ var kindName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 func Handle[In, Out any](w *Worker, kind string, h func(ctx context.Context, t *Task, in In) (Out, error)) {
 	switch out := reflect.TypeFor[Out](); {
 	case !kindName.MatchString(kind):
-		w.err = errors.Join(w.err, fmt.Errorf("kind %q: want 1 to 100 letters, digits, _, . and -", kind))
+		w.err = errors.Join(w.err, fmt.Errorf("kind %q: use 1 to 100 letters, digits, _, . and -", kind))
 	case w.handlers[kind] != nil:
 		w.err = errors.Join(w.err, fmt.Errorf("kind %s has two task functions", kind))
 	case !slices.Contains([]reflect.Kind{reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface}, out.Kind()) && out != reflect.TypeFor[json.RawMessage]():

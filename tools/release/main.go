@@ -86,7 +86,7 @@ func main() {
 
 func (r *release) make() error {
 	if !versionPattern.MatchString(r.version) {
-		return fmt.Errorf("version %q: want one such as 1.2.3 or 1.2.3-rc.1", r.version)
+		return fmt.Errorf("version %q: use one such as 1.2.3 or 1.2.3-rc.1", r.version)
 	}
 	if r.stamp == "" {
 		return errors.New("-stamp is missing: a release has its web page (make web builds it)")

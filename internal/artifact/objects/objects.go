@@ -95,7 +95,7 @@ func (s *Store) read(ctx context.Context, place string) (*manifest, error) {
 	}
 	m := new(manifest)
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("object %s of %s is no list of artifacts: %w", root+place+"/"+manifestName, s.Name(), err)
+		return nil, fmt.Errorf("object %s of %s is not a list of artifacts: %w", root+place+"/"+manifestName, s.Name(), err)
 	}
 	s.known.Put(place, m, len(text))
 	return m, nil

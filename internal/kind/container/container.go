@@ -262,7 +262,7 @@ func (r *Run) command() (argv []string, file, code string, err error) {
 	case r.Code != "":
 		by, ok := codeFile[r.Lang]
 		if !ok {
-			return nil, "", "", fmt.Errorf("run: %q is no language of inline code", r.Lang)
+			return nil, "", "", fmt.Errorf("run: %q is not a language of inline code", r.Lang)
 		}
 		return []string{by[0], ownAt + "/" + by[1]}, by[1], r.Code, nil
 	case r.File != "":

@@ -140,7 +140,7 @@ func CheckRequirements(text string, unlocked bool) (all []string, err error) {
 		case strings.Contains(hash.ReplaceAllString(line, ""), "--"):
 			return nil, fmt.Errorf("requirements, line %d: of the options of a requirement only --hash=sha256:… is allowed", at)
 		case local.MatchString(line):
-			return nil, fmt.Errorf("requirements, line %d: a folder or file of the machine is no package: use the key wheels", at)
+			return nil, fmt.Errorf("requirements, line %d: a folder or file of the machine is not a package: use the key wheels", at)
 		case !unlocked && !hash.MatchString(line):
 			return nil, fmt.Errorf("requirements, line %d: %.60q has no hash: lock the requirements, such as by pip-compile --generate-hashes or uv pip compile --generate-hashes, or write unlocked: true", at, line)
 		}

@@ -51,7 +51,7 @@ var (
 	// errAway says that the master does not answer.
 	errAway = errors.New("the master of Spark does not answer")
 	// errUnsure says that the master may or may not have received a submission.
-	errUnsure = errors.New("it is not known whether the master has got the application: look at its web page before you try again")
+	errUnsure = errors.New("the master may or may not have the application: look at its web page before you try again")
 )
 
 // callMax bounds the time of a call, and answerMax the bytes of its answer.
@@ -71,7 +71,7 @@ func newMaster(rules json.RawMessage, at string) (*master, error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("rest: %.100q is no URL such as http://master:6066", at)
+		return nil, fmt.Errorf("rest: %.100q is not a URL such as http://master:6066", at)
 	}
 	return &master{&http.Client{Transport: transport, Timeout: callMax}, u.Scheme + "://" + u.Host + "/v1/submissions/"}, nil
 }
@@ -103,7 +103,7 @@ func (m *master) call(ctx context.Context, method, path string, body []byte) (d 
 		return d, fmt.Errorf("%w: status %d", errAway, resp.StatusCode)
 	// Such an answer has no state, and would look like that of an unknown application.
 	case body == nil && resp.StatusCode != http.StatusOK:
-		return d, fmt.Errorf("the master refuses a question about the application: status %d: %.1000s", resp.StatusCode, text)
+		return d, fmt.Errorf("the master refuses a query about the application: status %d: %.1000s", resp.StatusCode, text)
 	case json.Unmarshal(text, &d) != nil:
 		return d, fmt.Errorf("status %d: the answer is not that of a master of Spark: is the URL that of its REST interface?", resp.StatusCode)
 	}

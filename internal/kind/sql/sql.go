@@ -84,7 +84,7 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	}
 	var file map[string]string
 	if json.Unmarshal(data, &file) != nil || len(file) != 1 {
-		return errors.New("the result is no word and no file")
+		return errors.New("the result is neither a word nor a file")
 	}
 	for r.Use, r.File = range file {
 	}

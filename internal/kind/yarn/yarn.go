@@ -96,7 +96,7 @@ func New(rules json.RawMessage, urls []string) (*Client, error) {
 	for _, text := range urls {
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("resource_manager: %.100q is no URL such as http://rm:8088", text)
+			return nil, fmt.Errorf("resource_manager: %.100q is not a URL such as http://rm:8088", text)
 		}
 		c.urls = append(c.urls, strings.TrimRight(u.Scheme+"://"+u.Host+u.Path, "/"))
 	}

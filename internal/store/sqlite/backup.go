@@ -82,7 +82,7 @@ func Inspect(path string) (store.Seen, error) {
 	case err != nil:
 		return seen, fmt.Errorf("open %s: %w", path, err)
 	case !info.Mode().IsRegular():
-		return seen, fmt.Errorf("%s is not a file: want the file of an SQLite database", path)
+		return seen, fmt.Errorf("%s is not a file: name the file of an SQLite database", path)
 	default:
 		conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly|sqlite.OpenURI)
 		if err != nil {
