@@ -310,7 +310,7 @@ func CheckTask(t *Task) error {
 	}
 	d := Draft{Name: "t", Description: "t", Tasks: []*Task{&one}}
 	if _, err := d.render("", ""); err != nil {
-		return errors.New("Skein would refuse it: " + strings.ReplaceAll(err.Error(), "tasks.t.", ""))
+		return errors.New("the converted task would be invalid: " + strings.ReplaceAll(err.Error(), "tasks.t.", ""))
 	}
 	return nil
 }

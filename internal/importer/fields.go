@@ -60,7 +60,7 @@ func (f *Fields) Rest(reasons map[string]string, drop func(key *workflow.Value, 
 		}
 		why, known := reasons[Fold(k.Text)]
 		if !known {
-			why = "Skein's import does not know it; write its meaning by hand"
+			why = "the importer does not know this key; write its meaning by hand"
 		}
 		drop(k, Clip(k.Text, 60)+": "+why)
 	}

@@ -57,7 +57,7 @@ func Open(src []byte, opt Options, format string) (*Conversion, error) {
 		opt.Zone = "UTC"
 	}
 	if _, err := cron.LoadZone(opt.Zone); err != nil {
-		return nil, fail(fmt.Sprintf("the time zone: %v", err), "give it with --timezone")
+		return nil, fail(fmt.Sprintf("the time zone: %v", err), "set it with --timezone")
 	}
 	docs, faults := workflow.ReadYAML(src, file)
 	if err := faults.Err(); err != nil {
@@ -137,7 +137,7 @@ func (s *Sheet) ListParam(name string) error {
 	p := &s.Params[slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == name })]
 	var list []any
 	if p.Default != nil && json.Unmarshal([]byte(*p.Default), &list) != nil {
-		return fmt.Errorf("the default of the parameter %s is not a JSON list; give it one such as [\"a\", \"b\"]", name)
+		return fmt.Errorf("the default of the parameter %s is not a JSON list; write one such as [\"a\", \"b\"]", name)
 	}
 	p.Type, p.Enum = workflow.JSON, nil
 	return nil
@@ -185,7 +185,7 @@ func (s *Sheet) Finish(name string) error {
 	outcome, dropped := s.settle()
 	s.Name = free(WorkflowName(name), workflowNameMax, c.names)
 	if s.Name != strings.TrimRight(name, "-") && name != "" {
-		s.notes = append(s.notes, "its name is "+s.Name+", here a name has a-z, 0-9 and -, and only one workflow has it")
+		s.notes = append(s.notes, "its name is "+s.Name+", because a name has only a-z, 0-9 and - here, and each workflow needs a name of its own")
 	}
 	origin := fmt.Sprintf("From %s, line %d", c.Result.File, s.at.Line)
 	s.Description = strings.TrimSpace(strings.TrimSpace(s.Description) + "\n" + origin)
@@ -193,15 +193,15 @@ func (s *Sheet) Finish(name string) error {
 	reason := ""
 	switch {
 	case len(s.Tasks) == 0:
-		reason = "it has nothing that runs"
+		reason = "the document has no task that runs"
 	case len(s.Tasks) > TasksMax:
-		reason = fmt.Sprintf("it would have more than %d tasks", TasksMax)
+		reason = fmt.Sprintf("the workflow would have more than %d tasks", TasksMax)
 	case dropped == len(s.Tasks):
-		reason = "nothing that it runs can be converted, see below"
+		reason = "none of its tasks can be converted; the lines below say why"
 	default:
 		var err error
 		if source, err = s.render(head(c.Result.File, s.at.Line, outcome, s.headNotes()), c.Namespace); err != nil {
-			reason = "Skein would not take what comes out: " + err.Error() + "; write it by hand"
+			reason = "the converted workflow would be invalid: " + err.Error() + "; write the workflow by hand"
 		}
 	}
 	if reason != "" {
@@ -274,11 +274,11 @@ func (s *Sheet) fillParams() {
 		if p := &s.Params[i]; p.Default == nil && p.Expr == nil {
 			if p.Default = new(string); p.Type == workflow.JSON {
 				*p.Default = "[]"
-				s.Note("the parameter " + p.Name + " has no value, and triggers start runs: its default is an empty list")
+				s.Note("the parameter " + p.Name + " has no value, but triggers start runs without one; so its default is an empty list")
 				continue
 			}
 			p.Type, p.Enum = "", nil
-			s.Note("the parameter " + p.Name + " has no value, and triggers start runs: its default is the empty text")
+			s.Note("the parameter " + p.Name + " has no value, but triggers start runs without one; so its default is the empty text")
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 type Finder func(rest string) (variable string, n int, plain bool)
 
 var (
-	errQuotedHere = errors.New("a value is in a here-document whose word is quoted, where sh replaces nothing; take the quotes off, or read the variable in the script")
-	errDollar     = errors.New("a value is in $'…', where sh replaces nothing; use double quotes")
+	errQuotedHere = errors.New("a value is in a here-document with a quoted word, where sh replaces no variables; remove the quotes, or read the variable in the script")
+	errDollar     = errors.New("a value is in $'…', where sh replaces no variables; use double quotes")
 )
 
 // Shell replaces the references in a text for sh with variables. Where sh expands variables, Shell writes

@@ -45,7 +45,7 @@ func Convert(src []byte, opt Options) (*importer.Result, error) {
 				return nil, err
 			}
 		default:
-			c.DropDocument(d.Value, "kind "+importer.Clip(kind, 40)+" is not a workflow", "a Workflow, WorkflowTemplate or CronWorkflow is imported")
+			c.DropDocument(d.Value, "kind "+importer.Clip(kind, 40)+" is not a workflow", "the importer reads Workflow, WorkflowTemplate and CronWorkflow")
 		}
 	}
 	return c.Close(), nil
@@ -85,7 +85,7 @@ func (d *sheet) document(kind string, v *workflow.Value) error {
 	}
 	f.Rest(reasons(), d.drop(""))
 	if spec == nil {
-		d.Note("there is no spec")
+		d.Note("the document has no spec")
 		return d.Finish(name)
 	}
 	d.spec(spec)
@@ -103,7 +103,7 @@ func (d *sheet) metadata(v *workflow.Value) string {
 		d.Description = strings.TrimSpace(in.Take("workflows.argoproj.io/title").Str() + "\n" + in.Take("workflows.argoproj.io/description").Str())
 		in.Take("workflows.argoproj.io/version")
 		in.Rest(nil, func(key *workflow.Value, _ string) {
-			d.Drop(key, "metadata.annotations: workflows have no annotations", "put it into the description")
+			d.Drop(key, "metadata.annotations: workflows have no annotations", "write the text into description")
 		})
 	}
 	f.Rest(reasons(), d.drop("metadata."))
@@ -160,7 +160,7 @@ func (d *sheet) cron(f *importer.Fields) {
 			at = bad
 		}
 		if n != m {
-			d.Approximate(at, "history limits: runs are kept by number, whether they succeeded or failed")
+			d.Approximate(at, "history limits: one number of runs is kept, and it counts succeeded and failed runs together")
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (d *sheet) spec(v *workflow.Value) {
 		if n, ok := importer.Int(v); ok && n > 0 {
 			d.Settings.Add("timeout", importer.Seconds(n))
 		} else {
-			d.Drop(v, "activeDeadlineSeconds: it is not a number", "write timeout: 10m")
+			d.Drop(v, "activeDeadlineSeconds: the value is not a number", "write timeout: 10m")
 		}
 	}
 	d.paused(f.Take("suspend"))
@@ -190,7 +190,7 @@ func (d *sheet) spec(v *workflow.Value) {
 	}
 	f.Rest(reasons(), d.drop("spec."))
 	if entry == nil {
-		d.Note("it has no entrypoint: its templates are used where others in the same file refer to them")
+		d.Note("the document has no entrypoint: its templates are used only where other documents of this file refer to them")
 		return
 	}
 	all := &scope{sheet: d}
@@ -204,7 +204,7 @@ func (d *sheet) spec(v *workflow.Value) {
 
 func (d *sheet) paused(v *workflow.Value) {
 	if importer.IsTrue(v) {
-		d.Drop(v, "spec.suspend: a run does not begin suspended", "pause it when it is there")
+		d.Drop(v, "spec.suspend: a run does not begin suspended", "pause the run after its start: skein run pause")
 	}
 }
 
@@ -280,12 +280,12 @@ func (d *sheet) parameter(v *workflow.Value) {
 		p.Default = &text
 		if strings.Contains(text, "{{") {
 			p.Default = nil
-			d.Drop(value, "the default of "+importer.Clip(name, 60)+" holds {{ }}; here a start must give it", "write a default that is a text")
+			d.Drop(value, "the default of "+importer.Clip(name, 60)+" contains {{ }}, so each start must give the parameter", "write a literal default")
 		}
 	}
 	f.Take("value")
 	p.Enum = importer.Texts(f.Take("enum"))
-	f.Rest(map[string]string{"valuefrom": "values are not read from there; a start must give the parameter", "globalname": "outputs belong to tasks"}, d.drop("parameter "+name+": "))
+	f.Rest(map[string]string{"valuefrom": "the importer does not read values from elsewhere; each start must give the parameter", "globalname": "outputs belong to tasks, and have no global name"}, d.drop("parameter "+name+": "))
 	if p.Name != name {
 		d.Approximate(v, "the parameter "+importer.Clip(name, 60)+" is called "+p.Name+" here")
 	}

@@ -36,7 +36,7 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 	for rest := strings.TrimSpace(text); rest != ""; {
 		m := dependsToken.FindStringSubmatch(rest)
 		if m == nil {
-			return nil, "", fmt.Errorf("depends: %s is not understood; write needs and if by hand", strconv.Quote(importer.Clip(rest, 40)))
+			return nil, "", fmt.Errorf("depends: the importer does not understand %s; write needs and if by hand", strconv.Quote(importer.Clip(rest, 40)))
 		}
 		rest = strings.TrimSpace(rest[len(m[0]):])
 		if m[2] == "" {
@@ -51,12 +51,12 @@ func (s *scope) depends(text string) (needs []string, cond string, err error) {
 		}
 		n := s.nodes[m[2]]
 		if n == nil {
-			return nil, "", fmt.Errorf("depends: there is no task %s", importer.Clip(m[2], 60))
+			return nil, "", fmt.Errorf("depends: the task %s does not exist", importer.Clip(m[2], 60))
 		}
 		needs = append(needs, n.ends...)
 		is, ok := n.is(m[3])
 		if !ok {
-			return nil, "", fmt.Errorf("depends: %s.%s is not imported; write needs and if by hand", m[2], m[3])
+			return nil, "", fmt.Errorf("depends: the importer does not convert %s.%s; write needs and if by hand", m[2], m[3])
 		}
 		plain = plain && (m[3] == "" || m[3] == "Succeeded") && !n.maySkip && !n.goesOn
 		if not && !strings.HasPrefix(is, "(") { // ! binds tighter than the comparison
@@ -153,7 +153,7 @@ func (s *scope) when(text string) (string, error) {
 			return s.when(inner)
 		}
 	}
-	fail := fmt.Errorf("when: %s is not a simple comparison; write the if by hand", strconv.Quote(importer.Clip(whole, 60)))
+	fail := fmt.Errorf("when: %s is not a simple comparison; write if by hand", strconv.Quote(importer.Clip(whole, 60)))
 	m := comparison.FindStringSubmatch(whole)
 	if m == nil || strings.ContainsAny(reference.ReplaceAllString(whole, ""), "()~?+") {
 		return "", fail

@@ -42,9 +42,9 @@ func (d *sheet) call(c call) *node {
 	d.calls++
 	switch {
 	case c.template == nil:
-		return d.failed(c, "the template that it calls is not in this file", "put both into one file, or write the task by hand")
+		return d.failed(c, "the task calls a template that is not in this file", "put both into one file, or write the task by hand")
 	case len(c.stack) > depthMax || name != "" && slices.Contains(c.stack, name):
-		return d.failed(c, "the template "+importer.Clip(name, 60)+" calls itself, which a graph cannot", "loop in a script, or start another run")
+		return d.failed(c, "the template "+importer.Clip(name, 60)+" calls itself, but a graph has no loops", "loop in a script, or start another run")
 	case len(d.Tasks) > importer.TasksMax || d.calls > 4*importer.TasksMax:
 		return d.failed(c, "the templates expand to too many tasks", "split the workflow")
 	}
@@ -59,7 +59,7 @@ func (d *sheet) call(c call) *node {
 	}
 	inner.files = c.files(in)
 	if a := in.Get("artifacts"); a != nil && (c.template.Get("resource") != nil || c.template.Get("http") != nil || c.template.Get("suspend") != nil) {
-		d.Drop(a, "inputs.artifacts: only containers and scripts get files", "have a script before it read them")
+		d.Drop(a, "inputs.artifacts: only containers and scripts get files", "read the files in a script that runs before this task")
 	}
 	for _, kind := range []string{"data", "plugin", "containerSet"} {
 		if v := c.template.Get(kind); v != nil {
@@ -129,9 +129,9 @@ func (c *call) inputs(v *workflow.Value) (map[string]importer.Text, error) {
 		case c.alone && c.outer.params[name] != "": // the parameters of the entrypoint are the parameters of the workflow
 			all[name] = importer.Expr(importer.Member("params", c.outer.params[name]))
 		case given[name] != nil || p.Get("valueFrom") != nil:
-			return nil, fmt.Errorf("the parameter %s has a value from somewhere else, which is not imported; give it a value", importer.Clip(name, 60))
+			return nil, fmt.Errorf("the parameter %s takes its value from elsewhere, which the importer does not read; write a literal value", importer.Clip(name, 60))
 		default:
-			return nil, fmt.Errorf("the parameter %s has no value; give it one", importer.Clip(name, 60))
+			return nil, fmt.Errorf("the parameter %s has no value; write one", importer.Clip(name, 60))
 		}
 	}
 	return all, nil
@@ -153,7 +153,7 @@ func (s *scope) outputs(n *node, v *workflow.Value) {
 		from := p.Get("valueFrom")
 		text, err := s.value(from.Get("parameter").Str())
 		if from.Get("parameter") == nil || err != nil {
-			s.Drop(p, "outputs.parameters: only valueFrom.parameter is imported here", "have a task write it to $SKEIN_OUTPUT")
+			s.Drop(p, "outputs.parameters: the importer reads only valueFrom.parameter here", "write key=value to $SKEIN_OUTPUT in a task")
 			continue
 		}
 		n.params[p.Get("name").Str()] = text
@@ -172,14 +172,14 @@ func (d *sheet) dag(c call, inner *scope, f *importer.Fields) *node {
 	list := f.Take("tasks")
 	if v := f.Take("failFast"); v == nil || importer.IsTrue(v) {
 		if list != nil && len(list.Vals) > 2 {
-			d.Note("failFast: after a failure Argo begins no further task; here branches that do not need it go on. on_failure: end stops the run")
+			d.Note("failFast: after a failure Argo starts no further task; here the branches that do not need the failed task continue. With on_failure: end the run stops")
 		}
 	}
 	f.Rest(reasons(), d.drop("dag."))
 	first := len(d.Tasks)
 	n := &node{params: map[string]importer.Text{}, maySkip: c.cond != ""}
 	if list == nil {
-		return d.failed(c, "the dag has no tasks", "")
+		return d.failed(c, "the template's dag has no tasks", "")
 	}
 	for _, v := range inOrder(list.Vals) {
 		t := importer.NewFields(v)
@@ -258,7 +258,7 @@ func (d *sheet) steps(c call, inner *scope, groups *workflow.Value) *node {
 		before = now
 	}
 	if before == nil {
-		return d.failed(c, "there are no steps", "")
+		return d.failed(c, "the template has no steps", "")
 	}
 	for _, b := range before {
 		n.ends = append(n.ends, b.ends...)
@@ -296,7 +296,7 @@ func (d *sheet) task(outer call, inner *scope, f *importer.Fields, c call, fault
 		n = d.repeated(c, inner, when, items)
 	case ref != nil && c.template == nil:
 		name := ref.Get("name").Str()
-		return d.failed(c, "the template that it calls is not in this file", "put both into one file; or, if it is the entrypoint of "+importer.Clip(name, 60)+", write workflow: "+importer.WorkflowName(name))
+		return d.failed(c, "the task calls a template that is not in this file", "put both into one file; or, if the template is the entrypoint of "+importer.Clip(name, 60)+", write workflow: "+importer.WorkflowName(name))
 	default:
 		n = d.conditional(c, inner, when)
 	}

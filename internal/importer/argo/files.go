@@ -14,7 +14,7 @@ import (
 type kept struct{ task, name string }
 
 // noInputs says which artifacts are imported. It is the reason for dropping any other.
-const noInputs = "only what a task before it leaves in its working folder arrives, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
+const noInputs = "a task gets only files that an earlier task left in its working folder, by from: \"{{tasks.NAME.outputs.artifacts.NAME}}\"; fetch other files in the script"
 
 // inside returns the path relative to the working folder. ok is false if the path is outside of that folder.
 func inside(name, dir string) (string, bool) {
@@ -37,13 +37,13 @@ func (d *sheet) artifacts(t *importer.Task, v *workflow.Value, dir string) map[s
 	for _, a := range v.Vals {
 		name, ok := inside(a.Get("path").Str(), dir)
 		if !ok {
-			d.Drop(a, "outputs.artifacts: "+importer.Clip(name, 60)+" is not in the working folder, and only files there are kept", "have it write there, and name it under artifacts")
+			d.Drop(a, "outputs.artifacts: "+importer.Clip(name, 60)+" is not in the working folder, and only files there are kept", "write the file to the working folder, and name it under artifacts")
 			continue
 		}
 		t.Artifacts = append(t.Artifacts, name)
 		all[a.Get("name").Str()] = kept{t.Name, name}
 		if a.Get("name").Str() != name {
-			d.Approximate(a, "outputs.artifacts: "+importer.Clip(a.Get("name").Str(), 60)+" is kept under its path, "+importer.Clip(name, 60)+"; a folder is written as PATH/**")
+			d.Approximate(a, "outputs.artifacts: "+importer.Clip(a.Get("name").Str(), 60)+" is kept under its path, "+importer.Clip(name, 60)+"; name a folder as PATH/**")
 		}
 	}
 	return all
@@ -102,7 +102,7 @@ func (s *scope) handOn(list *workflow.Value) map[string]kept {
 	for _, a := range list.Vals {
 		k, ok := s.file(a.Get("from").Str())
 		if !ok {
-			s.Drop(a, "outputs.artifacts: only from: \"{{tasks.NAME.outputs.artifacts.NAME}}\" of a file in a working folder is imported here", "name the file under artifacts of the task that makes it")
+			s.Drop(a, "outputs.artifacts: only from: \"{{tasks.NAME.outputs.artifacts.NAME}}\" of a file in a working folder is converted here", "name the file under artifacts of the task that writes it")
 			continue
 		}
 		all[a.Get("name").Str()] = k
@@ -125,19 +125,19 @@ func (s *scope) gets(t *importer.Task, list *workflow.Value, dir string) {
 		what := "inputs.artifacts: " + importer.Clip(a.Get("name").Str(), 60)
 		switch {
 		case !ok:
-			s.Drop(a, what+": "+importer.Clip(to, 60)+" is not in the working folder, and files arrive only there", "have it read there, and name it under inputs")
+			s.Drop(a, what+": "+importer.Clip(to, 60)+" is not in the working folder, and files arrive only there", "read the file from the working folder, and name it under inputs")
 		case of == nil || of.Each != nil:
-			s.Drop(a, what+": it is of a task that is repeated, so there are several", "name a folder for them under inputs")
+			s.Drop(a, what+": a repeated task writes the file, so there are several", "name a folder for them under inputs")
 		case !s.before(of.Name, t):
-			s.Drop(a, what+": the task does not need "+importer.Clip(of.Name, 60)+", which makes it", "add it to dependencies")
+			s.Drop(a, what+": the task does not need "+importer.Clip(of.Name, 60)+", which writes the file", "add that task to dependencies")
 		case slices.ContainsFunc(t.Inputs, func(in importer.Input) bool {
 			return in.To == to || strings.HasPrefix(in.To, to+"/") || strings.HasPrefix(to, in.To+"/")
 		}):
-			s.Drop(a, what+": two files would be "+importer.Clip(to, 60), "give one of them another path")
+			s.Drop(a, what+": two files would have the path "+importer.Clip(to, 60), "give one of them another path")
 		default:
 			t.Inputs = append(t.Inputs, importer.Input{To: to, Task: of.Name, Name: k.name})
 			if importer.IsTrue(a.Get("optional")) {
-				s.Approximate(a, what+" is optional; here a file that is named must be there, and a pattern need not: the task fails without it")
+				s.Approximate(a, what+" is optional in Argo; here the task fails if a named file is missing; a pattern may match no file")
 			}
 		}
 	}

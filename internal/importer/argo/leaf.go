@@ -30,16 +30,16 @@ func (d *sheet) leaf(c call, s *scope, f *importer.Fields) *node {
 	var err error
 	switch {
 	case body == nil:
-		err = fmt.Errorf("the template has nothing that runs here; write the task by hand")
+		err = fmt.Errorf("the importer cannot convert this kind of template; write the task by hand")
 	case image != nil && !d.opt.Run:
-		err = fmt.Errorf("the template runs in the image %s, and the importer does not convert images; write container: in the task by hand, or import it with --containers run, which runs the command on the node without the image", importer.Clip(image.Str(), 60))
+		err = fmt.Errorf("the template runs in the image %s, and the importer does not convert images; write container: in the task by hand, or import with --containers run, which runs the command on the node without the image", importer.Clip(image.Str(), 60))
 	case script != nil:
 		err = s.scriptBody(t, b)
 	default:
 		err = s.containerBody(t, b)
 	}
 	if image != nil && d.opt.Run {
-		t.Approximate("the image " + importer.Clip(image.Str(), 60) + " is not used: its program must be on the node")
+		t.Approximate("the image " + importer.Clip(image.Str(), 60) + " is not used, so its program must be on the node")
 	}
 	if image == nil || d.opt.Run {
 		s.surroundings(t, b)
@@ -81,7 +81,7 @@ func (d *sheet) handsOn(t *importer.Task, output string) importer.Text {
 	}
 	value := importer.TaskOutput(t.Name, output)
 	d.lists[value] = func() (string, error) {
-		t.Approximate("its output " + output + " is read as a list: if it is not JSON, this task fails, and not the repeated one")
+		t.Approximate("its output " + output + " is read as a JSON list: if it is none, this task fails, not the repeated one")
 		return importer.TaskOutput(t.Name, t.AsList(output)), nil
 	}
 	return importer.Expr(value)
@@ -101,7 +101,7 @@ func (d *sheet) results(n *node, t *importer.Task, v *workflow.Value, dir string
 		name, from := p.Get("name").Str(), p.Get("valueFrom")
 		path := from.Get("path").Str()
 		if path == "" {
-			d.Drop(p, "outputs.parameters: only valueFrom.path is imported", "have the script write key=value to $SKEIN_OUTPUT")
+			d.Drop(p, "outputs.parameters: the importer reads only valueFrom.path", "write key=value to $SKEIN_OUTPUT in the script")
 			continue
 		}
 		o := importer.FileOutput{Name: importer.KeyName(name), Path: path}
@@ -118,7 +118,7 @@ func (d *sheet) results(n *node, t *importer.Task, v *workflow.Value, dir string
 func (s *scope) scriptBody(t *importer.Task, b *importer.Fields) error {
 	program, source := importer.Texts(b.Take("command")), b.Take("source").Str()
 	if len(program) == 0 {
-		return fmt.Errorf("the script does not say which program reads it; give it a command")
+		return fmt.Errorf("the script does not name the program that reads it; write command")
 	}
 	return s.program(t, program, source)
 }
@@ -129,15 +129,15 @@ func (s *scope) program(t *importer.Task, program []string, source string) error
 		source, err = s.script(t, source)
 	} else if source, err = s.known(source); err == nil && reference.MatchString(source) {
 		ref := reference.FindString(source)
-		err = fmt.Errorf("%s is in a program for %s, where a value would be read as code; give the task a variable and read it there", importer.Clip(ref, 60), importer.Clip(program[0], 30))
+		err = fmt.Errorf("%s is in a program for %s, which would read the value as code; set a variable under env, and read the variable in the program", importer.Clip(ref, 60), importer.Clip(program[0], 30))
 	}
 	switch {
 	case err != nil:
 		return err
 	case strings.TrimSpace(source) == "":
-		return fmt.Errorf("the script has no source; give it one")
+		return fmt.Errorf("the script has no source; write one")
 	case strings.Contains(source, "${{"):
-		return fmt.Errorf("it holds ${{, which is not allowed in run; move it into a script of its own")
+		return fmt.Errorf("the script contains ${{, which run does not allow; move it into a script file")
 	}
 	t.Run = importer.Source(program, strings.TrimSuffix(source, "\n"))
 	return nil
@@ -150,7 +150,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	words := importer.Texts(b.Take("command"))
 	if len(words) == 0 {
 		b.Take("args")
-		return fmt.Errorf("its command is in the image only; give it a command")
+		return fmt.Errorf("only the image names the command; write command")
 	}
 	words = append(words, importer.Texts(b.Take("args"))...)
 	if len(words) == 3 && importer.Shells(words[0]) {
@@ -167,7 +167,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 	line := make([]string, len(words))
 	for i, w := range words {
 		if i > 0 && importer.Shells(words[0]) && reference.MatchString(w) {
-			return fmt.Errorf("a value is in the command line of a shell, where it would be read as code; write it as sh -c TEXT")
+			return fmt.Errorf("a value is in the command line of a shell, which would read it as code; write the command as sh -c TEXT")
 		}
 		v, err := s.value(w)
 		if err != nil {
@@ -180,7 +180,7 @@ func (s *scope) containerBody(t *importer.Task, b *importer.Fields) error {
 		}
 	}
 	if strings.Contains(strings.Join(argv, " "), "${{") {
-		return fmt.Errorf("it holds ${{, which is not allowed in run; move it into a script of its own")
+		return fmt.Errorf("the script contains ${{, which run does not allow; move it into a script file")
 	}
 	if known {
 		t.Run = importer.Run{Argv: argv}
@@ -215,12 +215,12 @@ func (s *scope) surroundings(t *importer.Task, b *importer.Fields) {
 	for _, e := range env.Vals {
 		name, value := e.Get("name").Str(), e.Get("value")
 		if value == nil {
-			s.Drop(e, "env "+importer.Clip(name, 60)+": its value stands somewhere else (valueFrom)", "store it with skein secret set, and write ${{ secrets.NAME }} under env")
+			s.Drop(e, "env "+importer.Clip(name, 60)+": its value comes from elsewhere (valueFrom)", "store it with skein secret set, and write ${{ secrets.NAME }} under env")
 			continue
 		}
 		text, err := s.value(value.Str())
 		if err != nil || importer.KeyName(name) != name || strings.HasPrefix(name, "SKEIN_") {
-			s.Drop(e, "env "+importer.Clip(name, 60)+": its name or its value is not possible here", "set it in the script")
+			s.Drop(e, "env "+importer.Clip(name, 60)+": its name or value is not allowed here", "set it in the script")
 			continue
 		}
 		t.Env = append(t.Env, importer.Var{Name: name, Value: text})
@@ -265,7 +265,7 @@ func (s *scope) resources(t *importer.Task, v *workflow.Value) {
 		f.Take("cpu")
 		f.Take("memory")
 		f.Rest(nil, func(key *workflow.Value, _ string) {
-			s.Drop(key, "resources: "+importer.Clip(key.Text, 60)+" is not counted", "choose workers that have it, with group or labels")
+			s.Drop(key, "resources: "+importer.Clip(key.Text, 60)+" is not counted", "choose workers that have this resource by group or labels")
 		})
 	}
 	if len(m) == 0 {
@@ -278,7 +278,7 @@ func (s *scope) resources(t *importer.Task, v *workflow.Value) {
 	}
 	t.Settings = append(t.Settings, set...)
 	if different {
-		s.Approximate(v, "resources: what is asked for and the limit are one here: the limit if there is one, kept for the task and the most that it gets")
+		s.Approximate(v, "resources: the request and the limit are one value here. The limit is used if there is one; the task has that much reserved, and gets no more")
 	}
 }
 
@@ -288,13 +288,13 @@ func (d *sheet) policy(t *importer.Task, f *importer.Fields) {
 		if n, ok := importer.Int(v); ok && n > 0 {
 			t.Settings.Add("timeout", importer.Seconds(n))
 		} else {
-			d.Drop(v, "activeDeadlineSeconds: it is not a literal number", "write timeout: 10m")
+			d.Drop(v, "activeDeadlineSeconds: the value is not a literal number", "write timeout: 10m")
 		}
 	} else if v := f.Take("timeout"); v != nil {
 		if n, err := workflow.ParseDuration(v.Str()); err == nil {
 			t.Settings.Add("timeout", importer.Raw(n.String()))
 		} else {
-			d.Drop(v, "timeout: it is not a literal duration", "write timeout: 10m")
+			d.Drop(v, "timeout: the value is not a literal duration", "write timeout: 10m")
 		}
 	}
 	v := f.Take("retryStrategy")
@@ -305,14 +305,14 @@ func (d *sheet) policy(t *importer.Task, f *importer.Fields) {
 	limit, ok := importer.Int(r.Take("limit"))
 	if !ok {
 		limit = 10_000
-		t.Approximate("it is retried at most 10,000 times; Argo has no bound here, or it is not in the file")
+		t.Approximate("the task is retried at most 10,000 times; the file has no limit")
 	}
 	m := importer.Map{{Key: "max", Value: number(min(max(limit, 0), 10_000))}}
 	if p := r.Take("retryPolicy"); p != nil && p.Str() != "Always" && p.Str() != "OnFailure" {
-		d.Drop(p, "retryPolicy "+importer.Clip(p.Str(), 30)+": any failure is retried; lost attempts always run again", "name exit codes: on_exit")
+		d.Drop(p, "retryPolicy "+importer.Clip(p.Str(), 30)+": here any failure is retried, and lost attempts always run again", "name exit codes under on_exit")
 	}
 	d.backoff(&m, r.Take("backoff"))
-	r.Rest(map[string]string{"expression": "retries that depend on an expression are not imported; name exit codes: on_exit", "affinity": "a retry may run on the same worker"}, d.drop("retryStrategy."))
+	r.Rest(map[string]string{"expression": "the importer does not convert retries that depend on an expression; name exit codes under on_exit", "affinity": "a retry may run on the same worker"}, d.drop("retryStrategy."))
 	t.Settings.Add("retry", m)
 }
 
@@ -332,7 +332,7 @@ func (d *sheet) backoff(m *importer.Map, v *workflow.Value) {
 		}
 		n, err := workflow.ParseDuration(text)
 		if err != nil || n == 0 {
-			d.Drop(at, "backoff."+key+": it is not a literal duration", "write it as 10s")
+			d.Drop(at, "backoff."+key+": the value is not a literal duration", "write a duration such as 10s")
 			return 0, false
 		}
 		return n, true
@@ -345,13 +345,13 @@ func (d *sheet) backoff(m *importer.Map, v *workflow.Value) {
 		if n, err := strconv.ParseFloat(at.Str(), 64); err == nil && n >= 1 && n <= 100 {
 			m.Add("backoff", importer.Raw(fmt.Sprintf("%g", n)))
 		} else {
-			d.Drop(at, "backoff.factor: it is not a number from 1 to 100", "write backoff: 2")
+			d.Drop(at, "backoff.factor: the value is not a number from 1 to 100", "write backoff: 2")
 		}
 	}
 	if most, ok := read("cap"); ok {
 		m.Add("max_delay", importer.Raw(max(most, delay).String()))
 	}
 	if at := f.Take("maxDuration"); at != nil {
-		d.Drop(at, "backoff.maxDuration: how long retries go on together is not limited", "bound their number with max, or the run with timeout")
+		d.Drop(at, "backoff.maxDuration: the total time of retries has no limit here", "limit their number with max, or the run with timeout")
 	}
 }

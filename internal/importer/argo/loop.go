@@ -42,11 +42,11 @@ func (d *sheet) repeated(c call, inner *scope, when *workflow.Value, l *loop) *n
 		return d.conditional(c, inner, when)
 	}
 	if l.list != "" {
-		return d.failed(c, "its items are known only at run time, and "+why, "write one task that does all the work for an item, with foreach")
+		return d.failed(c, "the items are known only at run time, and "+why, "write one task with foreach that does all the work for an item")
 	}
 	n := &node{params: map[string]importer.Text{}, maySkip: c.cond != "" || when != nil}
 	if len(l.items) == 0 || len(l.items) > itemsMax {
-		return d.failed(c, fmt.Sprintf("it has no items, or more than %d, and %s", itemsMax, why), "write one task that does all the work for an item, with foreach")
+		return d.failed(c, fmt.Sprintf("the loop has no items, or more than %d, and %s", itemsMax, why), "write one task with foreach that does all the work for an item")
 	}
 	for i, item := range l.items {
 		s := *inner
@@ -69,20 +69,20 @@ func (d *sheet) noForeach(c call, when *workflow.Value, l *loop) string {
 	one := script != nil || c.template.Get("container") != nil || c.template.Get("http") != nil || c.template.Get("resource") != nil
 	switch {
 	case !one:
-		return "foreach repeats one task that runs, and its template is no container, script, request or resource"
+		return "foreach repeats one task, but the template is no container, script, request or resource"
 	case when != nil && itemReference.MatchString(when.Str()):
-		return "its when asks for the item, and the if of a foreach is asked once"
+		return "when depends on the item, but the if of a foreach is evaluated once"
 	case len(l.items) > 10_000 || l.list == "" && len(l.items) == 0:
 		return "foreach has 1 to 10,000 items"
 	case script != nil && strings.Contains(script.Get("source").Str(), "{{inputs."):
 		if program := importer.Texts(script.Get("command")); len(program) > 0 && !importer.Shells(program[0]) {
-			return "its program is no shell script and holds values"
+			return "the program is no shell script, but contains values"
 		}
 	}
 	for _, item := range l.items {
 		for k, v := range item {
 			if strings.Contains(k+v, "${{") {
-				return "an item holds ${{"
+				return "an item contains ${{"
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (s *scope) param(v *workflow.Value) (*loop, string) {
 		return l, ""
 	}
 	if len(text) != 1 || s.lists[text[0].Expr] == nil {
-		return nil, "withParam: the list is not the whole of a parameter or of an output"
+		return nil, "withParam: the list is only a part of a parameter or an output"
 	}
 	expr, err := s.lists[text[0].Expr]()
 	if err != nil {
@@ -184,10 +184,10 @@ func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 		format = f.Str()
 	}
 	if !ok1 || !ok2 || !ok3 || v.Get("count") == nil && v.Get("end") == nil {
-		return nil, "withSequence: how long it is, is known only when it runs"
+		return nil, "withSequence: its length is known only at run time"
 	}
 	if !numberFormat.MatchString(format) {
-		return nil, "withSequence: the format " + strconv.Quote(importer.Clip(format, 40)) + " is not understood"
+		return nil, "withSequence: the format " + strconv.Quote(importer.Clip(format, 40)) + " is not supported"
 	}
 	l := &loop{}
 	for i := range min(count, 10_001) {
@@ -203,7 +203,7 @@ func (s *scope) sequence(v *workflow.Value) (*loop, string) {
 func (d *sheet) parallelism(v *workflow.Value, what string) int64 {
 	n, ok := importer.Int(v)
 	if !ok || n < 1 || n > 100_000 {
-		d.Drop(v, what+": it is not a literal number", "write parallel next to foreach")
+		d.Drop(v, what+": the value is not a literal number", "write parallel next to foreach")
 		return 0
 	}
 	if !slices.ContainsFunc(d.limits, func(l limit) bool { return l.at == v }) {
@@ -222,9 +222,9 @@ type limit struct {
 func (d *sheet) limitsRead() {
 	for _, l := range d.limits {
 		if d.limited {
-			d.Approximate(l.at, l.what+": it limits the instances of each foreach, not what runs together; the slots of the nodes limit all")
+			d.Approximate(l.at, l.what+": here it limits the instances of each foreach; only the slots of the nodes limit all tasks together")
 		} else {
-			d.Drop(l.at, l.what+": how many tasks of one run go at a time is not limited; the slots of the nodes limit all", "")
+			d.Drop(l.at, l.what+": the number of concurrent tasks of one run has no limit here; the slots of the nodes limit all tasks", "")
 		}
 	}
 }

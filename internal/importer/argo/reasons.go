@@ -3,27 +3,27 @@ package argo
 // reasons returns why known keys are dropped. The keys are folded.
 func reasons() map[string]string {
 	const (
-		pods      = "there are no pods: tasks run as processes of a node"
-		volumes   = "there are no volumes; leave files in a folder that all nodes see"
-		artifacts = "artifacts are kept in a folder of the node, or in one that all nodes share (--artifacts), and are deleted with their run"
-		place     = "where a task runs is not imported; write group: NAME or labels: {…}, and start workers with them"
-		sync      = "a lock or a queue is passed by whole runs; make this template a workflow of its own with locks: [NAME] or queue: NAME, and call it with workflow: NAME"
+		pods      = "Skein has no pods; tasks run as processes of a node"
+		volumes   = "Skein has no volumes; keep files in a folder that all nodes share"
+		artifacts = "artifacts are stored where the setting artifacts says, and are deleted with their run"
+		place     = "the importer does not convert placement; write group: NAME or labels: {…}, and start workers with them"
+		sync      = "locks and queues belong to runs here; make this template a workflow of its own with locks: [NAME] or queue: NAME, and call it with workflow: NAME"
 	)
 	out := map[string]string{
-		"hooks": "hooks are not imported; add a task with if over the state of this one", "onexit": "a handler of one task is not imported; add a task with if: always()",
-		"metrics": "metrics of a workflow's own are not kept; the server has its own", "memoize": "results are not remembered between runs",
-		"ttlstrategy": "finished runs go by retention: {age: 90d, runs: 1000}", "synchronization": sync,
-		"priority": "priorities are words here: priority: high",
-		"daemon":   "a task ends before what needs it begins; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
-		"retrystrategy": "only containers and scripts are retried; put the retry on their templates", "activedeadlineseconds": "only one task and the whole run have a timeout here",
-		"timeout": "only one task and the whole run have a timeout here", "templatedefaults": "defaults of templates are not imported; write defaults: {retry: …, timeout: …}",
-		"target": "a run begins with all tasks; skein run NAME --from TASK begins at one", "failfast": "it is not imported here", "artifacts": artifacts, "artifactgc": artifacts,
-		"artifactrepositoryref": artifacts, "archivelogs": "logs are kept in any case", "archivelocation": artifacts, "labels": "the importer does not convert labels; write tags: {KEY: VALUE} in the workflow",
-		"annotations": "workflows have no annotations", "namespace": "the namespace is that of --namespace", "when": "a condition of a schedule is not imported; pause the trigger, or decide in the first task",
-		"stopstrategy": "a schedule does not stop by itself; write end in the trigger", "workflowmetadata": "the importer does not convert labels; write tags: {KEY: VALUE} in the workflow",
-		"envfrom": "variables are not read from there; store them with skein secret set, and write ${{ secrets.NAME }} under env", "ports": pods, "readinessprobe": pods, "livenessprobe": pods,
+		"hooks": "the importer does not convert hooks; add a task with an if about the state of this one", "onexit": "the importer does not convert the exit handler of a task; add a task with if: always()",
+		"metrics": "Skein has no metrics that a workflow defines; the server has metrics of its own", "memoize": "results are not reused between runs",
+		"ttlstrategy": "retention deletes finished runs; write retention: {age: 90d, runs: 1000}", "synchronization": sync,
+		"priority": "a priority is a word here; write for example priority: high",
+		"daemon":   "a task ends before the tasks that need it begin; run services outside of the workflow", "sidecars": pods, "initcontainers": pods,
+		"retrystrategy": "only containers and scripts are retried; write retry in their tasks", "activedeadlineseconds": "only a task and the whole run have a timeout; write timeout there",
+		"timeout": "only a task and the whole run have a timeout; write timeout there", "templatedefaults": "the importer does not convert defaults of templates; write defaults: {retry: …, timeout: …}",
+		"target": "a run has all tasks; to begin at one, start it with skein run NAME --from TASK", "failfast": "the importer does not convert this key here", "artifacts": artifacts, "artifactgc": artifacts,
+		"artifactrepositoryref": artifacts, "archivelogs": "Skein always keeps logs", "archivelocation": artifacts, "labels": "the importer does not convert labels; write tags: {KEY: VALUE} in the workflow",
+		"annotations": "workflows have no annotations", "namespace": "the option --namespace sets the namespace", "when": "the importer does not convert a condition of a schedule; pause the trigger, or decide in the first task",
+		"stopstrategy": "a schedule stops at its end only; write end in the trigger", "workflowmetadata": "the importer does not convert labels; write tags: {KEY: VALUE} in the workflow",
+		"envfrom": "the importer does not read variables from elsewhere; store them with skein secret set, and write ${{ secrets.NAME }} under env", "ports": pods, "readinessprobe": pods, "livenessprobe": pods,
 		"securitycontext": pods, "imagepullpolicy": pods, "lifecycle": pods, "mirrorvolumemounts": volumes,
-		"tty": "there is no terminal", "stdin": "the input is empty", "terminationgraceperiodseconds": "write kill_grace: 30s", "shutdown": "runs are stopped with skein run stop",
+		"tty": "tasks have no terminal", "stdin": "the standard input of a task is empty", "terminationgraceperiodseconds": "the importer does not convert this time; write kill_grace: 30s", "shutdown": "a run is stopped with skein run stop",
 	}
 	for _, key := range []string{"volumes", "volumemounts", "volumeclaimtemplates", "volumeclaimgc", "volumedevices"} {
 		out[key] = volumes
@@ -41,8 +41,8 @@ func reasons() map[string]string {
 // kindReasons returns why kinds of templates are dropped.
 func kindReasons() map[string]string {
 	return map[string]string{
-		"data":         "data templates are not imported; have a script list the files",
-		"plugin":       "plug-ins of Argo do not run here; write a script that does the same",
-		"containerSet": "there are no pods: tasks run as processes of a node; write a task for each container",
+		"data":         "the importer does not convert data templates; list the files in a script",
+		"plugin":       "Skein does not run plug-ins of Argo; write a script that does the same",
+		"containerSet": "Skein has no pods; tasks run as processes of a node; write a task for each container",
 	}
 }

@@ -46,10 +46,10 @@ func runValue(name string) string {
 // lookup returns the value of a reference.
 func (s *scope) lookup(name string) (importer.Text, error) {
 	name = strings.TrimSpace(name)
-	none := fmt.Errorf("{{%s}} has no value here; pass the value in another way", importer.Clip(name, 60))
+	none := fmt.Errorf("{{%s}} has no value in Skein; pass the value in another way", importer.Clip(name, 60))
 	switch {
 	case strings.HasPrefix(name, "="):
-		return nil, errors.New("an expression {{=…}} is not imported; compute it in a task, as an output, or write it in CEL")
+		return nil, errors.New("the importer does not convert expressions {{=…}}; compute the value as an output of a task, or write it in CEL")
 	case runValue(name) != "":
 		return importer.Expr(runValue(name)), nil
 	case name == "workflow.status" && s.handle:

@@ -28,11 +28,11 @@ func (d *sheet) suspended(c call, f *importer.Fields) *node {
 	b := importer.NewFields(f.Take("suspend"))
 	if v := b.Take("duration"); v == nil {
 		t.Approval = &importer.Approval{Message: "go on?"}
-		t.Approximate("it waits for skein task approve RUN/" + t.Name + "; there is no resume for it alone")
+		t.Approximate("the task waits for skein task approve RUN/" + t.Name + "; resume applies to whole runs only")
 	} else if length, ok := duration(v); ok {
 		t.Wait = length
 	} else {
-		t.Drop("suspend: "+strconv.Quote(importer.Clip(v.Str(), 40))+" is not a duration that stands in the file", "write wait: 10m")
+		t.Drop("suspend: "+strconv.Quote(importer.Clip(v.Str(), 40))+" is not a literal duration", "write wait: 10m")
 	}
 	b.Rest(reasons(), d.drop("suspend."))
 	if v := f.Take("outputs"); v != nil {
@@ -53,7 +53,7 @@ func (d *sheet) supplied(t *importer.Task, n *node, f *importer.Fields, inputs *
 	for _, p := range list.Vals {
 		name, from := p.Get("name").Str(), p.Get("valueFrom")
 		if t.Approval == nil || from.Get("supplied") == nil || name == "" {
-			d.Drop(p, "outputs.parameters: only values that a person enters (valueFrom.supplied) are imported, and only without a duration", "have a task write key=value to $SKEIN_OUTPUT")
+			d.Drop(p, "outputs.parameters: the importer reads only values that a person enters (valueFrom.supplied), and only without a duration", "write key=value to $SKEIN_OUTPUT in a task")
 			continue
 		}
 		field := importer.Field{Name: importer.FieldName(name), Default: from.Get("default").Str()}
@@ -104,7 +104,7 @@ func (d *sheet) request(c call, s *scope, f *importer.Fields) *node {
 	if hs := b.Take("headers"); hs != nil {
 		for _, h := range hs.Vals {
 			if h.Get("value") == nil {
-				d.Drop(h, "http: the value of the header "+importer.Clip(h.Get("name").Str(), 60)+" stands somewhere else (valueFrom)", "make it a parameter")
+				d.Drop(h, "http: the value of the header "+importer.Clip(h.Get("name").Str(), 60)+" comes from elsewhere (valueFrom)", "use a parameter")
 				continue
 			}
 			q.Headers = append(q.Headers, importer.Var{Name: h.Get("name").Str(), Value: text(h.Get("value"))})
@@ -114,9 +114,9 @@ func (d *sheet) request(c call, s *scope, f *importer.Fields) *node {
 		q.Timeout, _ = duration(v)
 	}
 	if v := b.Take("successCondition"); v != nil && !expect(q, v.Str()) {
-		d.Drop(v, "http: the successCondition is not understood; any answer from 200 to 299 is a success", "write expect: {status: …, body: …}")
+		d.Drop(v, "http: the importer does not understand successCondition, so any status from 200 to 299 is a success", "write expect: {status: …, body: …}")
 	}
-	b.Rest(map[string]string{"insecureskipverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "bodyfrom": "the body is not taken from there; write body"}, d.drop("http."))
+	b.Rest(map[string]string{"insecureskipverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "bodyfrom": "the importer does not read the body from elsewhere; write body"}, d.drop("http."))
 	d.policy(t, f)
 	if d.readsResult(c) {
 		q.Answer = "text"
@@ -132,7 +132,7 @@ func (d *sheet) request(c call, s *scope, f *importer.Fields) *node {
 	case err != nil:
 		t.Drop(err.Error(), "")
 	case !slices.Contains(methods, q.Method) && q.Method != "":
-		t.Drop("http: the method "+importer.Clip(q.Method, 20)+" is not known", "have it run curl")
+		t.Drop("http: the method "+importer.Clip(q.Method, 20)+" is not known", "call curl in the task")
 	default:
 		if err = importer.CheckTask(t); err != nil {
 			t.Drop(err.Error(), "write the task by hand")
@@ -191,7 +191,7 @@ func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 	for _, p := range d.Params {
 		t.Call.With = append(t.Call.With, importer.Var{Name: p.Name, Value: importer.Expr(importer.Member("params", p.Name))})
 	}
-	t.Approximate("it calls the workflow " + name + ": import the template " + importer.Clip(ref.Get("name").Str(), 60) + " too, or put both into one file")
+	t.Approximate("the task calls the workflow " + name + ": import the template " + importer.Clip(ref.Get("name").Str(), 60) + " too, or put both into one file")
 	f := importer.NewFields(v)
 	for _, key := range []string{"workflowTemplateRef", "arguments", "entrypoint"} {
 		f.Take(key)
@@ -200,7 +200,7 @@ func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 		d.Settings.Add("timeout", importer.Seconds(n))
 	}
 	if v.Get("entrypoint") != nil {
-		d.Drop(v.Get("entrypoint"), "entrypoint: a workflow that is called runs as a whole", "")
+		d.Drop(v.Get("entrypoint"), "entrypoint: a called workflow always runs as a whole", "")
 	}
 	d.paused(f.Take("suspend"))
 	d.synchronize(f.Take("synchronization"))
@@ -211,7 +211,7 @@ func (d *sheet) callsTemplate(v, ref *workflow.Value) {
 // workflow from a template and waits for its end. Other templates are dropped.
 func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 	b := f.Take("resource")
-	reason, remedy := "it changes an object of Kubernetes", "have it run kubectl"
+	reason, remedy := "the task changes an object of Kubernetes", "call kubectl in the task"
 	docs, faults := workflow.ReadYAML([]byte(b.Get("manifest").Str()), "")
 	if b.Get("action").Str() != "create" || len(faults) > 0 || len(docs) != 1 || docs[0].Value.Get("kind").Str() != "Workflow" {
 		return d.failed(c, reason, remedy)
@@ -220,9 +220,9 @@ func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 	ref := spec.Get("workflowTemplateRef").Get("name").Str()
 	switch {
 	case ref == "":
-		return d.failed(c, "it makes a workflow whose templates are in the manifest", "make that a file of its own, import it, and write workflow: NAME")
+		return d.failed(c, "the task creates a workflow whose templates are in the manifest", "move the manifest to a file of its own, import the file, and write workflow: NAME")
 	case !strings.Contains(b.Get("successCondition").Str(), "Succeeded"):
-		return d.failed(c, "it makes a workflow and does not wait for its end", "let the task run skein run NAME --detach, or write workflow: NAME, which waits")
+		return d.failed(c, "the task creates a workflow and does not wait for its end", "call skein run NAME --detach in the task, or write workflow: NAME, which waits")
 	}
 	t, n := d.begin(c)
 	t.Call = &importer.Call{Workflow: importer.WorkflowName(ref)}
@@ -236,7 +236,7 @@ func (d *sheet) resource(c call, s *scope, f *importer.Fields) *node {
 			t.Call.With = append(t.Call.With, importer.Var{Name: importer.KeyName(p.Get("name").Str()), Value: v})
 		}
 	}
-	t.Approximate(fmt.Sprintf("it calls the workflow %s: import the template %s too", t.Call.Workflow, importer.Clip(ref, 60)))
+	t.Approximate(fmt.Sprintf("the task calls the workflow %s: import the template %s too", t.Call.Workflow, importer.Clip(ref, 60)))
 	if v := f.Take("activeDeadlineSeconds"); v != nil {
 		if n, ok := importer.Int(v); ok && n > 0 {
 			t.Settings.Add("timeout", importer.Seconds(n))

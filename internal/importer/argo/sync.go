@@ -35,12 +35,12 @@ func (d *sheet) synchronize(v *workflow.Value) {
 			err = importer.CheckSettings(settings, d.Params)
 		}
 		if err != nil || len(locks) == locksMax || strings.Contains(text, "run.") {
-			d.Drop(m, "synchronization: the mutex "+importer.Clip(m.Get("name").Str(), 60)+" is not a name that a lock may have", "write locks: [NAME]")
+			d.Drop(m, "synchronization: the mutex "+importer.Clip(m.Get("name").Str(), 60)+" is not a valid name of a lock", "write locks: [NAME]")
 			continue
 		}
 		locks = append(locks, text)
 		if m.Get("namespace") != nil || m.Get("database") != nil {
-			d.Approximate(m, "synchronization: a lock has one name in all namespaces")
+			d.Approximate(m, "synchronization: the name of a lock is the same in all namespaces")
 		}
 	}
 	if len(locks) > 0 {
@@ -52,13 +52,13 @@ func (d *sheet) synchronize(v *workflow.Value) {
 		settings := importer.Map{{Key: "queue", Value: name}}
 		switch {
 		case name == "" || importer.CheckSettings(settings, nil) != nil:
-			d.Drop(s, "synchronization: the semaphore has no name that a queue may have", "write queue: NAME, and make it with skein queue set NAME --limit N")
+			d.Drop(s, "synchronization: the name of the semaphore is not a valid name of a queue", "write queue: NAME, and create it with skein queue set NAME --limit N")
 		case queue != "":
-			d.Drop(s, "synchronization: a run passes one queue, and that is "+queue, "call the part that needs the other with workflow: NAME, and give that the queue")
+			d.Drop(s, "synchronization: a run has one queue, and this run has "+queue, "move the tasks that need the other queue to a workflow with that queue, and call it with workflow: NAME")
 		default:
 			queue = name
 			d.Settings = append(d.Settings, settings...)
-			d.Approximate(s, "synchronization: the semaphore is the queue "+name+" of runs; make it with skein queue set "+name+" --limit "+limit)
+			d.Approximate(s, "synchronization: the semaphore becomes the queue "+name+" of runs; create it with skein queue set "+name+" --limit "+limit)
 		}
 	}
 	f.Rest(nil, d.drop("synchronization."))

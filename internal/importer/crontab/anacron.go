@@ -26,18 +26,18 @@ func parseAnacron(l *line) (*entry, *fault) {
 	e.period, e.id = words[0].text, words[2].text
 	if word, ok := strings.CutPrefix(e.period, "@"); ok {
 		if !contains([]string{"daily", "weekly", "monthly", "yearly", "annually"}, word) {
-			return nil, &fault{words[0].at, quote(e.period) + " is no period", "write a number of days, @daily, @weekly, @monthly or @yearly"}
+			return nil, &fault{words[0].at, quote(e.period) + " is not a period", "write a number of days, @daily, @weekly, @monthly or @yearly"}
 		}
 	} else if n, ok := number(e.period); !ok || n == 0 {
-		return nil, &fault{words[0].at, quote(e.period) + " is no period", form}
+		return nil, &fault{words[0].at, quote(e.period) + " is not a period", form}
 	}
 	delay, ok := number(words[1].text)
 	if !ok {
-		return nil, &fault{words[1].at, quote(words[1].text) + " is no delay", form}
+		return nil, &fault{words[1].at, quote(words[1].text) + " is not a delay", form}
 	}
 	e.delay = delay
 	if e.begin, e.command = i, l.text[i:]; strings.TrimSpace(e.command) == "" {
-		return nil, &fault{i, "there is no command", form}
+		return nil, &fault{i, "the line has no command", form}
 	}
 	return e, nil
 }
@@ -71,9 +71,9 @@ func (c *converter) anacron(d *draft) *fault {
 			return &fault{e.line.begin(), "the period is longer than ten years", "write the workflow by hand"}
 		}
 		d.when.every = n
-		d.approximate(fmt.Sprintf("it runs every %d days, counted by Skein, not from the last run; made up for if nothing ran then", n))
+		d.approximate(fmt.Sprintf("the job runs every %d days by the count of Skein, which does not begin at the last run; a missed run is made up for", n))
 		return nil
 	}
-	d.approximate(fmt.Sprintf("it runs at %02d:%02d, and later if nothing ran then; anacron starts it %d minutes after it begins", at/60, at%60, e.delay))
+	d.approximate(fmt.Sprintf("the job runs at %02d:%02d, or later if no node ran then; anacron starts the job %d minutes after its own start", at/60, at%60, e.delay))
 	return c.possible(d)
 }

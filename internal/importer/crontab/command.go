@@ -66,7 +66,7 @@ func (c *converter) command(d *draft) *fault {
 	command, input, has := percent(e.command)
 	command = trimRight(command)
 	if command == "" {
-		return &fault{e.begin, "the command is empty: the % ends it", `write \% for a percent sign`}
+		return &fault{e.begin, "the command is empty, because the % ends it", `write \% for a percent sign`}
 	}
 	if strings.Contains(command, `\\`) {
 		d.approximate(`\\ in the command stays as it is; cron of Debian makes one \ of it`)
@@ -98,10 +98,10 @@ func (c *converter) command(d *draft) *fault {
 // noteInput adds a note if a % probably was not meant to end the command.
 func (c *converter) noteInput(d *draft, command string) {
 	if _, whole := segments(command); !whole || strings.HasSuffix(command, "+") {
-		d.approximate(`a % without \ ends the command for cron, so it never ran as it was meant; if a percent sign is meant, correct run`)
+		d.approximate(`cron ends the command at a % without \, so it probably never ran as intended; for a percent sign, correct run`)
 		return
 	}
-	d.notes = append(d.notes, "what follows the first % is its standard input")
+	d.notes = append(d.notes, "the text after the first % is the standard input of the command")
 }
 
 // inputVar names the variable for an input that no here-document can hold.
@@ -148,7 +148,7 @@ func (d *draft) escape() {
 		return
 	}
 	d.env = append(d.env, variable{commandVar, text})
-	d.notes = append(d.notes, "the command holds ${{, which the key run cannot hold; it is in the variable "+commandVar)
+	d.notes = append(d.notes, "the command contains ${{, which run does not allow, so it is in the variable "+commandVar)
 	if d.run.argv != nil {
 		d.run = execution{text: "exec " + importer.QuoteShell(d.run.argv[0]) + ` -c "$` + commandVar + `"`}
 		return
@@ -161,7 +161,7 @@ func (c *converter) user(d *draft) {
 	d.dir = c.vars.value("HOME", c.opt.Home)
 	name, _, _ := strings.Cut(d.entry.user, ":") // FreeBSD: user:group
 	if name != "" && name != c.opt.User {
-		d.approximate("it ran as " + importer.Clip(name, 40) + "; a workflow cannot name a user, so it runs as the user of the node")
+		d.approximate("cron ran the command as " + importer.Clip(name, 40) + "; a workflow cannot name a user, so the command runs as the user of the node")
 	}
 }
 
@@ -190,13 +190,13 @@ func (d *draft) unguard(command string) string {
 	}
 	for _, s := range all[n:] {
 		if s.op != "&&" && s.op != "" {
-			d.notes = append(d.notes, "if the test in front says no, the run may fail; cron did not care")
+			d.notes = append(d.notes, "if the test before the command fails, the run may fail; cron ignored that")
 			return command
 		}
 	}
 	guard := strings.TrimSpace(command[all[0].from:all[n-1].to])
 	rest := strings.TrimLeft(command[all[n].from:], " \t")
-	d.notes = append(d.notes, "a test in front that says no ends the run well; cron did not look at exit codes")
+	d.notes = append(d.notes, "if the test before the command fails, the run succeeds; cron ignored exit codes")
 	return guard + " || exit 0\n" + rest
 }
 

@@ -42,7 +42,7 @@ func Convert(src []byte, opt Options) (*importer.Result, error) {
 		c.opt.Zone = "UTC"
 	}
 	if _, err := cron.LoadZone(c.opt.Zone); err != nil {
-		return nil, c.fail(1, fmt.Sprintf("the time zone of cron: %v", err), "give it with --timezone")
+		return nil, c.fail(1, fmt.Sprintf("the time zone of cron: %v", err), "set it with --timezone")
 	}
 	c.result = importer.NewResult(c.file, c.opt.Zone)
 	lines := cutLines(text)
@@ -80,15 +80,15 @@ func (c *converter) bound(lines []line) error {
 func (c *converter) remark(text string) {
 	note := func(s string) { c.result.Notes = append(c.result.Notes, s) }
 	if strings.Contains(text, "\r\n") {
-		note("the file has Windows line ends, which cron would pass to the commands; they are taken off")
+		note("the file has Windows line ends, which cron would pass to the commands; the import removes them")
 	}
 	if text != "" && !strings.HasSuffix(text, "\n") {
-		note("the last line has no end, so cron would not take it; here it counts")
+		note("the last line has no line end, so cron would ignore it; the import converts it")
 	}
 	if f, _ := formatOfPath(c.opt.Path); f == System {
 		name := c.opt.Path[strings.LastIndexByte(c.opt.Path, '/')+1:]
 		if strings.IndexFunc(name, func(r rune) bool { return !isName("_"+string(r)) && r != '-' }) >= 0 {
-			note("cron of Debian does not read files with such a name; here it counts")
+			note("cron of Debian does not read files with such a name; the import converts the file")
 		}
 	}
 }
@@ -115,13 +115,13 @@ func (c *converter) check(src []byte) (string, error) {
 	}
 	text := strings.TrimPrefix(string(src), "\ufeff")
 	if i := strings.IndexByte(text, 0); i >= 0 {
-		return "", c.fail(strings.Count(text[:i], "\n")+1, "this is not a crontab: it holds bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
+		return "", c.fail(strings.Count(text[:i], "\n")+1, "the file is not a crontab: it contains bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
 	}
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return "", c.fail(1, "the file is UTF-16", "convert it: iconv -f utf-16 -t utf-8")
 	}
 	if bad := invalidBytes(text); bad > 16 && bad*10 > len(text) {
-		return "", c.fail(1, "this is not a crontab: it holds bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
+		return "", c.fail(1, "the file is not a crontab: it contains bytes that are not text", "check that it is the right file; crontab -l prints your own crontab")
 	}
 	return text, nil
 }
@@ -203,7 +203,7 @@ func (c *converter) entry(l *line, above []string) error {
 		return nil
 	}
 	if c.output > outputMax {
-		return c.fail(l.number, fmt.Sprintf("the workflows are larger than %d MiB: each carries the variables above it", outputMax>>20),
+		return c.fail(l.number, fmt.Sprintf("the workflows are larger than %d MiB, because each contains the variables above its line", outputMax>>20),
 			"split the crontab, or move large variables into a script")
 	}
 	return nil
@@ -227,7 +227,7 @@ func (c *converter) convert(e *entry) *fault {
 	d.name = c.unique(base)
 	source, err := d.render()
 	if err != nil {
-		return &fault{e.line.begin(), "its workflow would not mean the same: " + err.Error(), "write it by hand"}
+		return &fault{e.line.begin(), "the converted workflow would have another meaning: " + err.Error(), "write the workflow by hand"}
 	}
 	c.names[d.name] = 2
 	c.output += len(source)

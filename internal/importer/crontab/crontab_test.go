@@ -177,7 +177,7 @@ func TestFaults(t *testing.T) {
 		{"ü * * * * a", 1, `"ü" is not a value`},
 		{"* * * * ü a", 9, `"ü" is not a value`},
 		{"* * 31 feb * a", 1, "February never has a 31st"},
-		{"* * * * *", 10, "there is no command"},
+		{"* * * * *", 10, "the line has no command"},
 		{"* * *", 6, "the line has only 3 fields"},
 		{"@weekdays a", 1, "cron does not know"},
 		{"@every_minute a", 1, "write * * * * *"},
@@ -321,7 +321,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct{ path, src, says string }{
-		{"-", "@daily a", "no end"},
+		{"-", "@daily a", "no line end"},
 		{"-", "@daily a\r\n", "Windows"},
 		{"/etc/cron.d/a.dpkg-dist", "@daily root a\n", "does not read files with such a name"},
 	} {

@@ -91,7 +91,7 @@ func (s *spec) item(text string, at int) (item, *fault) {
 			it.high = 7 // for a range such as sat-sun
 		}
 		if it.low > it.high {
-			return it, s.wrong(at, quote(text)+" runs backwards, so cron never runs the line", fmt.Sprintf("write %s-%d,%d-%s", from, s.high, s.low, to))
+			return it, s.wrong(at, quote(text)+" has its values in the wrong order, so cron never runs the line", fmt.Sprintf("write %s-%d,%d-%s", from, s.high, s.low, to))
 		}
 	}
 	if stepped {
@@ -119,7 +119,7 @@ func (s *spec) random(from, to string, at int) (item, *fault) {
 		}
 	}
 	if it.low > it.high {
-		return it, s.wrong(at, quote(from+"~"+to)+" runs backwards", "write the smaller value first")
+		return it, s.wrong(at, quote(from+"~"+to)+" has its values in the wrong order", "write the smaller value first")
 	}
 	return it, nil
 }
@@ -197,7 +197,7 @@ func checkAt(word string, at int) *fault {
 	case contains(atWords(), lower):
 		return &fault{at, "cron does not know @" + word, "write @" + lower}
 	case lower == "every_minute":
-		return &fault{at, "cron of FreeBSD alone knows @" + word, "write * * * * *"}
+		return &fault{at, "only cron of FreeBSD knows @" + word, "write * * * * *"}
 	}
 	return &fault{at, "cron does not know " + quote("@"+word), "write @reboot, @yearly, @monthly, @weekly, @daily or @hourly"}
 }

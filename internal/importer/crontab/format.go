@@ -28,7 +28,7 @@ func (c *converter) format(lines []line) (Format, string, error) {
 		return f, "as asked", nil
 	case Auto, "":
 	default:
-		return "", "", c.fail(1, fmt.Sprintf("there is no format %q", f), "formats: "+strings.Join(Formats(), ", "))
+		return "", "", c.fail(1, fmt.Sprintf("the format %q does not exist", f), "formats: "+strings.Join(Formats(), ", "))
 	}
 	if f, why := formatOfPath(c.opt.Path); f != Auto {
 		return f, why, nil
@@ -46,13 +46,13 @@ func formatOfPath(path string) (Format, string) {
 	}
 	switch {
 	case base == "anacrontab":
-		return Anacron, "its name is anacrontab"
+		return Anacron, "the file has the name anacrontab"
 	case folder == "cron.d":
-		return System, "it is in a folder cron.d"
+		return System, "the file is in a folder cron.d"
 	case base == "crontab" && folder == "etc":
-		return System, "it is the crontab of a system"
+		return System, "the file is the crontab of a system"
 	case folder == "crontabs" || strings.HasSuffix(path, "/spool/cron/"+base):
-		return User, "it lies where cron keeps those of users"
+		return User, "the file is in the folder where cron keeps the crontabs of users"
 	}
 	return Auto, ""
 }
@@ -89,13 +89,13 @@ func (c *converter) formatOfLines(lines []line) (Format, string) {
 	}
 	switch {
 	case entries == 0:
-		return User, "there is no entry that tells"
+		return User, "no entry shows the format"
 	case users == entries && sure > 0:
-		return System, "every entry names a user in front of its command"
+		return System, "every entry names a user before its command"
 	case users > 0:
-		return User, fmt.Sprintf("not every entry names a user in front of its command, %d of %d do", users, entries)
+		return User, fmt.Sprintf("not every entry names a user before its command; %d of %d do", users, entries)
 	}
-	return User, "no entry names a user in front of its command"
+	return User, "no entry names a user before its command"
 }
 
 // startsAsCron reports whether the first fields can be time fields of cron.

@@ -153,7 +153,7 @@ func (c *converter) parseEntry(l *line) (*entry, *fault) {
 	e := &entry{line: l}
 	i := l.begin()
 	if l.text[i] == '-' {
-		e.notes = append(e.notes, "the - in front only kept cron from writing to the system log")
+		e.notes = append(e.notes, "the - before the line only kept cron from writing to the system log")
 		i = skip(l.text, i+1)
 	}
 	var f *fault
@@ -173,11 +173,11 @@ func (c *converter) parseEntry(l *line) (*entry, *fault) {
 		}
 	}
 	for strings.HasPrefix(l.text[i:], "-n ") || strings.HasPrefix(l.text[i:], "-n\t") {
-		e.notes = append(e.notes, "the -n in front only kept cron from mailing what a successful command prints")
+		e.notes = append(e.notes, "the -n before the command only kept cron from mailing the output of a successful command")
 		i = skip(l.text, i+2)
 	}
 	if e.begin, e.command = i, l.text[i:]; strings.TrimSpace(e.command) == "" {
-		return nil, &fault{i, "there is no command", "add the command at the end of the line"}
+		return nil, &fault{i, "the line has no command", "add the command at the end of the line"}
 	}
 	return e, nil
 }
@@ -203,12 +203,12 @@ func (e *entry) takeUser(i int) (int, *fault) {
 	text := e.line.text
 	end := wordEnd(text, i)
 	if end == i {
-		return i, &fault{i, "there is no user and no command", "a line of this format is: five time fields, user, command"}
+		return i, &fault{i, "the line has no user and no command", "a line of this format is: five time fields, user, command"}
 	}
 	e.user = text[i:end]
 	next := skip(text, end)
 	if next == len(text) {
-		return next, &fault{next, "there is no command after the user " + e.user,
+		return next, &fault{next, "the line has no command after the user " + e.user,
 			"a line of this format is: five time fields, user, command; --format user if there is no user"}
 	}
 	return next, nil

@@ -113,7 +113,7 @@ func (d *draft) same(source string) error {
 		return errors.New(faults[0].Message)
 	}
 	if len(all) != 1 || len(all[0].Tasks) != 1 {
-		return errors.New("the written file is read back as another workflow")
+		return errors.New("the written file reads back as a different workflow")
 	}
 	w := all[0]
 	t := &w.Tasks[0]
@@ -123,13 +123,13 @@ func (d *draft) same(source string) error {
 	}
 	switch {
 	case w.Name != d.name || t.Name != d.name:
-		return errors.New("its name is read back as another name")
+		return errors.New("its name reads back as a different name")
 	case t.Run.Shell != d.run.text || !slices.Equal(t.Run.Argv, d.run.argv):
-		return errors.New("its command is read back as another command")
+		return errors.New("its command reads back as a different command")
 	case t.Dir != importer.Literal(d.dir) || !slices.Equal(w.Env, env):
-		return errors.New("its variables are read back as other variables")
+		return errors.New("its variables read back as different variables")
 	case len(w.Triggers) != 1 || !d.when.is(&w.Triggers[0]):
-		return errors.New("its trigger is read back as another trigger")
+		return errors.New("its trigger reads back as a different trigger")
 	}
 	return nil
 }

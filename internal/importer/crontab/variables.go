@@ -67,60 +67,60 @@ func (c *converter) judge(v *variable) (o importer.Outcome, note string, keep bo
 	switch v.name {
 	case "MAILTO":
 		if v.value == "" {
-			return importer.Dropped, "the importer does not convert mail; what commands print is kept: skein logs NAME@latest", true
+			return importer.Dropped, "the importer does not convert mail; Skein keeps the output of commands: skein logs NAME@latest", true
 		}
-		return importer.Dropped, "mail to " + quote(v.value) + " is not sent: what commands print is kept (skein logs NAME@latest); for notices write alerts: [{on: [failed], to: CHANNEL}]", true
+		return importer.Dropped, "mail to " + quote(v.value) + " is not sent: Skein keeps the output of commands (skein logs NAME@latest); for notices write alerts: [{on: [failed], to: CHANNEL}]", true
 	case "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING", "NO_MAIL_OUTPUT":
-		return importer.Dropped, "it is about mail only, and Skein sends none", true
+		return importer.Dropped, "the variable concerns only mail, and Skein sends no output by mail", true
 	case "MLS_LEVEL", "XDG_SESSION_CLASS", "PREFERRED_HOUR":
-		return importer.Dropped, "Skein has nothing like it", true
+		return importer.Dropped, "Skein has no such setting", true
 	case "LOGNAME", "USER":
-		return importer.Dropped, "cron does not let it be changed", false
+		return importer.Dropped, "cron does not let a crontab change it", false
 	case "CRON_TZ":
 		zone := strings.TrimPrefix(v.value, ":")
 		if zone == "" {
-			return importer.Converted, "the lines below are in " + c.opt.Zone + " again", true
+			return importer.Converted, "the time zone of the lines below is " + c.opt.Zone + " again", true
 		}
 		if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
-			return importer.Dropped, quote(v.value) + " is not a time zone, so the lines below are dropped too; write a name such as CRON_TZ=Europe/Berlin", true
+			return importer.Dropped, quote(v.value) + " is not a time zone, so the lines below are dropped, too; write a name such as CRON_TZ=Europe/Berlin", true
 		}
 		return importer.Converted, "the time zone of the lines below", true
 	case "TZ":
 		if c.vars.value("CRON_TZ", c.opt.Zone) != v.value {
-			return importer.Converted, "a variable of the commands below; as in cron it does not move when they run (CRON_TZ does)", true
+			return importer.Converted, "a variable of the commands below; as in cron, it does not change when they run (CRON_TZ does)", true
 		}
 	case "RANDOM_DELAY":
 		n, ok := number(strings.TrimSpace(v.value))
 		if !ok || n > randomDelayMax {
-			return importer.Dropped, "it is not a number of minutes from 0 to 1440, so cron ignores it", true
+			return importer.Dropped, "the value is not a number of minutes from 0 to 1440, so cron ignores it", true
 		}
 		if n == 0 {
 			return importer.Converted, "no delay", true
 		}
-		return importer.Approximated, "a spread over the minutes of the hour where that is enough, see the lines below", true
+		return importer.Approximated, "the delay becomes a minute of the hour where that is enough; see the lines below", true
 	case "START_HOURS_RANGE":
-		return importer.Approximated, "its first hour is the start of the lines below", true
+		return importer.Approximated, "its first hour becomes the start of the lines below", true
 	case "SHELL":
 		if !strings.HasPrefix(v.value, "/") {
-			return importer.Dropped, "it is not an absolute path, so cron could run none of the lines below it; the shell stays as it was", false
+			return importer.Dropped, "the value is not an absolute path, so cron could run none of the lines below; the shell stays as it was", false
 		}
-		return importer.Converted, "what runs the commands below", true
+		return importer.Converted, "the shell of the commands below", true
 	case "HOME":
 		if !strings.HasPrefix(v.value, "/") || !importer.PrintableText(v.value) {
-			return importer.Dropped, "it is not an absolute path", false
+			return importer.Dropped, "the value is not an absolute path", false
 		}
-		return importer.Converted, "the folder in which the commands below begin", true
+		return importer.Converted, "the working folder of the commands below", true
 	}
 	switch {
 	case !isName(v.name):
 		return importer.Dropped, "the name " + quote(v.name) + " is not allowed for a variable of a task; use letters, digits and _", false
 	case strings.HasPrefix(v.name, "SKEIN_"):
-		return importer.Dropped, "names that begin with SKEIN_ are Skein's own; choose another", false
+		return importer.Dropped, "names that begin with SKEIN_ are reserved; choose another name", false
 	case !importer.PrintableText(v.value):
-		return importer.Dropped, "its value holds control characters; set it in the command", false
+		return importer.Dropped, "the value contains control characters; set the variable in the command", false
 	}
 	if strings.Contains(v.value, "$") {
-		return importer.Converted, "a variable of the commands below; as in cron, $ in it is no more than a character", true
+		return importer.Converted, "a variable of the commands below; as in cron, $ in its value has no special meaning", true
 	}
 	return importer.Converted, "a variable of the commands below", true
 }

@@ -33,7 +33,7 @@ func (c *converter) trigger(d *draft) *fault {
 		return c.anacron(d)
 	case e.at == "reboot":
 		d.when.start = true
-		d.approximate("it runs when the Skein node starts, also when the machine did not: cron runs it once after a boot")
+		d.approximate("the command runs at each start of the Skein node; cron runs it once after each boot")
 		return nil
 	case e.at != "":
 		d.when.expr = "@" + e.at
@@ -55,7 +55,7 @@ func (c *converter) zone() (string, *fault) {
 	}
 	zone := strings.TrimPrefix(v.value, ":")
 	if _, err := cron.LoadZone(zone); err != nil || strings.ContainsAny(zone, " ,.") {
-		return "", &fault{0, fmt.Sprintf("CRON_TZ of line %d is not a time zone, so it is unclear when the line runs", v.line), "correct CRON_TZ, such as CRON_TZ=Europe/Berlin"}
+		return "", &fault{0, fmt.Sprintf("CRON_TZ of line %d is not a time zone, so it is unclear when this line runs", v.line), "correct CRON_TZ, for example CRON_TZ=Europe/Berlin"}
 	}
 	return zone, nil
 }
@@ -76,7 +76,7 @@ func (c *converter) expression(d *draft) *fault {
 		words[n] = fieldText(&all[n], e.fields[n].text, items)
 		for _, it := range items {
 			if it.random {
-				d.approximate(fmt.Sprintf("%s: cron chooses this value again at each start; here it is fixed, chosen by the workflow's name", all[n].name))
+				d.approximate(fmt.Sprintf("%s: cron chooses this value at random at each start of cron; here the workflow's name fixes it", all[n].name))
 			}
 			steps = steps || n == hour && (it.step > 1 || strings.Contains(e.fields[n].text, "*"))
 		}
@@ -93,7 +93,7 @@ func (c *converter) expression(d *draft) *fault {
 		written := []string{words[minute], listHours(hours), words[dayOfMonth], words[month], words[dayOfWeek]}
 		if fixed := strings.Join(written, " "); differ(d.when.zone, variant{expr: d.when.expr}, variant{expr: fixed}) {
 			d.when.expr = fixed
-			d.notes = append(d.notes, "the hours are written out, so that a clock change has the same effect as in cron")
+			d.notes = append(d.notes, "the hours are written out, so that a change of the clock has the same effect as in cron")
 		}
 	}
 	return nil
@@ -193,11 +193,11 @@ func (c *converter) delay(d *draft) {
 	first, rest, _ := strings.Cut(expr, " ")
 	m, ok := number(first)
 	if !ok || m+most > 59 {
-		d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d is left out: it starts without a delay", v.line))
+		d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d is not converted: the job starts without a delay", v.line))
 		return
 	}
 	d.when.expr = fmt.Sprintf("H(%d-%d) %s", m, m+most, rest)
-	d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d: the minute is one of %d to %d, chosen by the workflow's name", v.line, m, m+most))
+	d.approximate(fmt.Sprintf("RANDOM_DELAY of line %d: the workflow's name fixes a minute from %d to %d", v.line, m, m+most))
 }
 
 func spelledOut() map[string]string {

@@ -25,7 +25,7 @@ func Convert(src []byte, opt importer.Options) (*importer.Result, error) {
 	}
 	for i, d := range c.Documents {
 		if d.Value.Kind != workflow.MapValue {
-			c.DropDocument(d.Value, "a DAG is a mapping with steps", "is it the right file?")
+			c.DropDocument(d.Value, "the document is no DAG: a DAG is a mapping with steps", "check that it is the right file")
 			continue
 		}
 		b := &dag{Sheet: c.Sheet(d.Value), conv: c, steps: map[string]*step{}, env: map[string]importer.Text{}, params: map[string]string{}}
@@ -92,7 +92,7 @@ func (d *dag) policies(f *importer.Fields) {
 			d.Drop(v, "queue: "+err.Error(), "write queue: NAME")
 		} else {
 			d.Settings = append(d.Settings, set...)
-			d.Approximate(v, "queue: make it with skein queue set "+v.Str()+" --limit N")
+			d.Approximate(v, "queue: create it with skein queue set "+v.Str()+" --limit N")
 		}
 	}
 	d.labels = d.selector(f.Take("workerSelector"))
@@ -114,7 +114,7 @@ func (d *dag) policies(f *importer.Fields) {
 		d.dir = d.value(v, v.Str(), nil)
 	}
 	if v := f.Take("delaySec"); v != nil && v.Str() != "0" {
-		d.Drop(v, "delaySec: a run begins when its trigger fires", "put sleep in front of the first task, or move the schedule")
+		d.Drop(v, "delaySec: a run begins at once when its trigger fires", "write sleep at the beginning of the first task, or change the schedule")
 	}
 	if v := f.Take("defaults"); v != nil {
 		in := importer.NewFields(v)
@@ -149,9 +149,9 @@ func (d *dag) selector(v *workflow.Value) importer.Map {
 		m.Add(k.Text, v.Vals[i].Str())
 	}
 	if len(m) == 0 || importer.CheckTask(&importer.Task{Settings: importer.Map{{Key: "labels", Value: m}}}) != nil {
-		d.Drop(v, "workerSelector: it is no mapping of labels", "write labels: {disk: ssd}")
+		d.Drop(v, "workerSelector: the value is no mapping of labels", "write labels: {disk: ssd}")
 		return nil
 	}
-	d.Approximate(v, "workerSelector: start workers with --label "+m[0].Key+"="+m[0].Value.(string)+"; until there is one, the task waits")
+	d.Approximate(v, "workerSelector: start workers with --label "+m[0].Key+"="+m[0].Value.(string)+"; the task waits until such a worker is attached")
 	return m
 }

@@ -22,7 +22,7 @@ type source struct {
 // items reads the items of parallel or foreach. If it cannot read them, why says the reason.
 func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source, why string) {
 	if v == nil {
-		return src, "there are no items"
+		return src, "the list of items is missing"
 	}
 	if n := f.Take("maxConcurrent"); n != nil {
 		src.parallel, _ = importer.Int(n)
@@ -48,11 +48,11 @@ func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source,
 	if m == nil || m[0] != strings.TrimSpace(v.Str()) {
 		var list []any
 		if json.Unmarshal([]byte(v.Str()), &list) != nil {
-			return src, "its items are neither a list nor the whole of a parameter or an output"
+			return src, "the items are neither a list nor a whole parameter or output"
 		}
 		for _, e := range list {
 			if _, ok := e.(string); !ok {
-				return src, "its items are in a text, and are not texts themselves"
+				return src, "the items are part of a text, but are no texts themselves"
 			}
 		}
 		src.items = list
@@ -64,11 +64,11 @@ func (d *dag) items(s *step, f *importer.Fields, v *workflow.Value) (src source,
 
 func (*dag) countable(src source) string {
 	if len(src.items) == 0 || len(src.items) > itemsMax {
-		return "it has no items, or more than " + strconv.Itoa(itemsMax)
+		return "the list has no items, or more than " + strconv.Itoa(itemsMax)
 	}
 	raw, _ := json.Marshal(src.items)
 	if strings.Contains(string(raw), "${") {
-		return "its items hold references"
+		return "the items contain references"
 	}
 	return ""
 }
@@ -84,7 +84,7 @@ func (d *dag) listOf(name string, s *step) (list, why string) {
 	}
 	from, output, _ := d.producer(name, s)
 	if from == nil || from.opaque != "" {
-		return "", "${" + importer.Clip(name, 60) + "} is no parameter and no output of a step before it"
+		return "", "${" + importer.Clip(name, 60) + "} is neither a parameter nor an output of an earlier step"
 	}
 	return from.asJSON(output), ""
 }
@@ -95,7 +95,7 @@ func (s *step) asJSON(output string) string {
 		s.task.HTTP.Answer = "json"
 		return importer.TaskOutput(s.task.Name, "body")
 	}
-	s.task.Approximate("its output " + output + " is read as JSON: if it is not JSON, the task fails")
+	s.task.Approximate("the output " + output + " is read as JSON: if it is not JSON, the task fails")
 	return importer.TaskOutput(s.task.Name, s.task.AsList(output))
 }
 
@@ -109,7 +109,7 @@ func (d *dag) repeat(s *step, v *workflow.Value) {
 		s.task.Drop("foreach: "+why, "write foreach by hand")
 		return
 	case body == nil || len(body.Vals) != 1:
-		s.task.Drop("foreach: its body has several steps, and a task is repeated by itself", "put the body into one script")
+		s.task.Drop("foreach: the body has several steps, but foreach repeats a single task", "write the body as one script")
 		return
 	}
 	name := f.Take("as").Str()
@@ -118,26 +118,26 @@ func (d *dag) repeat(s *step, v *workflow.Value) {
 	}
 	s.item = "foreach." + name
 	if k := f.Take("key"); k != nil {
-		d.Approximate(k, "foreach.key: instances have numbers here: "+s.task.Name+".0 and so on")
+		d.Approximate(k, "foreach.key: instances are named by numbers here: "+s.task.Name+".0 and so on")
 	}
 	if c := f.Take("collect"); c != nil {
-		d.Drop(c, "foreach.collect: what the instances hand on is the list tasks."+s.task.Name+".outputs", "read it there")
+		d.Drop(c, "foreach.collect: the outputs of the instances are in the list tasks."+s.task.Name+".outputs", "read that list")
 	}
 	f.Rest(nil, func(key *workflow.Value, why string) { d.Drop(key, "foreach."+why, "") })
 	if s.output != "" {
-		s.opaque = "it is a report of Dagu about all items; read the list tasks." + s.task.Name + ".outputs"
+		s.opaque = "the value is Dagu's report about all items; read the list tasks." + s.task.Name + ".outputs"
 	}
 	s.task.Each = &importer.Each{Items: src.items, List: src.list, Parallel: src.parallel}
 	s.fields = importer.NewFields(body.Vals[0])
 	s.fields.Take("id", "name")
 	s.fields.Take("name")
 	if o := s.fields.Take("output"); o != nil && s.output == "" && o.Kind == workflow.ScalarValue && simpleName.MatchString(o.Text) {
-		s.output, s.opaque = o.Text, "it is known inside of the foreach only"
+		s.output, s.opaque = o.Text, "the value exists only inside of the foreach"
 	}
 	d.fill(s)
 	if s.task.Approval != nil || s.task.Wait != 0 {
 		s.task.Each = nil
-		s.task.Drop("foreach: it repeats a question or a pause, and only what runs, sends or calls is repeated", "ask once")
+		s.task.Drop("foreach: the body is an approval or a pause, which foreach does not repeat", "write one task without foreach")
 	}
 }
 
@@ -154,7 +154,7 @@ func (s *step) itemText(name string) (value importer.Text, missing string, ok bo
 	for _, item := range s.items {
 		m, _ := item.(map[string]string)
 		if _, has := m[key]; !has {
-			return nil, "${" + importer.Clip(name, 60) + "} is no member of an item", true
+			return nil, "${" + importer.Clip(name, 60) + "} is not a member of the item", true
 		}
 	}
 	return importer.Expr(importer.Member("item", key)), "", true

@@ -16,7 +16,7 @@ func (d *dag) graph(f *importer.Fields) {
 	kind, steps := f.Take("type"), f.Take("steps")
 	chain := kind.Str() == "chain"
 	if kind != nil && !chain && kind.Str() != "graph" {
-		d.Drop(kind, "type: "+importer.Clip(kind.Str(), 30)+" is not imported; the steps are taken for a graph", "write the workflow by hand")
+		d.Drop(kind, "type: "+importer.Clip(kind.Str(), 30)+" is not supported, so the importer reads the steps as a graph", "write the workflow by hand")
 	}
 	if steps == nil {
 		return
@@ -24,7 +24,7 @@ func (d *dag) graph(f *importer.Fields) {
 	groups := d.groups(steps)
 	depends := d.connect(groups, chain)
 	if kind == nil && !chain && !depends && len(groups) > 1 {
-		d.Note("there is neither type nor depends, so no step waits for another, as in Dagu of today; older versions ran them one after the other: write needs, if that was meant")
+		d.Note("the file has neither type nor depends, so no step waits for another, as in today's Dagu. Older versions ran the steps one after the other; if you need that order, write needs")
 	}
 	main := len(d.Tasks)
 	d.handlers(f.Take("handlerOn"), main)
@@ -76,7 +76,7 @@ func (d *dag) connect(groups [][]*step, chain bool) bool {
 				for _, name := range importer.Texts(v) {
 					o := d.steps[name]
 					if o == nil || o == s {
-						s.task.Drop("it needs the step "+importer.Clip(name, 60)+", which is not there", "")
+						s.task.Drop("the task needs the step "+importer.Clip(name, 60)+", which does not exist", "")
 						continue
 					}
 					s.depends = append(s.depends, o)
@@ -107,13 +107,13 @@ func (d *dag) goOn(s *step, v *workflow.Value) {
 		f := importer.NewFields(v)
 		s.onFailure, s.onSkip = importer.IsTrue(f.Take("failure", "failed")), importer.IsTrue(f.Take("skipped"))
 		f.Rest(map[string]string{
-			"exitcode":    "that depends on the exit code is not imported; have the script end well for those codes",
-			"output":      "that depends on what the step prints is not imported; have the script look at it",
-			"marksuccess": "a step that failed has failed; have the script end well",
+			"exitcode":    "the importer does not convert a condition on the exit code; return 0 for those codes in the script",
+			"output":      "the importer does not convert a condition on the step's output; check the output in the script",
+			"marksuccess": "a failed task stays failed here; return 0 in the script",
 		}, func(key *workflow.Value, why string) { d.Drop(key, "continueOn."+why, "") })
 	}
 	if s.onFailure {
-		s.task.Approximate("if it fails, those that need it go on; the run ends failed, where Dagu says partially succeeded")
+		s.task.Approximate("if the task fails, the tasks that need it run all the same. The run ends as failed; in Dagu it ends as partially succeeded")
 	}
 }
 
@@ -191,9 +191,9 @@ func (d *dag) handlers(v *workflow.Value, main int) {
 		}
 	}
 	f.Rest(map[string]string{
-		"cancel": "nothing runs in a run that was stopped; have the scripts catch TERM",
-		"abort":  "nothing runs in a run that was stopped; have the scripts catch TERM",
-		"wait":   "nothing is told while a run waits",
+		"cancel": "a stopped run starts no more tasks; catch TERM in the scripts",
+		"abort":  "a stopped run starts no more tasks; catch TERM in the scripts",
+		"wait":   "Skein does not call a handler while a run waits",
 	}, func(key *workflow.Value, why string) { d.Drop(key, "handlerOn."+why, "") })
 }
 
@@ -204,10 +204,10 @@ func (d *dag) runCheck(v *workflow.Value, main int) []*step {
 	}
 	all := &step{at: v, fields: importer.NewFields(nil), env: map[string]importer.Text{}, task: d.Task(v, "run")}
 	d.Tasks = d.Tasks[:len(d.Tasks)-1] // the template is not a task of the workflow
-	d.check(all, v, "it finds out whether the run does anything: if not, its tasks are skipped")
+	d.check(all, v, "this task checks the precondition of the run: if it does not hold, the other tasks are skipped")
 	if len(all.depends) == 0 {
 		if all.task.Dropped() {
-			d.Drop(v, "preconditions: they are not understood", "write a task that hands on an output, and the if of the first tasks")
+			d.Drop(v, "preconditions: the importer does not understand them", "write a task with an output, and an if in the first tasks")
 		}
 		return nil
 	}
@@ -236,7 +236,7 @@ func (d *dag) check(s *step, v *workflow.Value, note string) {
 	for _, c := range list {
 		test, why := condition(c)
 		if why != "" {
-			s.task.Drop("precondition: "+why, "write it as a task that hands on an output, and if")
+			s.task.Drop("precondition: "+why, "write a task with an output, and an if that reads the output")
 			return
 		}
 		tests = append(tests, test)
@@ -277,16 +277,16 @@ func condition(c *workflow.Value) (test, why string) {
 	if importer.IsTrue(f.Take("negate")) {
 		not = "! "
 	}
-	f.Rest(nil, func(key *workflow.Value, _ string) { why = key.Text + " is not understood" })
+	f.Rest(nil, func(key *workflow.Value, _ string) { why = key.Text + " is not supported" })
 	switch {
 	case why != "":
 		return "", why
 	case text.Str() == "":
-		return "", "there is no condition"
+		return "", "the condition is missing"
 	case expected == nil:
 		return not + "(\n" + text.Str() + "\n) > /dev/null 2>&1", ""
 	case strings.Contains(text.Text, `"`):
-		return "", "it holds quotes"
+		return "", "the condition contains quotes"
 	}
 	value := `"` + text.Text + `"`
 	if pattern, ok := strings.CutPrefix(expected.Text, "re:"); ok {
@@ -303,7 +303,7 @@ func (d *dag) retry(v *workflow.Value) importer.Map {
 	f := importer.NewFields(v)
 	limit, ok := importer.Int(f.Take("limit"))
 	if !ok {
-		d.Drop(v, "retryPolicy: it has no limit that is a number", "write retry: {max: 3}")
+		d.Drop(v, "retryPolicy: the limit is missing or no number", "write retry: {max: 3}")
 		return nil
 	}
 	m := importer.Map{{Key: "max", Value: rawInt(min(max(limit, 0), 10_000))}}

@@ -47,10 +47,10 @@ func (d *dag) lookup(name string, s *step) (value importer.Text, plain bool, mis
 			return importer.Lit(s.task.Name), false, ""
 		}
 	case "ITEM":
-		return nil, false, "there is no item: the step is not repeated"
+		return nil, false, "the step is not repeated, so it has no item"
 	}
 	if strings.Contains(name, ".") || strings.HasPrefix(name, "DAG_") || strings.HasPrefix(name, "DAGU_") && !strings.HasPrefix(name, "DAGU_OUTPUT") {
-		return nil, false, "${" + importer.Clip(name, 60) + "} has no value here"
+		return nil, false, "${" + importer.Clip(name, 60) + "} has no value in Skein"
 	}
 	return nil, true, ""
 }
@@ -67,13 +67,13 @@ func (d *dag) fromStep(name string, s *step) (value importer.Text, plain bool, m
 		if _, ok := d.steps[path[0]]; !ok || len(path) < 2 {
 			return nil, false, "", false
 		}
-		return nil, false, "${" + importer.Clip(name, 60) + "} is no output that the step declares; have it write to $SKEIN_OUTPUT", true
+		return nil, false, "${" + importer.Clip(name, 60) + "} is no output that the step declares; write it to $SKEIN_OUTPUT in the step", true
 	case from.opaque != "":
 		return nil, false, "${" + importer.Clip(name, 60) + "}: " + from.opaque, true
 	case member != "":
 		return importer.Expr(from.asJSON(output) + member), false, "", true
 	case from.asksPerson():
-		return nil, false, "${" + importer.Clip(name, 60) + "} is no value that a person enters there (input)", true
+		return nil, false, "${" + importer.Clip(name, 60) + "} is no value that a person enters in that step (input)", true
 	case from.sends:
 		return importer.Expr(importer.TaskOutput(from.task.Name, "body")), name == output, "", true
 	}
@@ -116,7 +116,7 @@ func (d *dag) producer(name string, s *step) (from *step, output, member string)
 	case len(path) == 3 && path[1] == "outputs" && o.calls:
 		if !slices.Contains(o.task.Outputs, path[2]) && simpleName.MatchString(path[2]) {
 			o.task.Outputs = append(o.task.Outputs, path[2])
-			o.task.Approximate("it hands on " + path[2] + ", which must be an output of the last tasks of the workflow that it calls")
+			o.task.Approximate("the output " + path[2] + " must be an output of the last tasks of the called workflow")
 		}
 		return o, path[2], ""
 	case len(path) == 3 && path[1] == "outputs" && (o.declares(path[2]) || o.asksPerson()):
@@ -168,7 +168,7 @@ func (d *dag) valueOr(text string, s *step, miss func(missing string)) importer.
 		}
 		value, _, missing := d.lookup(m[1]+m[2], s)
 		if missing == "" && value == nil {
-			missing = "$" + m[1] + m[2] + " is set nowhere in the file, and a value here does not see the machine's variables"
+			missing = "$" + m[1] + m[2] + " is not set in the file, and a value here does not read the machine's variables"
 		}
 		if missing != "" {
 			miss(missing)
@@ -203,7 +203,7 @@ func (d *dag) script(text string, s *step) string {
 		value, plain, missing := d.lookup(name, s)
 		switch {
 		case missing != "":
-			s.task.Drop(missing, "have the task that makes it write it to $SKEIN_OUTPUT, or set it in the script")
+			s.task.Drop(missing, "write the value to $SKEIN_OUTPUT in the task that computes it, or set it in the script")
 			return "", 0, false
 		case value == nil: // a variable of the machine, or of the script itself
 			return "", 0, false

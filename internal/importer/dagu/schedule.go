@@ -23,7 +23,7 @@ func (d *dag) schedules(f *importer.Fields) {
 		if p := f.Take("overlapPolicy"); p.Str() == "all" {
 			catchup = "all"
 		}
-		d.Approximate(w, "catchupWindow: missed fires are caught up (catchup: "+catchup+"), however long ago; catchup_limit bounds how many")
+		d.Approximate(w, "catchupWindow: missed fires of any age are made up (catchup: "+catchup+"); catchup_limit limits their number")
 	}
 	if v.Null() {
 		return
@@ -39,8 +39,8 @@ func (d *dag) schedules(f *importer.Fields) {
 	}
 	d.schedule(in.Take("start"), catchup)
 	in.Rest(map[string]string{
-		"stop":    "nothing stops a run at a given time; give the workflow a timeout, or another one that runs skein run stop",
-		"restart": "nothing restarts a run at a given time; a schedule with overlap: cancel_running comes close",
+		"stop":    "Skein does not stop a run at a given time; write timeout, or call skein run stop in a scheduled workflow",
+		"restart": "Skein does not restart a run at a given time; a schedule with overlap: cancel_running does nearly the same",
 	}, func(key *workflow.Value, why string) { d.Drop(key, "schedule."+why, "") })
 }
 

@@ -52,10 +52,10 @@ func (d *dag) call(s *step, f *importer.Fields) {
 	name := importer.WorkflowName(strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml"))
 	switch {
 	case !known || strings.TrimSpace(base) == "":
-		t.Drop("which DAG it runs is known only when it runs, or not said", "write workflow: NAME")
+		t.Drop("the name of the DAG is missing, or known only at run time", "write workflow: NAME")
 		return
 	case name == importer.WorkflowName(d.name):
-		t.Drop("it runs its own DAG, which a graph cannot", "loop in a script")
+		t.Drop("the task runs its own DAG, but a graph has no loops", "loop in a script")
 		return
 	}
 	t.Call = &importer.Call{Workflow: name, With: d.given(s, params)}
@@ -66,14 +66,14 @@ func (d *dag) call(s *step, f *importer.Fields) {
 		return
 	}
 	if !d.inFile(name) {
-		t.Approximate("it calls the workflow " + name + ": import that DAG too")
+		t.Approximate("the task calls the workflow " + name + ": import that DAG too")
 	}
 }
 
 // given returns the parameter values that a step passes to the DAG that it runs.
 func (d *dag) given(s *step, params *workflow.Value) []importer.Var {
 	var all []importer.Var
-	fail := func(missing string) { s.task.Drop(missing, "give the value in another way") }
+	fail := func(missing string) { s.task.Drop(missing, "pass the value in another way") }
 	give := func(key, text string) {
 		all = append(all, importer.Var{Name: importer.KeyName(key), Value: d.valueOr(text, s, fail)})
 	}
@@ -159,7 +159,7 @@ func (d *dag) request(s *step, with *workflow.Value) {
 	if len(words) > 0 && address == "" {
 		address = words[0]
 	}
-	fail := func(missing string) { t.Drop(missing, "give the value in another way") }
+	fail := func(missing string) { t.Drop(missing, "pass the value in another way") }
 	q := &importer.Request{Method: strings.ToUpper(method), URL: d.valueOr(address, s, fail)}
 	t.HTTP = q
 	if q.Method == "GET" {
@@ -186,19 +186,19 @@ func (d *dag) request(s *step, with *workflow.Value) {
 		q.Answer = "text"
 		t.Outputs = []string{"body"}
 		if !silent || in.Take("format", "json") != nil {
-			t.Approximate("its output is the body of the answer only; status and headers are outputs of their own")
+			t.Approximate("the output is only the body of the answer; status and headers are separate outputs")
 		}
 	}
 	in.Take("debug")
 	in.Rest(map[string]string{
-		"skiptlsverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "form": "forms with parts are not sent; have it run curl",
-		"files": "files are not sent; have it run curl", "output": "the answer is not written to a file; have it run curl",
-		"format": "the log has the status, and outputs have the answer that is kept", "json": "the log has the status, and outputs have the answer that is kept",
+		"skiptlsverify": "certificates are always verified; set SSL_CERT_FILE of the worker", "form": "http tasks send no multipart forms; call curl in a script",
+		"files": "http tasks send no files; call curl in a script", "output": "http tasks do not write the answer to a file; call curl in a script",
+		"format": "the log has the status, and the outputs have the answer", "json": "the log has the status, and the outputs have the answer",
 	}, func(key *workflow.Value, why string) { d.Drop(key, "http."+why, "") })
 	t.Dir = nil
 	switch {
 	case with.Get("form") != nil || with.Get("files") != nil:
-		t.Drop("http: forms with parts and files are not sent", "have it run curl")
+		t.Drop("http: http tasks send no multipart forms and no files", "call curl in a script")
 	case !slices.Contains(methods, q.Method) && q.Method != "" || address == "":
 		t.Drop("http: the method and the address must be literal", "write the task by hand")
 	default:
@@ -220,7 +220,7 @@ func (d *dag) query(s *step, q *importer.Request, v *workflow.Value) {
 	for i, k := range v.Keys {
 		value, known := d.valueOr(v.Vals[i].Str(), s, func(string) {}).Const()
 		if !known {
-			s.task.Drop("http: a parameter of its address is known only when it runs, and would have to be escaped", "build the address in a task before it")
+			s.task.Drop("http: a parameter of the address is known only at run time, and would need escaping", "compute the address in an earlier task")
 			return
 		}
 		q.URL = append(q.URL, importer.Part{Lit: sign + escaped(k.Text) + "=" + escaped(value)})
@@ -306,7 +306,7 @@ func (d *dag) approval(t *importer.Task, v *workflow.Value, fail func(at *workfl
 	f := importer.NewFields(v)
 	prompt := f.Take("prompt")
 	if strings.Contains(prompt.Str(), "${") {
-		d.Approximate(prompt, "prompt: references in it are shown as they stand")
+		d.Approximate(prompt, "prompt: Skein shows references in it without replacing them")
 	}
 	t.Approval = &importer.Approval{Message: strings.ReplaceAll(prompt.Str(), "${{", "$ {{")}
 	required := importer.Texts(f.Take("required"))
@@ -332,7 +332,7 @@ func (d *dag) gate(s *step, v *workflow.Value) {
 	t := d.Task(v, s.task.Name+gateSuffix)
 	t.Need(s.task.Name)
 	d.approval(t, v, func(at *workflow.Value) {
-		d.Drop(at, "approval: it has no form of the page of Dagu, and a rejected task fails and does not run again", "write form: {NAME: {…}}; skein run recover --from does it again")
+		d.Drop(at, "approval: the form of Dagu's page is not converted, and a rejected task fails and does not run again", "write form: {NAME: {…}}; to run the task again, use skein run recover --from")
 	})
 	s.gate = t
 }

@@ -77,7 +77,7 @@ func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 			continue
 		}
 		if o, dup := d.steps[n]; dup && o != s {
-			s.task.Approximate("another step is called " + importer.Clip(n, 60) + " too; the first one is meant where it is needed")
+			s.task.Approximate("another step has the name " + importer.Clip(n, 60) + ", too; tasks that need this name need the first one")
 			continue
 		}
 		d.steps[n] = s
@@ -89,7 +89,7 @@ func (d *dag) begin(at *workflow.Value, v *workflow.Value, name string) *step {
 	case o.Kind == workflow.MapValue && simpleName.MatchString(o.Get("name").Str()):
 		s.output = o.Get("name").Str()
 	default:
-		d.Drop(o, "output: only a variable for what the step prints is imported", "have the step write key=value lines to $SKEIN_OUTPUT")
+		d.Drop(o, "output: the importer converts only a variable with the step's output", "write key=value lines to $SKEIN_OUTPUT in the step")
 	}
 	for _, o := range outputsOf(s.fields.Take("outputs")) {
 		if simpleName.MatchString(o) && !s.declares(o) {
@@ -117,14 +117,14 @@ func (d *dag) fill(s *step) {
 	t.Description = f.Take("description").Str()
 	d.eachPair(f.Take("env"), "env", func(at *workflow.Value, name, value string) {
 		if commands.MatchString(value) || strings.HasPrefix(name, "SKEIN_") {
-			d.Drop(at, "env: "+name+" is the output of a command, or has a name of Skein's own", "set it in the script")
+			d.Drop(at, "env: "+name+" is the output of a command, or its name begins with SKEIN_", "set it in the script")
 			return
 		}
 		text := d.value(at, value, s)
 		s.env[name] = text
 		t.Env = append(slices.DeleteFunc(t.Env, func(v importer.Var) bool { return v.Name == name }), importer.Var{Name: name, Value: text})
 	})
-	d.check(s, f.Take("preconditions", "precondition"), "it finds out whether "+t.Name+" runs")
+	d.check(s, f.Take("preconditions", "precondition"), "this task checks the precondition of "+t.Name)
 	t.Dir = d.dir
 	if v := f.Take("workingDir", "dir"); v != nil {
 		t.Dir = nil
@@ -137,7 +137,7 @@ func (d *dag) fill(s *step) {
 		d.how(s)
 	}
 	if v := f.Take("signalOnStop"); v != nil && v.Str() != "SIGTERM" {
-		t.Approximate("signalOnStop: " + importer.Clip(v.Str(), 30) + " is not sent: a task gets TERM, and KILL after kill_grace; catch TERM in the script")
+		t.Approximate("signalOnStop: " + importer.Clip(v.Str(), 30) + " is not sent: a task gets TERM, and after kill_grace KILL; catch TERM in the script")
 	}
 	if v := f.Take("approval"); v != nil {
 		d.gate(s, v)
@@ -164,7 +164,7 @@ func (d *dag) how(s *step) {
 	switch r := d.retry(retry); {
 	case r == nil:
 	case logical:
-		d.Drop(retry, "retryPolicy: a task that only waits is not retried; what it calls is", "give the tasks of the other workflow a retry")
+		d.Drop(retry, "retryPolicy: a task that calls a workflow or waits for an approval is not retried", "write retry in the tasks of the called workflow")
 	default:
 		if t.HTTP != nil {
 			r = slices.DeleteFunc(r, func(p importer.Pair) bool { return p.Key == "on_exit" })
@@ -218,11 +218,11 @@ func (d *dag) action(s *step) {
 		return
 	case kind == "human.task" || kind == "hitl":
 		d.approval(t, with, func(at *workflow.Value) {
-			d.Drop(at, "the form of the page of Dagu is not imported", "write form: {NAME: {…}}")
+			d.Drop(at, "the importer does not convert the form of Dagu's page", "write form: {NAME: {…}}")
 		})
 		return
 	case strings.HasPrefix(kind, "dag.") || kind == "subworkflow":
-		t.Drop("it starts another DAG and does not wait for it", "have it run: skein run NAME --detach, or write workflow: NAME, which waits")
+		t.Drop("the task starts another DAG and does not wait for it", "call skein run NAME --detach in a script, or write workflow: NAME, which waits")
 		return
 	}
 	f.Take("run")
@@ -233,7 +233,7 @@ func (d *dag) action(s *step) {
 	case kind != "" && kind != "shell" && kind != "command" && kind != "local":
 		t.Drop(executorReason(kind), "")
 	case f.Take("container") != nil:
-		t.Drop("it runs in a container, and tasks run as processes of the node", "have it run docker run … if the node has docker")
+		t.Drop("the task runs in a container, which the importer does not convert", "write container: in the task, or call docker run … in its script")
 	case script != nil && command != nil && command.Kind == workflow.ScalarValue:
 		d.source(s, strings.Fields(command.Text), script.Str())
 	case script != nil:
@@ -243,7 +243,7 @@ func (d *dag) action(s *step) {
 	case command != nil:
 		d.commands(s, shell, command)
 	default:
-		t.Drop("there is nothing that it runs", "give it a command")
+		t.Drop("the task has no command", "write one")
 	}
 }
 
@@ -269,7 +269,7 @@ func (d *dag) repeated(s *step, v *workflow.Value) bool {
 // calling converts a step that runs another DAG, once or for each of several items.
 func (d *dag) calling(s *step, parallel *workflow.Value) {
 	if s.output != "" {
-		s.opaque = "it is a report of Dagu about the other DAG; read outputs of its last tasks"
+		s.opaque = "the value is Dagu's report about the other DAG; read the outputs of its last tasks"
 	}
 	s.hands = parallel != nil
 	if s.hands && !d.repeated(s, parallel) {
@@ -300,7 +300,7 @@ func (d *dag) commands(s *step, shell []string, v *workflow.Value) {
 		return
 	}
 	if s.fields.Take("args") == nil && len(lines) > 0 && !strings.ContainsAny(lines[0], " \t\n") && v.Get("") == nil {
-		s.task.Approximate("the list is taken for a program and its arguments; newer versions of Dagu run each item as a command")
+		s.task.Approximate("the importer reads the list as a program with arguments; newer versions of Dagu run each item as a command")
 		for i, l := range lines {
 			lines[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`").Replace(l) + `"`
 		}
@@ -320,7 +320,7 @@ func (d *dag) source(s *step, program []string, text string) {
 	}
 	text = strings.TrimSuffix(text, "\n")
 	if strings.TrimSpace(text) == "" {
-		s.task.Drop("there is nothing that it runs", "give it a command")
+		s.task.Drop("the task has no command", "write one")
 		return
 	}
 	if n := len(program); n > 1 && program[n-1] == "-c" {
@@ -330,17 +330,17 @@ func (d *dag) source(s *step, program []string, text string) {
 		text = d.script(text, s)
 		if strings.Contains(text, "DAGU_OUTPUT") {
 			text = "DAGU_OUTPUT_FILE=$SKEIN_OUTPUT\nexport DAGU_OUTPUT_FILE\n" + text
-			s.task.Approximate("it writes its outputs to $SKEIN_OUTPUT: key=value lines only, without <<")
+			s.task.Approximate("the script writes its outputs to $SKEIN_OUTPUT, which takes only lines key=value, without <<")
 		}
 		if len(program) == 0 && strings.Contains(text, "\n") {
 			text = "set -e\n" + text // Dagu's own shell does the same
 		}
 	} else if m := reference.FindStringSubmatch(text[max(strings.Index(text, "${"), 0):]); m != nil && strings.Contains(m[1], ".") {
-		s.task.Drop("${"+importer.Clip(m[1], 60)+"} is in a program that is no shell script, where a value would be read as code", "give the task a variable and read it in the program")
+		s.task.Drop("${"+importer.Clip(m[1], 60)+"} is in a program that is no shell script, which would read the value as code", "set a variable under env, and read the variable in the program")
 		return
 	}
 	if strings.Contains(text, "${{") {
-		s.task.Drop("it holds ${{, which run cannot", "move it into a script of its own and run that")
+		s.task.Drop("the script contains ${{, which run does not allow", "move it into a script file")
 		return
 	}
 	s.task.Run = importer.Source(program, text)

@@ -26,7 +26,7 @@ func (d *dag) parameters(v *workflow.Value) {
 			}
 		}
 	case v.Get("schema") != nil:
-		d.Drop(v, "params: a schema next to the file is not read", "declare the parameters in the workflow")
+		d.Drop(v, "params: the importer does not read a schema in another file", "declare the parameters in the workflow")
 	case v.Get("properties") != nil:
 		p := v.Get("properties")
 		for i, k := range p.Keys {
@@ -102,16 +102,16 @@ func (d *dag) rich(at *workflow.Value, name string, v *workflow.Value) {
 
 func (d *dag) parameter(at *workflow.Value, name string, value *string) {
 	if _, dup := d.params[name]; dup {
-		d.Drop(at, "params: "+importer.Clip(name, 60)+" is there twice", "keep one of them")
+		d.Drop(at, "params: "+importer.Clip(name, 60)+" is declared twice", "keep one of the two")
 		return
 	}
 	key := importer.KeyName(name)
 	if slices.ContainsFunc(d.Params, func(p importer.Param) bool { return p.Name == key }) {
-		d.Drop(at, "params: "+importer.Clip(name, 60)+" would have the name of another one here", "rename it")
+		d.Drop(at, "params: "+importer.Clip(name, 60)+" would get the name of another parameter", "rename it")
 		return
 	}
 	if value != nil && commands.MatchString(*value) {
-		d.Drop(at, "the default of "+importer.Clip(name, 60)+" is the output of a command; here a start must give the parameter", "compute it in a task, as an output")
+		d.Drop(at, "the default of "+importer.Clip(name, 60)+" is the output of a command, so each start must give the parameter", "compute the value as an output of a task")
 		value = nil
 	}
 	d.params[name] = key
@@ -163,12 +163,12 @@ func (d *dag) constants(v *workflow.Value) {
 func (d *dag) environment(v *workflow.Value) {
 	d.eachPair(v, "env", func(at *workflow.Value, name, value string) {
 		if commands.MatchString(value) {
-			d.Drop(at, "env: "+name+" is the output of a command", "compute it in a task, as an output, or in the script that needs it")
+			d.Drop(at, "env: "+name+" is the output of a command", "compute the value as an output of a task, or in the script that needs it")
 			return
 		}
 		text := d.value(at, value, nil)
 		if strings.HasPrefix(name, "SKEIN_") {
-			d.Drop(at, "env: names that begin with SKEIN_ are Skein's own", "choose another")
+			d.Drop(at, "env: names that begin with SKEIN_ are reserved", "choose another name")
 			return
 		}
 		d.env[name] = text
@@ -198,7 +198,7 @@ func (d *dag) eachPair(v *workflow.Value, key string, see func(at *workflow.Valu
 	default:
 		for i, k := range v.Keys {
 			if !simpleName.MatchString(k.Text) || v.Vals[i].Kind != workflow.ScalarValue {
-				d.Drop(k, key+": "+importer.Clip(k.Text, 60)+" is no variable of a task: a name has letters, digits and _, and its value is a text", "choose another name")
+				d.Drop(k, key+": "+importer.Clip(k.Text, 60)+" is not a valid variable of a task: a name has letters, digits and _, and the value is a text", "choose another name")
 				continue
 			}
 			see(k, k.Text, v.Vals[i].Str())

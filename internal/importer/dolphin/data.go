@@ -30,11 +30,11 @@ func (n *node) sql() {
 		}
 	}
 	if strings.HasPrefix(query, "$FILE{") {
-		n.task.Drop("its statements are in another file", "put the file next to the workflow file, name it under files, and write sql: {connection: NAME, file: FILE}")
+		n.task.Drop("the statements are in another file", "put the file next to the workflow file, name it under files, and write sql: {connection: NAME, file: FILE}")
 		return
 	}
 	if rows && len(all) > 1 {
-		n.task.Approximate("the rows of its last statement are not kept, because other statements surround it")
+		n.task.Approximate("the rows of its last query are not kept, because other statements come before or after it")
 		rows = false
 	}
 	n.statements(all, rows)
@@ -52,7 +52,7 @@ func (n *node) procedure() {
 		text = strings.TrimSpace(text[1 : len(text)-1])
 	}
 	if strings.Contains(text, "?") {
-		n.task.Drop("its call has results or values without names (?)", "write sql: {connection: NAME, query: …} by hand")
+		n.task.Drop("the call has results, or values without names (?)", "write sql: {connection: NAME, query: …} by hand")
 		return
 	}
 	n.statements([]string{text}, false)
@@ -66,13 +66,13 @@ func (n *node) statements(all []string, rows bool) {
 	id := n.own.Take("datasource").Str()
 	switch {
 	case len(all) == 0 || all[0] == "":
-		t.Drop("there are no statements", "write them under query")
+		t.Drop("the task has no statements", "write them under query")
 		return
 	case !known:
-		t.Drop("its data source is of a type for which there is no connection", "have a task with run call the client of the database")
+		t.Drop("Skein has no connection for the type of its data source", "call the client of the database in a task with run")
 		return
 	case name == "" && id == "":
-		t.Drop("it names no data source", "write sql: {connection: NAME, query: …}")
+		t.Drop("the task names no data source", "write sql: {connection: NAME, query: …}")
 		return
 	case name == "":
 		name = strings.ToLower(kind) + "-" + id
@@ -82,7 +82,7 @@ func (n *node) statements(all []string, rows bool) {
 	query := sqlReference.ReplaceAllStringFunc(strings.Join(all, ";\n"), func(text string) string {
 		ref := strings.Trim(text, "'")
 		if strings.HasPrefix(ref, "!") {
-			missed = importer.Clip(ref, 60) + " becomes a part of the statement, and here only values are given"
+			missed = importer.Clip(ref, 60) + " becomes part of the statement, but here only values are passed"
 			return text
 		}
 		value, missing, ok := n.f.reference(n, ref)
@@ -111,10 +111,10 @@ func (n *node) statements(all []string, rows bool) {
 	}
 	if rows {
 		m.Add("result", "csv")
-		t.Approximate("the rows of its last statement are the artifact result.csv; there is no mail")
+		t.Approximate("the rows of its last statement become the artifact result.csv; no mail is sent")
 	}
 	t.Other = &importer.Other{Key: "sql", Value: m, Same: func(is *workflow.Task) bool { return strings.HasSuffix(is.Kind, "sql") }}
-	t.Approximate("make its connection with skein connection set NAMESPACE/" + connectionName(name) + " " + kind + " …; all statements are one transaction")
+	t.Approximate("create its connection with skein connection set NAMESPACE/" + connectionName(name) + " " + kind + " …; all statements are one transaction")
 	n.check(params)
 }
 
@@ -178,7 +178,7 @@ func (n *node) http() {
 		}
 		address += sep + strings.Join(query, "&")
 		if q.Method != "" {
-			t.Approximate("httpParams: parameters are in the query of the address, also with " + q.Method)
+			t.Approximate("httpParams: the parameters are in the query of the address, even with " + q.Method)
 		}
 	}
 	if body == "" && len(fields) > 0 {
@@ -196,7 +196,7 @@ func (n *node) http() {
 	t.HTTP = q
 	n.expect(q)
 	if missed != "" {
-		t.Drop(missed, "give the value in another way")
+		t.Drop(missed, "pass the value in another way")
 		return
 	}
 	if t.Dropped() {
@@ -229,14 +229,14 @@ func (n *node) expect(q *importer.Request) {
 	case "STATUS_CODE_CUSTOM":
 		code, err := strconv.Atoi(strings.TrimSpace(want))
 		if err != nil {
-			n.task.Drop("condition: "+importer.Clip(want, 30)+" is no status", "write expect: {status: [200]}")
+			n.task.Drop("condition: "+importer.Clip(want, 30)+" is not a status", "write expect: {status: [200]}")
 			return
 		}
 		q.Status = []int{code}
 	case "BODY_CONTAINS":
 		q.Contains = want
 	default:
-		n.task.Drop("its check "+importer.Clip(check.Str(), 40)+" has no equal", "have a task with run call curl, and look at the answer")
+		n.task.Drop("Skein has no check like "+importer.Clip(check.Str(), 40), "call curl in a task with run, and check the answer there")
 	}
 }
 
@@ -245,7 +245,7 @@ func (n *node) remote() {
 	script, id := n.own.Take("rawScript").Str(), n.own.Take("datasource").Str()
 	n.own.Take("type")
 	if id == "" || strings.TrimSpace(script) == "" {
-		n.task.Drop("it names no machine, or has no script", "write ssh: {connection: NAME, run: …}")
+		n.task.Drop("the task names no machine, or has no script", "write ssh: {connection: NAME, run: …}")
 		return
 	}
 	n.script(script)
@@ -258,7 +258,7 @@ func (n *node) remote() {
 	}
 	n.task.Run, n.task.Env = importer.Run{}, nil
 	n.task.Other = &importer.Other{Key: "ssh", Value: m, Same: func(is *workflow.Task) bool { return strings.HasSuffix(is.Kind, "ssh") }}
-	n.task.Approximate("make its connection with skein connection set NAMESPACE/ssh-" + connectionName(id) + " ssh …")
+	n.task.Approximate("create its connection with skein connection set NAMESPACE/ssh-" + connectionName(id) + " ssh …")
 }
 
 // command makes the task run a program. It leaves out arguments without a value.
@@ -269,7 +269,7 @@ func (n *node) command(program string, args ...string) {
 			line += " " + strings.TrimSpace(args[i]+" "+args[i+1])
 		}
 	}
-	n.task.Approximate("it runs the program " + program + ", which must be on the worker; write further settings by hand")
+	n.task.Approximate("the task runs the program " + program + ", which must be on the worker; write other settings by hand")
 	n.script(line)
 }
 
@@ -291,7 +291,7 @@ func (n *node) hive() {
 	in := n.own
 	script := firstText(in.Take("hiveSqlScript").Str(), in.Take("hiveCliTaskScript").Str())
 	if script == "" {
-		n.task.Drop("its statements are in another file", "have a task with run call hive -f FILE")
+		n.task.Drop("the statements are in another file", "call hive -f FILE in a task with run")
 		return
 	}
 	n.command("hive", "-e", quoted(script), "", in.Take("hiveCliOptions").Str())
@@ -302,10 +302,10 @@ func (n *node) sqoop() {
 	in := n.own
 	script := in.Take("customShell").Str()
 	if script == "" {
-		n.task.Drop("its job is made of fields of the page", "have a task with run call sqoop")
+		n.task.Drop("the job is described by fields of DolphinScheduler's page, which the importer does not convert", "call sqoop in a task with run")
 		return
 	}
-	n.task.Approximate("it runs the program sqoop, which must be on the worker")
+	n.task.Approximate("the task runs the program sqoop, which must be on the worker")
 	n.script(script)
 	in.Rest(nil, func(*workflow.Value, string) {})
 }

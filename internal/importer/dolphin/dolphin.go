@@ -79,8 +79,8 @@ func (in *file) flows(v *workflow.Value) (all []*flow) {
 			def, exported = parts.Take("workflow", "process"), false
 		}
 		if one.Kind != workflow.MapValue || def == nil || def.Kind != workflow.MapValue || strings.TrimSpace(def.Get("name").Str()) == "" {
-			in.DropDocument(one, "it is no workflow of DolphinScheduler: it has neither workflowDefinition nor processDefinition nor workflow, with a name",
-				"export it on the page of its workflow definitions, or give a file of pydolphinscheduler")
+			in.DropDocument(one, "the document is no workflow of DolphinScheduler: it has no workflowDefinition, processDefinition or workflow with a name",
+				"export the workflow on the page of workflow definitions, or use a file of pydolphinscheduler")
 			continue
 		}
 		f := &flow{Sheet: in.Sheet(one), in: in, def: importer.NewFields(def), name: def.Get("name").Str(), zone: in.Zone, byKey: map[string]*node{},
@@ -153,7 +153,7 @@ func (f *flow) yamlTasks(parts *importer.Fields) {
 			if from := f.byKey[name]; from != nil {
 				n.needs(from)
 			} else {
-				n.task.Drop("it needs the task "+importer.Clip(name, 60)+", which is not there", "")
+				n.task.Drop("the task needs the task "+importer.Clip(name, 60)+", which does not exist", "")
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func (f *flow) global(at *workflow.Value, name, value string) {
 	}
 	text, missing := f.text(nil, value)
 	if missing != "" {
-		f.Approximate(at, "the parameter "+key+": "+missing+"; its default is the text as it is")
+		f.Approximate(at, "the parameter "+key+": "+missing+"; its default is the literal text")
 		text = importer.Lit(value)
 	}
 	p := importer.Param{Name: key}
@@ -280,7 +280,7 @@ func (f *flow) policies() {
 		f.Settings.Add("max_concurrent_runs", importer.Raw("1"))
 	case "SERIAL_DISCARD":
 		f.Settings.Add("max_concurrent_runs", importer.Raw("1"))
-		f.Approximate(v, "executionType SERIAL_DISCARD: fires of the schedule are skipped while a run is active; a run that a person starts waits")
+		f.Approximate(v, "executionType SERIAL_DISCARD: while a run is active, fires of the schedule are skipped, and a run that a person starts waits")
 	default:
 		f.Settings.Add("max_concurrent_runs", importer.Raw("1"))
 		f.Approximate(v, "executionType "+importer.Clip(v.Str(), 30)+": one run at a time, in the order of their starts; give the workflow a queue with ordering: priority for another order")
@@ -289,10 +289,10 @@ func (f *flow) policies() {
 		f.warning(v)
 	}
 	if v := f.def.Take("flag"); strings.EqualFold(v.Str(), "NO") {
-		f.Approximate(v, "the workflow was switched off: pause it with skein workflow pause "+importer.WorkflowName(f.name))
+		f.Approximate(v, "the workflow was switched off in DolphinScheduler; pause it with skein workflow pause "+importer.WorkflowName(f.name))
 	}
 	if v := f.def.Take("releaseState"); v != nil && f.schedule == nil && !online(v) && f.def.Peek("schedule") == nil {
-		f.Approximate(v, "the workflow was offline; here a workflow can be started as soon as it is applied")
+		f.Approximate(v, "the workflow was offline in DolphinScheduler; here it can be started as soon as it is applied")
 	}
 	f.def.Take("workerGroup")
 }
@@ -303,7 +303,7 @@ func (f *flow) warning(v *workflow.Value) {
 	if on == "" {
 		return
 	}
-	f.Drop(v, "warningType "+v.Str()+": the group of people is not in the file", "make a channel with skein alert channel set, and write alerts: [{on: ["+on+"], to: CHANNEL}]")
+	f.Drop(v, "warningType "+v.Str()+": the file does not contain the group of people", "create a channel with skein alert channel set, and write alerts: [{on: ["+on+"], to: CHANNEL}]")
 }
 
 func online(v *workflow.Value) bool {

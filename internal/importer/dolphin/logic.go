@@ -18,12 +18,12 @@ func (n *node) call() {
 	}
 	if code := n.own.Take("workflowDefinitionCode", "processDefinitionCode").Str(); name == "" && code != "" {
 		if name = n.f.in.byCode[code]; name == "" {
-			n.task.Drop("it runs the workflow with the code "+importer.Clip(code, 40)+", which is not in this file", "export both together, or write workflow: NAME")
+			n.task.Drop("the task runs the workflow with the code "+importer.Clip(code, 40)+", which is not in this file", "export both together, or write workflow: NAME")
 			return
 		}
 	}
 	if name == "" {
-		n.task.Drop("it does not say which workflow it runs", "write workflow: NAME")
+		n.task.Drop("the task does not name the workflow that it runs", "write workflow: NAME")
 		return
 	}
 	n.task.Call = &importer.Call{Workflow: importer.WorkflowName(name)}
@@ -35,7 +35,7 @@ func (n *node) call() {
 		}
 	}
 	if !n.f.in.byName[name] {
-		n.task.Approximate("it calls the workflow " + n.task.Call.Workflow + ": import that workflow too")
+		n.task.Approximate("the task calls the workflow " + n.task.Call.Workflow + ": import that workflow too")
 	}
 	if err := importer.CheckTask(n.task); err != nil {
 		n.task.Drop(err.Error(), "write the task by hand")
@@ -93,7 +93,7 @@ func joined(and bool, all []string) string {
 func (n *node) conditions() {
 	and, groups, ok := n.groupsOf()
 	if !ok {
-		n.task.Drop("its condition is empty or has another form", "write switch with a condition over tasks.NAME.state")
+		n.task.Drop("the condition is empty, or has a form that the importer does not know", "write switch with a condition over tasks.NAME.state")
 		return
 	}
 	var tops []string
@@ -102,7 +102,7 @@ func (n *node) conditions() {
 		for _, item := range g.items {
 			o := n.f.byKey[firstText(item.Get("depTaskCode").Str(), item.Get("task").Str())]
 			if o == nil {
-				n.task.Drop("its condition names a task that is not there", "write switch by hand")
+				n.task.Drop("the condition names a task that does not exist", "write switch by hand")
 				return
 			}
 			n.needs(o)
@@ -121,12 +121,12 @@ func (n *node) conditions() {
 	}
 	good, bad := n.target(result.Take("successNode"), "success_task"), n.target(result.Take("failedNode"), "failed_task")
 	if good == nil || bad == nil {
-		n.task.Drop("it does not name one task for each result", "write switch by hand")
+		n.task.Drop("the task does not name one task for each result", "write switch by hand")
 		return
 	}
 	n.branches([]importer.Map{{{Key: "if", Value: joined(and, tops)}, {Key: "then", Value: good.task.Name}}, {{Key: "else", Value: bad.task.Name}}}, []*node{good, bad})
 	n.always = true
-	n.task.Approximate("if a needed task has failed, the run fails at its end, although this task handles the failure")
+	n.task.Approximate("if a needed task fails, the run ends as failed, although this task handles the failure")
 }
 
 func firstText(all ...string) string {
@@ -154,7 +154,7 @@ func (n *node) target(list *workflow.Value, key string) *node {
 func (n *node) branches(all []importer.Map, to []*node) {
 	for _, o := range to {
 		if n == o || n.after(o) {
-			n.task.Drop("it chooses a task that comes before it", "write switch by hand")
+			n.task.Drop("the task chooses a task that comes before it", "write switch by hand")
 			return
 		}
 	}
@@ -191,7 +191,7 @@ func (n *node) choose() {
 		o := n.f.byKey[firstText(next.Str(), b.Get("task").Str(), strings.Join(importer.Texts(next), ","))]
 		text := b.Get("condition").Str()
 		if o == nil {
-			n.task.Drop("it names a task that is not there", "write switch by hand")
+			n.task.Drop("the task names a task that does not exist", "write switch by hand")
 			return
 		}
 		if text == "" {
@@ -209,7 +209,7 @@ func (n *node) choose() {
 		all, to = append(all, importer.Map{{Key: "else", Value: otherwise.task.Name}}), append(to, otherwise)
 	}
 	if len(all) == 0 {
-		n.task.Drop("it names no task", "write switch by hand")
+		n.task.Drop("the task names no other task", "write switch by hand")
 		return
 	}
 	n.branches(all, to)
@@ -230,14 +230,14 @@ func (n *node) condition(text string) (cel, why string) {
 		for and := range strings.SplitSeq(or, "&&") {
 			m := comparison.FindStringSubmatch(and)
 			if m == nil {
-				return "", "its condition " + importer.Clip(importer.OneLine(text), 60) + " is more than comparisons of parameters with values"
+				return "", "the condition " + importer.Clip(importer.OneLine(text), 60) + " has more than comparisons of parameters with values"
 			}
 			value, missing, known := n.f.reference(n, "${"+m[1]+m[2]+"}")
 			switch {
 			case missing != "":
 				return "", missing
 			case !known:
-				return "", "${" + m[1] + m[2] + "} in its condition is no parameter of the workflow"
+				return "", "${" + m[1] + m[2] + "} in the condition is no parameter of the workflow"
 			}
 			op := strings.Replace(strings.Replace(m[3], "===", "==", 1), "!==", "!=", 1)
 			if m[4][0] == '"' || m[4][0] == '\'' {
@@ -258,7 +258,7 @@ var spans = map[string]string{"today": "day", "thisWeek": "week", "thisMonth": "
 func (n *node) dependent() {
 	and, groups, ok := n.groupsOf()
 	if !ok {
-		n.task.Drop("it does not say what it waits for", "write dependent: {workflow: NAME}")
+		n.task.Drop("the task does not say what it waits for", "write dependent: {workflow: NAME}")
 		return
 	}
 	var items []*workflow.Value
@@ -268,7 +268,7 @@ func (n *node) dependent() {
 		items = append(items, g.items...)
 	}
 	if several || !and && len(groups) > 1 {
-		n.task.Drop("it waits for one of several runs", "write a task with dependent for each, and one after them with if")
+		n.task.Drop("the task waits for one of several runs", "write a task with dependent for each run, and a task with if after them")
 		return
 	}
 	var waits []*importer.Other
@@ -293,7 +293,7 @@ func (n *node) dependent() {
 		n.task.Need(t.Name)
 	}
 	n.task.Run = importer.Run{Shell: "true"}
-	n.task.Approximate("it waits for several runs: a task waits for each, and this one is behind them")
+	n.task.Approximate("the task waits for several runs: a separate task waits for each run, and this task comes after them")
 }
 
 // waitFor converts one of the runs that a dependent task waits for.
@@ -304,20 +304,20 @@ func (n *node) waitFor(item *workflow.Value) (*importer.Other, string) {
 	}
 	if code := item.Get("definitionCode").Str(); code != "" {
 		if name = n.f.in.byCode[code]; name == "" {
-			return nil, "it waits for the workflow with the code " + importer.Clip(code, 40) + ", which is not in this file"
+			return nil, "the task waits for the workflow with the code " + importer.Clip(code, 40) + ", which is not in this file"
 		}
 	}
 	if name == "" {
-		return nil, "it does not name the workflow that it waits for"
+		return nil, "the task does not name the workflow that it waits for"
 	}
 	when := firstText(item.Get("dateValue").Str(), item.Get("dependent_date").Str(), "today")
 	within := spans[when]
 	if within == "" {
-		return nil, "it waits for a run of another time (" + importer.Clip(when, 30) + "); here both runs belong to the same hour, day, week or month"
+		return nil, "the task waits for a run of another time (" + importer.Clip(when, 30) + "); here both runs must belong to the same hour, day, week or month"
 	}
 	target := importer.WorkflowName(name)
 	if target == importer.WorkflowName(n.f.name) {
-		return nil, "it waits for a run of its own workflow"
+		return nil, "the task waits for a run of its own workflow"
 	}
 	m := importer.Map{{Key: "workflow", Value: target}}
 	task := item.Get("dependent_task_name").Str()
@@ -327,7 +327,7 @@ func (n *node) waitFor(item *workflow.Value) (*importer.Other, string) {
 		if o := n.f.in.taskOf(code); o != nil {
 			task = o.task.Name
 		} else {
-			return nil, "it waits for a task that is not in this file"
+			return nil, "the task waits for a task that is not in this file"
 		}
 	}
 	if task != "" && task != "0" {

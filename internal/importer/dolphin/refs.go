@@ -43,7 +43,7 @@ func (f *flow) reference(n *node, ref string) (value importer.Text, missing stri
 	if ref[1] == '[' {
 		cel, ok := f.date(strings.ReplaceAll(name, " ", ""))
 		if !ok {
-			return nil, "the date " + importer.Clip(ref, 60) + " has no equal here; write it with the functions of dates", false
+			return nil, "the date " + importer.Clip(ref, 60) + " has no counterpart here; write it with the functions for dates", false
 		}
 		return importer.Expr(cel), "", true
 	}
@@ -105,7 +105,7 @@ func (f *flow) system(n *node, name string) (value importer.Text, missing string
 			return importer.Lit(n.task.Name), "", true
 		}
 	}
-	return nil, "${" + importer.Clip(name, 60) + "} has no value here", false
+	return nil, "${" + importer.Clip(name, 60) + "} has no value in Skein", false
 }
 
 // units maps the letters of a Java date format to the placeholders of Skein's format function. Longer ones

@@ -36,7 +36,7 @@ func (f *flow) triggers() {
 	state := in.Take("releaseState", "release_state")
 	if state != nil && !online(state) || state == nil && f.schedule != nil {
 		m.Add("paused", importer.Raw("true"))
-		f.Approximate(at, "the schedule was offline: it begins paused; skein schedule resume starts it")
+		f.Approximate(at, "the schedule was offline, so it begins paused; skein schedule resume starts it")
 	}
 	if p := strings.ToLower(in.Take("processInstancePriority", "workflowInstancePriority").Str()); p != "" && p != "medium" {
 		m.Add("priority", p)
@@ -61,7 +61,7 @@ func (f *flow) scheduled() {
 		f.warning(v)
 	}
 	if g := in.Take("workerGroup"); g.Str() != "" && g.Str() != "default" {
-		f.Approximate(g, "workerGroup of the schedule: write defaults: {group: "+importer.Clip(g.Str(), 40)+"}, which also holds for other runs")
+		f.Approximate(g, "workerGroup of the schedule: write defaults: {group: "+importer.Clip(g.Str(), 40)+"}, which applies to all runs")
 	}
 	in.Rest(foldedSet(`id processDefinitionCode workflowDefinitionCode processDefinitionName workflowDefinitionName projectName definitionDescription
 		timezoneId createTime updateTime userId userName warningGroupId environmentCode tenantCode environmentName`), func(key *workflow.Value, why string) {
@@ -83,7 +83,7 @@ func (f *flow) span(m *importer.Map, in *importer.Fields, at *workflow.Value) {
 		}
 		is := instant.FindStringSubmatch(text)
 		if is == nil {
-			f.Drop(at, key[0]+": "+importer.Clip(text, 40)+" is no time", "write "+key[1]+": DATE")
+			f.Drop(at, key[0]+": "+importer.Clip(text, 40)+" is not a time", "write "+key[1]+": DATE")
 			continue
 		}
 		if key[1] == "end" && is[1] >= "2090" {
@@ -91,7 +91,7 @@ func (f *flow) span(m *importer.Map, in *importer.Fields, at *workflow.Value) {
 		}
 		m.Add(key[1], importer.Raw(importer.DoubleQuoted(is[1])))
 		if is[2] != "" && is[2] != "00:00:00" {
-			f.Approximate(at, key[0]+": the time of day "+is[2]+" is not kept: the schedule has the whole day "+is[1])
+			f.Approximate(at, key[0]+": the time of day "+is[2]+" is not kept: the schedule applies to the whole day "+is[1])
 		}
 	}
 }

@@ -30,7 +30,7 @@ type sparkJob struct {
 func (n *node) spark() {
 	in := n.own
 	if script := in.Take("rawScript").Str(); script != "" {
-		n.task.Drop("it runs statements of Spark SQL", "have a task with run call spark-sql")
+		n.task.Drop("the task runs statements of Spark SQL", "call spark-sql in a task with run")
 		return
 	}
 	mode := strings.ToLower(in.Take("deployMode").Str())
@@ -45,7 +45,7 @@ func (n *node) spark() {
 	in.Take("programType", "sparkVersion", "namespace")
 	if m, ok := is.key(n); ok {
 		n.task.Other = &importer.Other{Key: "spark", Value: m, Same: func(is *workflow.Task) bool { return strings.HasSuffix(is.Kind, "spark") }}
-		said := "it needs a node or worker with Spark"
+		said := "the task needs a node or worker with Spark"
 		if is.managed() {
 			said += "; write the URL of your ResourceManager into resource_manager"
 		}

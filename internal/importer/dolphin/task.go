@@ -32,7 +32,7 @@ func (f *flow) node(at *workflow.Value, in *importer.Fields, kind string) *node 
 	n := &node{f: f, at: at, kind: strings.ToUpper(strings.ReplaceAll(kind, "_", "")), common: in, own: importer.NewFields(nil), locals: map[string]string{}, gives: map[string]string{}}
 	n.task = f.Task(at, name)
 	if name != "" && n.task.Name != name {
-		n.task.Approximate("its name is " + n.task.Name + ", here a name has letters, digits, _ and -")
+		n.task.Approximate("its name is " + n.task.Name + ", because a name has only letters, digits, _ and - here")
 	}
 	for _, key := range []string{in.Take("code").Str(), name} {
 		if key != "" && f.byKey[key] == nil {
@@ -84,7 +84,7 @@ func (n *node) outputs() {
 	if m := n.own.Take("output_params"); m != nil {
 		for i, k := range m.Keys {
 			if strings.HasPrefix(m.Vals[i].Str(), "FILE(") {
-				n.task.Drop("output_params: "+importer.Clip(k.Text, 40)+" is a file", "leave it under artifacts, and name it in inputs of later tasks")
+				n.task.Drop("output_params: "+importer.Clip(k.Text, 40)+" is a file", "name it under artifacts, and under inputs of later tasks")
 				continue
 			}
 			n.gives[k.Text] = importer.KeyName(k.Text)
@@ -102,12 +102,12 @@ var kinds = map[string]func(*node){
 
 // unmapped maps the types of tasks without a counterpart to the remedy.
 var unmapped = map[string]string{
-	"DATAX": "have a task with run call datax.py with the file of the job", "CUSTOMDATAX": "have a task with run call datax.py with the file of the job",
-	"FLINK": "have a task with run call flink run", "FLINKSTREAM": "a job of a stream has no end: start it outside of Skein",
-	"K8S": "run the image with container: {image: …}, or have a task with run call kubectl", "JAVA": "have a task with run call java -jar",
-	"SEATUNNEL": "have a task with run call seatunnel.sh", "EMR": "have a task with run call the program aws", "DMS": "have a task with run call the program aws",
-	"DYNAMIC": "call the workflow with workflow: NAME and foreach", "JUPYTER": "have a task with run call papermill",
-	"BLOCKING": "write an approval, or a task with if that fails", "OPENMLDB": "have a task with run call its client", "ZEPPELIN": "call its API with http",
+	"DATAX": "call datax.py with the file of the job in a task with run", "CUSTOMDATAX": "call datax.py with the file of the job in a task with run",
+	"FLINK": "call flink run in a task with run", "FLINKSTREAM": "a streaming job does not end; start it outside of Skein",
+	"K8S": "run the image with container: {image: …}, or call kubectl in a task with run", "JAVA": "call java -jar in a task with run",
+	"SEATUNNEL": "call seatunnel.sh in a task with run", "EMR": "call the program aws in a task with run", "DMS": "call the program aws in a task with run",
+	"DYNAMIC": "call the workflow with workflow: NAME and foreach", "JUPYTER": "call papermill in a task with run",
+	"BLOCKING": "write an approval, or a task with if that fails", "OPENMLDB": "call its client in a task with run", "ZEPPELIN": "call its API with http",
 }
 
 // convert converts the work of the task.
@@ -124,7 +124,7 @@ func (n *node) convert() {
 	switch off := n.common.Take("flag"); {
 	case strings.EqualFold(off.Str(), "NO"):
 		n.task.Run = importer.Run{Shell: "true"}
-		n.task.Approximate("it was switched off: it does nothing, and later tasks run; take it out, or write its command")
+		n.task.Approximate("the task was switched off, so it does nothing, and later tasks run; remove it, or write its command")
 		n.skip()
 		return
 	case make == nil:
@@ -132,7 +132,7 @@ func (n *node) convert() {
 		if remedy == "" {
 			remedy = "write a task that does the same"
 		}
-		n.task.Drop("there is no task of the type "+importer.Clip(n.kind, 40), remedy)
+		n.task.Drop("Skein has no task of the type "+importer.Clip(n.kind, 40), remedy)
 		n.skip()
 		return
 	}
@@ -176,7 +176,7 @@ func (n *node) limits() {
 		switch how := strings.ToUpper(c.Peek("timeoutNotifyStrategy", "timeout_notify_strategy").Str()); {
 		case how != "WARN":
 		case logical:
-			t.Approximate("timeoutNotifyStrategy WARN: a task that only waits fails at its timeout")
+			t.Approximate("timeoutNotifyStrategy WARN: here a task that only waits fails at its timeout")
 		default:
 			t.Settings.Add("on_timeout", "warn")
 		}
@@ -184,7 +184,7 @@ func (n *node) limits() {
 	if tries, ok := importer.Int(c.Take("failRetryTimes")); ok && tries > 0 {
 		minutes, _ := importer.Int(c.Peek("failRetryInterval"))
 		if logical {
-			t.Approximate("failRetryTimes: a task that only waits or decides is not retried")
+			t.Approximate("failRetryTimes: here a task that only waits or decides is not retried")
 		} else {
 			t.Settings.Add("retry", importer.Map{{Key: "max", Value: rawInt(min(tries, 10_000))}, {Key: "delay", Value: importer.Seconds(min(max(minutes, 0), 1<<20) * 60)}})
 		}
@@ -206,29 +206,29 @@ func (n *node) placement(logical bool) {
 	if g := c.Take("workerGroup").Str(); g != "" && g != "default" && !logical {
 		if groupName.MatchString(g) {
 			t.Settings.Add("group", g)
-			t.Approximate("workerGroup: start workers with --group " + g + "; until there is one, the task waits")
+			t.Approximate("workerGroup: start workers with --group " + g + "; the task waits until such a worker is attached")
 		} else {
-			t.Approximate("workerGroup " + importer.Clip(g, 40) + ": here the name of a group has letters, digits, _ . and -; write group: NAME")
+			t.Approximate("workerGroup " + importer.Clip(g, 40) + ": the name of a group has only letters, digits, _ . and -; write group: NAME")
 		}
 	}
 	if id, ok := importer.Int(c.Take("taskGroupId")); ok && id > 0 && !logical {
 		queue := "task-group-" + strconv.FormatInt(id, 10)
 		t.Settings.Add("queue", queue)
-		t.Approximate("taskGroupId: make the queue with skein queue set " + queue + " --limit N")
+		t.Approximate("taskGroupId: create the queue with skein queue set " + queue + " --limit N")
 	}
 	if code, ok := importer.Int(c.Take("environmentCode")); ok && code > 0 {
-		t.Approximate("environmentCode: variables of an environment are not in the file; write them under env, or in the environment of the worker (--pass-env)")
+		t.Approximate("environmentCode: the file does not contain the variables of an environment; write them under env, or pass them from the environment of the worker (--pass-env)")
 	}
 	if files := n.own.Take("resourceList"); files != nil && len(files.Vals) > 0 {
-		t.Approximate("resourceList: files of the resource center are not in the file; put them next to the workflow file, and name them under files")
+		t.Approximate("resourceList: the file does not contain the files of the resource center; put them next to the workflow file, and name them under files")
 	}
 	for _, key := range []string{"cpuQuota", "memoryMax"} {
 		if v, ok := importer.Int(c.Take(key)); ok && v > 0 {
-			t.Approximate(key + ": write resources: {cpu: N, memory: SIZE}")
+			t.Approximate(key + ": the importer does not convert this limit; write resources: {cpu: N, memory: SIZE}")
 		}
 	}
 	if v := c.Take("isCache"); strings.EqualFold(v.Str(), "YES") || importer.IsTrue(v) {
-		t.Approximate("isCache: results are not remembered between runs")
+		t.Approximate("isCache: results are not reused between runs")
 	}
 }
 
@@ -256,7 +256,7 @@ func (n *node) finish() {
 func (n *node) shell() {
 	script := n.own.Take("rawScript", "command").Str()
 	if strings.TrimSpace(script) == "" {
-		n.task.Drop("there is nothing that it runs", "give it a command")
+		n.task.Drop("the task has no command", "write one")
 		return
 	}
 	n.script(script)
@@ -286,7 +286,7 @@ func (n *node) script(script string) {
 	case err != nil:
 		n.task.Drop(err.Error(), "")
 	case missed != "":
-		n.task.Drop(missed, "give the value in another way")
+		n.task.Drop(missed, "pass the value in another way")
 	default:
 		n.task.Run = importer.Run{Shell: strings.TrimSuffix(strings.ReplaceAll(out, "\r\n", "\n"), "\n")}
 	}
@@ -314,7 +314,7 @@ func (n *node) handed(script string) string {
 			n.task.Outputs = append(n.task.Outputs, n.gives[name])
 		}
 		if !seen[name] {
-			n.task.Approximate("its parameter " + importer.Clip(name, 40) + " is an output: have the script write " + n.gives[name] + "=VALUE to $SKEIN_OUTPUT")
+			n.task.Approximate("its parameter " + importer.Clip(name, 40) + " is an output: write " + n.gives[name] + "=VALUE to $SKEIN_OUTPUT in the script")
 		}
 	}
 	return script
@@ -336,7 +336,7 @@ var wholeLiteral = regexp.MustCompile(`(['"])(\$\{[A-Za-z_][A-Za-z0-9_.]*\}|\$\[
 func (n *node) python() {
 	code := strings.ReplaceAll(n.own.Take("rawScript", "definition").Str(), "\r\n", "\n")
 	if strings.TrimSpace(code) == "" {
-		n.task.Drop("there is nothing that it runs", "give it a program")
+		n.task.Drop("the task has no program", "write one")
 		return
 	}
 	missed, bound := "", false
@@ -352,18 +352,18 @@ func (n *node) python() {
 	})
 	for _, ref := range anyReference.FindAllString(out, -1) {
 		if _, missing, known := n.f.reference(n, ref); known || missing != "" {
-			missed = fmt.Sprintf("%s is inside of the program, where a value could become code", importer.Clip(ref, 60))
+			missed = fmt.Sprintf("%s is in the program, where a value could become code", importer.Clip(ref, 60))
 		}
 	}
 	if missed != "" {
-		n.task.Drop(missed, `give the value under env, and read it with os.environ`)
+		n.task.Drop(missed, `set the value under env, and read it with os.environ`)
 		return
 	}
 	if bound {
-		n.task.Approximate("values are read from the environment: a number is a text there")
+		n.task.Approximate("the program reads values from the environment, where a number is a text")
 	}
 	for _, name := range sortedKeys(n.gives) {
-		n.task.Approximate("its parameter " + importer.Clip(name, 40) + " is an output: have the program write " + n.gives[name] + "=VALUE to the file $SKEIN_OUTPUT")
+		n.task.Approximate("its parameter " + importer.Clip(name, 40) + " is an output: write " + n.gives[name] + "=VALUE to the file $SKEIN_OUTPUT in the program")
 	}
 	n.task.Run = importer.Run{Lang: "python", Code: strings.TrimRight(out, "\n")}
 }
