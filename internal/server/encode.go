@@ -29,7 +29,7 @@ const encodedKept = 256 << 10
 // marshal writes an answer as JSON.
 func marshal(w io.Writer, v any) error {
 	switch v.(type) {
-	case api.Run, api.List[api.Run]:
+	case api.Run, *api.Run, api.List[api.Run]:
 	default:
 		return huma.DefaultJSONFormat.Marshal(w, v)
 	}
@@ -38,6 +38,8 @@ func marshal(w io.Writer, v any) error {
 	switch v := v.(type) {
 	case api.Run:
 		b, err = appendRun(b, &v, new(countsAt))
+	case *api.Run:
+		b, err = appendRun(b, v, new(countsAt))
 	case api.List[api.Run]:
 		b, err = appendRuns(b, &v)
 	}

@@ -132,7 +132,7 @@ func (s starts) answer(w http.ResponseWriter, r *http.Request, in *startRunIn) e
 	set("Content-Type", "application/json")
 	s.quick.Add(1)
 	w.WriteHeader(out.Status)
-	if err := marshal(w, out.Body); err != nil && r.Context().Err() == nil {
+	if err := marshal(w, &out.Body); err != nil && r.Context().Err() == nil {
 		panic(err) // like huma, because the answer has begun
 	}
 	return nil

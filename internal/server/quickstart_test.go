@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"skein.dev/skein/internal/store"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -74,4 +76,27 @@ func FuzzQuickRequest(f *testing.F) {
 			t.Errorf("%q: %+v, and huma reads (valid: %v) %+v", b, req, valid, full)
 		}
 	})
+}
+
+// TestHashPlain: the short way to the hash of a start gives the stored hashes of earlier versions.
+func TestHashPlain(t *testing.T) {
+	for _, name := range []string{"w", "nightly-orders-2", "A", "<w>", "é", ""} {
+		for _, version := range []int32{0, 7, 2147483647} {
+			for _, priority := range []string{"", "lowest", "a\"b"} {
+				for _, params := range []api.Params{nil, {}, {"a": 1}} {
+					req := api.RunRequest{Version: version, Priority: priority, Params: params}
+					got, err := startHash(&store.Workflow{Namespace: "shop", Name: name}, &req, nil)
+					want, err2 := hashJSON(struct {
+						Workflow string
+						Version  int32
+						Params   api.Params
+						Priority string
+					}{"shop/" + name, version, params, priority})
+					if err != nil || err2 != nil || !bytes.Equal(got, want) {
+						t.Errorf("%q, version %d, priority %q, %v: %x (%v), want %x (%v)", name, version, priority, params, got, err, want, err2)
+					}
+				}
+			}
+		}
+	}
 }

@@ -293,6 +293,9 @@ func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, 
 		}{a, runOrNone(of), req.From, req.Tags})
 	}
 	if of == nil && req.From == "" {
+		if a.Params == nil && plainText(a.Workflow) && plainText(a.Priority) {
+			return hashPlain(a.Workflow, a.Version, a.Priority), nil
+		}
 		return hashJSON(a)
 	}
 	again := struct {
@@ -300,6 +303,29 @@ func startHash(w *store.Workflow, req *api.RunRequest, of *dag.Header) ([]byte, 
 		Of, From string
 	}{asked: a, Of: runOrNone(of), From: req.From}
 	return hashJSON(again)
+}
+
+// hashPlain returns what hashJSON returns for a start without parameters. Most starts are of this form, and
+// the usual encoder takes three times as long. The texts must be plain.
+func hashPlain(workflow string, version int32, priority string) []byte {
+	var room [256]byte
+	b := append(append(room[:0], `{"Workflow":"`...), workflow...)
+	b = strconv.AppendInt(append(b, `","Version":`...), int64(version), 10)
+	b = append(append(append(b, `,"Params":null,"Priority":"`...), priority...), `"}`...)
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// plainText reports whether JSON contains a text as it is, without an escape.
+func plainText(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '/':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func runOrNone(of *dag.Header) string {
