@@ -395,10 +395,11 @@ func (g *Gate) check(ctx context.Context, shown string, over func() bool) (store
 	if !strings.EqualFold(scheme, "Bearer") {
 		return store.Token{}, fmt.Errorf("%w: send it as Authorization: Bearer TOKEN", errRefused)
 	}
-	hash, err := HashSecret(strings.TrimSpace(secret))
+	sum, err := hashSecret(strings.TrimSpace(secret))
 	if err != nil {
 		return store.Token{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
+	hash := sum[:]
 	if g.cfg.Local != nil && subtle.ConstantTimeCompare(hash, g.cfg.Local) == 1 {
 		return localToken, nil
 	}

@@ -33,13 +33,24 @@ func NewSecret(kind string) string {
 // HashSecret returns the stored form of a secret. The secret is random enough that one round of hashing
 // suffices.
 func HashSecret(secret string) ([]byte, error) {
+	sum, err := hashSecret(secret)
+	if err != nil {
+		return nil, err
+	}
+	return sum[:], nil
+}
+
+// hashSecret does the same without an allocation, because each call shows a secret.
+func hashSecret(secret string) (sum [sha256.Size]byte, err error) {
 	rest, ok := strings.CutPrefix(secret, prefix)
 	_, text, kinded := strings.Cut(rest, "_")
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if !ok || !kinded || err != nil || len(b) != randomBytes+sumBytes ||
-		binary.BigEndian.Uint32(b[randomBytes:]) != crc32.ChecksumIEEE(b[:randomBytes]) {
-		return nil, ErrSecret
+	var b [randomBytes + sumBytes]byte
+	if !ok || !kinded || len(text) != base64.RawURLEncoding.EncodedLen(len(b)) {
+		return sum, ErrSecret
 	}
-	sum := sha256.Sum256([]byte(secret))
-	return sum[:], nil
+	n, err := base64.RawURLEncoding.Decode(b[:], []byte(text))
+	if err != nil || n != len(b) || binary.BigEndian.Uint32(b[randomBytes:]) != crc32.ChecksumIEEE(b[:randomBytes]) {
+		return sum, ErrSecret
+	}
+	return sha256.Sum256([]byte(secret)), nil
 }

@@ -35,7 +35,8 @@ func (f Family) Valid(t *Token, now dag.Micros) bool {
 	if t.Parent == 0 {
 		return t.Valid(now)
 	}
-	line, whole := f.Line(t)
+	is := *t // a copy, so that t need not be on the heap
+	line, whole := f.Line(&is)
 	for _, one := range line {
 		whole = whole && one.Valid(now)
 	}
