@@ -103,8 +103,6 @@ func WorkerName(worker string) string { return workerPrefix + worker }
 
 const workerPrefix = "worker "
 
-type provenKey struct{}
-
 // ByCertificate returns the identity that the certificate of a call proves. ok is false if a token
 // authenticated the call.
 func ByCertificate(ctx context.Context) (is Proven, ok bool) {

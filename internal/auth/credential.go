@@ -18,17 +18,6 @@ type credential struct {
 	again func(context.Context) (store.Token, error)
 }
 
-// in adds to the context of a call the session of the call, or the identity that its certificate proves.
-func (c *credential) in(ctx context.Context) context.Context {
-	if c.proven != nil {
-		return context.WithValue(ctx, provenKey{}, c.proven)
-	}
-	if c.session == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, sessionKey{}, *c.session)
-}
-
 // shown finds the credential of a call. A certificate takes precedence over a token, and a token over a
 // session. A certificate counts only on routes of workers and nodes, and a session only on routes for people.
 func (g *Gate) shown(r *http.Request, v access.Verb, over func() bool) (c credential, err error) {

@@ -86,6 +86,7 @@ type Gate struct {
 	strange  budget // bytes of bodies in flight of callers without a credential
 	known    budget // bytes of bodies in flight of all other callers
 	refused  atomic.Int64
+	watch    watch
 }
 
 // New returns a gate.
@@ -96,6 +97,7 @@ func New(cfg Config) *Gate {
 	g.rates = rates{Rates: cfg.Rates, now: time.Now, calls: map[rated]*bucket{}, spaces: map[string]*bucket{}, open: map[rated]int{}, elsewhere: elsewhere{others: cfg.Others}}
 	g.refusals.max = cmp.Or(cfg.Refusals, refusalsMax)
 	g.cfg.StrangerBody = cmp.Or(cfg.StrangerBody, StrangerBodyMax)
+	g.watch.lost = g.lost
 	if cfg.Sessions != nil {
 		cfg.Sessions.gate = g
 	}
@@ -111,20 +113,18 @@ func (g *Gate) BodyBytes() int64 { return g.strange.used.Load() + g.known.used.L
 // Forget makes the gate read the rights again. Call it when the database has gone back.
 func (g *Gate) Forget() { g.book.forget() }
 
-type holderKey struct{}
-
 // Holder returns the stored token that a call showed. ok is false if the call showed none.
 func Holder(ctx context.Context) (store.Token, bool) {
-	if t, ok := holder(ctx); ok && t.Kind != kindLocal {
-		return t, true
+	if t := holder(ctx); t != nil && t.Kind != kindLocal {
+		return *t, true
 	}
 	return store.Token{}, false
 }
 
-// holder returns the token of a call, which may be the local token.
-func holder(ctx context.Context) (store.Token, bool) {
-	t, ok := ctx.Value(holderKey{}).(store.Token)
-	return t, ok
+// holder returns the token of a call, which may be the local token. It returns nil if there is none.
+func holder(ctx context.Context) *store.Token {
+	t, _ := ctx.Value(holderKey{}).(*store.Token)
+	return t
 }
 
 // Wrap puts the gate in front of a handler.
@@ -160,9 +160,8 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		a.refuse(http.StatusTooManyRequests, api.ProblemBusy, "you make more calls per second than this node accepts from one caller; try again in 1 s")
 		return
 	}
-	t := c.token
 	if held && passed == nil {
-		if over := g.spaceFull(&t); over != nil {
+		if over := g.spaceFull(&c.token); over != nil {
 			a.refuse(http.StatusTooManyRequests, api.ProblemQuota, over.Error())
 			return
 		}
@@ -178,15 +177,17 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		return
 	}
 	switch {
-	case held && passed != nil && passed.Token.Kind == t.Kind: // the node that the caller called ends the call when the token ends
-		a.r = r.WithContext(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
+	case held && passed != nil && passed.Token.Kind == c.token.Kind: // the node that the caller called ends the call when the token ends
+		a.r = r.WithContext(g.callOf(r.Context(), &c))
 	case held:
-		ctx, cancel := context.WithCancelCause(g.rates.streaming(c.in(g.hold(r.Context(), &t)), &c))
+		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		stop := g.watch(ctx, cancel, c.again)
-		defer stop()
-		if r.Header.Get("Upgrade") != "" { // the connection lasts longer than the call
-			ctx = line.Checked(ctx, func() error { return still(r.Context(), c.again) })
+		k := g.callOf(ctx, &c)
+		k.cancel = cancel
+		g.watch.begin(k)
+		defer g.watch.end(k)
+		if ctx = k; r.Header.Get("Upgrade") != "" { // the connection lasts longer than the call
+			ctx = stillHeld(r.Context(), k)
 		}
 		a.r = r.WithContext(ctx)
 	}
@@ -355,37 +356,15 @@ func (g *Gate) vouched(ctx context.Context, t *store.Token, v access.Verb) bool 
 	return g.allows(t, v)
 }
 
-// watch checks the credential of a call again while the call lasts. It ends the call when the credential
-// has ended or has lost a right.
-func (g *Gate) watch(ctx context.Context, cancel context.CancelCauseFunc, again func(context.Context) (store.Token, error)) (stop func()) {
-	var timer atomic.Pointer[time.Timer]
-	had := access.Can(Rights(ctx))
-	look := func() {
-		if ctx.Err() != nil {
-			return
+// stillHeld returns the context of a call that opens a line. With it, the line checks its token again
+// after the call has ended.
+func stillHeld(request context.Context, k *call) context.Context {
+	return line.Checked(k, func() error {
+		if _, err := k.again(request); err != nil {
+			return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
 		}
-		t, err := again(ctx)
-		if err == nil && access.Lost(had, access.Can(g.book.rightsOf(&t))) {
-			err = fmt.Errorf("%w: the token has lost a right since the call began; call again", errRefused)
-		}
-		if errors.Is(err, errRefused) {
-			cancel(err)
-			return
-		}
-		timer.Load().Reset(recheckEach)
-	}
-	first := time.AfterFunc(time.Hour, look)
-	timer.Store(first)
-	first.Reset(recheckEach)
-	return func() { first.Stop() }
-}
-
-// still returns an error if the token of a line is no longer valid.
-func still(ctx context.Context, again func(context.Context) (store.Token, error)) error {
-	if _, err := again(ctx); err != nil {
-		return &line.Refused{Code: line.Unauthenticated, Text: err.Error()}
-	}
-	return nil
+		return nil
+	})
 }
 
 // check finds the token that a call shows. If over is not nil, check calls over before it searches for an

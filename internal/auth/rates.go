@@ -70,41 +70,36 @@ func (r *rates) of(c *credential) (who rated, rate, streams int) {
 // ErrStreams means that a caller has too many open streams.
 var ErrStreams = errors.New("too many streams are open")
 
-type streamKey struct{}
-
-// streaming adds the limit of the caller's streams to the context of a call.
-func (r *rates) streaming(ctx context.Context, c *credential) context.Context {
+// stream counts a stream of the holder of a credential until ctx ends.
+func (r *rates) stream(ctx context.Context, c *credential) error {
 	who, _, most := r.of(c)
 	if most == 0 {
-		return ctx
+		return nil
 	}
-	name := c.token.Name
-	return context.WithValue(ctx, streamKey{}, func(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if most := r.streams(who.name(), most, r.now()); r.open[who] >= most {
+		return fmt.Errorf("%w: %s has %d at this node, the limit; close one", ErrStreams, c.token.Name, r.open[who])
+	}
+	r.open[who]++
+	context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if most := r.streams(who.name(), most, r.now()); r.open[who] >= most {
-			return fmt.Errorf("%w: %s has %d at this node, the limit; close one", ErrStreams, name, r.open[who])
+		if r.open[who]--; r.open[who] == 0 {
+			delete(r.open, who)
 		}
-		r.open[who]++
-		context.AfterFunc(ctx, func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.open[who]--; r.open[who] == 0 {
-				delete(r.open, who)
-			}
-		})
-		return nil
 	})
+	return nil
 }
 
 // OpenStream counts a stream of the caller of ctx until ctx ends. If the caller has too many open streams, it
 // returns an ErrStreams.
 func OpenStream(ctx context.Context) error {
-	open, bounded := ctx.Value(streamKey{}).(func(context.Context) error)
-	if !bounded {
+	k, _ := ctx.Value(streamKey{}).(*call)
+	if k == nil {
 		return nil
 	}
-	return open(ctx)
+	return k.rates.stream(ctx, &k.credential)
 }
 
 // over counts a call, and reports whether the caller has used up its calls.

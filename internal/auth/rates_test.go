@@ -94,7 +94,7 @@ func streams(t *testing.T) {
 	opens := func(c credential, n int) (closes []func()) {
 		t.Helper()
 		for range 100 {
-			ctx, cancel := context.WithCancel(r.streaming(t.Context(), &c))
+			ctx, cancel := context.WithCancel(&call{Context: t.Context(), credential: c, rates: r})
 			if err := OpenStream(ctx); err != nil {
 				cancel()
 				if !errors.Is(err, ErrStreams) {

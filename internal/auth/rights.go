@@ -54,8 +54,8 @@ func AsLocal(next http.Handler) http.Handler {
 func AsNode(r *http.Request) *http.Request { return holding(r, store.Token{Kind: store.TokenNode}) }
 
 func holding(r *http.Request, t store.Token) *http.Request {
-	ctx := context.WithValue(r.Context(), holderKey{}, t)
-	return r.WithContext(context.WithValue(ctx, heldKey{}, held{p: kindRights[t.Kind]}))
+	ctx := context.WithValue(r.Context(), holderKey{}, &t)
+	return r.WithContext(context.WithValue(ctx, heldKey{}, &held{p: kindRights[t.Kind]}))
 }
 
 // withAll returns a principal with the role cluster in all namespaces.
@@ -97,12 +97,10 @@ type held struct {
 	behind []int64
 }
 
-type heldKey struct{}
-
-// hold stores the holder of a call and its rights in the context.
-func (g *Gate) hold(ctx context.Context, t *store.Token) context.Context {
-	p, now := g.book.rightsOf(t)
-	return context.WithValue(context.WithValue(ctx, holderKey{}, *t), heldKey{}, held{p, now, g.book.behind(t)})
+// heldIn returns the rights of a call. It returns nil if no gate has checked the call.
+func heldIn(ctx context.Context) *held {
+	h, _ := ctx.Value(heldKey{}).(*held)
+	return h
 }
 
 // rights are the rights of the callers that the store knows.
@@ -228,8 +226,10 @@ func (b *book) behind(t *store.Token) (ids []int64) {
 // Behind returns the IDs of the principals without whose rights the token of a call has no rights: those of
 // its ancestors, and their makers.
 func Behind(ctx context.Context) []int64 {
-	h, _ := ctx.Value(heldKey{}).(held)
-	return h.behind
+	if h := heldIn(ctx); h != nil {
+		return h.behind
+	}
+	return nil
 }
 
 // madeByAll reports whether the maker of a worker's or node's token has every verb everywhere.
@@ -274,14 +274,16 @@ func kindFor(v access.Verb) string {
 // withoutToken gives a call without a token the rights of a program on the node's machine. If the call is
 // passed on, the other node treats it as a call without a token.
 func withoutToken(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), heldKey{}, held{p: localCaller}))
+	return r.WithContext(context.WithValue(r.Context(), heldKey{}, &held{p: localCaller}))
 }
 
 // Rights returns the rights of the caller of a request, and the instant at which they were read, by the
 // store's clock. It returns nil if no gate has checked the request.
 func Rights(ctx context.Context) (*access.Principal, dag.Micros) {
-	h, _ := ctx.Value(heldKey{}).(held)
-	return h.p, h.now
+	if h := heldIn(ctx); h != nil {
+		return h.p, h.now
+	}
+	return nil, 0
 }
 
 // Identity returns the name of the user or service on whose behalf a call is made. It is "" if the caller

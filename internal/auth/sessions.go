@@ -411,12 +411,12 @@ func (s *Sessions) note(ctx context.Context, is *Session) {
 	}
 }
 
-type sessionKey struct{}
-
 // SessionOf returns the session that a call showed. ok is false if it showed none.
 func SessionOf(ctx context.Context) (Session, bool) {
-	s, ok := ctx.Value(sessionKey{}).(Session)
-	return s, ok
+	if s, _ := ctx.Value(sessionKey{}).(*Session); s != nil {
+		return *s, true
+	}
+	return Session{}, false
 }
 
 // List returns the sessions that the caller of a request may end: its own, or all of them.
