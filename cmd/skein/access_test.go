@@ -214,7 +214,7 @@ func TestRefusedWorker(t *testing.T) {
 	ends(q)
 }
 
-// serial is that of the certificate that a server shows; nil: not one that the client trusts.
+// serial is the serial number of the certificate that a server shows, or nil if the client does not trust it.
 func serial(t *testing.T, c *http.Client, url string) *big.Int {
 	t.Helper()
 	resp, err := c.Get(url + "/livez")

@@ -444,7 +444,7 @@ func TestBadDatabase(t *testing.T) {
 	}
 	for name, f := range map[string]struct {
 		content string
-		code    int // 0: the server may also continue
+		code    int // 0 if the server may also continue
 		says    string
 	}{
 		"text":          {"This is a text, and long enough not to be taken for anything else.", exitError, "unknown database format: the file is not a database; name another one with --db"},

@@ -26,7 +26,7 @@ import (
 type member struct {
 	home   *home
 	name   string
-	server *exec.Cmd // nil: it does not run
+	server *exec.Cmd // nil if it does not run
 	client *skein.Client
 }
 
@@ -36,12 +36,13 @@ type flight struct {
 	pg      *pgtest.Server
 	db      string
 	env     []string // of the nodes, besides the usual
-	disk    int      // bytes that the data folder of each node and worker holds; 0: what the machine has
+	disk    int      // size in bytes of the disk of each data folder; 0 stands for the disk of the machine
 	members []*member
-	// doors is how nodes, workers and commands reach each other; nil: in plain text on loopback.
+	// doors is how nodes, workers and commands reach each other. nil stands for plain text on loopback.
 	doors *secured
 	plain bool // that is meant
-	// lan is the network that connects the machines of nodes and workers; nil: all run on this one.
+	// lan is the network that connects the machines of nodes and workers. If it is nil, all run
+	// on this machine.
 	lan  *nettest.Network
 	base *nettest.Machine // that of the database, or of its registry
 	// direct is the address of the database for this process, if the machines use another one.

@@ -29,9 +29,9 @@ type home struct {
 	dir string
 	bin string
 	env []string // besides the usual
-	// doors is how it is reached; nil: in plain text on loopback.
+	// doors is how the server is reached. nil stands for plain text on loopback.
 	doors *secured
-	// on is the machine on which all of its processes run; nil: this one.
+	// on is the machine on which all of its processes run. nil stands for this machine.
 	on *nettest.Machine
 	// said is what the server that was started last wrote into its log.
 	said *transcript

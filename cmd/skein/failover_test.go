@@ -221,7 +221,7 @@ func (f *failover) tokens(dir string, names ...string) {
 	}
 }
 
-// metric is the value of a metric without labels; "": it is not there.
+// metric returns the value of a metric without labels, or "" if there is no such metric.
 func (m *member) metric(name string) string {
 	m.home.t.Helper()
 	res, err := m.get("/metrics")

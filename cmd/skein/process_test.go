@@ -152,9 +152,9 @@ func (w *world) gate(name string) { w.write(name, "") }
 
 // outcome is how a call of the program ended.
 type outcome struct {
-	code        int // -1: it had to be killed
+	code        int // -1 if it had to be killed
 	out, err    string
-	residentMax int64 // bytes; 0: less than this process
+	residentMax int64 // bytes; 0 stands for less than this process
 }
 
 func (o outcome) String() string {

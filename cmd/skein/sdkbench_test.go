@@ -112,7 +112,7 @@ func TestHandlerRate(t *testing.T) {
 	}
 }
 
-// cpu is the CPU time of a process so far, in seconds; 0: it is gone.
+// cpu returns the CPU time of a process so far, in seconds, or 0 if the process is gone.
 func (f *flight) cpu(pid string) float64 {
 	raw, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

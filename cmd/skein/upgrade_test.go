@@ -24,7 +24,7 @@ import (
 // olderToken is a token in the form of versions without users. The database has only a hash of its secret.
 type olderToken struct {
 	kind, name       string
-	expires, revoked int64 // microseconds; 0: never
+	expires, revoked int64 // microseconds; 0 means never
 	secret           string
 }
 

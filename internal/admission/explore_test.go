@@ -18,7 +18,7 @@ import (
 // player is a run of the model.
 type player struct {
 	claim  dag.Claim // what it asks for
-	parent int       // the run that started it, + 1; 0: none. It asks only while its parent holds its claim
+	parent int       // the run that started it, + 1; 0 if there is none. It asks only while its parent holds its claim
 	tasks  int       // of a run whose tasks name a queue: how many may wait at once
 }
 
@@ -29,7 +29,7 @@ type scenario struct {
 	runs   []player
 	modes  []func(*store.Queue) // changes of the first queue that an operator makes
 	steps  int                  // the length of a history
-	room   int                  // decisions of one transaction; 0: any number
+	room   int                  // decisions of one transaction; 0 means any number
 	circle bool                 // a denial because of a circle must occur
 	bug    string               // to show that the exploration finds it
 }
@@ -45,7 +45,7 @@ type world struct {
 	*scenario
 	s      State
 	now    dag.Micros
-	claims []*dag.Claim // the rows; nil: it has not asked
+	claims []*dag.Claim // the rows; nil for a run that has not asked
 	ended  []bool
 	shares []dag.Share
 	queues map[string]store.Queue

@@ -35,7 +35,7 @@ import (
 type openNode struct {
 	*Node
 	tokens map[string]string // by kind
-	config *tls.Config       // nil: in plain text
+	config *tls.Config       // nil means in plain text
 	host   string
 	web    *http.Client // by HTTP/2
 }

@@ -125,7 +125,7 @@ func part(text string) map[string]any {
 	return all
 }
 
-// signed is a JWT by a key; nil: without a signature.
+// signed returns a JWT that a key has signed. If the key is nil, the JWT has no signature.
 func signed(head, claims map[string]any, key *rsa.PrivateKey) string {
 	h, _ := json.Marshal(head)
 	c, _ := json.Marshal(claims)

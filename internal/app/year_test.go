@@ -60,7 +60,7 @@ type yearDB struct {
 	engineOfYear
 	query         func(sql string, see func(name string, n int64)) error
 	tables, sizes string
-	tidy          string // "": it does not need to be tidied
+	tidy          string // "" if it does not need to be tidied
 }
 
 // onBothStores runs a test on each kind of database.
@@ -135,8 +135,8 @@ type year struct {
 	*testing.T
 	st        *yearStore
 	db        *yearDB
-	logs      store.Logs    // nil: the database has none
-	cluster   store.Cluster // nil: it is for one node
+	logs      store.Logs    // nil if the database has none
+	cluster   store.Cluster // nil if it is for one node
 	data      string
 	workflows int // those that stay
 	batch     store.Batch
@@ -145,7 +145,7 @@ type year struct {
 	last      uint32 // number of the last id
 	logged    int    // runs of TestYearAtScale that had the choice of a log
 	versions  int32
-	tally     *tally.Folder // nil: nothing is counted
+	tally     *tally.Folder // nil if nothing is counted
 }
 
 // engineOfYear is what the store of a year has to be able to do.

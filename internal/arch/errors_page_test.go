@@ -198,7 +198,7 @@ func reasonCodes(t *testing.T) map[string]bool {
 	return codes
 }
 
-// fieldsOf returns the fields of a literal of a struct type, by name; nil: it is of another type.
+// fieldsOf returns the fields of a literal of a struct type, by name. It returns nil for another type.
 func fieldsOf(lit *ast.CompositeLit, typ string) map[string]ast.Expr {
 	name := ""
 	switch of := lit.Type.(type) {

@@ -33,7 +33,7 @@ const othersEach = time.Second
 
 // elsewhere is how much callers use at the other nodes.
 type elsewhere struct {
-	others func() []*store.Load // nil: there are no other nodes
+	others func() []*store.Load // nil if there are no other nodes
 	read   time.Time
 	nodes  int
 	used   map[string]store.CallerUse

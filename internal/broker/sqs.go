@@ -13,8 +13,8 @@ import (
 // SQS is the service of queues of AWS in a region, or a service with the same interface.
 type SQS struct {
 	Region string `json:"region"`
-	URL    string `json:"url,omitempty"` // of the service; "": that of AWS in the region
-	// CA holds the certificates of authorities in PEM; "": the authorities of the system.
+	URL    string `json:"url,omitempty"` // of the service; "" stands for AWS in the region
+	// CA holds the certificates of authorities in PEM. "" stands for the authorities of the system.
 	CA string `json:"ca,omitempty"`
 	// The user is the ID of an access key, and the password its secret access key.
 	SignIn
@@ -51,7 +51,7 @@ func (s *SQS) Security() Security {
 // SQSInput is the input of the source sqs.
 type SQSInput struct {
 	Queue   string `json:"queue"`
-	Account string `json:"account,omitempty"` // the account that owns the queue; "": that of the access key
+	Account string `json:"account,omitempty"` // the account that owns the queue; "" stands for the account of the access key
 	Value   string `json:"value"`             // json | text | base64: what event.value is
 	ID      string `json:"id,omitempty"`
 }

@@ -303,7 +303,7 @@ type owner struct {
 	b    *bed
 	n    *node
 	st   *link
-	slow func(ctx context.Context) // called while it loads; nil: it loads at once
+	slow func(ctx context.Context) // called while it loads; if it is nil, it loads at once
 
 	mu      sync.Mutex // protects following fields
 	handler dag.HandlerID

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/config.md")
 
 // described is the text about a setting on the page of settings, in addition to the table of settings.
 type described struct {
-	// def is the default, if it depends on the machine; "": it is that of the table.
+	// def is the default if it depends on the machine. If def is "", the table has the default.
 	def     string
 	meaning string
 	// reread: the setting takes effect without a restart.

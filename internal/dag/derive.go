@@ -114,8 +114,8 @@ func (d *deriver) derive() error {
 	return nil
 }
 
-// unpack reads the packed states of a row and calls take for each task. It returns an error if take returns
-// false: such a state means that the row is damaged.
+// unpack reads the packed states of a row and calls take for each task. If take returns
+// false, the row is damaged, and unpack returns an error.
 func (d *deriver) unpack(what string, packed []byte, take func(TaskID, TaskState) bool) error {
 	odd := false
 	err := unpackStates(packed, d.g.Len(), func(t TaskID, s TaskState) { odd = !take(t, s) || odd })

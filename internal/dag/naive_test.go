@@ -19,7 +19,7 @@ type fact struct {
 	deferred  bool     // a logical task has begun and waits
 	armed     bool     // a call whose child run is there
 	overdue   bool     // a call that waited for too long
-	items     []string // for a foreach: the names of its instances; nil: unknown yet
+	items     []string // for a foreach: the names of its instances; nil while they are unknown
 	late      bool     // of a foreach: one of them ended when the run was being ended already
 }
 

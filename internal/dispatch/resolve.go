@@ -98,7 +98,7 @@ type version struct {
 	types []map[string]string // declared outputs by task; nil if there is none
 	reads [][]string          // tasks whose outputs are read, by task
 	files func() ([]worker.File, error)
-	// digest is that of files; "": they cannot be read now.
+	// digest is the digest of files, or "" if the files cannot be read now.
 	digest func() string
 }
 

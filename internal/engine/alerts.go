@@ -413,7 +413,7 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 
 // IncidentChange is a person's change of an incident.
 type IncidentChange struct {
-	Resolve       bool // false: acknowledge
+	Resolve       bool // false means acknowledge
 	Actor, Reason string
 	Once          *store.Request
 }

@@ -19,7 +19,7 @@ type mortal struct {
 	store.Store
 	mu    sync.Mutex
 	count int
-	at    int // 0: never
+	at    int // 0 means never
 	after bool
 	dead  bool
 	died  chan struct{}

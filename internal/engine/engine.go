@@ -130,7 +130,7 @@ type Engine struct {
 	hub       hub
 	stats     Stats
 	shards    []dag.ShardID                 // all shards that exist
-	cluster   store.Cluster                 // nil: alone
+	cluster   store.Cluster                 // nil if alone
 	holders   Holders                       // nil if there are no other members
 	holding   atomic.Pointer[[]dag.ShardID] // the owned shards, published for other goroutines
 	writer    *writer

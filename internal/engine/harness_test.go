@@ -35,7 +35,7 @@ type attempt struct {
 type hands struct {
 	t      testing.TB
 	e      *engine.Engine
-	result func(a engine.Assignment) dag.Result // nil: success
+	result func(a engine.Assignment) dag.Result // nil means success
 	drop   func() bool                          // a Start that gets lost
 	twice  func() bool                          // whether a report is sent twice
 	// held: attempts are kept until take or end.

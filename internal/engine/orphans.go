@@ -16,8 +16,8 @@ import (
 type OrphanCommand struct {
 	Run     dag.RunID
 	Task    string    // its name
-	Token   dag.Token // the attempt; 0: all attempts of the task that have orphans
-	Dismiss bool      // remove the orphans and stop their errands; false: try their errands again
+	Token   dag.Token // the attempt; 0 stands for all attempts of the task that have orphans
+	Dismiss bool      // true removes the orphans and stops their errands; false tries their errands again
 	Actor   string
 	Reason  string
 }

@@ -55,7 +55,7 @@ type storm struct {
 
 	mu    sync.Mutex
 	calm  bool
-	dieIn int // commits; 0: not
+	dieIn int // commits until the process dies; 0 if it does not
 	late  bool
 }
 

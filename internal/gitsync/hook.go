@@ -76,7 +76,7 @@ func (y *Syncer) Hook(ctx context.Context, namespace, name string, header http.H
 // each of their calls.
 const hookKept = 5 * time.Second
 
-// hookSecret returns the secret with which the webhooks of a source are signed; "": it cannot be read.
+// hookSecret returns the secret with which the webhooks of a source are signed, or "" if it cannot be read.
 func (y *Syncer) hookSecret(ctx context.Context, g *store.GitSource, name string) string {
 	y.mu.Lock()
 	h := &y.turnOf(g).hook

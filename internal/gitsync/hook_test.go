@@ -46,7 +46,7 @@ func TestHook(t *testing.T) {
 		header http.Header
 		body   string
 		looks  bool
-		form   string // "": refused
+		form   string // "" means refused
 	}{
 		"GitHub":           {"flows", signed("pass-HOOK", push), push, true, FormHub},
 		"GitHub, a form":   {"flows", posted, form, true, FormHub},

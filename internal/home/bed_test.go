@@ -276,7 +276,7 @@ type hand struct {
 	ack           int64
 	running, done []*workerv1.Attempt
 	starts        bool        // its reports ask for the following attempts
-	lost          func() bool // whether the answer to a report is lost; nil: never
+	lost          func() bool // whether the answer to a report is lost; nil means never
 	again         bool        // such an answer was lost
 }
 

@@ -65,9 +65,9 @@ type Approval struct {
 // Field is a value that a person enters. It becomes an output of the approval.
 type Field struct {
 	Name        string // as KeyName makes it
-	Type        string // "": string, or enum if it has options
+	Type        string // "" means string, or enum if there are options
 	Description string
-	Default     string // "": there is none
+	Default     string // "" if there is none
 	Options     []string
 	Optional    bool
 }

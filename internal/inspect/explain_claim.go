@@ -314,7 +314,7 @@ func (rd *Reader) filled(ctx context.Context, page []store.Queue) ([]QueueView, 
 
 // LockView is a lock that a run holds.
 type LockView struct {
-	Namespace string // "": a shared lock
+	Namespace string // "" means a shared lock
 	Name      string
 	Run       dag.RunID
 	Token     int64

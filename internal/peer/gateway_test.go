@@ -34,7 +34,7 @@ func TestGateway(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		owner http.HandlerFunc // nil: it does not listen
+		owner http.HandlerFunc // nil if it does not listen
 		dead  bool             // it is taken for dead while it has the request
 		post  bool             // what may be posted
 		get   bool             // a read

@@ -68,7 +68,7 @@ func TestSubmit(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		owner    func(engine.Submission) (engine.Accepted, error) // nil: it does not listen
+		owner    func(engine.Submission) (engine.Accepted, error) // nil if it does not listen
 		nobody   bool
 		deposits int
 		existing bool

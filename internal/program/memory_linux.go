@@ -22,7 +22,7 @@ func (s *Stream) Memory() (bytes int64) {
 	return bytes
 }
 
-// resident returns the memory of a process; 0: it has ended.
+// resident returns the memory of a process, or 0 if the process has ended.
 func resident(pid int) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {

@@ -26,7 +26,7 @@ type vaultDouble struct {
 	reads  int
 	lease  int64
 	denied map[string]bool                                   // paths that the policy of every token forbids
-	fail   func(w http.ResponseWriter, r *http.Request) bool // nil: no failure
+	fail   func(w http.ResponseWriter, r *http.Request) bool // nil means no failure
 }
 
 func newVaultDouble(t *testing.T) *vaultDouble {

@@ -48,7 +48,7 @@ type scripted struct {
 	register func(n int, in *workerv1.RegisterRequest) error
 	poll     func(in *workerv1.PollRequest) error
 	verdict  func(n int, r *workerv1.Result) (workerv1.Verdict, error) // of the nth report of its attempt
-	raw      func(path string, w http.ResponseWriter) bool             // answers in place of everything; false: it does not
+	raw      func(path string, w http.ResponseWriter) bool             // answers in place of everything, unless it returns false
 	nodes    []string
 	polling  time.Duration // told to workers
 	start    []*workerv1.Job

@@ -73,7 +73,7 @@ func TestReportedUntilTaken(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		bad  func(h *scripted)
-		last workerv1.Verdict // 0: accepted
+		last workerv1.Verdict // 0 means accepted
 	}{
 		"nobody can take it":           {bad: verdict(workerv1.Verdict_VERDICT_UNAVAILABLE, nil)},
 		"fewer verdicts than results":  {bad: verdict(workerv1.Verdict_VERDICT_UNSPECIFIED, nil)},
@@ -357,7 +357,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		with  func(*scripted)
-		fatal string // "": it tries again, and is attached
+		fatal string // "" if it tries again, and is attached
 	}{
 		"away":            {register(no(connect.CodeUnavailable, "the database is away")), ""},
 		"no permission":   {register(no(connect.CodePermissionDenied, "that token may not")), ""}, // it may be let
@@ -467,7 +467,7 @@ func TestTLS(t *testing.T) {
 	for _, c := range []struct {
 		url  string
 		rt   http.RoundTripper
-		says string // "": it is attached
+		says string // "" if it is attached
 	}{
 		{secure.url, trusting, ""},
 		{secure.url, nil, "certificate signed by unknown authority"},

@@ -206,7 +206,7 @@ func (s secrets) Secret(ctx context.Context, _, name string) ([]byte, error) {
 
 // bed is a node over a database that outlives the node.
 type bed struct {
-	away   dag.Micros // of the sources of the node; 0: it runs none
+	away   dag.Micros // of the sources of the node; 0 if the node runs none
 	t      *testing.T
 	dir    string
 	auto   bool

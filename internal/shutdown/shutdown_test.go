@@ -13,7 +13,7 @@ import (
 // TestOverdueTime: the error of a shutdown that is stuck says how long it took, also after a second signal.
 func TestOverdueTime(t *testing.T) {
 	for _, c := range []struct {
-		hurryAfter time.Duration // 0: never
+		hurryAfter time.Duration // 0 means never
 		says       string
 	}{{0, "1m10s after the signal"}, {5 * time.Second, "15s after the signal"}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -31,7 +31,7 @@ func goLimit(most int64) []string {
 
 // guard kills a process that takes more memory than it may.
 type guard struct {
-	most  int64 // bytes; 0: no bound
+	most  int64 // bytes; 0 means no bound
 	took  atomic.Int64
 	ended chan struct{}
 	done  chan struct{}

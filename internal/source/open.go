@@ -35,7 +35,7 @@ type Means struct {
 	Version    string
 	Plus       func() (argv []string, err error)
 	Extensions *extension.Book
-	// Memory is the number of bytes that the process of a source may take; 0: any.
+	// Memory is the number of bytes that the process of a source may take. 0 means any number.
 	Memory int64
 }
 

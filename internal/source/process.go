@@ -39,7 +39,7 @@ type Begun struct {
 	Start feed.Start
 	// Hidden are values of secrets. Messages do not show them.
 	Hidden []string
-	// Memory is the number of bytes that the process may take; 0: any.
+	// Memory is the number of bytes that the process may take. 0 means any number.
 	Memory int64
 }
 

@@ -70,10 +70,10 @@ type Demands struct {
 	Locks      string // LocksShared or ""
 }
 
-// Reads returns the paths of AllowRead; nil: any path.
+// Reads returns the paths of AllowRead. nil stands for any path.
 func (d *Demands) Reads() []string { return linesOf(d.AllowRead) }
 
-// Writes returns the paths of AllowWrite; nil: any path.
+// Writes returns the paths of AllowWrite. nil stands for any path.
 func (d *Demands) Writes() []string { return linesOf(d.AllowWrite) }
 
 func linesOf(text string) []string {

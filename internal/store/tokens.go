@@ -29,7 +29,7 @@ type Token struct {
 	Hash    []byte // SHA-256 of the secret that the holder shows
 	Created dag.Micros
 	Expires dag.Micros // 0 means never
-	Revoked dag.Micros // 0: not
+	Revoked dag.Micros // 0 if it was not
 	By      string     // the person who made it
 
 	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI. 0 means none,

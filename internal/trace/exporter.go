@@ -53,7 +53,7 @@ type Config struct {
 type Exporter struct {
 	cfg       Config
 	client    *http.Client
-	rpc       *connect.Client[frame, frame] // nil: the collector is called over HTTP
+	rpc       *connect.Client[frame, frame] // nil if the collector is called over HTTP
 	sleep     func(context.Context, time.Duration) error
 	wake      chan struct{} // cap 1
 	workflows *lru.Loader[dag.WorkflowID, string]

@@ -45,7 +45,7 @@ type bench struct {
 	calls  int
 	twice  int // spans that came again
 	header http.Header
-	answer func(w http.ResponseWriter, spans []span) bool // reports whether the spans were taken; nil: they are
+	answer func(w http.ResponseWriter, spans []span) bool // reports whether the spans were taken; if it is nil, they are
 }
 
 // Get returns the one graph.

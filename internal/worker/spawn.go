@@ -39,7 +39,7 @@ const keeperLogMax = 1 << 20
 type peer struct {
 	*stream
 	pid   int
-	pidfd int              // -1: none
+	pidfd int              // -1 if none
 	gone  chan struct{}    // closed when the keeper ends, if it is a child of this process
 	state *os.ProcessState // the status of a child that has ended
 

@@ -166,7 +166,7 @@ type Task struct {
 	// Traceparent is the W3C trace context of the program that started the run, or "" if there is none. Make
 	// the spans of the task its children.
 	Traceparent string
-	LockToken   int64     // rises with every grant of the run's locks; 0: the run holds no lock
+	LockToken   int64     // rises with every grant of the run's locks; 0 if the run holds no lock
 	Instant     time.Time // rises with every grant of the run's locks; 0 if the run holds no lock
 
 	ctx context.Context

@@ -30,7 +30,7 @@ type attemptLog struct {
 	mu       sync.Mutex // protects the following fields
 	buf      []byte
 	offset   int64 // the offset of the first byte of buf
-	cut      bool  // true: bytes before offset were dropped
+	cut      bool  // true if bytes before offset were dropped
 	listed   bool
 	over     bool
 	progress time.Time
