@@ -67,7 +67,7 @@ func (f *flight) gophers(n, slots int, kind string, handle func()) (stop func())
 	return func() { cancel(); all.Wait() }
 }
 
-// TestRemoteHop prints how long the hops of a chain take through a worker that is no node, beside those within a process over
+// TestRemoteHop prints how long the hops of a chain take through a worker that is no node, next to those within a process over
 // the same database. SKEIN_HOPS=300.
 func TestRemoteHop(t *testing.T) {
 	var n int

@@ -91,8 +91,8 @@ func TestEndsAreHeardElsewhere(t *testing.T) {
 	}
 }
 
-// TestMessageToTheDead: the node that a message is for is dead when the message is written. Whoever gets its
-// shard takes the message in, once.
+// TestMessageToTheDead: the receiver of a message is dead when the message is written. The node that gets its
+// shard processes the message once.
 func TestMessageToTheDead(t *testing.T) {
 	t.Parallel()
 	f := newFlight(t, 2, "SKEIN_LAG=5s")

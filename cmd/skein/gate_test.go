@@ -36,7 +36,7 @@ func TestGateThreeNodes(t *testing.T) {
 	}
 }
 
-// sound has the rows recounted, beside the running nodes.
+// sound recounts the rows while the nodes run.
 func (f *flight) sound() {
 	f.t.Helper()
 	if out := f.members[0].home.run("verify"); !bytes.Contains(out, []byte(`"violations": []`)) {

@@ -219,7 +219,7 @@ func plan(have machines) func(context.Context, *skein.Split[fleet]) ([]*skein.Ta
 }
 
 // split has a planner of ours make the tasks of runs: what differs, in its order; nothing; after another try; and what no try makes
-// right. Nobody for a splitter is explained.
+// right. If no worker has the kind of a splitter, explain says so.
 func (f *flight) split(c *skein.Client) {
 	t, ctx := f.t, f.t.Context()
 	wf := skein.NewWorkflow("fleet").Param("want", "json", nil).Param("odd", "string", "").

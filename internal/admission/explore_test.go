@@ -394,7 +394,7 @@ func (w *world) judge() {
 			}
 		}
 	}
-	// A new owner that has only the rows would let nobody else through.
+	// A new owner that has only the rows would admit no other run.
 	next := *w
 	next.claims, next.ended, next.shares, next.queues = slices.Clone(w.claims), slices.Clone(w.ended), slices.Clone(w.shares), maps.Clone(w.queues)
 	next.faults = nil

@@ -78,7 +78,7 @@ func TestApprovalNeedsAToken(t *testing.T) {
 			t.Fatal("the approvals are not waited for")
 		}
 	}
-	// What is asked is part of the reason: nobody should have to read the file for it.
+	// The question is part of the reason, so that a person need not read the file.
 	why, err := k.Explain(t.Context(), run, "any")
 	if err != nil || len(why.Reasons) != 1 || why.Reasons[0].What != "task any waits for a person to approve: Ship it?" || why.Reasons[0].Args["message"] != "Ship it?" {
 		t.Errorf("the reason of an approval with a message: %+v %v", why, err)

@@ -47,7 +47,7 @@ func newOpenNode(t *testing.T, flags map[string]string, encrypted bool) *openNod
 	cert, key := certtest.Files(t)
 	flags["listen"], flags["ca-cert"] = "0.0.0.0:0", cert
 	flags["connections-per-address"] = "100000" // all come from one
-	flags["advertise"] = "https://localhost:1"  // nobody else is there
+	flags["advertise"] = "https://localhost:1"  // no other node is there
 	if encrypted {
 		flags["tls-cert"], flags["tls-key"] = cert, key
 	} else {

@@ -311,7 +311,7 @@ func (b *browser) from(t *testing.T, site, address string) answer {
 	}
 }
 
-// codeShown finds the code of a page that says why somebody is not signed in.
+// codeShown finds the code of a page that says why a person is not signed in.
 var codeShown = regexp.MustCompile(`<code>([a-z_]+)</code>`)
 
 // call calls the API as the page does.
@@ -556,7 +556,7 @@ func (w *oidcWorld) doctor(t *testing.T) {
 	is(w.n.URL(), "two", doctor.Warning, "its description")
 }
 
-// faults: each wrong answer is refused, and nobody is signed in.
+// faults: each wrong answer is refused, and no person is signed in.
 func (w *oidcWorld) faults(t *testing.T) {
 	base := w.n.URL()
 	other, err := rsa.GenerateKey(rand.Reader, 2048)

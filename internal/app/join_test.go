@@ -89,8 +89,8 @@ func (b *joinBed) fails(what string, err error, code connect.Code, says string) 
 	}
 }
 
-// TestCertificateBounds: a certificate speaks for its worker, within the bounds of its invitation, and nobody
-// else does.
+// TestCertificateBounds: a certificate speaks for its worker, within the bounds of its invitation, and for
+// no other worker.
 func TestCertificateBounds(t *testing.T) {
 	b := newJoinBed(t, nil)
 	one, two := b.joins(api.TokenRequest{Name: "w1", Groups: []string{"etl"}, Slots: 4}), b.joins(api.TokenRequest{Name: "w2"})

@@ -372,7 +372,7 @@ func (y *year) incidents() {
 }
 
 // people come and go: in each half month one takes the place of another, with a role, a password, an account
-// at a provider and a secret of its own. It signs in often, and leaves sessions that nobody ends.
+// at a provider and a secret of its own. It signs in often, and leaves sessions that are never ended.
 func (y *year) people() {
 	name, was := fmt.Sprint("person-", y.step), fmt.Sprint("person-", y.step-1)
 	rights, err := y.db.Rights(y.Context())

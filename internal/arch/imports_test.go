@@ -120,9 +120,9 @@ var allowed = map[string][]string{
 	"internal/home":                  {"sdk/go/shared/line", "internal/dag", "internal/artifact", "internal/logs", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "sdk/go/api/worker/v1", "sdk/go/api/worker/v1/workerv1connect"},
 	"internal/remote":                {"internal/extension", "internal/kind", "internal/dag", "internal/egress", "sdk/go/shared/local", "internal/artifact", "internal/logs", "internal/worker", "sdk/go/api/worker/v1", "sdk/go/shared/session"},
 	"internal/remote/health":         {"internal/auth", "internal/metric", "internal/remote"},
-	"tools/collector":                {}, // likewise: the collector of the tests
+	"tools/collector":                {}, // a program of its own: the collector of the tests
 	"tools/protogen":                 {}, // a module of its own
-	"tools/release":                  {}, // likewise: it packs what make release builds
+	"tools/release":                  {}, // a program of its own: it packs the results of make release
 	"tools/cross":                    {},
 	"internal/server":                {"internal/egress", "internal/gitsync", "internal/cloudevent", "internal/balance", "internal/monitor", "internal/home", "internal/authority", "internal/tally", "internal/alert", "internal/notify", "internal/connection", "internal/audit", "internal/sealed", "internal/access", "internal/people", "internal/dag", "internal/store", "internal/engine", "internal/errkind", "internal/inspect", "internal/workflow", "internal/trigger", "internal/cron", "internal/auth", "internal/cluster", "sdk/go/shared/output", "internal/layout", "internal/logindex", "internal/logscan", "internal/lru", "internal/metric", "internal/identity", "sdk/go/api/v1"},
 	"internal/bench":                 {"internal/alert", "internal/dag", "internal/store", "internal/store/sqlite", "internal/store/postgres", "internal/engine", "internal/errkind", "internal/inspect", "internal/worker", "internal/trigger", "internal/workflow"},

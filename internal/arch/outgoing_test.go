@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// outgoing are the places that may make connections, and whom they call. Whoever calls an address that a person chooses takes
-// the transport of package egress.
+// outgoing are the places that may make connections, and whom they call. A package that calls addresses
+// which a person chooses takes the transport of package egress.
 var outgoing = map[string]string{
 	"internal/egress":                   "addresses that people choose, checked",
 	"internal/bench":                    "the node that it measures",

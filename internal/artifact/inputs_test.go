@@ -63,7 +63,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestInsist: what is away is waited for a while, who does not answer as long as somebody wants it.
+// TestInsist: a missing file is waited for a while, and a node that does not answer as long as a caller waits.
 func TestInsist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

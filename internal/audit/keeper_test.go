@@ -333,7 +333,7 @@ func TestExportMeanwhile(t *testing.T) {
 	}
 }
 
-// forged is a store in which somebody has put a row at the next place.
+// forged is a store with a foreign row at the next place.
 type forged struct{ audit.Store }
 
 func (f forged) GrowAudit(context.Context, int64, store.AuditTree, []store.AuditLeaf) error {

@@ -26,7 +26,7 @@ import (
 // server is shared by the tests of this binary.
 var server *pgtest.Server
 
-// TestMain has six tests run beside each other: nearly all of their time, they wait for a beat or for a lag.
+// TestMain runs six tests concurrently: nearly all of the time, they wait for a heartbeat or a lag.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)

@@ -42,9 +42,9 @@ func chain(t testing.TB, s *Schedule, from, to string) string {
 }
 
 // TestHardCases are clock changes that schedulers are known to get wrong, by hand. Sources:
-// the tz database (europe, asia, australasia, …), checked against zdump. A year is one of
-// the past for whoever tests: governments change their minds (Cuba in autumn 2026), and the
-// zone data come with the tool chain.
+// the tz database (europe, asia, australasia, …), checked against zdump. All years are in
+// the past, because governments change their minds (Cuba in autumn 2026), and the zone data
+// come with the tool chain.
 func TestHardCases(t *testing.T) {
 	for _, c := range []struct {
 		name, text, zone string

@@ -13,7 +13,7 @@ import (
 
 // The transcripts in testdata are stories: commands, a line of dashes, what came of them,
 // an empty line. Each block is one transaction; after it, a load of the rows must equal
-// memory. `go test ./internal/dag -run Scenarios -rewrite` writes the answers anew.
+// memory. `go test ./internal/dag -run Scenarios -rewrite` writes the answers again.
 //
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
@@ -28,7 +28,7 @@ import (
 //	arm settle TASK …                 what the owner of a run says of a logical task: see scenario_logic_test.go
 //	task-stop retry skip TASK         an operator decides about a task
 //	mark succeeded|failed TASK [out=JSON]
-//	timer KIND TASK [token=N]         a timer that nobody asked for
+//	timer KIND TASK [token=N]         a timer without a request
 //	pause resume stop kill [by=USER] [reason…]
 //	recover [from=TASK [only] [up] [down]] [by=USER] [reason…]
 //	check                             the recovery sweep looks at the run

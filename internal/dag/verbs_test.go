@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// inState makes a run with a task t in a state: a -> t -> z, beside it other, which runs.
+// inState makes a run with a task t in a state: a -> t -> z, and next to it other, which runs.
 func inState(state TaskState) *world {
 	spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}, {Name: "z", Needs: []string{"t"}}, {Name: "other"}}}
 	spec.Tasks[1].Policy.Retry.Max = 1

@@ -153,7 +153,7 @@ func (s *rowStore) list() []AttemptRow {
 	for _, a := range s.attempts {
 		all = append(all, a)
 	}
-	sort.Slice(all, func(i, j int) bool { // by hash-like order, so that nobody relies on one
+	sort.Slice(all, func(i, j int) bool { // in an order like that of a hash, so that no test relies on one
 		return (int(all[i].Task)*7+int(all[i].Token)*13)%11 < (int(all[j].Task)*7+int(all[j].Token)*13)%11
 	})
 	return all

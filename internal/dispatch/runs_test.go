@@ -65,5 +65,5 @@ func TestRunsAreKept(t *testing.T) {
 	if st.reads[small] != 3 {
 		t.Errorf("in a long chain the row was read %d times more", st.reads[small]-2)
 	}
-	r.leave(dag.RunID{9}) // nobody entered it
+	r.leave(dag.RunID{9}) // it was never entered
 }

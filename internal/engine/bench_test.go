@@ -34,7 +34,7 @@ func (x *echo) Running(dag.RunID, dag.TaskID, dag.Token) bool { return true }
 func (x *echo) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return true }
 
 // BenchmarkShapes runs whole workloads on SQLite with an executor that does nothing. The
-// full table, with the raw limits beside it, is `skein bench`.
+// full table, with the raw limits next to it, is `skein bench`.
 func BenchmarkShapes(b *testing.B) {
 	fan := dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: "s"}, {Name: "e"}}}
 	for i := range 100 {

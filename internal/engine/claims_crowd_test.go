@@ -59,7 +59,7 @@ func TestCrowdAtALock(t *testing.T) {
 				if live[0].run != want {
 					t.Fatalf("run %s has the lock as number %d, want %s", live[0].run, i, want)
 				}
-				if i%100 == 50 { // somebody new comes while few are known
+				if i%100 == 50 { // a new run comes while few are known
 					ids = append(ids, n.submit(locks))
 				}
 				endOf(h, live[0])

@@ -226,8 +226,8 @@ func TestForeachOfCallsCrashesAtEveryCommit(t *testing.T) {
 	d.everywhere(t)
 }
 
-// maker makes the workflow of a task of tasks, as the one of production does: it applies it beside the run's, and
-// has exactly that version started.
+// maker makes the workflow of a task with tasks, as the maker of production does: it applies the workflow in
+// the shard of the run, and starts exactly that version.
 type maker struct {
 	caller
 	e    atomic.Pointer[engine.Engine]

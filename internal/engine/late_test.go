@@ -52,7 +52,7 @@ func (x *timed) newest() *alert.Incident {
 
 const late = "alerts: [{deadline: {after: 10s}, to: ops}]\n"
 
-// TestLate: the alert of a late run is open while the run is late, whoever owns it.
+// TestLate: the alert of a late run is open while the run is late, under every owner.
 func TestLate(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.watching(t)
@@ -75,7 +75,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLateOfAnotherOwner: a late run is not late anew for the next owner, and its end still resolves.
+// TestLateOfAnotherOwner: a late run is not late a second time for the next owner, and its end still resolves.
 func TestLateOfAnotherOwner(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.held = true

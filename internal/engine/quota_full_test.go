@@ -10,7 +10,7 @@ import (
 
 // TestTwoFullNamespaces: if the store refuses a transaction because of one namespace, and then because of
 // another one, both are full for the transaction that is made again. So the second refusal blames no item: a
-// report beside it keeps its result.
+// report in the same transaction keeps its result.
 func TestTwoFullNamespaces(t *testing.T) {
 	over := func(namespace string) error {
 		return fmt.Errorf("commit: %w", &store.QuotaError{Namespace: namespace, Quota: store.QuotaRuns, Bound: 1, Used: 1})

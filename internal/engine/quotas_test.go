@@ -49,7 +49,7 @@ func (n *node) uses() store.NamespaceUse {
 	return all["test"]
 }
 
-// TestQuotaOfRuns: a quota of runs is exact, whoever starts and however runs end, also after a restart, and
+// TestQuotaOfRuns: a quota of runs is exact for all ways to start and to end a run, also after a restart, and
 // runs that were there before the quota count.
 func TestQuotaOfRuns(t *testing.T) {
 	for name, open := range openers {

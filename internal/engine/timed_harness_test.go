@@ -29,7 +29,7 @@ import (
 )
 
 // Tests of what fires by itself run in a bubble of testing/synctest: time passes when
-// everybody waits, and an instant that a test sleeps to is met to the microsecond.
+// all goroutines wait, and an instant that a test sleeps to is met to the microsecond.
 
 const second = dag.Micros(1_000_000)
 

@@ -99,7 +99,7 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// nobody is a cluster without other nodes.
+// nobody implements a cluster without other nodes.
 type nobody struct{}
 
 func (nobody) Alive(dag.HandlerID) bool                  { return false }

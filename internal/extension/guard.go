@@ -128,7 +128,7 @@ func owned(path string, info fs.FileInfo, passed bool) error {
 		return nil
 	case owner != 0 && owner != self:
 		return fmt.Errorf("%s belongs to the user with the number %d: give it to root or to the user of Skein: chown -h %d %s", path, owner, self, path)
-	case mode&fs.ModeSymlink != 0: // the mode of a link allows everyone to write, but nobody can change a link
+	case mode&fs.ModeSymlink != 0: // the mode of a link allows every user to write, but no user can change a link
 		return nil
 	case mode.Perm()&0o022 != 0 && !(passed && mode&fs.ModeSticky != 0):
 		return fmt.Errorf("other users can write to %s: remove that right: chmod go-w %s", path, path)

@@ -52,7 +52,7 @@ type node struct {
 	die  func()
 }
 
-// TestMain has eight tests run beside each other: nearly all of their time, they wait for a beat of the node.
+// TestMain runs eight tests concurrently: nearly all of the time, they wait for a heartbeat of the node.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

@@ -15,9 +15,9 @@ import (
 	"skein.dev/skein/sdk/api/worker/v1/workerv1connect"
 )
 
-// TestNameBelongsToItsHolder: whoever registers under the name of a worker that is listed, at whichever node, is refused, and
+// TestNameBelongsToItsHolder: a registration under the name of a listed worker, at any node, is refused, and
 // the worker keeps its jobs. The name is free when the worker has left or was declared dead. A registration whose
-// answer was lost is said again under its uuid.
+// answer was lost is repeated under its uuid.
 func TestNameBelongsToItsHolder(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2)

@@ -63,7 +63,7 @@ func flowOf(cookie string, now time.Time) (f flow, ok bool) {
 	return flow{parts[0], expires, string(back)}, true
 }
 
-// value derives a value that nobody can guess without the secret.
+// value derives a value that cannot be guessed without the secret.
 func (f flow) value(what, provider, redirect string) string {
 	m := hmac.New(sha256.New, []byte(f.secret))
 	fmt.Fprintf(m, "%s\n%s\n%d\n%s", what, provider, f.expires, redirect)

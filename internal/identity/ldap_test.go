@@ -133,7 +133,7 @@ func TestDirectoryHangs(t *testing.T) {
 	}
 }
 
-// TestDirectorySettings: what would show passwords to others, or sign nobody in, is refused.
+// TestDirectorySettings: settings that would show passwords to others, or sign no person in, are refused.
 func TestDirectorySettings(t *testing.T) {
 	const rest = `"name":"corp","user_dn":"uid={name},dc=x"`
 	for text, says := range map[string]string{

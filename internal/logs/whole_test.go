@@ -62,7 +62,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestWholeInVain: what nobody gives counts as not kept, and is asked for once; what goes later is asked for.
+// TestWholeInVain: bytes that no node gives count as not kept, and are requested once. Bytes that are lost
+// later are requested.
 func TestWholeInVain(t *testing.T) {
 	for name, no := range map[string]Giver{
 		"not there": func(context.Context, Piece) ([]byte, error) { return nil, nil },

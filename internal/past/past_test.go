@@ -259,7 +259,7 @@ func TestLineageOfSureCommits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sure  time.Duration // since the position was read
-		again bool          // the old server is read once more after that
+		again bool          // the old server is read again after that
 		back  bool
 	}{
 		"a later commit":                       {time.Hour, true, true},

@@ -220,7 +220,7 @@ func TestRehash(t *testing.T) {
 	})
 }
 
-// TestTries: guesses are bounded by name and by address, and keep nobody out who has the password.
+// TestTries: guesses are bounded by name and by address, and a person with the password can always sign in.
 func TestTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := newTries()

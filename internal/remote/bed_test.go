@@ -52,7 +52,7 @@ type scripted struct {
 	nodes    []string
 	polling  time.Duration // told to workers
 	start    []*workerv1.Job
-	next     []*workerv1.Job // likewise, with answers to reports
+	next     []*workerv1.Job // the next answers to reports bring these jobs
 	again    int             // polls that said that an answer was missed
 	stop     []*workerv1.Stop
 	read     []*workerv1.LogRead

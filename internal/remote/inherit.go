@@ -82,8 +82,8 @@ func (r *Worker) replay(a *worker.Adopted) {
 
 // bequeath delivers results with the former handler, if the cluster still lists that handler, and ends its
 // registration. This worker cannot continue with the former handler: the keeper with the attempts has died,
-// and nobody knows which other attempts that keeper had started. An attempt that the home node sends again
-// could run twice with one token.
+// and no process knows which other attempts it had started. An attempt that the home node sends again could
+// run twice with one token.
 func (r *Worker) bequeath(ctx context.Context) {
 	open := func() int { return r.s.Counts().Open }
 	if !r.adopted.Anew || open() == 0 {

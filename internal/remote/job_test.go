@@ -9,7 +9,7 @@ import (
 	workerv1 "skein.dev/skein/sdk/api/worker/v1"
 )
 
-// TestAccessTravels holds that a worker hears which files an isolated task may reach, and the trace of the caller.
+// TestAccessTravels checks that a worker learns which files an isolated task may reach, and the trace of the caller.
 func TestAccessTravels(t *testing.T) {
 	for _, access := range []*worker.Access{nil, {Read: []string{"/opt/a", "/opt/b"}, Write: []string{"/var/backups"}}} {
 		key := worker.Key{Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}

@@ -247,7 +247,7 @@ func TestFenced(t *testing.T) {
 	h.give(j)
 	h.has(j)
 	h.until("it runs", alive)
-	h.do(func() { h.leases++ }) // nobody knows this attachment any more
+	h.do(func() { h.leases++ }) // no node knows this attachment any more
 	h.until("it is a new life", func() bool { return len(h.registers) == 3 })
 	if a, b := h.registers[0], h.registers[2]; a.Uuid == b.Uuid || leftAtRegister {
 		t.Errorf("registered as %v, then as %v; something was left: %v", a, b, leftAtRegister)

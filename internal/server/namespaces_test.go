@@ -9,7 +9,7 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestQuotas: only the cluster's people set quotas, everybody of a namespace sees them, and what is refused
+// TestQuotas: only people of the cluster set quotas, every member of a namespace sees them, and a refusal
 // names the quota.
 func TestQuotas(t *testing.T) {
 	b := newRightsBed(t)

@@ -97,7 +97,7 @@ func TestRotate(t *testing.T) {
 	b.rotate("root", 1, `{"grace":"1h"}`, 403, "sign in") // itself
 }
 
-// TestRotateGivesNothing: nobody gets a right by replacing a token, or keeps one after the own token has
+// TestRotateGivesNothing: no caller gets a right by replacing a token, or keeps one after its own token has
 // ended.
 func TestRotateGivesNothing(t *testing.T) {
 	b := newRightsBed(t)

@@ -304,7 +304,7 @@ func TestFollowingATaskThatNeverStarts(t *testing.T) {
 	wantProblem(t, b.get("/api/v1/runs/"+run.ID+"/tasks/d/logs?follow=true"), 404, api.ProblemNotFound)
 }
 
-// Who does not take what it watches holds up nobody, and is told to read again.
+// A watcher that does not take its events delays no other watcher, and gets the request to read again.
 func TestSlowWatchersAreReset(t *testing.T) {
 	b := newBed(t, true)
 	w := b.apply("w")

@@ -84,7 +84,7 @@ func (wk *worker) begin(at *attempt, g *dag.Graph) {
 	case n < s.fail:
 		at.result.State, at.result.Cause, at.result.ExitCode = dag.AttemptFailed, dag.CauseExit, 1
 	case n < s.fail+s.stray:
-		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // although nobody requested it
+		at.result.State, at.result.Signal = dag.AttemptStopped, "SIGTERM" // although no caller requested it
 	case n < s.fail+s.stray+s.poison:
 		at.result.Outputs = poison
 	case n < s.fail+s.stray+s.poison+s.vanish && g != nil && g.Policy(at.task).Timeout > 0:

@@ -106,7 +106,7 @@ func (f *Folder) Ended(ends []store.Ended) {
 	}
 }
 
-// Run counts until ctx ends, and then once more.
+// Run counts until ctx ends, and then one last time.
 func (f *Folder) Run(ctx context.Context) {
 	tick := time.NewTicker(foldEvery)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/tally"
 )
 
-// TestGraphsFail: attempts are counted later if a version cannot be read now, and never if nobody can read
+// TestGraphsFail: attempts are counted later if a version cannot be read now, and never if no program can read
 // it.
 func TestGraphsFail(t *testing.T) {
 	onStores(t, func(b *bench) {

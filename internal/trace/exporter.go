@@ -145,7 +145,7 @@ func (x *Exporter) Ended(ends []store.Ended) {
 	}
 }
 
-// Run exports until ctx ends, and then once more.
+// Run exports until ctx ends, and then one last time.
 func (x *Exporter) Run(ctx context.Context) {
 	if x == nil {
 		return

@@ -114,7 +114,7 @@ func durable(b *testing.B) *pgtest.Server {
 }
 
 // BenchmarkCommit is what a single-task run costs the store: two rows inserted, two
-// updated, its history beside them.
+// updated, its history in addition to them.
 func BenchmarkCommit(b *testing.B) {
 	s := durable(b)
 	for _, c := range []struct {

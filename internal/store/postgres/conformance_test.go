@@ -70,7 +70,7 @@ func conformance(t *testing.T, runsOnly bool) {
 // shelf keeps schemas for the next check: making one takes ten times as long as emptying it.
 type shelf struct {
 	shards int
-	blank  string // as a schema is when nobody has used it
+	blank  string // as an unused schema is
 	free   []string
 }
 

@@ -216,7 +216,7 @@ func verifyAfter(t *testing.T, l *load, answered map[dag.RunID]bool, b *store.Ba
 	if happened && !doubt || !happened && got[0].Seq != l.fences[0].Seq {
 		t.Errorf("seq went from %d to %d, in doubt: %v", l.fences[0].Seq, got[0].Seq, doubt)
 	}
-	read := func(id dag.RunID) (err error) { // a session of the server that dies may have answered once more
+	read := func(id dag.RunID) (err error) { // a session of the dying server may answer one more time
 		for {
 			if _, err = l.db.Run(ctx, id); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 				return err

@@ -41,7 +41,7 @@ func script(t *testing.T, path, text string) {
 	}
 }
 
-// TestSQLiteIsNewEnough: before 3.51.3, a checkpoint beside the writer could damage the database. The driver asks for less, so a
+// TestSQLiteIsNewEnough: before 3.51.3, a checkpoint concurrent with the writer could damage the database. The driver asks for less, so a
 // line of go.mod that nothing else needs holds it (record 002).
 func TestSQLiteIsNewEnough(t *testing.T) {
 	if sqlite.VersionNumber < 3_051_003 {

@@ -116,7 +116,7 @@ func TestPagesThatComeBack(t *testing.T) {
 	}
 }
 
-// TestASyncThatFailsIsForAll: whoever is in the log by then has not been written, whatever the next sync says.
+// TestASyncThatFailsIsForAll: all transactions in the log count as not written, whatever the next sync says.
 func TestASyncThatFailsIsForAll(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)
