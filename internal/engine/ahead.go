@@ -15,8 +15,8 @@ import (
 //
 // A transaction made ahead must not read rows that the transaction in flight changes. So the transaction in
 // flight contains only runs without relations to other runs (see plain), or with relations that the admission
-// owner on this node has in memory. Only simple items are applied ahead. An idempotency key is searched both
-// in the store and in the transaction in flight.
+// owner on this node has in memory, and incidents, which are in memory, too. Only simple items are applied
+// ahead. An idempotency key is searched both in the store and in the transaction in flight.
 
 // aheadRowsDefault is the number of rows from which a transaction counts as large.
 const aheadRowsDefault = 400
@@ -46,6 +46,7 @@ func (w *writer) depart(items []item) *flight {
 		w.held(b.Fences[i].Shard).Seq++
 	}
 	w.tx, w.spare, w.flying = w.spare, nil, w.tx
+	w.alerts.departed()
 	ctx, began := context.WithoutCancel(w.ctx), w.e.host.Now()
 	w.e.host.Go(w.wg, func() {
 		f.wall, f.err = w.e.store.Commit(ctx, b)
@@ -60,7 +61,7 @@ func (w *writer) depart(items []item) *flight {
 func (w *writer) departs(items []item) bool {
 	b := &w.tx.batch
 	rows := b.Changes.Rows()
-	return rows >= w.e.cfg.AheadRows && rows == b.Rows() && b.Watermark == 0 && w.plain(items)
+	return rows >= w.e.cfg.AheadRows && rows+b.AlertChanges.Rows() == b.Rows() && b.Watermark == 0 && !w.tx.timed && w.plain(items)
 }
 
 // stage makes the store execute the transaction being made, but not commit it. It does so at most once.
@@ -203,6 +204,7 @@ func (w *writer) arrive(f *flight) {
 	b := &f.tx.batch
 	if f.err == nil {
 		w.committed(f.wall)
+		w.alerts.landed()
 		w.confirmed(b)
 		w.e.stats.count(b.Rows(), f.took)
 		return

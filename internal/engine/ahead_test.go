@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"skein.dev/skein/internal/alert"
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
@@ -113,6 +114,59 @@ func aheadOf(t *testing.T, outcome memory.Outcome, report bool, others store.Quo
 	}
 	if outcome == memory.OK && n.Stats().Ahead.Load() == 0 {
 		t.Error("no transaction was made ahead")
+	}
+}
+
+// TestAheadIncidents: a transaction that changes an incident is being written while the next one changes it
+// again. Whatever the outcome of either, the incident counts each failure once.
+func TestAheadIncidents(t *testing.T) {
+	for name, outcomes := range map[string][2]memory.Outcome{"committed": {}, "failed": {memory.FailBefore}, "refused": {memory.Refuse},
+		"unknown, lost": {memory.UnknownLost}, "the second refused": {memory.OK, memory.Refuse}, "the second failed": {memory.OK, memory.FailBefore}} {
+		t.Run(name, func(t *testing.T) {
+			under, on := make(chan struct{}), make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(on) })
+			defer goOn()
+			armed, commits := atomic.Bool{}, 0
+			st := memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {
+				if op.Kind != memory.CommitBefore || !armed.Load() || commits == len(outcomes) {
+					return memory.OK
+				}
+				if commits++; commits == 1 {
+					under <- struct{}{}
+					<-on
+				}
+				return outcomes[commits-1]
+			}})
+			t.Cleanup(func() { _ = st.Close() })
+			h := newHands(t)
+			h.held = true
+			n := start(t, st, h, bounded, func(c *engine.Config) { c.AheadRows, c.Rules = 1, alert.Rules })
+			wf := n.applyWatched("w", watched(`"failed"`))
+			fail := func(k attempt) {
+				h.end(k, dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Exited: true, ExitCode: 1})
+			}
+			for range 4 {
+				n.submit(wf)
+			}
+			all := h.holding(4)
+			fail(all[0])
+			n.ends(all[0].run, dag.RunFailed)
+			armed.Store(true)
+			fail(all[1])
+			<-under
+			fail(all[2])
+			eventually(t, "the next report is taken", func() bool { return n.Waiting() == 0 })
+			goOn()
+			fail(all[3])
+			for _, k := range all {
+				n.ends(k.run, dag.RunFailed)
+			}
+			n.quiet()
+			wantIncidents(t, st, "open 4"+toldOpened)
+			if n.Stats().Ahead.Load() == 0 && outcomes[0] == memory.OK {
+				t.Error("no transaction was made ahead")
+			}
+		})
 	}
 }
 

@@ -27,11 +27,13 @@ type alerts struct {
 	rules  map[versionOf][]alert.Rule
 	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them,
 	// or nil if not loaded. changed says that a transaction that has not committed has changed watching. undo
-	// holds the changes of open by such transactions, in their order.
+	// holds the changes of open by the transaction being made, and flown those by the transaction in flight,
+	// in their order.
 	watching  map[dag.WorkflowID]*current
 	unlisted  bool // watching is incomplete, because some of its rows cannot be read
 	changed   bool
 	undo      []noted
+	flown     []noted
 	expecting bool // the times of lateness are loaded
 	times     lateness
 	// overseen is the last observation of the cluster.
@@ -147,6 +149,7 @@ func (a *alerts) write(c alert.Change) {
 		to.Incidents = append(to.Incidents, c.Incident.Incident)
 	}
 	to.Notices = append(to.Notices, c.Notices...)
+	a.txn().timed = a.txn().timed || c.Incident.Detail.Late != nil
 	a.remember(c.Incident)
 	a.note(c.Incident)
 	a.await(c.Incident)

@@ -109,19 +109,30 @@ func (a *alerts) remember(n *alert.Incident) {
 
 // settled is called when no transaction is in flight. At that time, all changes of the cache are committed.
 func (a *alerts) settled() {
+	a.landed()
 	clear(a.undo)
 	a.undo, a.changed = a.undo[:0], false
+}
+
+// departed is called when the transaction that was made begins to be written, and another one is made.
+func (a *alerts) departed() { a.flown, a.undo = a.undo, a.flown[:0] }
+
+// landed is called when the transaction in flight has committed.
+func (a *alerts) landed() {
+	clear(a.flown)
+	a.flown = a.flown[:0]
 }
 
 // back undoes the changes of the cache by transactions that the store has refused. It computes deadlines
 // again, from memory.
 func (a *alerts) back() {
-	if !a.loaded || len(a.undo) > notedMax {
+	if !a.loaded || len(a.undo) > notedMax || len(a.flown) > notedMax {
 		a.forget()
 		return
 	}
-	for i := len(a.undo) - 1; i >= 0; i-- {
-		of, was := a.undo[i].of, a.undo[i].was
+	all := append(a.flown, a.undo...)
+	for i := len(all) - 1; i >= 0; i-- {
+		of, was := all[i].of, all[i].was
 		if was != nil {
 			if a.open[of.workflow] == nil {
 				a.open[of.workflow] = map[string]*alert.Incident{}

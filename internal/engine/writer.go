@@ -111,6 +111,9 @@ type transaction struct {
 	filled  map[int64]bool              // backfills whose row is in the batch
 	// incidents are the indexes of incidents in the batch.
 	incidents map[uuid.UUID]int
+	// timed: the batch has an incident of a rule about the times of runs. Such rules read incidents from the
+	// store.
+	timed bool
 	// letters are the messages that the transaction sends to shards of other nodes. addressed are the shards
 	// whose messages the transaction processes, or to which it sends a message within this node.
 	letters   map[dag.ShardID][]letter
@@ -172,6 +175,7 @@ func (t *transaction) reset() {
 	clear(t.lines)
 	clear(t.filled)
 	clear(t.incidents)
+	t.timed = false
 	clear(t.letters)
 	t.addressed = t.addressed[:0]
 	clear(t.ended)

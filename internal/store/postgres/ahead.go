@@ -114,11 +114,11 @@ func (s *flights) untaken() (gone []*flight) {
 	return gone
 }
 
-// onlyRuns reports whether a batch writes only runs and their rows, is not small, inserts no run with a key,
-// and completes no parameters. Otherwise another transaction could insert the same key, or change the same
-// row of namespace_stock.
+// onlyRuns reports whether a batch writes only runs and their rows, and incidents, is not small, inserts no
+// run with a key, and completes no parameters. Otherwise another transaction could insert the same key, or
+// change the same row of namespace_stock.
 func onlyRuns(b *store.Batch) bool {
-	return len(b.Fences) > 0 && b.Watermark == 0 && b.Rows() == b.Changes.Rows() && !small(b) &&
+	return len(b.Fences) > 0 && b.Watermark == 0 && b.Rows() == b.Changes.Rows()+b.AlertChanges.Rows() && !small(b) &&
 		!slices.ContainsFunc(b.RunInserts, func(r dag.RunRow) bool { return r.Key != "" }) &&
 		!slices.ContainsFunc(b.RunUpdates, func(u dag.RunUpdate) bool { return u.Filled })
 }
@@ -245,6 +245,7 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 		return 0, false, nil
 	}
 	defer d.writers.give(x.conn)
+	x.alertRows(f.batch) // write has left them out
 	x.fence()
 	now, err = x.end()
 	return now, true, err

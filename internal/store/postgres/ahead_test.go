@@ -154,6 +154,34 @@ func TestWrittenAhead(t *testing.T) {
 	q.goOn(2)
 }
 
+// TestIncidentsWrittenAhead: the second transaction changes the incident that the first one opens. The rows of
+// its runs are written ahead, and the incident follows when the first has committed.
+func TestIncidentsWrittenAhead(t *testing.T) {
+	q := newQueueing(t)
+	is := store.Incident{ID: uuid.New(), Workflow: q.firstRuns[0].Workflow, Namespace: "test", Rule: "r", State: store.IncidentOpen, Revision: 1, Created: 1, Modified: 1}
+	q.first.Incidents = []store.Incident{is}
+	next := is
+	next.Revision, next.Modified = 2, 2
+	q.second.Incidents = []store.Incident{next}
+	q.second.Notices = []store.Notice{{Incident: is.ID, Seq: 1, Channel: "ops", Namespace: "test", Workflow: is.Workflow, State: store.NoticePending, Due: 1, Created: 1}}
+	q.depart()
+	q.carriedOut()
+	if err := q.arrive(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
+		t.Fatal(err)
+	}
+	q.ended(true, q.secondRuns)
+	if got, err := q.db.Incident(t.Context(), is.ID); err != nil || got.Revision != 2 {
+		t.Errorf("the incident is %+v, %v", got, err)
+	}
+	if all, err := q.db.Notices(t.Context(), is.ID); err != nil || len(all) != 1 {
+		t.Errorf("%d notices, %v", len(all), err)
+	}
+	q.goOn(2)
+}
+
 // TestHistoryWrittenAhead: history that is written ahead in the middle of a run has the numbers of its
 // transaction.
 func TestHistoryWrittenAhead(t *testing.T) {

@@ -51,11 +51,16 @@ func onlyInserts(b *store.Batch) error {
 	return nil
 }
 
-// write sends the batch in the order of its fields.
+// write sends the batch in the order of its fields. If the transaction is written ahead, write leaves out the
+// incidents and notices, because the transaction before may change the same ones.
 func (x *tx) write() {
 	b := x.batch
+	alerts := x.alertRows
+	if x.ahead {
+		alerts = func(*store.Batch) {}
+	}
 	for _, step := range []func(*store.Batch){x.insertRuns, x.updateRuns, x.changeWaves, x.events, x.insertAttempts, x.updateAttempts,
-		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit, x.alertRows, x.uses} {
+		x.insertWorkflows, x.updateWorkflows, x.versions, x.requests, x.messages, x.schedules, x.queues, x.audit, alerts, x.uses} {
 		if x.fail != nil {
 			return
 		}
