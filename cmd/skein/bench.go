@@ -17,6 +17,7 @@ type benchFlags struct {
 	runs, workflows   int
 	history, nodes    int
 	triggers, due     int
+	failures          int
 	within            time.Duration
 	cold              bool
 }
@@ -35,7 +36,10 @@ drops the schema at the end. A benchmark that is killed leaves a schema with the
 Shapes: single, chain:N, fan:N (1 → N → 1), dag9 (nine tasks), wide:N, shell:N, all, http. shell:N runs real
 processes with logs, and compares them with the same number of concurrent processes from bare fork and exec; its
 default of --slots is twenty per core. http measures starts and lists over the listener of a whole node, with a
-token, in turn with a route that does nothing; --runs is the number of turns (default 5).`,
+token, in turn with a route that does nothing; --runs is the number of turns (default 5).
+
+--failures N adds N runs that fail to each turn, and measures in turn without an alert rule and with one that groups
+these failures. A channel takes the messages.`,
 		Example: "  skein bench\n  skein bench --shape fan:100 -o json\n  skein bench --shape all\n  skein bench --triggers 1000000 --due 10000 --within 1m\n" +
 			"  skein bench --store postgres --db 'postgres://skein@127.0.0.1:5432/skein'",
 		Args: cobra.NoArgs,
@@ -56,6 +60,7 @@ token, in turn with a route that does nothing; --runs is the number of turns (de
 	fl.IntVar(&f.triggers, "triggers", 0, "measure schedules instead of runs, with this number of stored schedules")
 	fl.IntVar(&f.due, "due", 10_000, "with --triggers: number of due schedules")
 	fl.DurationVar(&f.within, "within", 0, "with --triggers: the time over which the due schedules are spread (default: all are due in the same second)")
+	fl.IntVar(&f.failures, "failures", 0, "measure alerts: number of runs that fail in each turn, in turn without and with an alert rule")
 	nodeFlags(cmd)
 	cmd.AddCommand(c.benchCallsCmd())
 	return cmd
@@ -76,6 +81,9 @@ func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	}
 	if f.triggers != 0 {
 		return c.benchTriggers(ctx, f)
+	}
+	if f.failures != 0 {
+		return benchAlerts(ctx, c, f)
 	}
 	if f.shape == "http" {
 		return c.benchDoor(ctx, f)
@@ -187,6 +195,41 @@ func (c *cli) benchTriggers(ctx context.Context, f benchFlags) error {
 			{head: "IDLE CPU ms/min", get: func(r bench.TriggersResult) string { return ms(r.IdleCPUMS) }},
 			{head: "LAG p50/p99 ms", get: func(r bench.TriggersResult) string { return ms(r.LagP50MS) + "/" + ms(r.LagP99MS) }},
 			{head: "DONE p99 ms", get: func(r bench.TriggersResult) string { return ms(r.DoneP99) }},
+		})
+	})
+}
+
+func benchAlerts(ctx context.Context, c *cli, f benchFlags) error {
+	shape, err := bench.ParseShape(f.shape)
+	if err != nil || shape.Shell || f.nodes != 1 || f.history != 0 || f.failures < 0 {
+		return usage("--failures %d: want 1 or more, and a --shape of empty tasks, without --nodes and --history", f.failures)
+	}
+	var r bench.AlertsResult
+	err = c.benchPlace(ctx, f, func(dir string, at bench.Place) (err error) {
+		c.say("measuring %s with %d failures, in turn without and with an alert rule …", shape.Name, f.failures)
+		r, err = bench.Alerts(ctx, bench.AlertsConfig{Config: bench.Config{Shape: shape, Runs: f.runs, Workflows: f.workflows, Dir: dir, At: at}, Failures: f.failures})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	change := func(v float64) string { return fmt.Sprintf("%+.1f %%", 100*v) }
+	return one(c, r, "alerts", func() error {
+		return show(c, []bench.AlertsResult{r}, func(bench.AlertsResult) string { return "alerts" }, []column[bench.AlertsResult]{
+			{head: "SHAPE", get: func(r bench.AlertsResult) string { return r.Shape }},
+			{head: "RUNS", get: func(r bench.AlertsResult) string { return fmt.Sprint(r.Runs) }},
+			{head: "FAILURES", get: func(r bench.AlertsResult) string { return fmt.Sprint(r.Failures) }},
+			{head: "A MINUTE", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.0f", r.FailuresPerMin) }},
+			{head: "OFF/S", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.0f", r.OffPerS) }},
+			{head: "ON/S", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.0f", r.OnPerS) }},
+			{head: "CHANGE", get: func(r bench.AlertsResult) string { return change(r.Change) }},
+			{head: "OFF/ON CPU µs", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.2f/%.2f", r.OffCPUUS, r.OnCPUUS) }},
+			{head: "CPU CHANGE", get: func(r bench.AlertsResult) string { return change(r.CPUChange) }},
+			{head: "GROUPS", get: func(r bench.AlertsResult) string { return fmt.Sprint(r.Groups) }},
+			{head: "MESSAGES", get: func(r bench.AlertsResult) string { return fmt.Sprint(r.Messages) }},
+			{head: "LIMIT/S", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.0f", r.LimitPerS) }},
+			{head: "RATIO", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.2f", r.Ratio) }},
+			{head: "FDATASYNC µs", get: func(r bench.AlertsResult) string { return fmt.Sprintf("%.0f", r.FdatasyncP50) }},
 		})
 	})
 }

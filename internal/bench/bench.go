@@ -93,7 +93,7 @@ func load(ctx context.Context, c Config) (res Result, err error) {
 			return Result{}, fmt.Errorf("bench: %w", err)
 		}
 		defer st.Close()
-		b, err := start(ctx, st, nil, fmt.Sprint("bench-", i))
+		b, err := start(ctx, st, nil, fmt.Sprint("bench-", i), nil)
 		if err != nil {
 			return Result{}, err
 		}
@@ -114,10 +114,10 @@ type bench struct {
 	ended  chan error
 }
 
-func start(ctx context.Context, st store.Store, planner engine.Planner, name string) (*bench, error) {
+func start(ctx context.Context, st store.Store, planner engine.Planner, name string, noticed func()) (*bench, error) {
 	x := newNoop()
 	e, err := engine.New(ctx, engine.Config{
-		Store: st, Executor: x, Slots: slots, Node: name, Planner: planner, Peers: peers(st), Rules: alert.Rules,
+		Store: st, Executor: x, Slots: slots, Node: name, Planner: planner, Peers: peers(st), Rules: alert.Rules, Noticed: noticed,
 		Compile: func(string) (dag.Condition, error) { return nil, errors.New("no conditions here") },
 	})
 	if err != nil {
@@ -228,6 +228,9 @@ const (
 func (f fleet) drive(ctx context.Context, targets []target, runs int) error {
 	ended := func(s *engine.Stats) *atomic.Int64 { return &s.RunsEnded }
 	goal := f.sum(ended) + int64(runs)
+	for i := range targets {
+		goal += int64(targets[i].failures)
+	}
 	// There are as many submitters as workflows. A single one would wait for its own commits.
 	errs := make(chan error, len(targets))
 	for i := range targets {
@@ -235,7 +238,7 @@ func (f fleet) drive(ctx context.Context, targets []target, runs int) error {
 		if i < runs%len(targets) {
 			share++
 		}
-		go func() { errs <- targets[i].at.submit(ctx, targets[i].Workflow, share) }()
+		go func() { errs <- targets[i].at.submit(ctx, &targets[i], share) }()
 	}
 	for range targets {
 		if err := <-errs; err != nil {
@@ -254,17 +257,24 @@ func (f fleet) drive(ctx context.Context, targets []target, runs int) error {
 	return nil
 }
 
-func (b *bench) submit(ctx context.Context, w store.Workflow, runs int) error {
-	for runs > 0 {
-		n := min(runs, submitChunk)
-		subs := make([]engine.Submission, n)
+// submit starts runs of a target in chunks. Each chunk has its share of the runs that fail.
+func (b *bench) submit(ctx context.Context, t *target, runs int) error {
+	begun, failed := 0, 0
+	for begun < runs {
+		n := min(runs-begun, submitChunk)
+		begun += n
+		fail := begun*t.failures/runs - failed
+		subs := make([]engine.Submission, n, n+fail)
 		for i := range subs {
-			subs[i] = engine.Submission{Workflow: w, Origin: dag.OriginAPI, User: "bench", Priority: dag.Medium}
+			subs[i] = engine.Submission{Workflow: t.Workflow, Origin: dag.OriginAPI, User: "bench", Priority: dag.Medium}
+		}
+		for range fail {
+			subs = append(subs, failure(t.failing, failed))
+			failed++
 		}
 		if _, err := b.engine.SubmitAll(ctx, subs); err != nil {
 			return err
 		}
-		runs -= n
 	}
 	return nil
 }

@@ -94,3 +94,21 @@ func TestFloor(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 }
+
+// TestAlerts: each group of failures has one message, however many runs of it fail.
+func TestAlerts(t *testing.T) {
+	s, err := ParseShape("single")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := alerting(t.Context(), AlertsConfig{Config: Config{Shape: s, Runs: 40, Workflows: 2, Dir: t.TempDir()}, Failures: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Groups != 20 || r.Messages != 20 {
+		t.Errorf("%d messages of %d groups, want one of each of 20", r.Messages, r.Groups)
+	}
+	if r.OffPerS <= 0 || r.OnPerS <= 0 || r.FailuresPerMin <= 0 || r.OnCPUUS <= 0 {
+		t.Errorf("%+v", r)
+	}
+}

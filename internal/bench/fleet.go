@@ -21,6 +21,9 @@ type fleet []*bench
 type target struct {
 	store.Workflow
 	at *bench
+	// failing is the workflow of the runs that fail among those of this target, and failures their number.
+	failing  *store.Workflow
+	failures int
 }
 
 // own makes the schedulers of a shared database members, which take their parts of the shards.
@@ -51,14 +54,18 @@ func (f fleet) own(ctx context.Context) error {
 
 // apply makes n workflows of one graph.
 func (f fleet) apply(ctx context.Context, name string, n int, specs []dag.TaskSpec) ([]target, error) {
+	return f.applyDef(ctx, name, scheduledDef(), make([]target, n), specs)
+}
+
+// applyDef does the same as apply for a definition. It fills all.
+func (f fleet) applyDef(ctx context.Context, name string, stored []byte, all []target, specs []dag.TaskSpec) ([]target, error) {
 	g, err := dag.NewGraph(dag.GraphSpec{Tasks: specs, TasksMax: len(specs)})
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	packed := g.Pack()
-	all := make([]target, n)
 	for i := range all {
-		def := engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i), Def: scheduledDef(), Graph: packed, Digest: []byte(name), User: "bench"}
+		def := engine.Definition{Namespace: "bench", Name: fmt.Sprintf("%s-%d", name, i), Def: stored, Graph: packed, Digest: []byte(name), User: "bench"}
 		var elsewhere *errkind.Elsewhere
 		for _, b := range f { // the owner of the fewest shards
 			if all[i].Workflow, _, err = b.engine.Apply(ctx, def); !errors.As(err, &elsewhere) {

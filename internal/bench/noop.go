@@ -17,9 +17,10 @@ type noop struct {
 
 	mu      sync.Mutex // protects following fields
 	closed  bool
-	chain   bool            // the shape is a chain, so hops are measured
-	last    time.Time       // time of the newest report
-	samples []time.Duration // times from the report of a task to the start of its dependent
+	chain   bool                    // the shape is a chain, so hops are measured
+	last    time.Time               // time of the newest report
+	samples []time.Duration         // times from the report of a task to the start of its dependent
+	failing map[dag.WorkflowID]bool // workflows whose attempts fail
 }
 
 // queueMax bounds the waiting assignments, because the writer must not wait.
@@ -51,10 +52,14 @@ func (x *noop) loop() {
 		at := dag.Micro(now)
 		x.mu.Lock()
 		x.last = now
+		failing := x.failing
 		x.mu.Unlock()
 		for i := range as {
-			x.engine.Report(engine.Report{Run: as[i].Run, Task: as[i].Task, Token: as[i].Token,
-				Result: dag.Result{State: dag.AttemptSucceeded, Exited: true, Started: at, Finished: at}})
+			is := dag.Result{State: dag.AttemptSucceeded, Exited: true, Started: at, Finished: at}
+			if failing[as[i].Workflow] {
+				is.State, is.ExitCode = dag.AttemptFailed, 1
+			}
+			x.engine.Report(engine.Report{Run: as[i].Run, Task: as[i].Task, Token: as[i].Token, Result: is})
 		}
 	}
 }
@@ -73,6 +78,16 @@ func (x *noop) Cancel([]dag.Cancel) {}
 // Running returns nothing, because attempts end when they begin.
 func (x *noop) Running(dag.RunID, dag.TaskID, dag.Token) bool { return false }
 func (x *noop) Live(dag.RunID, dag.TaskID, dag.Token) bool    { return false }
+
+// fails makes the attempts of workflows fail from now on.
+func (x *noop) fails(all []target) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failing = map[dag.WorkflowID]bool{}
+	for i := range all {
+		x.failing[all[i].ID] = true
+	}
+}
 
 func (x *noop) watchHops() {
 	x.mu.Lock()

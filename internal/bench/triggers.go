@@ -65,7 +65,7 @@ func Triggers(ctx context.Context, c TriggersConfig) (res TriggersResult, err er
 		return res, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
-	b, err := start(ctx, st, trigger.New(st), "bench")
+	b, err := start(ctx, st, trigger.New(st), "bench", nil)
 	if err != nil {
 		return res, err
 	}
@@ -119,7 +119,7 @@ func fill(ctx context.Context, c TriggersConfig) (megabytes float64, err error) 
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	defer st.Close()
-	b, err := start(ctx, st, nil, "bench")
+	b, err := start(ctx, st, nil, "bench", nil)
 	if err != nil {
 		return 0, err
 	}
