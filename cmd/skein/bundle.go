@@ -288,8 +288,10 @@ func bundleApplyCmd(c *cli) *cobra.Command {
 		Long: `Applies the definitions of a bundle that this server does not have, and a new version of each workflow that differs. Connections,
 channels, queues and classes that exist are kept as they are, because they often differ between clusters; --replace
 changes them, too. The workflows come last. All of them are checked before the first: if one has a fault, none is applied.
-Secrets are not in a bundle: set those that connections and channels name. Nothing is deleted. You can repeat an apply
-that was interrupted.`,
+Secrets are not in a bundle: set those that connections and channels name. Nothing is deleted.
+
+Each definition is applied as a whole, and is reported when it is. If an apply breaks off, apply the bundle again: it
+changes only what is left.`,
 		Example: "  skein bundle apply shop.bundle\n  skein bundle apply shop.bundle --replace",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
@@ -312,13 +314,18 @@ that was interrupted.`,
 	return cmd
 }
 
-// applyBundle applies the changes in order. The workflows come last, and are checked before the first of
-// them, because they may need the other definitions.
+// applyBundle applies the changes in order, and reports each on stderr. The workflows come last, and are
+// checked before the first of them, because they may need the other definitions.
 func applyBundle(ctx context.Context, c *cli, s *session, b *bundle, all []bundleChange) error {
-	checked := false
+	checked, done, changes := false, 0, 0
+	for i := range all {
+		if all[i].applies() {
+			changes++
+		}
+	}
 	for i := range all {
 		x := &all[i]
-		if x.Change != bundleCreated && x.Change != bundleChanged {
+		if !x.applies() {
 			continue
 		}
 		var err error
@@ -331,20 +338,25 @@ func applyBundle(ctx context.Context, c *cli, s *session, b *bundle, all []bundl
 			}
 		}
 		if err != nil {
-			for _, done := range all[:i] {
-				c.say("%s %s: %s", done.Kind, done.Name, done.Change)
+			if done > 0 {
+				c.say("%d of %d changes are applied; when the cause is removed, apply the bundle again: it changes only what is left", done, changes)
 			}
 			return err
 		}
+		done++
+		c.say("%d/%d %s %s: %s", done, changes, x.Kind, x.Name, x.Change)
 	}
 	return nil
 }
+
+// applies reports whether an apply changes the definition.
+func (x *bundleChange) applies() bool { return x.Change == bundleCreated || x.Change == bundleChanged }
 
 // checkBundle asks the server to check the workflows that an apply changes.
 func checkBundle(ctx context.Context, s *session, b *bundle, all []bundleChange) error {
 	var faults workflow.Errors
 	for i := range all {
-		if x := &all[i]; x.Kind == bundleWorkflow && (x.Change == bundleCreated || x.Change == bundleChanged) {
+		if x := &all[i]; x.Kind == bundleWorkflow && x.applies() {
 			v, err := s.Validate(ctx, b.request(x.item))
 			if err != nil {
 				return err

@@ -4,8 +4,10 @@ package main
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +111,58 @@ func TestBundle(t *testing.T) {
 	}
 	if there := export(two, "last"); !bytes.Equal(there, export(one, "last")) {
 		t.Error("the two databases differ")
+	}
+}
+
+// TestBundleKilled kills an apply with kill -9 at several of its changes. Nothing is half applied, and the
+// next apply changes what is left.
+func TestBundleKilled(t *testing.T) {
+	t.Parallel()
+	one, two := newWorld(t), newWorld(t)
+	ok := func(w *world, args ...string) string {
+		t.Helper()
+		o := w.skein(args...)
+		if o.code != 0 {
+			t.Fatalf("skein %q: %v", args, o)
+		}
+		return o.out
+	}
+	const flows = 6
+	one.write("x.sh", "echo x\n")
+	var text strings.Builder
+	for i := range flows {
+		fmt.Fprintf(&text, "---\nname: w%d\nfiles: [x.sh]\nqueue: etl\ntasks: {a: {run: sh x.sh}}\n", i)
+	}
+	ok(one, "queue", "set", "etl", "--limit", "5")
+	ok(one, "workflow", "apply", one.write("all.yaml", text.String()))
+	path := filepath.Join(t.TempDir(), "the.bundle")
+	ok(one, "bundle", "export", path)
+	ok(two, "queue", "set", "other", "--limit", "1") // makes the database
+	ok(two, "queue", "delete", "other")
+	for done, most := 0, 2; most <= flows; most += 2 {
+		cmd := two.command("bundle", "apply", path)
+		out, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), fmt.Sprintf("%d/%d ", most-done, flows+1-done)) {
+				_ = cmd.Process.Kill()
+			}
+		}
+		_ = cmd.Wait()
+		shown := ok(two, "bundle", "diff", path)
+		if done = strings.Count(shown, "same"); done < most || done+strings.Count(shown, "created") != flows+1 {
+			t.Fatalf("after a kill at change %d: %s", most, shown)
+		}
+	}
+	ok(two, "bundle", "apply", path)
+	again := filepath.Join(t.TempDir(), "again")
+	ok(two, "bundle", "export", again)
+	if a, b := must(os.ReadFile(path))(t), must(os.ReadFile(again))(t); !bytes.Equal(a, b) {
+		t.Error("the export differs from the bundle")
 	}
 }
