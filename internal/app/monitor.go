@@ -32,6 +32,7 @@ func describe(n *Node, r *monitor.Report) {
 	for _, is := range n.feeds.Away() {
 		r.Sources = append(r.Sources, monitor.Away{Trigger: is.Workflow + "/" + is.Key.Name, Since: is.State.Away.Time(), Why: is.Why})
 	}
+	r.Lags = n.feeds.Lags()
 	r.Unserved = n.members.slots().Stats.Unserved.Load()
 	if n.upkeep.certificate != nil {
 		if pair, err := n.upkeep.certificate(nil); err == nil && pair.Leaf != nil {

@@ -5,12 +5,13 @@ import (
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
+	"skein.dev/skein/internal/store"
 )
 
 // reading returns the sources of the Reader of this engine.
 func (e *Engine) reading() inspect.Config {
 	c := inspect.Config{Store: e.store, Roster: e.cfg.Roster, Shards: e.shards, Graphs: e.graphs, Memory: memory{e},
-		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: e.cfg.Traits, Ageing: e.cfg.Ageing, Waits: e.cfg.Waits}
+		Node: e.cfg.Node, Slots: e.cfg.Slots, Traits: func() store.Traits { return *e.slots.traits.Load() }, Ageing: e.cfg.Ageing, Waits: e.cfg.Waits}
 	c.Space = spaceReader(&e.quotas, e.store)
 	if e.cluster != nil {
 		c.Roster, c.Shared = e.cluster, true

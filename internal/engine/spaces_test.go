@@ -145,3 +145,13 @@ func TestEarlierNodes(t *testing.T) {
 	endOf(h, h.holding(1)[0])
 	n.quiet()
 }
+
+// TestTraitsAfterReload: the traits of an engine have the extensions of the last reload.
+func TestTraitsAfterReload(t *testing.T) {
+	n := start(t, openMemory(t), newHands(t), func(c *engine.Config) { c.Traits.Groups = []string{"etl"} })
+	engine.Extend(n.Engine, []dag.Extension{{Kind: "slurm", Version: "1.4.0"}}, nil)
+	if is := n.Traits(); len(is.Extensions) != 1 || is.Extensions[0].Kind != "slurm" || len(is.Groups) != 1 {
+		t.Errorf("%+v", is)
+	}
+	n.quiet()
+}

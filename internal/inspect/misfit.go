@@ -86,12 +86,17 @@ func fits(p dag.Place, m *store.Member) bool {
 }
 
 // Traits returns the properties by which tasks choose this process, in addition to its name.
-func (rd *Reader) Traits() store.Traits { return rd.cfg.Traits }
+func (rd *Reader) Traits() store.Traits {
+	if rd.cfg.Traits == nil {
+		return store.Traits{}
+	}
+	return rd.cfg.Traits()
+}
 
 // there returns the members that may run tasks.
 func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
 	if rd.roster == nil {
-		t := rd.cfg.Traits
+		t := rd.Traits()
 		t.Full = rd.cfg.Memory != nil && rd.cfg.Memory.IsShut() != ""
 		return []store.Member{{Name: rd.cfg.Node, Slots: int32(rd.cfg.Slots), Traits: t}}, nil
 	}

@@ -32,9 +32,9 @@ type Config struct {
 	// Waits returns the reason why an attempt that is assigned to this node has not been started. It returns
 	// "" if no reason is known. It is nil if this process starts no attempts.
 	Waits  func(run dag.RunID, task dag.TaskID, token dag.Token) string
-	Node   string // the name of this process
-	Slots  int    // attempts that this process runs at once
-	Traits store.Traits
+	Node   string              // the name of this process
+	Slots  int                 // attempts that this process runs at once
+	Traits func() store.Traits // returns the present traits of this process; nil if it runs no attempts
 	// Space returns what a namespace adds to the placements of its tasks. It is nil if that is not known.
 	Space func(namespace string) *dag.Space
 	// Ageing is the waiting time after which a run counts as one priority level higher.

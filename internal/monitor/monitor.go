@@ -222,6 +222,12 @@ func (r Report) bounded() Report {
 	for i := range r.Sources {
 		r.Sources[i].Why = r.Sources[i].Why[:min(len(r.Sources[i].Why), errorMax)]
 	}
+	for trigger := range r.Lags {
+		if len(r.Lags) <= lagsMax {
+			break
+		}
+		delete(r.Lags, trigger)
+	}
 	r.Why = r.Why[:min(len(r.Why), errorMax)]
 	return r
 }

@@ -26,6 +26,9 @@ type Report struct {
 	Unserved int64 // placements that ready tasks ask for and that no worker has
 	// Sources are the sources of events that are away, the longest first. It has up to sourcesMax.
 	Sources []Away
+	// Lags are the numbers of events that wait to be read by sources of events, by namespace/workflow/trigger.
+	// Sources whose lag is unknown or 0 are left out. It has up to lagsMax.
+	Lags map[string]int64
 	// Unreached are the peers that the node cannot reach, by name. It names up to unreachedMax.
 	Unreached []string
 }
@@ -41,7 +44,9 @@ const (
 	// unreachedMax bounds the names of Report.Unreached.
 	unreachedMax = 20
 	// sourcesMax bounds Report.Sources.
-	sourcesMax = 50
+	sourcesMax = 200
+	// lagsMax bounds Report.Lags.
+	lagsMax = 1000
 )
 
 // Sight is what a node knows about one peer from its own calls.

@@ -222,7 +222,8 @@ func (e eventing) sourceOf(ctx context.Context, w *store.Workflow, t *store.Trig
 type SourceState func(store.TriggerKey) (lag int64, away dag.Micros, why string, here bool)
 
 // stateOf returns the state of a source. Nodes report to each other only sources whose external system cannot
-// be reached, and of many only some. So the state of another node's source may be unknown.
+// be reached, and those with a lag, and of many only some. So the state of another node's source may be
+// unknown.
 func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away dag.Micros, why string, known bool) {
 	if e.s.cfg.Source != nil {
 		if lag, away, why, known = e.s.cfg.Source(store.TriggerKey{Workflow: t.Workflow, Name: t.Name}); known {
@@ -233,11 +234,22 @@ func (e eventing) stateOf(w *store.Workflow, t *store.Trigger) (lag int64, away 
 		return 0, 0, "", false
 	}
 	sights := e.s.cfg.Monitor.Sights()
+	name := w.Namespace + "/" + w.Name + "/" + t.Name
 	for i := range sights {
+		if !sights[i].Reached {
+			continue
+		}
+		lag, waits := sights[i].Report.Lags[name]
+		if !waits {
+			lag = -1
+		}
 		for _, is := range sights[i].Report.Sources {
-			if sights[i].Reached && is.Trigger == w.Namespace+"/"+w.Name+"/"+t.Name {
-				return -1, dag.Micro(is.Since), is.Why, true
+			if is.Trigger == name {
+				return lag, dag.Micro(is.Since), is.Why, true
 			}
+		}
+		if waits {
+			return lag, 0, "", true
 		}
 	}
 	return 0, 0, "", false

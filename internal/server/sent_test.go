@@ -72,10 +72,16 @@ func TestSourceIsAway(t *testing.T) {
 	b, f := newTown(t)
 	b.put("polled", polled)
 	f.says["node-2"] = monitor.Report{Node: "node-2", Ready: true, Sources: []monitor.Away{
-		{Trigger: "other/polled/shop", Since: time.Now(), Why: "another one"}, {Trigger: "default/polled/shop", Since: since.Time(), Why: "refused"}}}
+		{Trigger: "other/polled/shop", Since: time.Now(), Why: "another one"}, {Trigger: "default/polled/shop", Since: since.Time(), Why: "refused"}},
+		Lags: map[string]int64{"other/polled/shop": 3, "default/polled/shop": 9}}
 	f.watch.Round(t.Context())
-	if is := shown(b); is.AwayAt == nil || dag.Micro(is.AwayAt.Time) != since || *is.Why != "refused" || is.Lag != nil {
+	if is := shown(b); is.AwayAt == nil || dag.Micro(is.AwayAt.Time) != since || *is.Why != "refused" || *is.Lag != 9 {
 		t.Errorf("of another node: %+v", is)
+	}
+	f.says["node-2"] = monitor.Report{Node: "node-2", Ready: true, Lags: map[string]int64{"default/polled/shop": 4}}
+	f.watch.Round(t.Context())
+	if is := shown(b); is.AwayAt != nil || *is.Lag != 4 {
+		t.Errorf("of another node that reaches the other system: %+v", is)
 	}
 	delete(f.says, "node-2")
 	f.watch.Round(t.Context())

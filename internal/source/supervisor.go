@@ -237,6 +237,21 @@ func (s *Supervisor) Away() []Status {
 	return slices.DeleteFunc(s.All(), func(is Status) bool { return is.State.Away == 0 })
 }
 
+// Lags returns the number of events that wait to be read, by namespace/workflow/trigger, for the sources of
+// this node where it is known and not 0. A nil Supervisor has none.
+func (s *Supervisor) Lags() map[string]int64 {
+	lags := map[string]int64{}
+	if s == nil {
+		return lags
+	}
+	for _, is := range s.All() {
+		if is.Lag > 0 {
+			lags[is.Workflow+"/"+is.Key.Name] = is.Lag
+		}
+	}
+	return lags
+}
+
 // Show writes the metrics of the sources.
 func (s *Supervisor) Show(p *metric.Page) {
 	count, lag := map[string]int{}, map[string]int64{}
