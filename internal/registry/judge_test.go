@@ -155,3 +155,50 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// hanging is a registry that answers no call while it hangs.
+type hanging struct {
+	fake
+	hangs chan struct{} // closed when it hangs no more
+}
+
+func (h *hanging) List(ctx context.Context) ([]string, error) {
+	select {
+	case <-h.hangs:
+		return h.fake.List(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (h *hanging) Renew(ctx context.Context) error { _, err := h.List(ctx); return err }
+
+// TestHangDelaysNothing: while the registry hangs, the judge answers at once, and no life is gone. Later it
+// judges again.
+func TestHangDelaysNothing(t *testing.T) {
+	const ttl = 4 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		f := &hanging{hangs: make(chan struct{})}
+		f.set(nil, "self", "other")
+		j := registry.NewJudge(registry.Config{Registry: f, TTL: ttl})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { j.Run(ctx, func() (uuid, name string) { return "self", "n1" }) })
+		for range 100 {
+			began := time.Now()
+			if j.Gone("other") || time.Since(began) != 0 {
+				t.Fatalf("a hanging registry: an answer after %v", time.Since(began))
+			}
+			time.Sleep(ttl / 10)
+		}
+		close(f.hangs)
+		time.Sleep(3 * ttl)
+		f.set(nil, "self")
+		time.Sleep(3 * ttl)
+		if !j.Gone("other") {
+			t.Error("the judge does not notice a life that is gone")
+		}
+		cancel()
+		running.Wait()
+	})
+}

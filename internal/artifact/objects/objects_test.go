@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skein.dev/skein/internal/artifact"
@@ -427,4 +428,35 @@ func TestDelivery(t *testing.T) {
 	if !bytes.HasPrefix([]byte(blobtest.Keys(t, blobs, "")[0]), []byte(place)) {
 		t.Errorf("%q", blobtest.Keys(t, blobs, ""))
 	}
+}
+
+// TestHangDelaysNoOther: a store that never answers for one attempt does not delay another attempt. The
+// clock of the test stands still while anything works.
+func TestHangDelaysNoOther(t *testing.T) {
+	other := artifact.Ref{Run: artifact.Run{Namespace: "default", Workflow: "w", ID: "r2"}, Task: "a", Attempt: 2}
+	first, second := left(t, ref, map[string]string{"a": "1"}), left(t, other, map[string]string{"a": "2"})
+	folder := blobtest.Folder{Path: t.TempDir()}
+	synctest.Test(t, func(t *testing.T) {
+		hangs, began := make(chan struct{}), make(chan struct{}, 100)
+		s := New(&scripted{Store: folder, before: func(key string) error {
+			if strings.Contains(key, "/"+ref.Run.ID+"/") {
+				began <- struct{}{}
+				<-hangs
+			}
+			return nil
+		}})
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			if err := s.Keep(t.Context(), ref, first); err != nil {
+				t.Error(err)
+			}
+		})
+		<-began
+		at := time.Now()
+		if err := s.Keep(t.Context(), other, second); err != nil || time.Since(at) != 0 {
+			t.Errorf("the other attempt: %v after %v", err, time.Since(at))
+		}
+		close(hangs)
+		keeping.Wait()
+	})
 }
