@@ -24,12 +24,12 @@ func checkIsolation(cfg *config.Config) Check {
 		}
 	}
 	c.Found = strings.Join(cfg.IsolationLevels, ", ")
-	if cfg.Isolation == worker.IsolationNone {
-		c.Found += "; a task that requires no level has all rights of the node's user"
-	}
 	if highest := cfg.IsolationLevels[len(cfg.IsolationLevels)-1]; highest != worker.IsolationNone {
 		has, _ := worker.Fences()
 		c.Found += ", enforced by " + has
+	}
+	if cfg.Isolation == worker.IsolationNone {
+		c.Found += "; a task that requires no level has all rights of the node's user"
 	}
 	for _, level := range worker.Levels {
 		if level == worker.IsolationNone || slices.Contains(cfg.IsolationLevels, level) {
