@@ -16,12 +16,7 @@ import (
 // humaConfig turns off huma's own pages: its documentation loads scripts from other sites, and its schema
 // links would add a field to every object.
 func (s *Server) humaConfig() huma.Config {
-	format := huma.Format{Marshal: marshal, Unmarshal: func(b []byte, v any) error {
-		if err := unambiguous(b, nil); err != nil {
-			return err
-		}
-		return json.Unmarshal(b, v)
-	}}
+	format := huma.Format{Marshal: marshal, Unmarshal: unmarshal}
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{

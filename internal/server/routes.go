@@ -4,11 +4,9 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"skein.dev/skein/internal/auth"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/trigger"
 	api "skein.dev/skein/sdk/api/v1"
@@ -201,28 +199,6 @@ func (t tag) verb(path, id, summary string) huma.Operation {
 }
 func (t tag) delete(path, id, summary string) huma.Operation {
 	return t.op(http.MethodDelete, path, id, summary)
-}
-
-// route registers an operation. Every error of its handler becomes a problem.
-func route[I, O any](s *Server, op huma.Operation, h func(context.Context, *I) (*O, error)) {
-	if op.MaxBodyBytes == 0 {
-		op.MaxBodyBytes = jsonBytesMax + 1 // huma refuses a body of exactly this length
-	}
-	op.BodyReadTimeout = auth.BodyTime(op.MaxBodyBytes)
-	op.Extensions = map[string]any{"x-skein-verb": s.access.Take(op.Method, op.Path).Verb.String()}
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		// The body has been read. The deadline for reading it would end a request that waits for a run.
-		if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
-			_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // a call within this process has no connection
-		}
-		// readMax bounds each read of the store. Streams in the body of an answer use the context of the
-		// request, which has no deadline.
-		out, err := h(store.Within(ctx, readMax), in)
-		if err != nil {
-			return nil, failed(err)
-		}
-		return out, nil
-	})
 }
 
 type recorderKey struct{}

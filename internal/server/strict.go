@@ -224,3 +224,11 @@ func nameOf(quoted []byte) string {
 	_ = json.Unmarshal(quoted, &key) // the decoder reports the fault
 	return key
 }
+
+// unmarshal reads the JSON of a request.
+func unmarshal(b []byte, v any) error {
+	if err := unambiguous(b, nil); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
