@@ -295,8 +295,21 @@ func (b *bed) start() {
 		}
 	}
 	if b.spec == nil {
-		b.spec = readSpec(b.t, b.get(openAPI).body)
+		b.readSpec()
 	}
+}
+
+// sharedSpec is the document of all servers of the tests, because reading it and compiling its schemas takes
+// longer than the start of a server.
+var sharedSpec struct {
+	sync.Once
+	*spec
+}
+
+func (b *bed) readSpec() {
+	b.t.Helper()
+	sharedSpec.Do(func() { sharedSpec.spec = readSpec(b.t, b.get(openAPI).body) })
+	b.spec = sharedSpec.spec
 }
 
 const openAPI = "/api/v1/openapi.json"

@@ -74,7 +74,7 @@ func newTown(t *testing.T) (*bed, *far) {
 		f.join(t, store.Member{Handler: h.ID, UUID: h.UUID, Name: name, Address: "http://" + name, Version: "1.2.4", Slots: 8, Busy: 3})
 	}
 	b.own(0, 1, 2, 3)
-	b.spec = readSpec(t, b.get(openAPI).body)
+	b.readSpec()
 	return b, f
 }
 
