@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -50,8 +51,8 @@ const description = "Skein runs graphs of tasks. Every list is {items, next}; ev
 	"Instants are RFC 3339, UTC, with microseconds. A 2xx to a POST means that it is on disk. " +
 	"Words used elsewhere: PROCESSING is running, CLAIMED is assigned, COMPLETED, SUCCEED and Done are succeeded."
 
-// document completes the OpenAPI document after all routes are registered, and makes the page.
-func (s *Server) document() (doc []byte, page http.Handler, err error) {
+// document completes the OpenAPI document after all routes are registered.
+func (s *Server) document() {
 	o := s.api.OpenAPI()
 	reg := o.Components.Schemas
 	problem := &huma.Response{Description: "The problem, and its remedy.",
@@ -100,12 +101,26 @@ func (s *Server) document() (doc []byte, page http.Handler, err error) {
 	}
 	delete(reg.Map(), "ErrorModel") // this model of huma is never sent
 	delete(reg.Map(), "ErrorDetail")
-	if doc, err = json.MarshalIndent(o, "", " "); err != nil {
-		return nil, nil, fmt.Errorf("OpenAPI document: %w", err)
+	// An empty file is valid base64, but huma does not accept it. So huma does not see the encoding.
+	data := reg.Map()["File"].Properties["data"]
+	data.Extensions, data.ContentEncoding = map[string]any{"contentEncoding": data.ContentEncoding}, ""
+}
+
+// documents are what people and programs read about the API.
+type documents struct {
+	openAPI []byte
+	tag     string // of openAPI
+	page    http.Handler
+}
+
+// render makes the documents at their first request, because most nodes never show them.
+func render(o *huma.OpenAPI) (*documents, error) {
+	doc, err := json.MarshalIndent(o, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI document: %w", err)
 	}
-	reg.Map()["File"].Properties["data"].ContentEncoding = "" // an empty file is valid base64, but huma does not accept it
-	page, err = docsPage(doc)
-	return doc, page, err
+	page, err := docsPage(doc)
+	return &documents{openAPI: doc, tag: tagOf(sha256.Sum256(doc)), page: page}, err
 }
 
 // orNull allows null for a property that is an object, which huma cannot express.

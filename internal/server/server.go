@@ -265,9 +265,7 @@ func New(cfg Config) (*Server, error) {
 	s.adapter = newAdapter(s)
 	s.api = huma.NewAPI(s.humaConfig(), s.adapter)
 	s.routes()
-	if err := s.plain(); err != nil {
-		return nil, err
-	}
+	s.plain()
 	return s, s.access.Err(func(of access.Of) bool { return of != access.OfWorker && of != access.OfNode })
 }
 

@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime"
+	"sync"
 	"time"
 
 	"skein.dev/skein/internal/engine"
@@ -76,37 +76,43 @@ func withoutSystem(ctx context.Context, s *Server, counts map[string]int) error 
 }
 
 // plain registers the routes outside of the versioned interface.
-func (s *Server) plain() error {
-	doc, page, err := s.document()
-	if err != nil {
-		return err
-	}
+func (s *Server) plain() {
+	s.document()
 	outside(s, "/livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]bool{"live": true}) })
 	outside(s, "/readyz", s.readyz)
 	outside(s, "/version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, api.ServerVersion{Version: s.cfg.Version, API: api.APIVersion, GoVersion: runtime.Version()})
 	})
 	outside(s, "/metrics", s.metrics.handler().ServeHTTP)
-	tag := tagOf(sha256.Sum256(doc))
-	outside(s, openAPIPath, func(w http.ResponseWriter, r *http.Request) {
+	rendered := sync.OnceValues(func() (*documents, error) { return render(s.api.OpenAPI()) })
+	documented := func(show func(w http.ResponseWriter, r *http.Request, d *documents)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			d, err := rendered()
+			if err != nil {
+				failed(err).write(w, r)
+				return
+			}
+			show(w, r, d)
+		}
+	}
+	outside(s, openAPIPath, documented(func(w http.ResponseWriter, r *http.Request, d *documents) {
 		h := w.Header()
 		h.Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
-		h.Set("ETag", tag)
+		h.Set("ETag", d.tag)
 		h.Set("Cache-Control", cacheAsk)
-		if holds(r.Header.Get("If-None-Match"), tag) {
+		if holds(r.Header.Get("If-None-Match"), d.tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = w.Write(doc) // an error means that the client is gone
-	})
-	outside(s, docsPath, page.ServeHTTP)
+		_, _ = w.Write(d.openAPI) // an error means that the client is gone
+	}))
+	outside(s, docsPath, documented(func(w http.ResponseWriter, r *http.Request, d *documents) { d.page.ServeHTTP(w, r) }))
 	arrivalRoutes(s)
 	// If there is a web page, a browser gets it here. Every other client is redirected to the documentation.
 	outside(s, "/", http.RedirectHandler(docsPath, http.StatusFound).ServeHTTP)
 	// The page handles these paths before the mux. Without a page they do not exist.
 	s.access.Take(http.MethodGet, assetsPath+"{file...}")
 	s.access.Take(http.MethodGet, "/{path...}")
-	return nil
 }
 
 // outside registers a route that is not part of the versioned API, with the method GET.
