@@ -35,35 +35,63 @@ type column[T any] struct {
 // show writes a list in the requested format. The default is a table on a terminal. In a pipe it has the same
 // columns, separated by tabs, without heads, colour or truncation. An empty list is [].
 func show[T any](c *cli, items []T, name func(T) string, cols []column[T]) error {
+	if items == nil {
+		items = []T{}
+	}
+	l := listOf(items, cols)
+	l.all, l.item = items, func(i int) any { return items[i] }
+	l.name = func(i int) string { return name(items[i]) }
+	return l.show(c)
+}
+
+// listing is a list without its type, because the compiler copies the code of each type.
+type listing struct {
+	all   any
+	size  int
+	heads []string
+	item  func(i int) any
+	name  func(i int) string
+	cell  func(i, k int, plain bool) string
+}
+
+func listOf[T any](items []T, cols []column[T]) *listing {
+	l := &listing{size: len(items), heads: make([]string, len(cols))}
+	for k := range cols {
+		l.heads[k] = cols[k].head
+	}
+	l.cell = func(i, k int, plain bool) string {
+		if plain && cols[k].plain != nil {
+			return cols[k].plain(items[i])
+		}
+		return cols[k].get(items[i])
+	}
+	return l
+}
+
+func (l *listing) show(c *cli) error {
 	switch c.format {
 	case "json":
-		if items == nil {
-			items = []T{}
-		}
-		return c.json(items)
+		return c.json(l.all)
 	case "yaml":
-		if items == nil {
-			items = []T{}
-		}
-		return c.yaml(items)
+		return c.yaml(l.all)
 	case "jsonl":
 		enc := newEncoder(c.out)
-		for i := range items {
-			if err := enc.Encode(items[i]); err != nil {
+		for i := range l.size {
+			if err := enc.Encode(l.item(i)); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "name":
-		for i := range items {
-			fmt.Fprintln(c.out, name(items[i]))
+		for i := range l.size {
+			fmt.Fprintln(c.out, l.name(i))
 		}
 		return nil
 	}
 	if !c.outTTY {
-		return showPlain(c.out, items, cols)
+		return l.plain(c.out)
 	}
-	return showTable(c, items, cols)
+	return l.table(c)
 }
 
 func newEncoder(w io.Writer) *json.Encoder {
@@ -109,15 +137,15 @@ func (c *cli) yaml(v any) error {
 }
 
 func showPlain[T any](w io.Writer, items []T, cols []column[T]) error {
+	return listOf(items, cols).plain(w)
+}
+
+func (l *listing) plain(w io.Writer) error {
 	clean := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
-	for i := range items {
-		cells := make([]string, len(cols))
-		for k, col := range cols {
-			get := col.get
-			if col.plain != nil {
-				get = col.plain
-			}
-			cells[k] = clean.Replace(get(items[i]))
+	for i := range l.size {
+		cells := make([]string, len(l.heads))
+		for k := range cells {
+			cells[k] = clean.Replace(l.cell(i, k, true))
 		}
 		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return err
@@ -126,17 +154,17 @@ func showPlain[T any](w io.Writer, items []T, cols []column[T]) error {
 	return nil
 }
 
-func showTable[T any](c *cli, items []T, cols []column[T]) error {
-	rows := make([][]string, 0, len(items)+1)
-	head := make([]string, len(cols))
-	for k, col := range cols {
-		head[k] = c.paint(dim, col.head)
+func (l *listing) table(c *cli) error {
+	rows := make([][]string, 0, l.size+1)
+	head := make([]string, len(l.heads))
+	for k := range head {
+		head[k] = c.paint(dim, l.heads[k])
 	}
 	rows = append(rows, head)
-	for i := range items {
-		cells := make([]string, len(cols))
-		for k, col := range cols {
-			cells[k] = strings.ReplaceAll(col.get(items[i]), "\n", " ")
+	for i := range l.size {
+		cells := make([]string, len(l.heads))
+		for k := range cells {
+			cells[k] = strings.ReplaceAll(l.cell(i, k, false), "\n", " ")
 		}
 		rows = append(rows, cells)
 	}
