@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads the access log into requests.csv, one line per request; counts what cannot be read."""
+"""Reads the access log, also a .gz, into requests.csv, one line per request; counts what cannot be read."""
 import csv
+import gzip
 import os
 import re
 import sys
@@ -16,7 +17,7 @@ work.mkdir(parents=True, exist_ok=True)
 
 requests, malformed, day = 0, 0, ""
 try:
-    lines = log.open(encoding="utf-8", errors="replace")
+    lines = (gzip.open if log.suffix == ".gz" else open)(log, "rt", encoding="utf-8", errors="replace")
 except OSError as error:
     sys.exit(f"cannot read the log: {error}")
 with lines, (work / "requests.csv").open("w", encoding="utf-8", newline="") as file:

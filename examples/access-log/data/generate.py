@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Made access.log: a synthetic day of a small shop's web server. Deterministic: the same program, the same file.
+"""Made access.log.gz: a synthetic day of a small shop's web server. Deterministic: the same program, the same file.
 
 Not part of the workflow; kept to show where the data comes from. Nobody's visits are in it: the addresses are those
 reserved for documentation (RFC 5737, RFC 3849), the shop does not exist.
 
-    python3 generate.py > access.log
+    python3 generate.py | gzip -9n > access.log.gz
 """
 import math
 import random
