@@ -251,6 +251,9 @@ func TestImportsPointDown(t *testing.T) {
 			}
 			if pure[dir] {
 				for _, bad := range impure {
+					if file := filepath.ToSlash(file); imp == "sync" && strings.HasSuffix(file, "internal/cron/zonedata.go") {
+						continue // the zone data are unpacked once
+					}
 					if imp == bad || strings.HasPrefix(imp, bad+"/") {
 						t.Errorf("%s imports %s: package %s is pure", file, imp, dir)
 					}

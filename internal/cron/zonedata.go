@@ -3,31 +3,47 @@ package cron
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"io"
+	"sync"
 	"time"
 )
 
 // The zone data of this program, not of the machine: the nodes of a cluster, and a test, must
-// agree on when a clock changes. The file is lib/time/zoneinfo.zip of Go 1.26, which is the
-// time-zone database of IANA (in the public domain); a newer one comes with a new release.
+// agree on when a clock changes. The file is lib/time/zoneinfo.zip of Go 1.26, packed by gzip -9n. It is
+// the time-zone database of IANA (in the public domain); a newer one comes with a new release.
 //
-//go:embed zoneinfo.zip
+//go:embed zoneinfo.zip.gz
 var zoneZip []byte
 
-// zoneFiles maps names to the files in zoneZip. It never changes.
-var zoneFiles = zoneIndex(zoneZip)
-
-func zoneIndex(data []byte) map[string]*zip.File {
-	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+// zoneFiles maps names to the files of zoneZip, from the first zone on that is not UTC.
+var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
+	files, err := zoneIndex(zoneZip)
 	if err != nil {
 		panic("cron: the embedded zone data is damaged: " + err.Error())
+	}
+	return files
+})
+
+func zoneIndex(packed []byte) (map[string]*zip.File, error) {
+	in, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
 	}
 	files := make(map[string]*zip.File, len(r.File))
 	for _, f := range r.File {
 		files[f.Name] = f
 	}
-	return files
+	return files, nil
 }
 
 // readZone returns a zone by its exact name. ok is false if there is none.
@@ -35,7 +51,7 @@ func readZone(name string) (*time.Location, bool) {
 	if name == "UTC" {
 		return time.UTC, true
 	}
-	f := zoneFiles[name]
+	f := zoneFiles()[name]
 	if f == nil {
 		return nil, false
 	}
