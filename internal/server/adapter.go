@@ -28,6 +28,8 @@ func newAdapter(s *Server) *adapter {
 		bodies: map[string]int64{}, before: map[string]func(http.HandlerFunc) http.HandlerFunc{}}
 }
 
+var verbPath = regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`)
+
 // Handle is called by huma, before the first request.
 func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	serve := func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
@@ -36,7 +38,7 @@ func (a *adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	}
 	serve = auditing(a.server, access.RowOf(op.Method, op.Path), op.OperationID, serve)
 	serve = decided(a.server, op.Method, op.Path, serve)
-	m := regexp.MustCompile(`^(.*)\{([a-z]+)\}:([a-z-]+)$`).FindStringSubmatch(op.Path)
+	m := verbPath.FindStringSubmatch(op.Path)
 	if m == nil {
 		a.HandleFunc(op.Method+" "+op.Path, serve)
 		a.bounds(op.Method+" "+op.Path, op)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"skein.dev/skein/internal/suggest"
 )
@@ -84,10 +85,12 @@ func textOrNothing(is string) *shape {
 		func(n *node) bool { return n.isText() && !strings.Contains(n.text, "\x00") })
 }
 
+// pattern is a text that matches a regular expression. The expression is compiled at its first use, because
+// all of them together take 3 MB, and a file uses few of them.
 func pattern(is, re string) *shape {
-	compiled := regexp.MustCompile(re)
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(re) })
 	return scalar(is, map[string]any{"type": []string{"string", "number", "boolean"}, "pattern": re},
-		func(n *node) bool { return n.isText() && compiled.MatchString(n.text) })
+		func(n *node) bool { return n.isText() && compiled().MatchString(n.text) })
 }
 
 func oneOf(words ...string) *shape {
