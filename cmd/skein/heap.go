@@ -5,21 +5,32 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // A server without large runs has about 10 MiB of live memory. With Go's default the collector would then run
 // after every further 10 MiB. Under load that is several times a second, and took a tenth of the processor
-// time of a start. So a server lets its heap grow to heapFloor before a collection. A larger heap is
-// collected as usual.
+// time of a start. So a server under load lets its heap grow to heapFloor before a collection. A larger heap
+// is collected as usual, and the heap of an idle server earlier than usual.
 const (
 	heapFloor = 64 << 20
-	// percentUsual is Go's default for GOGC. percentMost bounds the value that paceHeap sets.
-	percentUsual, percentMost = 100, 800
+	// percentUsual is Go's default for GOGC. percentMost bounds the value that paceHeap sets, and percentIdle is
+	// the value of an idle server.
+	percentUsual, percentMost, percentIdle = 100, 800, 50
+	// busyRate is the allocation in bytes per second from which a server is under load. An idle server
+	// allocates less than a hundredth of it.
+	busyRate = 4 << 20
+	// settleAfter is the time after which a server that is ready returns the memory of its start.
+	settleAfter = 10 * time.Second
 )
 
-// percentOf returns the value of GOGC with which a heap of this number of live bytes grows to heapFloor, or
-// to twice its size if that is more.
-func percentOf(live uint64) int {
+// percentOf returns the value of GOGC for a heap of this number of live bytes, after a time in which this
+// number of bytes was allocated. Under load it lets the heap grow to heapFloor, or to twice its size if that
+// is more.
+func percentOf(live, allocated uint64, in time.Duration) int {
+	if float64(allocated) < busyRate*in.Seconds() {
+		return percentIdle
+	}
 	if live == 0 {
 		return percentMost
 	}
@@ -27,23 +38,37 @@ func percentOf(live uint64) int {
 	return int(min(max(free*100/int64(live), percentUsual), percentMost))
 }
 
-// paceHeap sets GOGC after each collection, as long as the process lives. It does not change a value or a
-// memory limit that the user has set.
+// ownPace reports whether the user has set a value or a memory limit of the collector.
+func ownPace() bool {
+	return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != ""
+}
+
+// paceHeap sets GOGC after each collection, as long as the process lives, unless the user has set it.
 func paceHeap() {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if ownPace() {
 		return
 	}
 	type cycle struct{ _ *byte }
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	set := percentUsual
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+	set, at, before := percentUsual, time.Now(), uint64(0)
 	var collected func(c *cycle)
 	collected = func(c *cycle) { // this runs after each collection, on the goroutine of finalizers
 		metrics.Read(sample)
-		if percent := percentOf(sample[0].Value.Uint64()); percent*10 < set*9 || percent*10 > set*11 {
+		live, all, now := sample[0].Value.Uint64(), sample[1].Value.Uint64(), time.Now()
+		percent := percentOf(live, all-before, now.Sub(at))
+		at, before = now, all
+		if percent*10 < set*9 || percent*10 > set*11 {
 			debug.SetGCPercent(percent)
 			set = percent
 		}
 		runtime.SetFinalizer(c, collected)
 	}
 	runtime.SetFinalizer(new(cycle), collected)
+}
+
+// settleHeap returns the memory that only the start needed to the system, some seconds after the start.
+func settleHeap() {
+	if !ownPace() {
+		time.AfterFunc(settleAfter, debug.FreeOSMemory)
+	}
 }
