@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	api "skein.dev/skein/sdk/api/v1"
@@ -100,7 +101,7 @@ func (b *bundle) workflow(name string, v *api.Version) {
 	for _, f := range v.Files {
 		item.Files = append(item.Files, bundleFile{f.Name, f.Mode, b.blob(f.Data)})
 	}
-	slices.SortFunc(item.Files, func(x, y bundleFile) int { return cmp.Compare(x.Name, y.Name) })
+	sort.Slice(item.Files, func(i, j int) bool { return item.Files[i].Name < item.Files[j].Name })
 	b.items = append(b.items, item)
 }
 
@@ -115,8 +116,9 @@ func (b *bundle) request(item *bundleItem) api.ApplyRequest {
 
 // sort puts the items into the order in which they are applied.
 func (b *bundle) sort() {
-	slices.SortFunc(b.items, func(x, y bundleItem) int {
-		return cmp.Or(slices.Index(bundleKinds, x.Kind)-slices.Index(bundleKinds, y.Kind), cmp.Compare(x.Name, y.Name))
+	sort.Slice(b.items, func(i, j int) bool {
+		x, y := &b.items[i], &b.items[j]
+		return cmp.Or(slices.Index(bundleKinds, x.Kind)-slices.Index(bundleKinds, y.Kind), cmp.Compare(x.Name, y.Name)) < 0
 	})
 }
 

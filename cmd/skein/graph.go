@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -156,7 +156,7 @@ func levelsOf(g api.Graph, needs map[string][]string) [][]api.GraphNode {
 		}
 	}
 	for _, l := range levels {
-		slices.SortFunc(l, func(a, b api.GraphNode) int { return int(a.ID - b.ID) })
+		sort.Slice(l, func(i, j int) bool { return l[i].ID < l[j].ID })
 	}
 	return levels
 }

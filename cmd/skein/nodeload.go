@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	api "skein.dev/skein/sdk/api/v1"
@@ -22,7 +23,11 @@ const costsShown = 5
 
 // loadRows shows the costliest shards of a node, and why shards were moved to it because of their load.
 func loadRows(c *cli, n *api.Node) (rows [][]string) {
-	costs := slices.SortedFunc(slices.Values(n.Shards.Costs), func(a, b api.ShardCost) int { return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.ID, b.ID)) })
+	costs := slices.Clone(n.Shards.Costs)
+	sort.Slice(costs, func(i, j int) bool {
+		a, b := &costs[i], &costs[j]
+		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.ID, b.ID)) < 0
+	})
 	for _, s := range costs[:min(len(costs), costsShown)] {
 		rows = append(rows, []string{fmt.Sprintf("shard %d", s.ID), fmt.Sprintf("%.1f%% of the writer, %.1f rows and %.1f transactions a second, wait %v",
 			100*s.Busy, s.Rows, s.Commits, time.Duration(s.Wait*float64(time.Second)).Round(100*time.Microsecond))})

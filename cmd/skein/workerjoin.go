@@ -1,11 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -175,7 +174,7 @@ Other workers that joined with the same invitation stay. The name is free for an
 				return err
 			}
 			// The certificate comes first, because its invitations end with it in the same transaction.
-			slices.SortStableFunc(page.Items, func(a, b api.Token) int { return cmp.Compare(a.Kind, b.Kind) })
+			sort.SliceStable(page.Items, func(i, j int) bool { return page.Items[i].Kind < page.Items[j].Kind })
 			revoked := 0
 			for _, t := range page.Items {
 				if t.Worker != args[0] || t.State == "revoked" {

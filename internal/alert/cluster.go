@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/google/uuid"
@@ -285,7 +286,7 @@ func (c *ClusterRules) Standing(f *Findings) (all []ClusterIncident, stays map[s
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b ClusterIncident) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
 	return slices.CompactFunc(all, func(a, b ClusterIncident) bool { return a.Key == b.Key }), stays
 }
 

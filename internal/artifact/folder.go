@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"syscall"
 )
@@ -137,7 +137,7 @@ func (d *folderDeposit) Add(name string, content io.Reader) (Info, error) {
 
 // Commit implements Deposit.
 func (d *folderDeposit) Commit() error {
-	slices.SortFunc(d.items, func(a, b Info) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(d.items, func(i, j int) bool { return d.items[i].Name < d.items[j].Name })
 	text, err := json.Marshal(index{Items: d.items})
 	if err != nil {
 		return err

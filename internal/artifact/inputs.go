@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/glob"
@@ -85,7 +85,7 @@ func Choose(sources []Source, list func(Ref) ([]Info, error)) ([]Input, error) {
 			return nil, NoInput("task %s has kept no artifact %s (attempt %d): name what it keeps, or a pattern such as %q", s.Ref.Task, s.Name, s.Ref.Attempt, pattern(s.Name))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Input) int { return strings.Compare(a.At, b.At) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].At < all[j].At })
 	all = slices.CompactFunc(all, func(a, b Input) bool { return a == b }) // several patterns may name one file
 	return all, within(all)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -99,8 +100,9 @@ func (v *Verifier) find(f Finding) { v.out.Findings = append(v.out.Findings, f) 
 // sort separates the checkpoints of rows that the database has lost, and records each such loss.
 func (v *Verifier) sort(checkpoints []Checkpoint) {
 	all := slices.Clone(checkpoints)
-	slices.SortStableFunc(all, func(a, b Checkpoint) int {
-		return cmp.Or(cmp.Compare(a.Era, b.Era), cmp.Compare(a.Size, b.Size), a.At.Compare(b.At))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Era, b.Era), cmp.Compare(a.Size, b.Size), a.At.Compare(b.At)) < 0
 	})
 	newest := v.tree.Era
 	began := map[dag.Era]Checkpoint{} // the first checkpoint of each era
@@ -121,13 +123,11 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 		v.find(Finding{Kind: Damaged, From: min(is.Base, v.tree.Base), To: max(is.Base, v.tree.Base), Since: is.At,
 			Text: fmt.Sprintf("era %d began at row %d, says a checkpoint; the database says at row %d", is.Era, is.Base, v.tree.Base)})
 	}
-	eras := slices.SortedFunc(func(yield func(Checkpoint) bool) {
-		for _, c := range began {
-			if !yield(c) {
-				return
-			}
-		}
-	}, func(a, b Checkpoint) int { return cmp.Compare(a.Era, b.Era) })
+	eras := make([]Checkpoint, 0, len(began))
+	for _, c := range began {
+		eras = append(eras, c)
+	}
+	sort.Slice(eras, func(i, j int) bool { return eras[i].Era < eras[j].Era })
 	for _, c := range all {
 		// This checkpoint covers lost rows. They differ from the rows that follow the base of a later era.
 		lost := false
@@ -151,7 +151,10 @@ func (v *Verifier) sort(checkpoints []Checkpoint) {
 			v.out.Regresses = append(v.out.Regresses, r)
 		}
 	}
-	slices.SortStableFunc(v.all, func(a, b Checkpoint) int { return cmp.Or(cmp.Compare(a.Size, b.Size), a.At.Compare(b.At)) })
+	sort.SliceStable(v.all, func(i, j int) bool {
+		a, b := &v.all[i], &v.all[j]
+		return cmp.Or(cmp.Compare(a.Size, b.Size), a.At.Compare(b.At)) < 0
+	})
 	for v.next < len(v.all) && v.all[v.next].Size < v.tree.First {
 		v.good = v.next
 		v.next++

@@ -2,7 +2,7 @@ package auth
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -121,8 +121,9 @@ func (r *rates) uses() []store.CallerUse {
 	for _, is := range all {
 		list = append(list, is)
 	}
-	slices.SortFunc(list, func(a, b store.CallerUse) int {
-		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Streams, a.Streams), cmp.Compare(a.Name, b.Name))
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Streams, a.Streams), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	return list[:min(len(list), store.LoadMax)]
 }

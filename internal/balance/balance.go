@@ -40,6 +40,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -225,7 +226,8 @@ func (c *choice) better(than *choice) bool {
 // smallest number.
 func (r Rule) best(s *State, busy *node, nodes []*node) (best choice, found bool) {
 	now := clock(s.Members)
-	rows := slices.SortedFunc(slices.Values(s.Shards), func(a, b store.ShardRow) int { return cmp.Compare(a.ID, b.ID) })
+	rows := slices.Clone(s.Shards)
+	sort.Slice(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
 	for i := range rows {
 		sh := &rows[i]
 		since := sinceShift(sh, now, r.Stay)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"golang.org/x/sys/unix"
 
@@ -115,7 +116,7 @@ func (s *Spec) binds() (binds []bind, links map[string]string, err error) {
 			binds = append(binds, bind{path: real, from: -1, mask: true})
 		}
 	}
-	slices.SortStableFunc(binds, func(a, b bind) int { return len(a.path) - len(b.path) })
+	sort.SliceStable(binds, func(i, j int) bool { return len(binds[i].path) < len(binds[j].path) })
 	all := slices.Clone(binds)
 	return slices.DeleteFunc(all, func(b bind) bool { // a folder above has the same rights
 		above := slices.IndexFunc(binds, func(up bind) bool { return up.path != b.path && fence.Within(b.path, up.path) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -203,7 +204,7 @@ func (a *Alone) show() {
 	for _, m := range a.rows {
 		view = append(view, m)
 	}
-	slices.SortFunc(view, func(x, y store.Member) int { return int(x.Handler - y.Handler) })
+	sort.Slice(view, func(i, j int) bool { return view[i].Handler < view[j].Handler })
 	a.view = view
 }
 

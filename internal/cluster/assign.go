@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -27,7 +28,8 @@ func assign(members []store.Member, shards []store.ShardRow) map[dag.ShardID]dag
 		return to
 	}
 	slices.Sort(able)
-	rows := slices.SortedFunc(slices.Values(shards), func(a, b store.ShardRow) int { return cmp.Compare(a.ID, b.ID) })
+	rows := slices.Clone(shards)
+	sort.Slice(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
 	has := map[dag.HandlerID]int{}
 	give := func(s dag.ShardID, h, counts dag.HandlerID) {
 		to[s] = h

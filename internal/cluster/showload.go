@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 
 	"skein.dev/skein/internal/balance"
@@ -29,13 +30,15 @@ func (n *Node) ShowLoad(p *metric.Page) {
 		}
 		costs = append(costs, m.Load.Shards...)
 	}
-	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
-		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Busy, a.Busy))
+	sort.Slice(costs, func(i, j int) bool {
+		a, b := &costs[i], &costs[j]
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(b.Busy, a.Busy)) < 0
 	})
 	// a shard that is moving can be in the rows of two nodes
 	costs = slices.CompactFunc(costs, func(a, b store.ShardLoad) bool { return a.Shard == b.Shard })
-	slices.SortFunc(costs, func(a, b store.ShardLoad) int {
-		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard))
+	sort.Slice(costs, func(i, j int) bool {
+		a, b := &costs[i], &costs[j]
+		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard)) < 0
 	})
 	for _, s := range costs[:min(len(costs), shardsShown)] {
 		p.Set("shard_load", s.Busy, strconv.Itoa(int(s.Shard)))

@@ -2,7 +2,7 @@ package cron
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"time"
 )
 
@@ -39,7 +39,7 @@ func (s *Schedule) Shifts(from, to time.Time) []Shift {
 			a = b
 		}
 	}
-	slices.SortStableFunc(all, func(x, y Shift) int { return x.At.Compare(y.At) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Compare(all[j].At) < 0 })
 	return all
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/errkind"
@@ -73,7 +71,7 @@ func (e *Engine) Regressed(n int64) { e.stats.Regressed.Add(n) }
 // the database has lost. The reports of their ends go to the owners.
 func endHeld(w *writer) {
 	var kills []dag.Cancel
-	for _, k := range slices.SortedFunc(maps.Keys(w.e.slots.booked), dag.AttemptKey.Compare) {
+	for _, k := range w.e.slots.attempts() {
 		if k.Token.Era() < w.clock.floor {
 			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: w.e.me().ID, Kill: true})
 		}

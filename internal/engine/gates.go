@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/admission"
 	"skein.dev/skein/internal/dag"
@@ -253,7 +254,8 @@ func (l *limits) opened(k store.TriggerKey, g *gate) {
 // letThrough lets the runs pass that can pass their gates now, the best first.
 func (l *limits) letThrough() error {
 	for len(l.gates.open) > 0 && l.txn().rows < takeMax*rowsPerItem {
-		keys := slices.SortedFunc(maps.Keys(l.gates.open), compareKeys)
+		keys := slices.Collect(maps.Keys(l.gates.open))
+		sort.Slice(keys, func(i, j int) bool { return compareKeys(keys[i], keys[j]) < 0 })
 		for _, k := range keys {
 			delete(l.gates.open, k)
 			if err := l.letAt(k, l.expr.full); err != nil || l.expr.full() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -408,8 +409,9 @@ func (q *quotas) boundsOf(namespace string) store.Quotas {
 func (q *quotas) flush(b *store.Batch) {
 	b.Stocks, b.Kept = append(b.Stocks, q.txn().recount.stocks...), append(b.Kept, q.txn().recount.keeps...)
 	for _, all := range [][]store.StockUpdate{b.Stocks, b.Kept} {
-		slices.SortFunc(all, func(a, b store.StockUpdate) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+		sort.Slice(all, func(i, j int) bool {
+			a, b := &all[i], &all[j]
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard)) < 0
 		})
 	}
 	q.moveOn()
@@ -424,8 +426,9 @@ func (q *quotas) flush(b *store.Batch) {
 	}
 	q.txn().recount.flushed = append(q.txn().recount.flushed, q.changed...)
 	q.changed = q.changed[:0]
-	slices.SortFunc(b.Uses, func(a, b store.UseUpdate) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Shard, b.Shard))
+	sort.Slice(b.Uses, func(i, j int) bool {
+		x, y := &b.Uses[i], &b.Uses[j]
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Shard, y.Shard)) < 0
 	})
 }
 

@@ -280,7 +280,7 @@ func (e *Engine) Reborn(ctx context.Context) (store.Handler, error) {
 			e.cfg.Market.Reset()
 		}
 		var kills []dag.Cancel
-		for _, k := range slices.SortedFunc(maps.Keys(e.slots.booked), dag.AttemptKey.Compare) {
+		for _, k := range e.slots.attempts() {
 			kills = append(kills, dag.Cancel{Run: k.Run, Task: dag.TaskID(k.Task), Token: k.Token, Handler: h.ID, Kill: true})
 		}
 		if len(kills) > 0 {

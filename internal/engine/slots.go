@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"maps"
 	"slices"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +40,13 @@ type slots struct {
 	shut    atomic.Pointer[string] // the reason why no slot is booked at present; nil if slots are booked
 	booked  map[dag.AttemptKey]int // the number of slots of each attempt
 	room    room
+}
+
+// attempts returns the attempts with slots of this process in a fixed order.
+func (h *slots) attempts() []dag.AttemptKey {
+	all := slices.Collect(maps.Keys(h.booked))
+	sort.Slice(all, func(i, j int) bool { return all[i].Compare(all[j]) < 0 })
+	return all
 }
 
 // vacant reports whether a slot can be booked now.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -79,8 +80,9 @@ func (b *Book) Reload() []Found {
 	for _, h := range b.house {
 		all = append(all, dag.Extension{Kind: h.Kind, Version: b.version, Connection: h.Connection, Releases: h.Releases, Adopts: h.Adopts})
 	}
-	slices.SortFunc(all, func(x, y dag.Extension) int {
-		return cmp.Or(strings.Compare(x.Kind, y.Kind), compareVersions(y.Version, x.Version))
+	sort.Slice(all, func(i, j int) bool {
+		x, y := &all[i], &all[j]
+		return cmp.Or(strings.Compare(x.Kind, y.Kind), compareVersions(y.Version, x.Version)) < 0
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -206,7 +206,7 @@ func after(was []Workflow, changes []Change) (all []Workflow) {
 		}
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b Workflow) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -134,7 +134,8 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 // answer to the worker: other files were stored, or none were.
 func (h *Home) keptBefore(ctx context.Context, ref artifact.Ref, list []artifact.Info) (bool, error) {
 	kept, err := h.cfg.Artifacts.Store.List(ctx, ref)
-	list = slices.SortedFunc(slices.Values(list), func(a, b artifact.Info) int { return strings.Compare(a.Name, b.Name) })
+	list = slices.Clone(list)
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	switch {
 	case err == nil && slices.Equal(kept, list):
 		return true, nil

@@ -1,9 +1,11 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/cron"
@@ -101,11 +103,9 @@ func (c *Conversion) DropDocument(at *workflow.Value, reason, remedy string) {
 
 // Close sorts the report.
 func (c *Conversion) Close() *Result {
-	slices.SortStableFunc(c.Result.Lines, func(a, b Line) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+	sort.SliceStable(c.Result.Lines, func(i, j int) bool {
+		a, b := &c.Result.Lines[i], &c.Result.Lines[j]
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column) < 0
 	})
 	return c.Result
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/admission"
@@ -195,7 +196,7 @@ func (rd *Reader) holders(ctx context.Context, of func(*dag.Claim) bool) ([]stor
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Claimant) int { return int(a.Claim.Grant - b.Claim.Grant) })
+	sort.Slice(found, func(i, j int) bool { return found[i].Claim.Grant < found[j].Claim.Grant })
 	return found, nil
 }
 
@@ -334,8 +335,9 @@ func (rd *Reader) Locks(ctx context.Context) ([]LockView, error) {
 			all = append(all, LockView{Namespace: namespace, Name: name, Run: held[i].Run, Token: held[i].Claim.Grant, Since: held[i].Claim.Granted})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b LockView) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace)) < 0
 	})
 	return all, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/admission"
@@ -204,7 +205,7 @@ func (rd *Reader) crewsIn(ctx context.Context, queue string) ([]CrewView, error)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(crews, func(a, b admission.Crew) int { return cmp.Compare(b.Share.Has(), a.Share.Has()) })
+	sort.SliceStable(crews, func(i, j int) bool { return crews[i].Share.Has() > crews[j].Share.Has() })
 	_, named := dag.CutName(queue)
 	var all []CrewView
 	for i := range crews[:min(len(crews), crewsShown)] {

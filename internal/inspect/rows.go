@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -426,7 +427,7 @@ func (d *decoding) history(ctx context.Context, id dag.RunID) error {
 	if len(d.History) >= rowsEventsMax {
 		d.damaged("history", fmt.Errorf("only the first %d transactions are shown", rowsEventsMax))
 	}
-	slices.SortStableFunc(d.History, func(a, b StoredEvent) int { return cmp.Compare(a.Seq, b.Seq) })
+	sort.SliceStable(d.History, func(i, j int) bool { return d.History[i].Seq < d.History[j].Seq })
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -142,7 +142,7 @@ func (m *Monitor) peers() []store.Member {
 			peers = append(peers, p)
 		}
 	}
-	slices.SortFunc(peers, func(a, b store.Member) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(peers, func(i, j int) bool { return peers[i].Name < peers[j].Name })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	listed := map[dag.HandlerID]bool{}
@@ -263,7 +263,7 @@ func (m *Monitor) Sights() []Sight {
 		is.Silent = now.Sub(m.beats[h].since)
 		all = append(all, is)
 	}
-	slices.SortFunc(all, func(a, b Sight) int { return strings.Compare(a.Node, b.Node) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Node < all[j].Node })
 	return all
 }
 

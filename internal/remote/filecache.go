@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -163,7 +163,7 @@ func (c *fileCache) evict(need int64) {
 			all, total = append(all, info), total+info.Size()
 		}
 	}
-	slices.SortFunc(all, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ModTime().Before(all[j].ModTime()) })
 	for _, info := range all {
 		if total <= c.max {
 			return

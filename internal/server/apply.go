@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -66,7 +67,7 @@ func checkFiles(req *api.ApplyRequest) error {
 	if len(req.Files) > filesMax {
 		return invalid("files: %d are more than %d", len(req.Files), filesMax)
 	}
-	slices.SortFunc(req.Files, func(a, b api.File) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(req.Files, func(i, j int) bool { return req.Files[i].Name < req.Files[j].Name })
 	total := 0
 	for i, f := range req.Files {
 		total += len(f.Data)

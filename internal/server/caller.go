@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -95,7 +96,7 @@ func (s *Server) runsOf(ctx context.Context, q store.RunQuery) (inspect.RunPage,
 		page.Next = claims.Next // one of the two lists was not read below this cursor
 	}
 	page.Runs = slices.DeleteFunc(append(page.Runs, claims.Runs...), func(v inspect.RunView) bool { return newest(v.ID, page.Next) > 0 })
-	slices.SortFunc(page.Runs, func(a, b inspect.RunView) int { return newest(a.ID, b.ID) })
+	sort.Slice(page.Runs, func(i, j int) bool { return newest(page.Runs[i].ID, page.Runs[j].ID) < 0 })
 	if n := q.Limit; n > 0 && len(page.Runs) > n {
 		page.Runs, page.Next = page.Runs[:n], page.Runs[n-1].ID
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -145,11 +145,12 @@ func countsOf(by string, cells map[string]*tally.Cell) (items []api.RunCount) {
 			}
 		}
 	}
-	slices.SortFunc(items, func(a, b api.RunCount) int {
+	sort.Slice(items, func(i, j int) bool {
+		a, b := &items[i], &items[j]
 		if by == "day" || by == "hour" {
-			return cmp.Compare(a.Key, b.Key)
+			return a.Key < b.Key
 		}
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Key, b.Key)) < 0
 	})
 	return items
 }

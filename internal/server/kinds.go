@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -52,8 +53,9 @@ func listKinds(ctx context.Context, s *Server) (*jsonOut[api.List[api.Kind]], er
 	for _, row := range rows {
 		all = append(all, *row)
 	}
-	slices.SortFunc(all, func(a, b api.Kind) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Origin, b.Origin), comparePointers(b.Version, a.Version), comparePointers(a.Digest, b.Digest))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Origin, b.Origin), comparePointers(b.Version, a.Version), comparePointers(a.Digest, b.Digest)) < 0
 	})
 	return list(all, ""), nil
 }
@@ -82,8 +84,9 @@ func listRefused(ctx context.Context, s *Server) (*jsonOut[api.List[api.RefusedE
 	for _, row := range rows {
 		all = append(all, *row)
 	}
-	slices.SortFunc(all, func(a, b api.RefusedExtension) int {
-		return cmp.Or(cmp.Compare(a.Folder, b.Folder), cmp.Compare(a.Why, b.Why))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Folder, b.Folder), cmp.Compare(a.Why, b.Why)) < 0
 	})
 	return list(all, ""), nil
 }
@@ -118,6 +121,6 @@ func traitsOf(ctx context.Context, s *Server) (members []store.Member, err error
 		}
 		members = r.members
 	}
-	slices.SortFunc(members, func(a, b store.Member) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(members, func(i, j int) bool { return members[i].Name < members[j].Name })
 	return members, nil
 }

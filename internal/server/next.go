@@ -1,11 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/cron"
@@ -219,7 +219,7 @@ type dueRow struct {
 
 // soonest keeps the n triggers that fire first. The first n instants all belong to these triggers.
 func soonest(rows []dueRow, n int) []dueRow {
-	slices.SortStableFunc(rows, func(a, b dueRow) int { return cmp.Compare(a.t.Next, b.t.Next) })
+	sort.SliceStable(rows, func(i, j int) bool { return rows[i].t.Next < rows[j].t.Next })
 	for i := n; i < len(rows); i++ {
 		rows[i] = dueRow{} // a declaration may be large
 	}
@@ -258,6 +258,6 @@ func nextFires(all []*upcoming, n int) *jsonOut[api.NextFires] {
 			}
 		}
 	}
-	slices.SortStableFunc(out.Shifts, func(a, b api.ClockChange) int { return a.At.Compare(b.At.Time) })
+	sort.SliceStable(out.Shifts, func(i, j int) bool { return out.Shifts[i].At.Before(out.Shifts[j].At.Time) })
 	return &jsonOut[api.NextFires]{Body: out}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -190,7 +191,7 @@ func (s *Server) nodes(ctx context.Context) ([]api.Node, error) {
 		nodes[i] = s.memberOf(&r, &r.members[i])
 	}
 	see(s, &r, nodes)
-	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
 	return nodes, nil
 }
 
@@ -213,7 +214,7 @@ func nodeWithWorkers(ctx context.Context, s *Server) ([]api.Node, error) {
 			nodes = append(nodes, w)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b api.Node) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(nodes, func(i, j int) bool { return nodes[i].Name < nodes[j].Name })
 	return nodes, nil
 }
 

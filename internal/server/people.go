@@ -8,7 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -114,7 +114,7 @@ func (h humans) listUsers(ctx context.Context, in *Page) (*jsonOut[api.List[api.
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all.Principals, func(a, b store.Principal) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(all.Principals, func(i, j int) bool { return all.Principals[i].Name < all.Principals[j].Name })
 	items, next := []api.User{}, ""
 	for i := range all.Principals {
 		p := &all.Principals[i]

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -141,7 +141,7 @@ func (f logSearch) logsOf(ctx context.Context, in *runSearchIn, id dag.RunID) (l
 		}
 		list = append(list, l)
 	}
-	slices.SortFunc(list, func(a, b runLog) int { return a.compare(b.logPlace) })
+	sort.Slice(list, func(i, j int) bool { return list[i].compare(list[j].logPlace) < 0 })
 	return list, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func (p *planning) measure(ctx context.Context, w *store.Workflow, one *trigger.
 			}
 		}
 	}
-	slices.SortFunc(runs, func(a, b dag.RunRow) int { return bytes.Compare(b.ID[:], a.ID[:]) })
+	sort.Slice(runs, func(i, j int) bool { return bytes.Compare(runs[i].ID[:], runs[j].ID[:]) > 0 })
 	var took []time.Duration
 	for i := range runs[:min(len(runs), measuredRunsMax)] {
 		took = append(took, time.Duration(runs[i].FinishedAt-runs[i].StartedAt)*time.Microsecond)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -145,9 +145,10 @@ func (x statistics) workflow(ctx context.Context, in *statsIn) (*jsonOut[api.Wor
 
 // sortStats sorts periods by time, and tasks by their p95, the greatest first.
 func sortStats(rows []api.StatsRow) {
-	slices.SortFunc(rows, func(a, b api.StatsRow) int {
+	sort.Slice(rows, func(i, j int) bool {
+		a, b := &rows[i], &rows[j]
 		if a.At != nil {
-			return a.At.Compare(b.At.Time)
+			return a.At.Before(b.At.Time)
 		}
 		p95 := func(r *api.StatsRow) float64 {
 			if r.P95 == nil {
@@ -155,7 +156,7 @@ func sortStats(rows []api.StatsRow) {
 			}
 			return *r.P95
 		}
-		return cmp.Or(cmp.Compare(p95(&b), p95(&a)), cmp.Compare(*a.Task, *b.Task))
+		return cmp.Or(cmp.Compare(p95(b), p95(a)), cmp.Compare(*a.Task, *b.Task)) < 0
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (f *Folder) Each(ctx context.Context, prefix, after string, see func([]blob
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
 	young := func(is blob.Info) bool { return time.Since(is.Modified) < settleMax }
 	if f.Ordered {
 		if i := slices.IndexFunc(all, young); i >= 0 {

@@ -1,12 +1,13 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -229,11 +230,9 @@ func (t *objectTurn) look(ctx context.Context, cursor []byte, give func(context.
 	if err != nil {
 		return cursor, err
 	}
-	slices.SortFunc(fresh, func(a, b listed) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return strings.Compare(a.is.Key, b.is.Key)
+	sort.Slice(fresh, func(i, j int) bool {
+		a, b := &fresh[i], &fresh[j]
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(a.is.Key, b.is.Key)) < 0
 	})
 	return t.giveAll(ctx, cursor, &now, fresh, give)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -314,7 +315,7 @@ func (t *pollTurn) find(ctx context.Context, text []byte) (f found, err error) {
 			f.fresh = append(f.fresh, *is)
 		}
 	}
-	slices.SortStableFunc(f.fresh, func(a, b polled) int { return a.at.Compare(b.at) })
+	sort.SliceStable(f.fresh, func(i, j int) bool { return f.fresh[i].at.Compare(f.fresh[j].at) < 0 })
 	f.fresh = uniqueMarks(f.fresh)
 	size, n := 0, 0
 	for ; n < len(f.fresh) && n < engine.BatchEventsMax; n++ {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/workflow"
 )
@@ -77,7 +79,7 @@ func (m memory) pack(s *seen) ([]byte, error) {
 	for k := range s.marks {
 		all = append(all, k)
 	}
-	slices.SortFunc(all, func(a, b mark) int { return bytes.Compare(a[:], b[:]) })
+	sort.Slice(all, func(i, j int) bool { return bytes.Compare(all[i][:], all[j][:]) < 0 })
 	raw := make([]byte, 0, len(all)*len(mark{}))
 	for i := range all {
 		raw = append(raw, all[i][:]...)
@@ -116,11 +118,9 @@ func (s *seen) shrink() {
 	for k, at := range s.marks {
 		all = append(all, one{k, at})
 	}
-	slices.SortFunc(all, func(a, b one) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return bytes.Compare(a.k[:], b.k[:])
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(a.at.Compare(b.at), bytes.Compare(a.k[:], b.k[:])) < 0
 	})
 	n := len(all) - seenMax
 	is := floor{At: all[n-1].at}

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"log/slog"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -285,16 +285,12 @@ func (s *Supervisor) All() []Status {
 	for _, r := range runners {
 		all = append(all, r.status())
 	}
-	slices.SortFunc(all, func(a, b Status) int {
-		switch {
-		case a.Away != b.Away && (a.Away == 0 || b.Away != 0 && a.Away > b.Away):
-			return 1
-		case a.Away != b.Away:
-			return -1
-		case a.Key.Workflow != b.Key.Workflow:
-			return cmp.Compare(a.Key.Workflow, b.Key.Workflow)
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		if a.Away != b.Away {
+			return a.Away != 0 && (b.Away == 0 || a.Away < b.Away)
 		}
-		return strings.Compare(a.Key.Name, b.Key.Name)
+		return cmp.Or(cmp.Compare(a.Key.Workflow, b.Key.Workflow), cmp.Compare(a.Key.Name, b.Key.Name)) < 0
 	})
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -41,9 +42,12 @@ type ShardLoad struct {
 // NewLoad returns a load with the costliest of these shards.
 func NewLoad(all []ShardLoad) *Load {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b ShardLoad) int { return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Shard, b.Shard)) < 0
+	})
 	all = all[:min(len(all), LoadMax)]
-	slices.SortFunc(all, func(a, b ShardLoad) int { return cmp.Compare(a.Shard, b.Shard) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Shard < all[j].Shard })
 	return &Load{Shards: all}
 }
 

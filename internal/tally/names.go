@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/store"
 )
@@ -31,10 +32,12 @@ func (n names) add(k store.TallyKey) {
 // bound moves the counts of names beyond NamesMax to the rest of their day. n are the names that have rows
 // already, and rest returns the stored rest of a day, or nil.
 func (c Counts) bound(n names, rest func(day int32) *Cell) {
-	byName := func(a, b store.TallyKey) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Task, b.Task))
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(c), byName) {
+	keys := slices.Collect(maps.Keys(c))
+	sort.Slice(keys, func(i, j int) bool {
+		a, b := &keys[i], &keys[j]
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Task, b.Task)) < 0
+	})
+	for _, k := range keys {
 		if k.Span != store.TallyDay || k.Task == "" || n[k.At][k.Task] {
 			continue
 		}

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -204,7 +205,10 @@ func (p *planning) lacking(list []dag.Micros) {
 			p.Starts = append(p.Starts, s)
 		}
 	}
-	slices.SortStableFunc(p.Lines, func(a, b store.Fire) int { return int(min(max(a.At-b.At, -1), 1)) })
+	sort.SliceStable(p.Lines, func(i, j int) bool {
+		a, b := &p.Lines[i], &p.Lines[j]
+		return int(min(max(a.At-b.At, -1), 1)) < 0
+	})
 }
 
 // forget removes arrivals that no later instant needs.

@@ -1,10 +1,10 @@
 package trigger
 
 import (
-	"cmp"
 	"container/heap"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -176,7 +176,7 @@ func edited(is, edit []PlannedWorkflow) []PlannedWorkflow {
 		}
 		all[i] = w
 	}
-	slices.SortFunc(all, func(a, b PlannedWorkflow) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }
 

@@ -1,10 +1,9 @@
 package trigger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
@@ -105,7 +104,7 @@ func (v *audit) instants(lines []store.Fire) {
 			own = append(own, l)
 		}
 	}
-	slices.SortFunc(own, func(a, b store.Fire) int { return cmp.Compare(a.At, b.At) })
+	sort.Slice(own, func(i, j int) bool { return own[i].At < own[j].At })
 	done := v.since // every instant up to done is in a line
 	for i := range own {
 		l := &own[i]

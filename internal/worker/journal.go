@@ -9,7 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
+	"sort"
 )
 
 // The journal keeps the ends of attempts until the worker has acknowledged them, and the worker's tag. The
@@ -205,7 +205,7 @@ func (j *journal) ended() []Result {
 	for _, r := range j.untaken {
 		all = append(all, *r.Result)
 	}
-	slices.SortFunc(all, func(a, b Result) int { return a.Finished.Compare(b.Finished) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Finished.Compare(all[j].Finished) < 0 })
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -438,7 +439,7 @@ func (r *triggerReader) params(n *node) {
 		}
 	}
 	if len(given) > 0 {
-		slices.SortFunc(given, func(a, b member) int { return strings.Compare(a.name, b.name) })
+		sort.Slice(given, func(i, j int) bool { return given[i].name < given[j].name })
 		r.t.Params = writeObject(given)
 	}
 	if r.refused { // the key may be among the refused ones

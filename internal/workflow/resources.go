@@ -1,12 +1,12 @@
 package workflow
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -27,7 +27,7 @@ func BuiltinClasses() []Class {
 	for name, need := range classes {
 		all = append(all, Class{Name: name, Need: need})
 	}
-	slices.SortFunc(all, func(a, b Class) int { return cmp.Compare(a.Need.CPU, b.Need.CPU) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Need.CPU < all[j].Need.CPU })
 	return all
 }
 

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -32,7 +33,7 @@ func (r *reader) tags(n *node, at string) []KV {
 			r.failNode(n.get(kv.Name), key, err.Error(), "shorten it")
 		}
 	}
-	slices.SortFunc(all, func(a, b KV) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
 }
 

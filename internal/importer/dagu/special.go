@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 
 	"skein.dev/skein/internal/importer"
@@ -59,7 +60,7 @@ func (d *dag) call(s *step, f *importer.Fields) {
 		return
 	}
 	t.Call = &importer.Call{Workflow: name, With: d.given(s, params)}
-	slices.SortStableFunc(t.Call.With, func(a, b importer.Var) int { return strings.Compare(a.Name, b.Name) })
+	sort.SliceStable(t.Call.With, func(i, j int) bool { return t.Call.With[i].Name < t.Call.With[j].Name })
 	t.Call.With = slices.CompactFunc(t.Call.With, func(a, b importer.Var) bool { return a.Name == b.Name })
 	if err := importer.CheckTask(t); err != nil {
 		t.Drop(err.Error(), "write the task by hand")

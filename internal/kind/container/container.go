@@ -20,6 +20,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -236,7 +237,7 @@ func (w *With) binds(of Settings) (all []bind, err error) {
 		}
 		all = append(all, bind{of.Mounts[i].Path, at, write})
 	}
-	slices.SortFunc(all, func(a, b bind) int { return strings.Compare(a.at, b.at) })
+	sort.Slice(all, func(i, j int) bool { return all[i].at < all[j].at })
 	for i := 1; i < len(all); i++ {
 		if all[i].at == all[i-1].at {
 			return nil, fmt.Errorf("two mounts of the task have the path %s", all[i].at)

@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -189,7 +189,10 @@ func (s store) evict(keep string, most int64, now time.Time) (gone []string, err
 		sum += m.Bytes
 		all = append(all, kept{name, m, info.ModTime()})
 	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) < 0
+	})
 	for _, k := range all {
 		rest := k.Bytes == 0
 		if k.name == keep || sum <= most && !rest {

@@ -1,10 +1,10 @@
 package postgres
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -56,8 +56,8 @@ func (x *tx) fold() error {
 	if both := 1<<slices.Index(foldable, "insertAttempt") | 1<<slices.Index(foldable, "firstAttempt"); bits&both == both {
 		return nil // these two statements treat an existing row in different ways, so they cannot be folded together
 	}
-	slices.SortFunc(x.held, func(a, b held) int {
-		return cmp.Compare(slices.Index(foldable, a.name), slices.Index(foldable, b.name))
+	sort.Slice(x.held, func(i, j int) bool {
+		return slices.Index(foldable, x.held[i].name) < slices.Index(foldable, x.held[j].name)
 	})
 	fence := &x.held[0]
 	params := append(fence.params, fence.more...)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -167,7 +167,7 @@ func (d *DB) Claim(ctx context.Context, owner dag.HandlerID, shards []dag.ShardI
 		d.era.see(got[i].Epoch)
 	}
 	d.warm(ctx)
-	slices.SortFunc(got, func(a, b store.Acquired) int { return int(a.Shard - b.Shard) })
+	sort.Slice(got, func(i, j int) bool { return got[i].Shard < got[j].Shard })
 	return got, nil
 }
 

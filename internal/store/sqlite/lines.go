@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
@@ -111,7 +112,10 @@ func (d *DB) comeToLine(come []stander) error {
 
 // eachRow calls see for the runs that one row can contain, in the order of their numbers.
 func eachRow(all []stander, see func([]stander) error) error {
-	slices.SortFunc(all, func(a, b stander) int { return cmp.Or(a.besides(&b), cmp.Compare(a.run, b.run)) })
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(a.besides(b), cmp.Compare(a.run, b.run)) < 0
+	})
 	for len(all) > 0 {
 		n := 1
 		for n < min(len(all), lineRowMax) && all[n].besides(&all[0]) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"zombiezen.com/go/sqlite"
 
@@ -123,8 +124,9 @@ func (d *DB) Sensors(ctx context.Context, shards []dag.ShardID, kinds []string, 
 		}
 		all = append(all, some...)
 	}
-	slices.SortFunc(all, func(a, b store.Trigger) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Name, b.Name))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	return all[:min(len(all), pageOf(limit))], nil
 }
