@@ -17,7 +17,7 @@ func (b *bed) held() engine.Assignment {
 	select {
 	case a := <-b.exec.got:
 		return a
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		b.t.Fatal("no attempt was assigned")
 	}
 	return engine.Assignment{}

@@ -88,7 +88,7 @@ func (l *ledger) got() []string {
 // until waits until a condition holds after a batch.
 func (l *ledger) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		l.mu.Lock()
 		ok := holds()
