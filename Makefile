@@ -18,8 +18,8 @@ HEAVY   := ^(TestYear|TestAnswersAreBounded|TestHistoryInPages|TestFiresInLargeP
 # This one runs with the detector at a tenth of its size, and without it at its whole size.
 LARGE   := ^TestLargeRun$$
 # Tests that take long, with clusters that mostly wait or with a server that takes minutes to build: etcd, ZooKeeper,
-# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, SQS, Redis Cluster, skein with the tag plus, YARN, Spark. make clusters and make nightly run them.
-CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestRedisCluster|TestSQS|TestSQSHeld|TestKafkaOffsets|TestKafkaRates|TestOneProgram|TestNarrowedRulesInCluster)$$
+# Patroni, machines, moves by load, the OpenTelemetry Collector, Kafka through kills, RabbitMQ, SQS, Redis Cluster, skein with the tag plus, YARN, Spark, Docker. make clusters and make nightly run them.
+CLUSTERS := ^(TestRegistries|TestAddedMachines|TestPatroni|TestLoadBecomesEven|TestCollector|TestKafka|TestKafkaThroughKills|TestYARN|TestSparkOnYARN|TestSparkMaster|TestAMQP|TestRedisCluster|TestDocker|TestDockerEnds|TestPodmanService|TestSQS|TestSQSHeld|TestKafkaOffsets|TestKafkaRates|TestOneProgram|TestNarrowedRulesInCluster)$$
 PLAIN   := $$($(GO) list $(ALL) | grep -v -x -F "$$($(GO) list $(RACED))")
 TIMEOUT ?= 18m
 # What the tests call, as command:package of Debian.
@@ -178,6 +178,14 @@ rabbitmq:
 	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends rabbitmq-server || \
 	echo "make rabbitmq: apt-get could not install RabbitMQ; its test is skipped, or fails with CI=true" >&2
 
+# Docker's engine of TestDocker, from Debian.
+.PHONY: docker
+docker:
+	@[ -e /usr/sbin/dockerd ] && exit 0; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends docker.io || \
+	echo "make docker: apt-get could not install Docker; its tests are skipped, or fail with CI=true" >&2
+
 # The OpenTelemetry Collector of TestCollector, in the cache, likewise.
 COLLECTOR := tools/collector
 
@@ -208,8 +216,8 @@ chaos: tools ## have real nodes and PostgreSQL killed, frozen, cut off for SPAN 
 	SKEIN_CHAOS=$(SPAN) SKEIN_CHAOS_SEED=$(SEED) $(GO) test ./cmd/skein -run 'TestChaos$$' -timeout 0 -v -count 1
 
 .PHONY: clusters
-clusters: tools collector $(LIBRARIES) rabbitmq ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills and its rates, of RabbitMQ, SQS and Redis Cluster, and of jobs of YARN and Spark
-	$(GO) test ./internal/app ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
+clusters: tools collector $(LIBRARIES) rabbitmq docker ## run the short tests of clusters with etcd, ZooKeeper and Patroni, of added machines, of shards that move by load, of traces, of Kafka through kills and its rates, of RabbitMQ, SQS and Redis Cluster, of jobs of YARN and Spark, and of containers of Docker
+	$(GO) test ./internal/app ./internal/kind/container ./cmd/skein ./plus -run '$(CLUSTERS)' -timeout 20m -v -count 1
 
 .PHONY: networks
 networks: tools ## have nodes, workers and PostgreSQL on machines of their own cut off, delayed, lossy for SPAN (default 10m), check and print a table

@@ -4,8 +4,10 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"skein.dev/skein/internal/kind/boxtest"
@@ -72,7 +74,40 @@ tasks:
 func TestContainerEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.containers("--lease", "3s")
+	w.containersEnd(w.containers("--lease", "3s"))
+}
+
+// TestDockerEnds: the same with Docker's engine, which keeps containers outside of the attempts.
+func TestDockerEnds(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	socket := dir + "/engine.sock"
+	engine := boxtest.Docker(t, socket, dir)
+	if err := engine.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = engine.Process.Signal(syscall.SIGTERM)
+		_ = engine.Wait()
+	})
+	settings := container.Settings{Engine: container.SocketPrefix + socket}
+	w.eventually("the engine answers", func() bool {
+		_, err := container.Engine(settings)
+		return err == nil
+	})
+	boxtest.Load(t, socket)
+	w.env = append(w.env, "SKEIN_CONTAINER_ENGINE="+settings.Engine)
+	w.containersEnd(w.server("--lease", "3s"))
+	w.eventually("the engine has no container", func() bool {
+		left, err := exec.Command("docker", "--host", settings.Engine, "ps", "--all", "--quiet").Output()
+		return err == nil && len(left) == 0
+	})
+}
+
+// containersEnd ends attempts in all ways, and checks that their containers end.
+func (w *world) containersEnd(p *process) {
+	t := w.t
+	t.Helper()
 	word := strconv.Itoa(2_000_000 + os.Getpid())
 	w.leaveNothing("sleep\x00" + word)
 	tasks := func(more string) string {

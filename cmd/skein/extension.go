@@ -188,7 +188,7 @@ func extensionsFlag(cmd *cobra.Command) {
 func kindFlags(cmd *cobra.Command) {
 	extensionsFlag(cmd)
 	f := cmd.Flags()
-	f.String("container-engine", "", "engine for containers: auto or podman (both use podman), or none (no task with a container runs here) (default auto)")
+	f.String("container-engine", "", "engine for containers: auto (podman, or Docker if podman is missing), podman, docker, unix:///PATH (a socket with Docker's API), or none (default auto)")
 	f.String("container-mounts", "", "folders of this machine that containers may mount, as NAME=PATH,… (NAME=PATH:rw: tasks may write there)")
 	f.String("python-environments", "", "room for the environments of Python of one namespace on this machine, as 8Gi (default 4Gi)")
 }

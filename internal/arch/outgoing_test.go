@@ -30,6 +30,7 @@ var outgoing = map[string]string{
 	"internal/connection/use.go":        "by the transport of egress",
 	"internal/connection/clickhouse.go": "by the transport of egress",
 	"internal/kind/sql/sqltest":         "a database of a test",
+	"internal/kind/container":           "the engine of this machine and the attempt of the container, by their sockets",
 	"internal/provider/vault.go":        "the servers of Vault of the settings",
 	"internal/doctor/peers.go":          "the nodes of the cluster",
 	"internal/identity":                 "the identity providers of the settings",

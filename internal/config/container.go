@@ -16,7 +16,7 @@ func containerSettings() []setting {
 	return []setting{
 		{name: "container_engine", def: text(container.EngineAuto), set: func(c *Config, v string) error {
 			c.Containers.Engine = v
-			return oneOf(v, container.Engines()...)
+			return container.CheckEngine(v)
 		}},
 		{name: "container_mounts", def: text(""), set: setContainerMounts},
 		{name: "source_memory", def: text("512Mi"), set: setSourceMemory},

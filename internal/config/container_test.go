@@ -43,8 +43,8 @@ func TestContainerMounts(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("SKEIN_CONTAINER_MOUNTS", "")
-	t.Setenv("SKEIN_CONTAINER_ENGINE", "docker")
+	t.Setenv("SKEIN_CONTAINER_ENGINE", "tcp://127.0.0.1:2375")
 	if _, err := Load(nil, ""); err == nil {
-		t.Error("docker is taken")
+		t.Error("an engine on another machine is taken")
 	}
 }

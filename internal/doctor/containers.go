@@ -33,8 +33,8 @@ func checkContainers(cfg *config.Config) Check {
 	switch {
 	case err == nil:
 		c.Found = has
-	case cfg.Containers.Engine == container.EnginePodman:
-		c.State, c.Found = Bad, "the setting container_engine is podman, and "+err.Error()
+	case cfg.Containers.Engine != container.EngineAuto && cfg.Containers.Engine != container.EngineNone:
+		c.State, c.Found = Bad, "the setting container_engine is "+cfg.Containers.Engine+", and "+err.Error()
 		c.Remedy = "repair it, or set container_engine to none"
 	default:
 		c.Found = "none: tasks with container run on other machines; " + err.Error()

@@ -126,6 +126,10 @@ type Input struct {
 	// Secrets holds the values of the attempt's secrets, for built-in kinds. The worker refuses outputs that
 	// contain one. So a kind whose effect cannot be undone checks its results for them first.
 	Secrets []string `json:"secrets,omitempty"`
+	// CPU, in thousandths of a core, and Memory, in bytes, limit the attempt. The machine limits the
+	// processes of the attempt. A built-in kind limits work that it starts elsewhere. 0 means no limit.
+	CPU    int64 `json:"cpu,omitempty"`
+	Memory int64 `json:"memory,omitempty"`
 	// Instant is the logical instant of the run.
 	Instant   time.Time `json:"instant"`
 	Namespace string    `json:"namespace"`

@@ -31,6 +31,7 @@ func Furnish(job *worker.Job, book *extension.Book, rules egress.Rules) error {
 			return err
 		}
 		in.Kind, in.Settings, in.Secrets = cmd.Name, cmd.Settings, job.Secrets
+		in.CPU, in.Memory = job.CPU, job.Memory
 		if job.Kind.Input, err = json.Marshal(&in); err != nil {
 			return err
 		}

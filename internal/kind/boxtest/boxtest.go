@@ -85,3 +85,31 @@ func rootFolder() ([]byte, error) {
 	}
 	return out.Bytes(), errors.Join(err, w.Close())
 }
+
+// Docker returns the command of Docker's engine at a socket, with its data in a folder. If the machine does
+// not have the engine, Docker skips the test, or fails it with CI=true.
+func Docker(t *testing.T, socket, dir string) *exec.Cmd {
+	t.Helper()
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		why := "there is no dockerd: make docker installs it"
+		if os.Getenv("CI") == "true" && kernel() == nil {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	return exec.Command("dockerd", "--host", "unix://"+socket, "--data-root", dir+"/root", "--exec-root", dir+"/run", "--pidfile", dir+"/pid", "--bridge", "none", "--iptables=false", "--ip6tables=false")
+}
+
+// Load imports the image into the engine with Docker's API at a socket.
+func Load(t *testing.T, socket string) {
+	t.Helper()
+	root, err := rootFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("docker", "--host", "unix://"+socket, "import", "--change", `CMD ["echo","of the image"]`, "-", Image)
+	cmd.Stdin = bytes.NewReader(root)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("import an image: %v: %s", err, said)
+	}
+}

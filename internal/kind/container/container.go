@@ -1,15 +1,21 @@
-// Package container is the kind of tasks that run a command in a container. Podman makes the container. It
-// needs no daemon: all processes of the container are in the control group of the attempt.
+// Package container is the kind of tasks that run a command in a container. Podman or an engine with Docker's
+// API makes the container.
 //
 // # Nothing is left behind
 //
-// A container lives in namespaces of processes and mounts that belong to the attempt. The first process of
+// Podman needs no daemon: all processes of the container are in the control group of the attempt. A container
+// lives in namespaces of processes and mounts that belong to the attempt. The first process of
 // these namespaces dies with this process (PR_SET_PDEATHSIG). The kernel then kills all others: podman, the
 // monitor of the container, and the processes of the container. Podman keeps its records in file systems in
 // memory. Only these namespaces have mounted them, so the records end with the namespaces. The writable layer
 // of the container is in the folder of the attempt and is removed with it. Only images are in the store of
 // the machine. So no record outlives the container, whichever process is killed, and nothing has to be
 // released.
+//
+// An engine with Docker's API keeps a container outside of the attempt. There, the first process of the
+// container is this program. It ends when its connection to the process of the attempt ends: see Inside. The
+// engine then removes the container. An attempt that was killed before it started its container leaves one
+// without a process, which a later attempt removes: see sweep.
 package container
 
 import (
@@ -82,19 +88,28 @@ const (
 
 // Settings holds the settings of a machine for containers.
 type Settings struct {
-	Engine string  `json:"engine,omitempty"` // EngineAuto, EnginePodman or EngineNone; "" means EngineAuto
+	Engine string  `json:"engine,omitempty"` // see CheckEngine; "" means EngineAuto
 	Mounts []Mount `json:"mounts,omitempty"`
 }
 
 // Values of the setting container_engine.
 const (
-	EngineAuto   = "auto"
+	EngineAuto   = "auto" // podman, or Docker if podman is missing
 	EnginePodman = "podman"
+	EngineDocker = "docker"
 	EngineNone   = "none"
+	// SocketPrefix begins the path of the socket of an engine with Docker's API.
+	SocketPrefix = "unix://"
 )
 
-// Engines returns the values of the setting container_engine.
-func Engines() []string { return []string{EngineAuto, EnginePodman, EngineNone} }
+// CheckEngine returns an error if a text is no value of the setting container_engine.
+func CheckEngine(text string) error {
+	at, socket := strings.CutPrefix(text, SocketPrefix)
+	if socket && path.IsAbs(at) || slices.Contains([]string{EngineAuto, EnginePodman, EngineDocker, EngineNone}, text) {
+		return nil
+	}
+	return fmt.Errorf("%.200q is no engine: write auto, podman, docker, none, or the socket of an engine with Docker's API such as unix:///run/user/1000/podman/podman.sock", text)
+}
 
 // readSettings decodes the settings of the machine.
 func readSettings(raw json.RawMessage) (s Settings, err error) {

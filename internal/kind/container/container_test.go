@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"skein.dev/skein/internal/egress"
 )
 
 func TestImageNames(t *testing.T) {
@@ -104,6 +106,41 @@ func TestVariables(t *testing.T) {
 	for _, name := range []string{"LD_PRELOAD", "PATH", "HOME", "CONTAINERS_CONF", "GODEBUG", "ENV", "TMPDIR", "https_proxy", "STORAGE_OPTS"} {
 		if _, inherit, err := variables(map[string]string{name: "a\nb"}); err == nil || inherit != nil {
 			t.Errorf("%s is in the environment of podman", name)
+		}
+	}
+}
+
+// TestRegistries checks which registry the name of an image names, and that the rules of egress apply to it.
+func TestRegistries(t *testing.T) {
+	for name, want := range map[string]string{
+		"busybox": "", "library/busybox:1": "", "docker.io/library/busybox": "docker.io", "r.example:5000/a/b@sha256:0": "r.example:5000", "localhost:5000/a": "localhost:5000", "localhost/a:1": "localhost",
+	} {
+		if got := registryOf(name); got != want || isLocal(name) != (want == "localhost") {
+			t.Errorf("%s: %q, local %v", name, got, isLocal(name))
+		}
+	}
+	for registry, want := range map[string]string{"docker.io": "registry-1.docker.io:443", "r.example": "r.example:443", "127.0.0.1:5000": "127.0.0.1:5000"} {
+		if got := addressOf(registry); got != want {
+			t.Errorf("%s: %s", registry, got)
+		}
+	}
+	for _, c := range []struct {
+		rules, code string
+	}{
+		{`{"Policies":["any"]}`, ""}, {`{}`, egress.CodePolicy}, {``, egress.CodePolicy}, {`{"Policies":["any","public"]}`, egress.CodePolicy}, {`{"Policies":["public,127.0.0.0/8"]}`, ""},
+		{`{"Policies":["any"],"Own":[{"What":"node","Address":"127.0.0.1:5000"}]}`, egress.CodeOwn},
+	} {
+		err := allowed(t.Context(), json.RawMessage(c.rules), "127.0.0.1:5000")
+		if refused, _ := egress.Refused(err); (c.code == "") != (err == nil) || err != nil && (refused == nil || refused.Code != c.code) {
+			t.Errorf("%s: %v", c.rules, err)
+		}
+	}
+}
+
+func TestEngines(t *testing.T) {
+	for text, good := range map[string]bool{"auto": true, "podman": true, "docker": true, "none": true, "unix:///run/x.sock": true, "unix://x": false, "tcp://127.0.0.1:2375": false, "Docker": false} {
+		if err := CheckEngine(text); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"skein.dev/skein/internal/mounts"
 )
 
-// mountOptions returns podman's options for the folders of the machine. The kernel makes only a single file
-// system read-only, and not the file systems mounted below it. So each of those becomes a mount of its own.
-func (c *container) mountOptions() (args []string, err error) {
+// mounts returns the mounts of the folders of the machine. The kernel makes only a single file system read-
+// only, and not the file systems mounted below it. So each of those becomes a mount of its own, which does
+// not include the file systems below it.
+func (c *container) mounts() (own []bind, err error) {
 	for _, b := range c.binds {
 		if b.write {
-			args = append(args, "--mount", "type=bind,src="+b.from+",dst="+b.at)
+			own = append(own, b)
 			continue
 		}
 		from, err := filepath.EvalSymlinks(b.from)
@@ -34,10 +35,23 @@ func (c *container) mountOptions() (args []string, err error) {
 			if !plainPath(src) {
 				return nil, fmt.Errorf("%s has a comma, colon or quotation mark, which no container can mount: mount that file system elsewhere", src)
 			}
-			args = append(args, "--mount", "type=bind,src="+src+",dst="+to+",ro=true,bind-nonrecursive=true")
+			own = append(own, bind{from: src, at: to})
 		}
 	}
-	return args, nil
+	return own, nil
+}
+
+// mountOptions returns podman's options for the folders of the machine.
+func (c *container) mountOptions() (args []string, err error) {
+	all, err := c.mounts()
+	for _, b := range all {
+		option := "type=bind,src=" + b.from + ",dst=" + b.at
+		if !b.write {
+			option += ",ro=true,bind-nonrecursive=true"
+		}
+		args = append(args, "--mount", option)
+	}
+	return args, err
 }
 
 // within reports whether a path is below a folder.

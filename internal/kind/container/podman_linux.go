@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,14 +24,8 @@ import (
 // attempt.
 const versionMin = 4
 
-// Engine returns a description of the program that makes containers on this machine. If something is missing
-// for that, the error names it.
-func Engine(of Settings) (string, error) {
-	if err := lacks(of); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), askMax)
-	defer cancel()
+// podmanVersion returns the name and version of podman.
+func podmanVersion(ctx context.Context) (string, error) {
 	text, err := exec.CommandContext(ctx, "podman", "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("podman does not print its version: %w", err)
@@ -44,15 +38,9 @@ func Engine(of Settings) (string, error) {
 	return "podman " + version, nil
 }
 
-// lacks returns an error that names what this machine lacks for containers. It runs no program.
-func lacks(of Settings) error {
-	switch of.Engine {
-	case EngineNone:
-		return errors.New("the setting container_engine is none")
-	case EngineAuto, EnginePodman, "":
-	default:
-		return fmt.Errorf("the setting container_engine is %q: write auto, podman or none", of.Engine)
-	}
+// podmanLacks returns an error that names what this machine lacks for containers of podman. It runs no
+// program.
+func podmanLacks() error {
 	var missing []string
 	for _, program := range []string{"podman", "crun", "mount"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -63,87 +51,9 @@ func lacks(of Settings) error {
 		return fmt.Errorf("%s is missing here: install the packages podman (%d.0 or later) and crun", strings.Join(missing, " and "), versionMin)
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("a worker needs root for containers, because only root may make the namespaces that end with an attempt: run a worker as root for these tasks")
+		return errors.New("a worker needs root for containers, because only root may make the namespaces that end with an attempt: run a worker as root for these tasks, or set container_engine to the socket of the user's rootless podman, such as unix:///run/user/1000/podman/podman.sock")
 	}
 	return nil
-}
-
-// askMax bounds a query to podman.
-const askMax = 30 * time.Second
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// container is one attempt of a task.
-type container struct {
-	*kind.Env
-	with   *With
-	binds  []bind
-	folder string // folder of this container, in the folder of the attempt
-	output string // path in $SKEIN_OUTPUT of the attempt
-	image  image
-}
-
-// say writes a line to the log of the attempt.
-func (c *container) say(format string, args ...any) {
-	fmt.Fprintf(c.Stderr, "skein: "+format+"\n", args...)
-}
-
-// Main implements kind.Kind.
-func (Kind) Main(ctx context.Context, env *kind.Env) int {
-	runtime.LockOSThread() // children are killed when this thread ends
-	defer runtime.UnlockOSThread()
-	c := &container{Env: env, output: os.Getenv(kind.OutputVar)}
-	if code := c.prepare(); code != kind.Done {
-		return code
-	}
-	if code := c.bring(ctx); code != kind.Done {
-		return code
-	}
-	defer os.RemoveAll(c.folder) // if this process is killed, this folder is removed with that of the attempt
-	if err := c.furnish(); err != nil {
-		return c.fail(kind.Failed, "the container cannot be prepared: %v", err)
-	}
-	return c.run(ctx)
-}
-
-// fail ends the attempt with a reason. The reason is written to the log, and becomes the message of the
-// attempt.
-func (c *container) fail(code int, format string, args ...any) int {
-	c.say(format, args...)
-	_ = os.WriteFile(kind.EndFile(c.output), fmt.Appendf(nil, format, args...), 0o600)
-	return code
-}
-
-// prepare reads the input, and checks that the machine allows it.
-func (c *container) prepare() int {
-	if !filepath.IsAbs(c.output) {
-		c.say("%s is not set: this command is started by the attempt of a task", kind.OutputVar)
-		return kind.Permanent
-	}
-	machine, err := readSettings(c.Input.Settings)
-	if err != nil {
-		return c.fail(kind.Failed, "%v", err)
-	}
-	if c.with, err = read(c.Input.With); err == nil {
-		c.binds, err = c.with.binds(machine)
-	}
-	if err != nil {
-		return c.fail(kind.Permanent, "%v", err)
-	}
-	if err := lacks(machine); err != nil {
-		return c.fail(kind.Failed, "this machine cannot run a container: %v", err)
-	}
-	if filepath.Dir(c.Dir) != filepath.Dir(c.output) {
-		return c.fail(kind.Permanent, "the working folder %s is not that of the attempt, and no container gets another one", c.Dir)
-	}
-	c.folder = c.output + ".container"
-	if !plainPath(c.folder) || !plainPath(c.Dir) {
-		return c.fail(kind.Permanent, "the path of the data folder has a comma, colon or quotation mark, which no container can mount: move the data folder")
-	}
-	return kind.Done
 }
 
 // image is an image in the store of the machine.
@@ -153,34 +63,10 @@ type image struct {
 	store  string // the folder of the image store
 }
 
-// bring finds the image, and pulls it if the task asks for that.
-func (c *container) bring(ctx context.Context) int {
-	name, pulled := c.with.Image, false
-	if c.with.Pull == PullAlways {
-		if code := c.pull(ctx); code != kind.Done {
-			return code
-		}
-		pulled = true
-	}
-	for {
-		found, err := inspect(ctx, name)
-		switch {
-		case err != nil:
-			return c.fail(kind.Failed, "image %s cannot be looked at: %v", name, err)
-		case found.id != "":
-			c.image = found
-			c.say("image %s is sha256:%.12s", name, found.id)
-			return kind.Done
-		case c.with.Pull == PullNever:
-			return c.fail(kind.Failed, "image %s is not on this machine, and pull is never: pull it here with podman pull %s, or set pull to missing", name, name)
-		case pulled:
-			return c.fail(kind.Failed, "image %s was pulled and is not there", name)
-		}
-		if code := c.pull(ctx); code != kind.Done {
-			return code
-		}
-		pulled = true
-	}
+// look finds the image in the store of the machine.
+func (c *container) look(ctx context.Context, name string) (id string, err error) {
+	c.image, err = inspect(ctx, name)
+	return c.image.id, err
 }
 
 // stores matches the path of a layer, which begins with the folder of the image store.
@@ -220,25 +106,39 @@ func inspect(ctx context.Context, name string) (image, error) {
 
 var errStore = errors.New("its path must be absolute, without comma, colon or quotation mark")
 
-// away matches podman's messages about a registry that cannot be reached, or that wants fewer requests.
-var away = regexp.MustCompile(`(?i)connection refused|no such host|i/o timeout|TLS handshake timeout|network is unreachable|no route to host|connection reset|temporary failure in name resolution|server misbehaving|deadline exceeded|unexpected EOF|toomanyrequests|too many requests|status code 5\d\d|\b50[0234] `)
+// registries returns the registries that podman can ask for the image. For a name without a registry, these
+// are those that podman searches.
+func (c *container) registries(ctx context.Context) ([]string, error) {
+	if registry := registryOf(c.with.Image); registry != "" {
+		return []string{registry}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askMax)
+	defer cancel()
+	text, err := child(ctx, "podman", "info", "--format", "{{json .Registries}}").Output()
+	var has struct{ Search []string }
+	if err == nil {
+		err = json.Unmarshal(text, &has)
+	}
+	if err == nil && len(has.Search) == 0 {
+		has.Search = []string{dockerHub} // podman has a list of short names, most of which are there
+	}
+	return has.Search, err
+}
 
 // pull gets the image from its registry. The output of podman goes to the log.
 func (c *container) pull(ctx context.Context) int {
+	registries, err := c.registries(ctx)
+	if err != nil {
+		return c.fail(kind.Failed, "the registries of podman are not known: %v", err)
+	}
+	if code := c.mayPull(ctx, registries...); code != kind.Done {
+		return code
+	}
 	cmd := child(ctx, "podman", "pull", "--", c.with.Image)
 	said := &tail{}
 	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(c.Stderr, said)
-	err := cmd.Run()
-	switch {
-	case err == nil:
-		return kind.Done
-	case ctx.Err() != nil:
-		return c.fail(kind.Failed, "the attempt was told to end while image %s was pulled", c.with.Image)
-	case away.MatchString(said.text):
-		return c.fail(kind.Away, "image %s cannot be pulled now: the registry cannot be reached", c.with.Image)
-	default:
-		return c.fail(kind.Failed, "image %s cannot be pulled: %s", c.with.Image, lastLine(said.text, err))
-	}
+	err = cmd.Run()
+	return c.pulled(ctx, err, said.text)
 }
 
 // lastLine returns the last line of podman's output, or the text of err if there was no output.

@@ -23,6 +23,9 @@ import (
 const childVar = "SKEIN_TEST_KIND" // set in a process that executes an attempt
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "kind" && os.Args[3] == InsideArg {
+		os.Exit(Inside())
+	}
 	if os.Getenv(childVar) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
@@ -54,12 +57,22 @@ type attempt struct {
 }
 
 // start starts the process of an attempt. Like a worker, it gives the process a session of its own.
-func (b *box) start(with string, settings Settings, env ...string) *attempt {
+func (b *box) start(with string, settings Settings) *attempt {
+	b.Helper()
+	return b.startOf(with, settings, nil)
+}
+
+// startOf is start with a change of the input.
+func (b *box) startOf(with string, settings Settings, more func(*kind.Input)) *attempt {
 	b.Helper()
 	folder := b.TempDir()
 	a := &attempt{box: b, folder: folder, log: folder + "/log", output: folder + "/r.t.1.out"}
 	machine, _ := json.Marshal(settings)
-	input, _ := json.Marshal(kind.Input{Kind: Name, With: json.RawMessage(with), Settings: machine, Run: "r", Task: "t", Token: 1})
+	in := kind.Input{Kind: Name, With: json.RawMessage(with), Settings: machine, Egress: json.RawMessage(`{"Policies":["any"]}`), Run: "r", Task: "t", Token: 1}
+	if more != nil {
+		more(&in)
+	}
+	input, _ := json.Marshal(in)
 	work := folder + "/dir"
 	if err := os.Mkdir(work, 0o700); err != nil {
 		b.Fatal(err)
@@ -79,7 +92,6 @@ func (b *box) start(with string, settings Settings, env ...string) *attempt {
 	a.Cmd = exec.Command(self)
 	a.Dir, a.Stdout, a.Stderr = work, log, log
 	a.Env = append(os.Environ(), childVar+"=1", kind.InputVar+"="+folder+"/in", kind.OutputVar+"="+a.output, "SKEIN_TASK=t", "SKEIN_TOKEN=1")
-	a.Env = append(a.Env, env...)
 	a.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := a.Start(); err != nil {
 		b.Fatal(err)
@@ -196,7 +208,8 @@ func TestCodes(t *testing.T) {
 		{`{"image":"` + testImage + `","network":"none","run":{"argv":["nothing"]}}`, -1, "o such file or directory"},
 		{`{"image":"` + testImage + `","network":"none","run":{"lang":"sh","code":"id -u; kill -9 $$"},"user":"1000"}`, 137, "1000\n"},
 		{`{"image":"` + testImage + `","network":"none","run":{"shell":"echo a > f; echo n=1 > $SKEIN_OUTPUT; stat -c %u f"},"user":"1000"}`, 0, "1000\n"},
-		{`{"image":"localhost/none:1","pull":"never"}`, kind.Failed, "is not on this machine, and pull is never"},
+		{`{"image":"127.0.0.1:1/none:1","pull":"never"}`, kind.Failed, "is not on this machine, and pull is never"},
+		{`{"image":"localhost/none:1","pull":"always"}`, kind.Failed, "no registry has names that begin with localhost/"},
 		{`{"image":"127.0.0.1:1/none:1"}`, kind.Away, "the registry cannot be reached"},
 		{`{"image":"` + testImage + `","mounts":{"data":"/data"}}`, kind.Permanent, "add it to the setting container_mounts"},
 		{`{"image":"` + testImage + `","privileged":true}`, kind.Permanent, "not that of a container"},

@@ -18,3 +18,9 @@ func (Kind) Main(_ context.Context, env *kind.Env) int {
 	fmt.Fprintln(env.Stderr, "skein: containers run on Linux only")
 	return kind.Failed
 }
+
+// InsideArg is the argument after the name of the kind for the first process of a container.
+const InsideArg = "inside"
+
+// Inside refuses: containers run on Linux only.
+func Inside() int { return kind.Failed }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,15 +15,13 @@ import (
 	"skein.dev/skein/internal/kind"
 )
 
-// Names of files in the folder of a container.
+// Names of files in the folder of a container of podman.
 const (
 	startedFile = "started"      // exists once the container runs
 	stopFile    = "stop"         // exists once the attempt must end
 	idFile      = "id"           // holds the id of the container
 	envFile     = "env"          // holds the environment of the container
 	storeFile   = "storage.conf" // holds the settings of its store
-	ownFolder   = "own"          // folder that is mounted at ownAt
-	outFile     = "output"       // file in ownFolder: $SKEIN_OUTPUT of the container
 )
 
 // inside is the script of the first process of the namespaces. Its arguments are the folder of the container
@@ -52,27 +49,8 @@ engine run --detach "$@" || exit $?
 while :; do sleep 86400; done
 `
 
-// furnish creates the files of the container in its folder.
-func (c *container) furnish() error {
-	own := filepath.Join(c.folder, ownFolder)
-	if err := os.RemoveAll(c.folder); err != nil { // an earlier start of the same attempt may have left files
-		return err
-	}
-	if err := os.MkdirAll(own, 0o755); err != nil {
-		return err
-	}
-	if err := os.Chmod(c.folder, 0o700); err != nil {
-		return err
-	}
-	// Any user of the container may write the outputs. Other users of the machine cannot enter the folder
-	// above.
-	out := filepath.Join(own, outFile)
-	if err := os.WriteFile(out, nil, 0o600); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Chmod(out, 0o666), os.Chmod(own, 0o755)); err != nil {
-		return err
-	}
+// configure writes the settings of the container's store.
+func (c *container) configure() error {
 	config := fmt.Sprintf("[storage]\ndriver = %q\ngraphroot = %q\nrunroot = \"/run/containers/storage\"\n[storage.options]\nadditionalimagestores = [%q]\n",
 		c.image.driver, filepath.Join(c.folder, "root"), c.image.store)
 	return os.WriteFile(filepath.Join(c.folder, storeFile), []byte(config), 0o600)
@@ -90,19 +68,7 @@ func (c *container) options() (args, inherit []string, err error) {
 			return nil, nil, err
 		}
 	}
-	env := map[string]string{}
-	for _, kv := range os.Environ() {
-		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "SKEIN_") && !local[name] || name == "TRACEPARENT" {
-			env[name] = value
-		}
-	}
-	for name, value := range c.with.Env {
-		if !strings.HasPrefix(name, "SKEIN_") {
-			env[name] = value
-		}
-	}
-	env[kind.OutputVar] = ownAt + "/" + outFile
-	lines, inherit, err := variables(env)
+	lines, inherit, err := variables(c.variables())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,9 +106,6 @@ func (c *container) options() (args, inherit []string, err error) {
 	return append(append(args, "--", c.image.id), argv...), inherit, nil
 }
 
-// local holds the variables of the attempt whose values are paths on the machine.
-var local = map[string]bool{kind.InputVar: true, kind.OutputVar: true}
-
 // networkOption returns the option for a network. The processes of the network are in the namespaces of the
 // container, so the network leaves no address or rule behind.
 func networkOption(network string) (string, error) {
@@ -160,9 +123,15 @@ func networkOption(network string) (string, error) {
 // processesMax bounds the processes of a container.
 const processesMax = 4096
 
-// limitOptions returns resource limits that this process may set. Podman's defaults are higher than a process
+// ulimit is a limit of each process of a container.
+type ulimit struct {
+	Name       string
+	Soft, Hard uint64
+}
+
+// ulimits returns resource limits that this process may set. Podman's defaults are higher than a process
 // without CAP_SYS_RESOURCE may set.
-func limitOptions() (args []string) {
+func ulimits() (all []ulimit) {
 	const filesMost, filesUsual = 1 << 19, 1024
 	for name, most := range map[string]uint64{"nofile": filesMost, "nproc": processesMax} {
 		resource := map[string]int{"nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC}[name]
@@ -175,7 +144,15 @@ func limitOptions() (args []string) {
 		if name == "nofile" {
 			soft = min(hard, filesUsual)
 		}
-		args = append(args, "--ulimit", fmt.Sprintf("%s=%d:%d", name, soft, hard))
+		all = append(all, ulimit{name, soft, hard})
+	}
+	return all
+}
+
+// limitOptions returns podman's options for ulimits.
+func limitOptions() (args []string) {
+	for _, u := range ulimits() {
+		args = append(args, "--ulimit", fmt.Sprintf("%s=%d:%d", u.Name, u.Soft, u.Hard))
 	}
 	return args
 }
@@ -225,28 +202,4 @@ func (c *container) run(ctx context.Context) int {
 		return c.fail(kind.Failed, "the outputs of the container cannot be taken: %v", err)
 	}
 	return kind.Done
-}
-
-// outputsMax bounds the outputs that are copied. The worker keeps fewer bytes.
-const outputsMax = 1 << 20
-
-// take copies the outputs of the container to the attempt, unchanged. It does not trust the file, because the
-// container may have replaced it with something else.
-func (c *container) take() error {
-	from, err := os.OpenFile(filepath.Join(c.folder, ownFolder, outFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if info, err := from.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.New("$SKEIN_OUTPUT is not a regular file: append to it, do not replace it")
-	}
-	text, err := io.ReadAll(io.LimitReader(from, outputsMax+1))
-	if err != nil || len(text) == 0 {
-		return err
-	}
-	if len(text) > outputsMax {
-		return fmt.Errorf("they are larger than %d bytes", outputsMax)
-	}
-	return os.WriteFile(c.output, text, 0o600)
 }

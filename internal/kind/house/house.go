@@ -71,6 +71,9 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "skein kind: this program has no kind %.100q\n", args[0])
 		return kind.Permanent
 	}
+	if len(args) == 2 && args[0] == container.Name && args[1] == container.InsideArg {
+		return container.Inside()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if len(args) == 1 {
