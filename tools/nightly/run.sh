@@ -34,14 +34,14 @@ step_module() {
 	(export GOWORK=off && cd tools/release && go vet ./... && go test -count 1 ./...)
 }
 
-# The bounds of the program: 51 MB (10^6 bytes) with its page, and 0.3 s until it answers.
+# The bounds of the program: 48 MB (10^6 bytes) with its page, and 0.3 s until it answers.
 step_size() {
 	folder=$(mktemp -d)
 	trap 'rm -rf "$folder"' EXIT
 	tar xzf dist/skein_"$version"_linux_"$(go env GOARCH)".tar.gz -C "$folder" --strip-components 1 || exit 1
 	bytes=$(stat -c %s "$folder/skein")
 	python3 tools/nightly/start.py "$folder/skein" 0.3 || exit 1
-	[ "$bytes" -le 51000000 ] || { echo "the program has $bytes bytes, more than 51,000,000"; exit 1; }
+	[ "$bytes" -le 48000000 ] || { echo "the program has $bytes bytes, more than 48,000,000"; exit 1; }
 	echo "the program has $bytes bytes"
 }
 
