@@ -51,7 +51,7 @@ fails.`,
 			case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 				return c.writing(send)(ctx, args)
 			}
-			return usage("method %q: want GET, POST, PUT, PATCH or DELETE", args[0])
+			return usage("method %q: use GET, POST, PUT, PATCH or DELETE", args[0])
 		}),
 	}
 	f := cmd.Flags()
@@ -66,7 +66,7 @@ func headersOf(texts []string) (http.Header, error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usage("--header %q: want 'NAME: VALUE'", text)
+			return nil, usage("--header %q: use 'NAME: VALUE'", text)
 		}
 		if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Cookie") {
 			return nil, hint(usage("--header %s: the command line sends its own token", name), "give another token: --token-file FILE")

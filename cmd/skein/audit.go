@@ -94,7 +94,7 @@ func auditSince(text string) (time.Time, error) {
 	}
 	d, err := workflow.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return time.Time{}, usage("--since %s: want an age such as 24h or 7d, or an instant such as 2026-03-01T08:00:00Z", text)
+		return time.Time{}, usage("--since %s: use an age such as 24h or 7d, or an instant such as 2026-03-01T08:00:00Z", text)
 	}
 	return time.Now().Add(-time.Duration(d)), nil
 }

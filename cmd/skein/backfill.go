@@ -71,7 +71,7 @@ func (c *cli) backfillListCmd() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: c.do(c.reading(func(ctx context.Context, s *session, args []string) error {
 			if q.Limit < 0 {
-				return usage("--limit %d: want 0 or more", q.Limit)
+				return usage("--limit %d: use 0 or more", q.Limit)
 			}
 			limit := q.Limit
 			if all {
@@ -108,7 +108,7 @@ func findBackfill(ctx context.Context, s *session, ref string) (int64, error) {
 	if !named {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || id < 1 {
-			return 0, usage("%q is not a backfill: want an id, or WORKFLOW@latest", ref)
+			return 0, usage("%q is not a backfill: use an id, or WORKFLOW@latest", ref)
 		}
 		return id, nil
 	}

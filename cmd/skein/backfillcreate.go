@@ -82,17 +82,17 @@ func (f *backfillFlags) request(workflow string) (api.BackfillRequest, error) {
 	case "desc", "descending":
 		req.Order = "descending"
 	default:
-		return req, usage("--order %s: want asc or desc", f.order)
+		return req, usage("--order %s: use asc or desc", f.order)
 	}
 	switch req.Only = strings.ReplaceAll(f.only, "-", "_"); req.Only {
 	case "", "all", "failed", "missing", "failed_or_missing":
 	default:
-		return req, usage("--only %s: want failed, missing or failed-or-missing", f.only)
+		return req, usage("--only %s: use failed, missing or failed-or-missing", f.only)
 	}
 	ranged, listed := f.from != "" || f.to != "", len(f.at) > 0 || f.file != ""
 	switch {
 	case f.parallel < 1:
-		return req, usage("--parallel %d: want 1 or more", f.parallel)
+		return req, usage("--parallel %d: use 1 or more", f.parallel)
 	case ranged == listed:
 		return req, usage("no instants are given: give a range by --from T --to T, or single instants by --at T or --file LIST")
 	case ranged && (f.from == "" || f.to == ""):

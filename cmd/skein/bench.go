@@ -69,7 +69,7 @@ these failures. A channel takes the messages.`,
 func (c *cli) bench(ctx context.Context, f benchFlags) error {
 	switch {
 	case f.store != "sqlite" && f.store != "postgres":
-		return usage("--store %s: want sqlite or postgres", f.store)
+		return usage("--store %s: use sqlite or postgres", f.store)
 	case f.store == "postgres" && c.cfg.Postgres == "":
 		return hint(usage("--store postgres: no database is named"), "name one: --db postgres://user@host:5432/database (or SKEIN_DB, or db in the config file)")
 	}

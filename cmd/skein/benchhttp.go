@@ -78,7 +78,7 @@ func (c *cli) benchCallsCmd() *cobra.Command {
 			defer stop()
 			var calls bench.Calls
 			if err := json.NewDecoder(c.in).Decode(&calls); err != nil {
-				return usage("stdin: want a request of skein bench: %v", err)
+				return usage("stdin: give a request of skein bench: %v", err)
 			}
 			tally, err := calls.Make(ctx)
 			if err != nil {

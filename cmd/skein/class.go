@@ -96,7 +96,7 @@ func classRequest(cpu, memory string) (def api.ClassRequest, err error) {
 	if cpu != "" {
 		number, milli := strings.CutSuffix(cpu, "m")
 		if def.CPU, err = strconv.ParseFloat(number, 64); err != nil || !(def.CPU > 0) {
-			return def, usage("--cpu %s: want cores, such as 2, 0.5 or 500m", cpu)
+			return def, usage("--cpu %s: use cores, such as 2, 0.5 or 500m", cpu)
 		}
 		if milli {
 			def.CPU /= 1000

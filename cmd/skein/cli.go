@@ -146,7 +146,7 @@ func (c *cli) do(f func(ctx context.Context, args []string) error) func(*cobra.C
 		c.flags = cmd.Flags()
 		// 0 means no limit; without this check, a negative time would have passed at once
 		if d, err := c.flags.GetDuration("timeout"); err == nil && d < 0 {
-			return usage("--timeout %v: want a length of time such as 30s", d)
+			return usage("--timeout %v: use a length of time such as 30s", d)
 		}
 		if i := slices.Index(args, ""); i >= 0 { // an empty argument probably comes from an unset variable
 			return hint(usage("%s: argument %d is empty", words(cmd), i+1), "see: "+cmd.CommandPath()+" --help")

@@ -81,7 +81,7 @@ func pairsOf(flag string, all []string, see func(name, value string)) error {
 	for _, text := range all {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" || value == "" {
-			return usage("--%s %q: want NAME=VALUE", flag, text)
+			return usage("--%s %q: use NAME=VALUE", flag, text)
 		}
 		see(name, value)
 	}

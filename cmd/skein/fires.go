@@ -74,10 +74,10 @@ func (c *cli) ledgerCmd(q *fireQuery, cmd *cobra.Command) *cobra.Command {
 
 func (c *cli) ledger(ctx context.Context, s *session, args []string, f *fireQuery) ([]api.Fire, error) {
 	if f.limit < 0 {
-		return nil, usage("--limit %d: want 0 or more", f.limit)
+		return nil, usage("--limit %d: use 0 or more", f.limit)
 	}
 	if f.outcome != "" && !slices.Contains(outcomes, f.outcome) {
-		return nil, usage("--outcome %s: want one of %s", f.outcome, strings.Join(outcomes, ", "))
+		return nil, usage("--outcome %s: use one of %s", f.outcome, strings.Join(outcomes, ", "))
 	}
 	if f.all {
 		f.limit = 0

@@ -25,7 +25,7 @@ func (c *cli) workflowGraphCmd() *cobra.Command {
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			draw, ok := map[string]func(io.Writer, *cli, api.Graph){"ascii": drawASCII, "mermaid": drawMermaid, "dot": drawDot}[format]
 			if !ok {
-				return usage("--format %s: want ascii, mermaid or dot", format)
+				return usage("--format %s: use ascii, mermaid or dot", format)
 			}
 			if !strings.Contains(args[0], "@") && !isName(cmd, args[0]) {
 				d, err := readDefinition(args[0], c.cfg.TasksMax)

@@ -163,7 +163,7 @@ func importOptions(path string, f importFlags) (opt crontab.Options, err error) 
 		known = known || f.format == name
 	}
 	if !known {
-		return opt, usage("--format %s: want one of %s", f.format, strings.Join(crontab.Formats(), ", "))
+		return opt, usage("--format %s: use one of %s", f.format, strings.Join(crontab.Formats(), ", "))
 	}
 	opt = crontab.Options{Path: path, Format: crontab.Format(f.format), Zone: f.timezone, Namespace: f.namespace, IsUser: isUser}
 	if path != "-" {

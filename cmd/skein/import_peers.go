@@ -48,7 +48,7 @@ templates that name an image. --containers run runs their commands and scripts o
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			if f.containers != "drop" && f.containers != "run" {
-				return usage("--containers %s: want drop or run", f.containers)
+				return usage("--containers %s: use drop or run", f.containers)
 			}
 			return c.importYAML(ctx, args[0], f, func(src []byte, opt importer.Options) (*importer.Result, error) {
 				return argo.Convert(src, argo.Options{Options: opt, Run: f.containers == "run"})

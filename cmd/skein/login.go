@@ -188,7 +188,7 @@ func secretLine(from *bufio.Reader) (string, error) {
 		return "", fmt.Errorf("read standard input: %w", err)
 	}
 	if line = strings.TrimSpace(line); line == "" || len(line) > passwordBytesMax {
-		return "", usage("standard input: want a line of 1 to %d bytes", passwordBytesMax)
+		return "", usage("standard input: give a line of 1 to %d bytes", passwordBytesMax)
 	}
 	return line, nil
 }

@@ -64,7 +64,7 @@ func (m moments) read(flag, text string, end bool) (time.Time, error) {
 }
 
 func (m moments) refuse(flag, text string) error {
-	return usage("%s %s: want an instant such as 2027-03-28T02:30:00Z, a date such as 2027-03-28, now, +36h or -2d", flag, text)
+	return usage("%s %s: use an instant such as 2027-03-28T02:30:00Z, a date such as 2027-03-28, now, +36h or -2d", flag, text)
 }
 
 // firstOf returns the first instant at which the clocks of a zone show a given day. The day is given as its

@@ -15,7 +15,7 @@ func nameAt(kind, arg string) (namespace, name string, err error) {
 		namespace, name = "default", arg
 	}
 	if namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", usage("%q is not a %s: want NAMESPACE/NAME", arg, kind)
+		return "", "", usage("%q is not a %s: use NAMESPACE/NAME", arg, kind)
 	}
 	return namespace, name, nil
 }

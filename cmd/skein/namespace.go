@@ -225,7 +225,7 @@ func namespaceSetCmd(c *cli) *cobra.Command {
 				return usage("give what to change: --quota runs=500, or --isolation box")
 			}
 			if rules.isolation != "" && !slices.Contains(dag.IsolationLevels, rules.isolation) {
-				return usage("--isolation %s: want one of %s", rules.isolation, strings.Join(dag.IsolationLevels, ", "))
+				return usage("--isolation %s: use one of %s", rules.isolation, strings.Join(dag.IsolationLevels, ", "))
 			}
 			of := skein.NewNamespaces(s.Client)
 			page, err := of.List(ctx, args[0], "", 1)
@@ -269,7 +269,7 @@ func setQuota(to *api.Quotas, given string) error {
 		"requests_per_minute": &to.RequestsPerMinute}
 	quota := of[name]
 	if quota == nil {
-		return usage("--quota %s: there is no quota %q: want one of %s", given, name, strings.Join(slices.Sorted(maps.Keys(of)), ", "))
+		return usage("--quota %s: there is no quota %q: use one of %s", given, name, strings.Join(slices.Sorted(maps.Keys(of)), ", "))
 	}
 	if value == "none" {
 		*quota = nil
@@ -280,7 +280,7 @@ func setQuota(to *api.Quotas, given string) error {
 		n, err = workflow.ParseSize(value)
 	}
 	if err != nil || n < 1 {
-		return usage("--quota %s: want a number of at least 1, or none", given)
+		return usage("--quota %s: use a number of at least 1, or none", given)
 	}
 	*quota = &n
 	return nil

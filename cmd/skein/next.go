@@ -44,7 +44,7 @@ fires.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: c.do(func(ctx context.Context, args []string) error {
 			if f.n < 1 || f.n > nextMax {
-				return usage("-n %d: want 1 to %d", f.n, nextMax)
+				return usage("-n %d: use 1 to %d", f.n, nextMax)
 			}
 			if cmd.Flags().Changed("cron") {
 				if len(args) > 0 {
@@ -53,7 +53,7 @@ fires.`,
 				return c.nextOfCron(f)
 			}
 			if f.n > comingMax {
-				return usage("-n %d: want at most %d with triggers", f.n, comingMax)
+				return usage("-n %d: use at most %d with triggers", f.n, comingMax)
 			}
 			for _, name := range []string{"dst-gap", "dst-repeat", "seed"} {
 				if cmd.Flags().Changed(name) {
@@ -97,10 +97,10 @@ func (c *cli) nextOfCron(f *nextFlags) error {
 	opt := cron.Options{Zone: f.zone, Seed: f.seed}
 	var err error
 	if opt.Gap, err = cron.ParseGap(f.gap); err != nil {
-		return usage("--dst-gap %s: want run_after, skip or run_before", f.gap)
+		return usage("--dst-gap %s: use run_after, skip or run_before", f.gap)
 	}
 	if opt.Repeat, err = cron.ParseRepeat(f.repeat); err != nil {
-		return usage("--dst-repeat %s: want once, second or both", f.repeat)
+		return usage("--dst-repeat %s: use once, second or both", f.repeat)
 	}
 	schedule, err := cron.Parse(f.cron, opt)
 	if err != nil {

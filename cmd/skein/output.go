@@ -20,7 +20,7 @@ var formats = []string{"table", "json", "jsonl", "yaml", "name"}
 
 func checkFormat(f string) error {
 	if !slices.Contains(formats, f) {
-		return usage("-o %s: want one of %s", f, strings.Join(formats, ", "))
+		return usage("-o %s: use one of %s", f, strings.Join(formats, ", "))
 	}
 	return nil
 }

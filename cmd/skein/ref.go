@@ -62,7 +62,7 @@ func placesBack(workflow, which string) (int, error) {
 	}
 	n, err := strconv.Atoi(which)
 	if err != nil || n > 0 || n < -999 {
-		return 0, usage("%s@%s: want latest after the @, or -1, -2, … for earlier runs", workflow, which)
+		return 0, usage("%s@%s: use latest after the @, or -1, -2, … for earlier runs", workflow, which)
 	}
 	return -n, nil
 }

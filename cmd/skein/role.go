@@ -129,7 +129,7 @@ each verb of the role there. If the user has the role already, --expires changes
 			if expires != "never" {
 				d, err := workflow.ParseDuration(expires)
 				if err != nil || d <= 0 {
-					return usage("--expires %s: want a duration such as 8h, or never", expires)
+					return usage("--expires %s: use a duration such as 8h, or never", expires)
 				}
 				req.ExpiresAt = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
 			}

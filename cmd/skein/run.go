@@ -241,7 +241,7 @@ func splitPairs(flag string, pairs []string) (map[string]string, error) {
 	for _, p := range pairs {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok || name == "" {
-			return nil, usage("%s %s: want name=value", flag, clip(p, pairShown))
+			return nil, usage("%s %s: use name=value", flag, clip(p, pairShown))
 		}
 		given[name] = value
 	}

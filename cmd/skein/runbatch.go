@@ -128,10 +128,10 @@ func (b *batchRun) read() (more bool, err error) {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&l); err != nil {
-			return false, usage(`--batch: line %d: %v; want an object such as {"params": {"day": "2026-11-20"}, "idempotency_key": "day-20"}`, b.line, err)
+			return false, usage(`--batch: line %d: %v; use an object such as {"params": {"day": "2026-11-20"}, "idempotency_key": "day-20"}`, b.line, err)
 		}
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return false, usage("--batch: line %d: there is text after the object; want one object on each line", b.line)
+			return false, usage("--batch: line %d: there is text after the object; use one object on each line", b.line)
 		}
 		b.starts, b.at, b.size = append(b.starts, b.request(&l)), append(b.at, b.line), b.size+len(text)
 	}

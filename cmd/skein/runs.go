@@ -95,7 +95,7 @@ func (c *cli) runListCmd() *cobra.Command {
 			q.Params = c.format == "json" || c.format == "jsonl" || c.format == "yaml"
 			limit := q.Limit
 			if limit < 0 {
-				return usage("--limit %d: want 0 or more", limit)
+				return usage("--limit %d: use 0 or more", limit)
 			}
 			if all {
 				limit = 0
@@ -176,7 +176,7 @@ func momentOf(flag, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, usage("--%s %s: want a length of time such as 24h, or an instant such as 2026-11-21T08:00:00Z", flag, text)
+		return t, usage("--%s %s: use a length of time such as 24h, or an instant such as 2026-11-21T08:00:00Z", flag, text)
 	}
 	return t, nil
 }

@@ -163,7 +163,7 @@ func findTriggers(ctx context.Context, s *session, arg string) (triggerRef, erro
 		}
 		r = triggerRef{workflow: arg}
 	default:
-		return r, usage("%s: want WORKFLOW or WORKFLOW/TRIGGER", arg)
+		return r, usage("%s: use WORKFLOW or WORKFLOW/TRIGGER", arg)
 	}
 	_, err := s.Workflow(ctx, r.workflow)
 	if errors.Is(err, skein.ErrNotFound) && len(parts) == 2 {

@@ -130,7 +130,7 @@ func (c *cli) taskGetCmd() *cobra.Command {
 func findTask(ctx context.Context, s *session, arg string) (run, task string, err error) {
 	ref, task := splitRef(arg)
 	if task == "" {
-		return "", "", usage("%s: want RUN/TASK", arg)
+		return "", "", usage("%s: use RUN/TASK", arg)
 	}
 	run, err = findRun(ctx, s, ref)
 	return run, task, err

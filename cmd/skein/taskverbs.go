@@ -59,7 +59,7 @@ func (c *cli) taskMarkCmd() *cobra.Command {
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			req := api.MarkRequest{State: args[1], Reason: reason}
 			if req.State != "succeeded" && req.State != "failed" {
-				return usage("mark %s: want succeeded or failed", req.State)
+				return usage("mark %s: use succeeded or failed", req.State)
 			}
 			if reason == "" {
 				return usage("mark needs a --reason, which is kept in the history")

@@ -70,7 +70,7 @@ and events. You need each right of the user or service, and for a user the verb 
 func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	req := api.TokenRequest{Kind: f.kind, Name: f.name, For: f.owner, Verbs: f.verbs, Namespaces: f.namespaces}
 	if req.Kind != "api" && req.Kind != "worker" && req.Kind != "node" {
-		return usage("--kind %s: want api, worker or node", f.kind)
+		return usage("--kind %s: use api, worker or node", f.kind)
 	}
 	if req.Name == "" {
 		req.Name = f.kind + "-" + time.Now().UTC().Format("2006-01-02")
@@ -81,7 +81,7 @@ func (c *cli) createToken(ctx context.Context, s *session, f tokenFlags) error {
 	if f.expires != "never" {
 		d, err := workflow.ParseDuration(f.expires)
 		if err != nil || d <= 0 {
-			return usage("--expires %s: want a duration such as 90d, or never", f.expires)
+			return usage("--expires %s: use a duration such as 90d, or never", f.expires)
 		}
 		req.Expires = &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}
 	} else {

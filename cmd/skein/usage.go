@@ -27,9 +27,9 @@ func sayArguments(cmd *cobra.Command) {
 				return nil
 			}
 			if !takes {
-				wants = "no argument"
+				return fmt.Errorf("%s takes no argument; %s", cmd.CommandPath(), given(args))
 			}
-			return fmt.Errorf("%s: want %s; %s", cmd.CommandPath(), wants, given(args))
+			return fmt.Errorf("%s needs %s; %s", cmd.CommandPath(), wants, given(args))
 		}
 	}
 	for _, below := range cmd.Commands() {
@@ -71,9 +71,9 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	if errors.Is(err, strconv.ErrRange) {
-		wants += " that is less large"
+		wants += " that is smaller"
 	}
-	return fmt.Errorf("--%s %.*s: want %s", wrong.GetFlag().Name, argShownBytes, wrong.GetValue(), wants)
+	return fmt.Errorf("--%s %.*s: use %s", wrong.GetFlag().Name, argShownBytes, wrong.GetValue(), wants)
 }
 
 // apart moves those flags of a command that are not in own to the end of its help, under a title. So the few

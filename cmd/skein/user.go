@@ -118,7 +118,7 @@ func passwordLine(from *bufio.Reader) (string, error) {
 		return "", fmt.Errorf("read the password: %w", err)
 	}
 	if line = strings.TrimRight(line, "\r\n"); line == "" || len(line) > passwordBytesMax {
-		return "", usage("--password-stdin: want a line of 1 to %d bytes", passwordBytesMax)
+		return "", usage("--password-stdin: give a line of 1 to %d bytes", passwordBytesMax)
 	}
 	return line, nil
 }

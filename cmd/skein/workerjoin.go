@@ -56,7 +56,7 @@ You need every verb in all namespaces, as for a token of the kind worker. The no
 func inviteWorker(ctx context.Context, c *cli, s *session, name string, f inviteFlags) error {
 	d, err := workflow.ParseDuration(f.expires)
 	if err != nil || d <= 0 {
-		return usage("--expires %s: want a duration such as 1h", f.expires)
+		return usage("--expires %s: use a duration such as 1h", f.expires)
 	}
 	t, err := s.CreateToken(ctx, api.TokenRequest{Kind: "invite", Name: name, Groups: f.groups, Namespaces: f.namespaces, Slots: f.slots, Uses: f.uses,
 		Expires: &api.Time{Time: time.Now().UTC().Add(time.Duration(d))}})

@@ -285,7 +285,7 @@ func (c *cli) workflowRollbackCmd() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
 			if to < 0 {
-				return usage("--to %d: want the number of a version", to)
+				return usage("--to %d: use the number of a version", to)
 			}
 			if to == 0 {
 				w, err := s.Workflow(ctx, args[0])

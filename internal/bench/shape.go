@@ -43,7 +43,7 @@ func ParseShape(name string) (Shape, error) {
 	case "shell":
 		s.N, s.Shell = 2_000, true
 	default:
-		return s, fmt.Errorf("unknown shape %q: want single, dag9, chain:N, fan:N, wide:N or shell:N", name)
+		return s, fmt.Errorf("unknown shape %q: use single, dag9, chain:N, fan:N, wide:N or shell:N", name)
 	}
 	if !given {
 		if kind != "single" && kind != "dag9" {

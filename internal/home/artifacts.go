@@ -60,7 +60,7 @@ func (d *desk) PutArtifact(ctx context.Context, in *workerv1.PutArtifactRequest)
 		return nil, err
 	}
 	if in.Artifact == nil || in.Index < 0 || in.Offset < 0 || len(in.Data) > pieceMax {
-		return nil, h.malformed("a piece of %d bytes of file %d from %d: want a file, and at most %d bytes", len(in.Data), in.Index, in.Offset, pieceMax)
+		return nil, h.malformed("a piece of %d bytes of file %d from %d: send a file, and at most %d bytes", len(in.Data), in.Index, in.Offset, pieceMax)
 	}
 	u, err := h.upload(ctx, w, k, ref)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *desk) KeepArtifacts(ctx context.Context, in *workerv1.KeepArtifactsRequ
 		return nil, err
 	}
 	if len(in.Artifacts) > filesMax {
-		return nil, h.malformed("%d artifacts: want at most %d", len(in.Artifacts), filesMax)
+		return nil, h.malformed("%d artifacts are too many: send at most %d", len(in.Artifacts), filesMax)
 	}
 	list := make([]artifact.Info, len(in.Artifacts))
 	for i, a := range in.Artifacts {

@@ -178,7 +178,7 @@ func (w *worker) hushed() {
 func (d *desk) GiveLog(_ context.Context, in *workerv1.GiveLogRequest) (*workerv1.GiveLogResponse, error) {
 	h := d.h
 	if len(in.Data) > logs.PieceMax {
-		return nil, h.malformed("a piece of %d bytes: want at most %d", len(in.Data), logs.PieceMax)
+		return nil, h.malformed("a piece of %d bytes is too large: send at most %d", len(in.Data), logs.PieceMax)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,7 +62,7 @@ func (b *DefinitionBody) request() (*api.ApplyRequest, error) {
 // checkFiles checks the files that are sent with a workflow file.
 func checkFiles(req *api.ApplyRequest) error {
 	if req.Dir != "" && (!filepath.IsAbs(req.Dir) || len(req.Dir) > dirBytesMax || strings.ContainsRune(req.Dir, 0)) {
-		return invalid("dir: want an absolute path of at most %d bytes", dirBytesMax)
+		return invalid("dir: use an absolute path of at most %d bytes", dirBytesMax)
 	}
 	if len(req.Files) > filesMax {
 		return invalid("files: %d are more than %d", len(req.Files), filesMax)

@@ -40,7 +40,7 @@ func startBatch(ctx context.Context, s *Server, in *startBatchIn) (*jsonOut[api.
 				"Give each start a key, or the request the header Idempotency-Key", i)
 		}
 		if r.IdempotencyKey = in.Key + "/" + strconv.Itoa(i); len(r.IdempotencyKey) > keyMax {
-			return nil, invalid("the header Idempotency-Key is too long for a batch: want at most %d bytes", keyMax-6)
+			return nil, invalid("the header Idempotency-Key is too long for a batch: use at most %d bytes", keyMax-6)
 		}
 	}
 	select {

@@ -42,7 +42,7 @@ func (s *Server) user(r *http.Request) (string, *failure) {
 	}
 	odd := func(c rune) bool { return !unicode.IsPrint(c) || c == '(' || c == ')' }
 	if !utf8.ValidString(claim) || len(claim) > claimMax || strings.ContainsFunc(claim, odd) {
-		return "", fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want at most %d bytes of printable text without parentheses",
+		return "", fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: use at most %d bytes of printable text without parentheses",
 			api.HeaderClaimedBy, claimMax)
 	}
 	return claimed(claim), nil

@@ -76,7 +76,7 @@ func (s *Server) topics(ctx context.Context, in *watchIn) (*topics, error) {
 		case "workflow":
 			workflows = append(workflows, name)
 		default:
-			return nil, invalid("topics: want run:ID or workflow:NAME, not %q", topic)
+			return nil, invalid("topics: use run:ID or workflow:NAME, not %q", topic)
 		}
 	}
 	if len(runs)+len(workflows) > topicsMax {

@@ -125,15 +125,15 @@ func checkInvite(req *api.TokenRequest) error {
 	name := strings.TrimSuffix(req.Name, "*")
 	switch {
 	case name == "" || strings.ContainsAny(name, "*/") || !home.Plain(name):
-		return invalid("name: %.100q cannot be the name of a worker: want 1 to 100 printable characters without spaces, / and *; one * at the end stands for any text", req.Name)
+		return invalid("name: %.100q cannot be the name of a worker: use 1 to 100 printable characters without spaces, / and *; one * at the end stands for any text", req.Name)
 	case req.NeverExpires || req.For != "" || len(req.Verbs) > 0:
 		return invalid("an invitation cannot have verbs or a user, and must have an end")
 	case req.Uses < 0 || req.Uses > store.TokensMax:
-		return invalid("uses: want 1 to %d", store.TokensMax)
+		return invalid("uses: give 1 to %d", store.TokensMax)
 	case req.Uses > 1 && name == req.Name:
 		return invalid("uses: workers have different names, so an invitation for several has a name such as rack-*")
 	case req.Slots < 0:
-		return invalid("slots: want 1 or more, or 0 for no bound")
+		return invalid("slots: use 1 or more, or 0 for no bound")
 	}
 	for _, g := range req.Groups {
 		if !home.Plain(g) {

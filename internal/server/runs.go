@@ -156,7 +156,7 @@ func tagsAsked(all []string) (dag.Tags, error) {
 	for _, text := range all {
 		key, value, _ := strings.Cut(text, "=")
 		if err := dag.CheckTag(key, value); err != nil {
-			return "", invalid("tag=%s: want KEY=VALUE: %s", text, err)
+			return "", invalid("tag=%s: use KEY=VALUE: %s", text, err)
 		}
 		if was, twice := m[key]; twice && was != value {
 			return "", invalid("tag: nothing has two values of one key, %s=%s and %s=%s", key, was, key, value)
@@ -173,7 +173,7 @@ func instantOf(name, text string) (dag.Micros, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return 0, invalid("%s: want an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", name, text)
+		return 0, invalid("%s: use an RFC 3339 instant such as 2026-01-31T12:00:00Z, not %q", name, text)
 	}
 	return dag.Micro(t), nil
 }

@@ -111,7 +111,7 @@ func (f logSearch) logsOf(ctx context.Context, in *runSearchIn, id dag.RunID) (l
 	var from logPlace
 	if in.After != "" {
 		if n, _ := fmt.Sscanf(in.After, "%d.%d.%d.%d", &from.node, &from.task, &from.token, &from.offset); n != 4 || from.offset < 0 || from.String() != in.After {
-			return nil, invalid("after is %q: want the next of the answer before", in.After)
+			return nil, invalid("after is %q: use the value of next in the earlier answer", in.After)
 		}
 	}
 	c, err := f.s.engine.Course(ctx, id)

@@ -174,7 +174,7 @@ func (e eventing) target(ctx context.Context, t *store.Trigger, to string) (engi
 	case notTime == nil:
 		seq, err = e.s.cfg.Events.EventsUntil(ctx, dag.Micro(at)-1)
 	default:
-		return is, invalid("to is %.60q: want beginning, now, an instant such as 2027-01-01T06:00:00Z, or the position of an event", to)
+		return is, invalid("to is %.60q: use beginning, now, an instant such as 2027-01-01T06:00:00Z, or the position of an event", to)
 	}
 	is.Cursor = strconv.AppendInt(nil, seq, 10)
 	return is, errkind.FromStore("read the log of events", err)
@@ -187,7 +187,7 @@ func jsonCursor(to *engine.Seek, text string) error {
 		return nil
 	}
 	if !json.Valid([]byte(text)) || text == "null" {
-		return invalid("to is %.60q: want beginning, now, an instant such as 2027-01-01T06:00:00Z, or a cursor as skein schedule get shows it", text)
+		return invalid("to is %.60q: use beginning, now, an instant such as 2027-01-01T06:00:00Z, or a cursor as skein schedule get shows it", text)
 	}
 	return nil
 }

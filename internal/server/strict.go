@@ -30,7 +30,7 @@ var _ = func() bool {
 // plainHeaders returns an error for headers that would change the meaning of a request.
 func plainHeaders(r *http.Request, takesBody bool) *failure {
 	if strings.ContainsFunc(r.Header.Get(api.HeaderIdempotencyKey), unicode.IsControl) {
-		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: want text without tabs and other control characters",
+		return fail(http.StatusUnprocessableEntity, api.ProblemInvalid, "%s: use text without tabs and other control characters",
 			api.HeaderIdempotencyKey)
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil && !strings.HasPrefix(r.URL.Path, hooksPath) {
