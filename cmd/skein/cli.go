@@ -341,7 +341,7 @@ func (c *cli) confirm(yes bool, question string) error {
 		return nil
 	}
 	if c.noInput || !c.errTTY || !term.IsTerminal(int(c.in.Fd())) {
-		return usage("%s: add --yes to say that you mean it", question)
+		return usage("%s: add --yes to confirm", question)
 	}
 	fmt.Fprintf(c.err, "%s? [y/N] ", question)
 	var answer string

@@ -84,7 +84,7 @@ func (c *cli) private(server string, secret bool) error {
 	if err != nil || u.Scheme != "http" || !secret || c.cfg.Plaintext || local.Loopback(u.Hostname()) {
 		return nil // another command reports an invalid URL
 	}
-	return hint(usage("--server %s: your credential would pass in plain text to another machine, and anyone who reads it can use it", server),
+	return hint(usage("--server %s: your credential would be sent in plain text to another machine, and every machine on the way could read and use it", server),
 		"ask it by its address with https://, go through an SSH tunnel, or allow it on a network that no one else can read: --insecure-plaintext")
 }
 

@@ -47,7 +47,7 @@ func hookSecret(ctx context.Context, c *cli, s *session, r triggerRef, grace, ou
 	defer file.Discard()
 	is, err := skein.RotateHookSecret(ctx, s.Client, r.workflow, r.trigger, api.RotateRequest{Grace: grace})
 	if errors.Is(err, skein.ErrUnreachable) || errors.Is(err, skein.ErrUnavailable) || ctx.Err() != nil && err != nil {
-		return hint(err, "the secret may have been made nevertheless, and is lost then: call the command again for another one")
+		return hint(err, "the secret may exist nevertheless, but its value is lost: run the command again to make another one")
 	}
 	if err != nil {
 		return noSuchTrigger(ctx, s, r, err)

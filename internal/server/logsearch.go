@@ -56,7 +56,7 @@ func (in *LineQuery) query() (q logscan.Query, err error) {
 	if in.Re {
 		q.Text = nil
 		if q.Pattern, err = logscan.NewPattern(in.Text, in.Case); err != nil {
-			return q, invalid("q is not a regular expression: %s; mend it, or leave out re", err)
+			return q, invalid("q is not a regular expression: %s; correct it, or leave out re", err)
 		}
 	}
 	return q, nil

@@ -22,7 +22,7 @@ func (s nodeLoads) get(ctx context.Context, in *nodeLoadIn) (*jsonOut[api.NodeLo
 	if err != nil || span <= 0 || span > time.Hour {
 		return nil, invalid("span is %q: use a duration up to 1h, such as 15m", in.Span)
 	}
-	worker := fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: only nodes note their load", in.Name)
+	worker := fail(http.StatusConflict, api.ProblemConflict, "%s is a worker: only nodes record their load", in.Name)
 	if err := isSelf(ctx, s.Server, in.Name, worker); err != nil {
 		return nil, err
 	}

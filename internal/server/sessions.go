@@ -157,7 +157,7 @@ func tooOften(text string, after time.Duration) error {
 func (v sessionVerbs) current(ctx context.Context, _ *struct{}) (*jsonOut[api.Session], error) {
 	is, ok := auth.SessionOf(ctx)
 	if !ok {
-		return nil, notFound("this call is made without a session")
+		return nil, notFound("this call has no session: it was made with a token, or without a credential")
 	}
 	return &jsonOut[api.Session]{Body: sessionOf(&is, &is)}, nil
 }
@@ -180,7 +180,7 @@ type signedOut struct {
 func (v sessionVerbs) signOut(ctx context.Context, in *signOutIn) (*signedOut, error) {
 	is, ok := auth.SessionOf(ctx)
 	if !ok {
-		return nil, notFound("this call is made without a session")
+		return nil, notFound("this call has no session: it was made with a token, or without a credential")
 	}
 	if err := v.ended(ctx, &is); err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func (a alerting) endSilence(ctx context.Context, in *endSilenceIn) (*jsonOut[ap
 	if err != nil {
 		return nil, err
 	}
-	missing := notFound("there is no silence %q in %s that is not over", in.ID, in.Namespace)
+	missing := notFound("%[2]s has no silence %[1]q that is still in force", in.ID, in.Namespace)
 	id, err := uuid.Parse(in.ID)
 	if err != nil || len(in.ID) != 36 {
 		return nil, missing
