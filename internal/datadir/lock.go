@@ -14,7 +14,7 @@ import (
 // LockedError says that another process holds the data folder, and how to reach it.
 type LockedError struct {
 	Data    string
-	Address string // URL; "" if it does not say (yet)
+	Address string // URL; "" if the holder has not written one yet
 	PID     int
 	Worker  bool // the holder is a worker, which takes no requests
 }

@@ -33,9 +33,9 @@ type Config struct {
 	// AheadRows is the size of a transaction, in rows, from which the writer makes the next transaction while
 	// this one is in flight. 0 means 400.
 	AheadRows int
-	// EvaluateMax bounds the time for which one transaction evaluates conditions and keys. Later ones are
-	// evaluated by other goroutines or in the next transactions. 0 means 20 ms. If it is negative, a
-	// transaction evaluates no condition.
+	// EvaluateMax bounds the time for which one transaction evaluates conditions and keys. Other
+	// goroutines, or the next transactions, evaluate the rest. 0 means 20 ms. If it is negative, a transaction
+	// evaluates no condition.
 	EvaluateMax time.Duration
 	// Reap kills the processes of attempts that earlier handlers of this node left running. It is called
 	// before their tasks are assigned again, and again if the engine has to reload them. It is nil if no such

@@ -71,7 +71,7 @@ func had(p dag.Place, there []store.Member) bool {
 		m := &there[i]
 		t := m.Traits
 		if p.Kind() == "" {
-			t.Kinds = nil // without kinds, so that fits checks only the trait
+			t.Kinds = nil // nil makes Fits ignore the kinds of the member
 		}
 		if m.Slots > 0 && p.Fits(m.Name, &t) && p.Need().Within(t.Room) {
 			return true

@@ -82,7 +82,7 @@ func inviteWorker(ctx context.Context, s *Server, req *api.TokenRequest) (*jsonO
 	case errors.As(err, new(*store.QuotaError)):
 		return nil, err
 	case errors.Is(err, store.ErrRefused):
-		return nil, fmt.Errorf("%w: there are %d tokens, invitations and certificates, the most that there may be; those that ended some time ago are deleted by themselves",
+		return nil, fmt.Errorf("%w: there are %d tokens, invitations and certificates, the limit; Skein deletes them some time after they have ended",
 			errkind.ErrConflict, store.TokensMax)
 	case err != nil:
 		return nil, unread(err)

@@ -104,7 +104,7 @@ func (r *reader) alertTimes(n *node, a *Alert, fail func(key, message, hint stri
 	case d.From == "started" && d.For == "start":
 		fail("deadline", "a run that has started cannot be late to start", "remove from, or write for: end")
 	case d.After > alertDue.Microseconds():
-		fail("deadline", "a deadline is at most 90d after its instant", "shorten it")
+		fail("deadline", "the deadline is more than 90d after its instant", "shorten it")
 	}
 	if _, err := zoneOf(d.Timezone); err != nil {
 		fail("deadline", err.Error(), "")

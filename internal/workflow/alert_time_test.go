@@ -36,7 +36,7 @@ func TestAlertTimes(t *testing.T) {
 		"on: slow, than: 0.99x p95, to: a":                                      "at least 1x",
 		"deadline: {after: 1us, from: started, for: end}, to: a":                "a deadline is at least 1s",
 		"deadline: {after: 999ms}, to: a":                                       "a deadline is at least 1s",
-		"deadline: {after: 91d}, to: a":                                         "at most 90d",
+		"deadline: {after: 91d}, to: a":                                         "more than 90d",
 		"deadline: {after: 2h}, after: 2, to: a":                                "this alert watches the time",
 		"deadline: {after: 2h}, each: true, to: a":                              "open while a run is late",
 		"on: failed, to: a, escalate: [{after: 2m, to: b}, {after: 1m, to: c}]": "must be later than the step before it",

@@ -118,7 +118,7 @@ func (r *reader) sqlOnce(n *node, at string) {
 	_, file := sqlFile(n)
 	switch {
 	case isTrue("once") && !isTrue("transaction"):
-		r.failNode(n.get("once"), join(at, "once"), "once needs the transaction", "remove transaction: false")
+		r.failNode(n.get("once"), join(at, "once"), "once works only in a transaction", "remove transaction: false")
 	case isTrue("once") && file != "":
 		r.failNode(n.get("once"), join(at, "once"), "once keeps its result in the database, and a file is not kept there", "use result: rows, or another task for the file")
 	case n.get("isolation") != nil && !isTrue("transaction"):

@@ -55,7 +55,7 @@ func TestRefusedStatements(t *testing.T) {
 		`{sql: {connection: c}}`:                                                                 "no statements",
 		`{sql: {connection: c, query: "SELECT 1", file: a.sql}}`:                                 "remove one of them",
 		`{sql: {connection: c, file: ../a.sql}}`:                                                 "a file such as load.sql",
-		`{sql: {connection: c, query: "SELECT 1", once: true, transaction: false}}`:              "once needs",
+		`{sql: {connection: c, query: "SELECT 1", once: true, transaction: false}}`:              "once works only in a transaction",
 		`{sql: {connection: c, query: "SELECT 1", once: true, result: csv}}`:                     "a file is not kept",
 		`{sql: {connection: c, query: "SELECT 1", result: {csv: a, jsonl: b}}}`:                  "goes to one file",
 		`{sql: {connection: c, query: "SELECT 1", result: {csv: ../a}}}`:                         "a file of the working folder",

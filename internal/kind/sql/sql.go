@@ -300,7 +300,7 @@ func (t *task) check() error {
 	file := w.Result.Use == ResultCSV || w.Result.Use == ResultJSONL
 	switch {
 	case w.Once && !t.whole():
-		return never("once needs the transaction: remove transaction: false")
+		return never("once works only in a transaction: remove transaction: false")
 	case w.Once && file:
 		return never("once keeps its result in the database, and a file is not kept there: use result: rows, or another task for the file")
 	case w.Once && t.env.Input.Key == "":

@@ -426,7 +426,7 @@ func refused(t *testing.T, s server) {
 		{With{File: "../x.sql"}, kind.Permanent, "not a path within"},
 		{With{File: "none.sql"}, kind.Permanent, "none.sql"},
 		{With{Query: "SELECT 1", Result: Result{ResultCSV, "/etc/x"}}, kind.Permanent, "not a path within"},
-		{With{Query: "SELECT 1", Once: true, Transaction: &not}, kind.Permanent, "once needs the transaction"},
+		{With{Query: "SELECT 1", Once: true, Transaction: &not}, kind.Permanent, "once works only in a transaction"},
 		{With{Query: "SELECT 1", Once: true, Result: Result{ResultCSV, "x"}}, kind.Permanent, "once keeps"},
 		{With{Query: "SELECT 1", Isolation: "chaos"}, kind.Permanent, "isolation"},
 		{With{Query: "SELECT * FROM nowhere"}, kind.Failed, "nowhere"},
