@@ -164,7 +164,7 @@ func TestErrors(t *testing.T) {
 		{"   ", ErrBad, "", 0, "there is no expression"},
 		{"* * * *", ErrBad, "", 0, "4 fields"},
 		{" * * * * * * * *", ErrBad, "", 1, "8 fields"},
-		{"*/0 * * * *", ErrBad, "minute", 0, "a step of 0 never moves on"},
+		{"*/0 * * * *", ErrBad, "minute", 0, "a step cannot be 0"},
 		{"*/90 * * * *", ErrBad, "minute", 0, "@every 90m"},
 		{"*/x * * * *", ErrBad, "minute", 0, "is not a number"},
 		{"61 * * * *", ErrBad, "minute", 0, "61 is out of range"},
@@ -220,7 +220,7 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Parse("CRON_TZ=Europe/Berlin * * * * *", Options{Zone: "UTC"}); err == nil || !strings.Contains(err.Error(), "one place") {
+	if _, err := Parse("CRON_TZ=Europe/Berlin * * * * *", Options{Zone: "UTC"}); err == nil || !strings.Contains(err.Error(), "one of the two places") {
 		t.Errorf("two zones: %v", err)
 	}
 	if _, err := Parse("0 30 2 29 3 ? 2026", Options{Zone: "Europe/Berlin", Gap: SkipGap}); !errors.Is(err, ErrImpossible) || !strings.Contains(err.Error(), "clock change") {

@@ -179,7 +179,7 @@ func (f *field) step(s string, size int) (int, error) {
 	case !ok:
 		return 0, f.reject("the step "+quote(clip(s))+" is not a number", "write a step such as */5")
 	case n == 0:
-		return 0, f.reject("a step of 0 never moves on", "write a step of at least 1")
+		return 0, f.reject("a step cannot be 0", "write a step of at least 1")
 	case n > size:
 		hint := fmt.Sprintf("write a step up to %d", size)
 		if f.name == "minute" || f.name == "second" || f.name == "hour" {

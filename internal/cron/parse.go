@@ -57,8 +57,8 @@ func Parse(expr string, o Options) (*Schedule, error) {
 			return nil, p.fail(bad("zone", "", "the zone is empty", "write a name such as CRON_TZ=Europe/Berlin"), words[0].pos)
 		}
 		if o.Zone != "" && o.Zone != zoneName {
-			return nil, p.fail(bad("zone", "", "the text says "+quote(clip(zoneName))+", the setting "+quote(clip(o.Zone)),
-				"say the zone in one place"), words[0].pos)
+			return nil, p.fail(bad("zone", "", "the expression has the zone "+quote(clip(zoneName))+", but timezone is "+quote(clip(o.Zone)),
+				"name the zone in one of the two places"), words[0].pos)
 		}
 		o.Zone = zoneName
 		words = words[1:]

@@ -88,7 +88,7 @@ func TestLoadedZone(t *testing.T) {
 	if err != nil || daily.Zone() != berlin {
 		t.Error(daily, err)
 	}
-	if _, err := Parse("CRON_TZ=Asia/Tokyo 15 2 * * *", Options{Location: berlin}); err == nil || !strings.Contains(err.Error(), "say the zone in one place") {
+	if _, err := Parse("CRON_TZ=Asia/Tokyo 15 2 * * *", Options{Location: berlin}); err == nil || !strings.Contains(err.Error(), "name the zone in one of the two places") {
 		t.Errorf("a text in another zone: %v", err)
 	}
 	if _, err := Parse("15 2 * * *", Options{Location: time.Local}); err == nil {

@@ -99,7 +99,7 @@ func (r *reader) alerts(w *Workflow, n *node) {
 			continue
 		}
 		if line, dup := lines[a.Name]; dup {
-			r.failNode(v, "alerts["+strconv.Itoa(i)+"].name", fmt.Sprintf("there are two alerts %s, the first in line %d", a.Name, line), "give one of them a name of its own")
+			r.failNode(v, "alerts["+strconv.Itoa(i)+"].name", fmt.Sprintf("two alerts have the name %s; the first is in line %d", a.Name, line), "give one of them a name of its own")
 			continue
 		}
 		lines[a.Name] = v.line
@@ -147,7 +147,7 @@ func (r *reader) alert(n *node, at string) (a Alert, ok bool) {
 	case len(a.GroupBy) > 0 && (a.Each || isTimed(n) || slices.Contains(a.On, "succeeded")):
 		fail("group_by", "the key group_by makes groups of failures that stay open: it does not go with each, deadline, than or succeeded", "remove it, or make two alerts")
 	case len(a.GroupBy) > alertGroupMax:
-		fail("group_by", fmt.Sprintf("the alert groups by %d keys, the limit is %d", len(a.GroupBy), alertGroupMax), "keep those that tell the groups apart")
+		fail("group_by", fmt.Sprintf("the alert groups by %d keys, the limit is %d", len(a.GroupBy), alertGroupMax), "keep those that distinguish the groups")
 	case a.After > 1 && a.Each:
 		fail("after", "the key after has no effect together with the key each, which notifies of every event", "remove one of them")
 	case a.After > 1 && quiet:

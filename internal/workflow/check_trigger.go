@@ -76,7 +76,7 @@ func (r *triggerReader) concerns() {
 		key, message, hint string
 		does               bool
 	}{
-		{"count", "count is for every only", "end: DATE stops other schedules", t.Kind == KindEvery},
+		{"count", "count is for every only", "to end another schedule, write end: DATE", t.Kind == KindEvery},
 		{"dst", "dst is for fixed hours, a trigger of kind " + kind + " has none", "remove it", t.fixedHours()},
 		{"catchup", "catchup is for schedules: nothing tells what a trigger of kind " + kind + " has missed", "remove it", t.timed()},
 		{"catchup_limit", "catchup_limit does nothing without catchup: all", "add catchup: all, or remove it", t.Catchup == "all"},

@@ -66,7 +66,7 @@ func taskLater() []key {
 		{name: "foreach", doc: "Runs the task once for each item of a list, or of an expression that gives one; env, dir and the parameters of a call see it as item.", shape: items},
 		{name: "parallel", doc: "Most instances of foreach at one time; default: all.", shape: integer(1, 100_000)},
 		{name: "with", doc: "Parameters of the workflow that is called, or the input of a kind. Texts may hold ${{ }}.",
-			shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})},
+			shape: table("a mapping of values", text("a name that is not empty"), &shape{kind: anyShape})},
 	}
 }
 
@@ -97,7 +97,7 @@ func taskActionsLater() []key {
 		{name: "notify", doc: "Sends a message over channels of the namespace, and waits until they have taken it; holds no slot. Its output incident names the message.", shape: notifyShape()},
 		{name: "http", doc: "Sends an HTTP request; outputs are status, body and headers.", shape: http()},
 		{name: "kind", doc: "A kind of task that workers register or extensions bring; with is its input.",
-			shape: pattern("the name of a kind, such as vm.create: letters, digits, _, . and -; behind @ a version, as in slurm@1", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
+			shape: pattern("the name of a kind, such as vm.create: letters, digits, _, . and -; after @ a version, as in slurm@1", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
 		{name: "patience", doc: "How long a kind that runs as a process is started again while the other side is away; default: 10m.", shape: duration(false)},
 	}
 }
@@ -106,7 +106,7 @@ func taskActionsLater() []key {
 // "all users" would be unsafe.
 func approvers() *shape {
 	sh := list("a list of users", keyOrDash("the name of a user"))
-	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; leave by out if anybody may"
+	sh.least, sh.empty = 1, "name who may approve, as in by: [ada]; remove by so that every user may"
 	return sh
 }
 

@@ -113,10 +113,10 @@ func (c *readCheck) inputs(i int, n *node, at string) {
 			continue
 		}
 		if of := c.tasks[in.Task]; of.each && in.To != "" && !strings.HasSuffix(in.To, "/") {
-			c.failNode(v.keys[k], at, fmt.Sprintf("task %s has instances, and the file of each would be %s", in.Task, in.To), "name a folder for them: "+in.To+"/")
+			c.failNode(v.keys[k], at, fmt.Sprintf("task %s has instances, and the file of each would have the path %s", in.Task, in.To), "name a folder for them: "+in.To+"/")
 		} else if glob.Wild(in.Name) {
 			if in.To != "" && !strings.HasSuffix(in.To, "/") {
-				c.failNode(v.keys[k], at, fmt.Sprintf("%s can be several files, and each would be %s", in.Name, in.To), "name a folder for them: "+in.To+"/")
+				c.failNode(v.keys[k], at, fmt.Sprintf("%s can be several files, and each would have the path %s", in.Name, in.To), "name a folder for them: "+in.To+"/")
 			}
 		} else if !of.each {
 			c.meets(where, at, in.At("", in.Name), taken)
@@ -135,7 +135,7 @@ func (c *readCheck) meets(n *node, at, name string, taken map[string]bool) {
 	taken[name] = true
 	switch {
 	case clash == name:
-		c.failNode(n, at, "two inputs would be "+name, "give one of them another name, such as {other/"+name+": "+n.text+"}")
+		c.failNode(n, at, "two inputs would have the path "+name, "give one of them another name, such as {other/"+name+": "+n.text+"}")
 	case clash != "":
 		c.failNode(n, at, fmt.Sprintf("the inputs %s and %s need the same name for a file and a folder", clash, name), "give one of them another name")
 	}
@@ -172,7 +172,7 @@ func (c *readCheck) input(i int, in *Input) (fault, hint string) {
 		}
 		return fmt.Sprintf("there is no task %q to get files of", in.Task), hint
 	case id == t:
-		return fmt.Sprintf("task %q gets files of itself", self), "remove it: what it writes it has"
+		return fmt.Sprintf("task %q gets files of itself", self), "remove it: a task has the files that it writes"
 	case !c.needs(t, id) && !c.ancestor(t, id):
 		return fmt.Sprintf("task %q gets files of %q but does not need it, so it may run first", self, in.Task), fmt.Sprintf("add %s to its needs", in.Task)
 	case len(of.artifacts) == 0:

@@ -30,7 +30,7 @@ func (r *reader) compile(text string, in scope) compiled {
 		if x, c.faults = r.declared.compile(text, in); x != nil {
 			c.refs = x.refs
 			if !isBoolean(x.out) {
-				c.faults = []complaint{{message: "a condition must be true or false, this is a " + typeWord(x.out.TypeName()),
+				c.faults = []complaint{{message: "a condition must be true or false, but this is a " + typeWord(x.out.TypeName()),
 					hint: "compare it with something, such as == or >"}}
 			}
 		}

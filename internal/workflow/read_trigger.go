@@ -54,7 +54,7 @@ func (r *reader) triggers(w *Workflow, n *node) {
 			if where == nil {
 				where, hint = tr.key, "give one of them a name"
 			}
-			r.failNode(where, join(at, "name"), fmt.Sprintf("there are two triggers %s, the first in line %d", tr.t.Name, line), hint)
+			r.failNode(where, join(at, "name"), fmt.Sprintf("two triggers have the name %s; the first is in line %d", tr.t.Name, line), hint)
 			continue
 		}
 		lines[tr.t.Name] = v.line
@@ -315,7 +315,7 @@ func (r *triggerReader) filter(n *node, at string, in scope) {
 	r.complain(n, at, from, faults)
 	if x != nil && !isBoolean(x.out) {
 		line, col := r.inside(n, from)
-		r.fail(line, col, at, "a filter must be true or false, this is a "+typeWord(x.out.TypeName()), "compare it with something, such as == or >")
+		r.fail(line, col, at, "a filter must be true or false, but this is a "+typeWord(x.out.TypeName()), "compare it with something, such as == or >")
 	}
 }
 
@@ -489,7 +489,7 @@ func (r *triggerReader) param(k, v *node) (json.RawMessage, bool) {
 		return nil, false
 	}
 	if word, ok := gives(t, p.Type); !ok && p.Type != String { // a parameter of type string takes any value as a text
-		r.failNode(v, at, fmt.Sprintf("%s gives a %s, the parameter is %s", at, word, p.words()), "change the type or the expression")
+		r.failNode(v, at, fmt.Sprintf("%s gives a %s, but the parameter is %s", at, word, p.words()), "change the type or the expression")
 	}
 	if !r.t.hasEvent() && slices.ContainsFunc(t.refs(), func(f ref) bool { return f.kind == triggerEventRef }) {
 		line, col := r.inside(v, len([]rune(v.text[:max(strings.Index(v.text, "trigger.event"), 0)])))

@@ -352,7 +352,7 @@ func (d *declarations) resolveTask(path []string, in scope) (ref, *cel.Type, *co
 	case in == inDefault:
 		return ref{}, nil, &complaint{message: "the default of a parameter cannot see tasks", hint: "it can use trigger.time and date()"}
 	case len(path) < 3:
-		return ref{}, nil, &complaint{message: "tasks needs the name of a task and what of it", hint: `write tasks.NAME.outputs.KEY or tasks.NAME.state; a name with - is tasks["a-b"]`}
+		return ref{}, nil, &complaint{message: "tasks needs the name of a task, and then outputs or state", hint: `write tasks.NAME.outputs.KEY or tasks.NAME.state; a name with - is tasks["a-b"]`}
 	}
 	task := path[1]
 	var outputs []Output

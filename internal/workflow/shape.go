@@ -259,7 +259,7 @@ func (c *checker) checkTable(n *node, sh *shape, path string) {
 	for i, k := range n.keys {
 		at := join(path, k.text)
 		if k.kind != scalarNode || !sh.name.takes(k) {
-			c.failNode(k, at, "the name "+quoteShort(k.text)+" is not allowed in "+path, "a name must be "+sh.name.is)
+			c.failNode(k, at, "the name "+quoteShort(k.text)+" is not allowed in "+path, "use "+sh.name.is)
 		}
 		c.check(n.vals[i], sh.item, at)
 	}

@@ -207,7 +207,7 @@ func outsideKeys() (all []key) {
 	return append(all, key{name: KindSource, doc: "Events of a source of an extension.", shape: fedObject("a mapping such as {kind: mailbox, with: {folder: INBOX}}", "event",
 		key{name: "kind", must: true, doc: "Name of the source, or NAME@VERSION.", shape: pattern("the name of a source such as mailbox", `^[A-Za-z0-9_.-]{1,100}(@[0-9][A-Za-z0-9_.-]{0,31})?$`)},
 		key{name: "connection", doc: "Name of a connection, if the source uses one.", shape: connectionName()},
-		key{name: "with", doc: "Input of the source.", shape: table("a mapping of values", text("a name"), &shape{kind: anyShape})})})
+		key{name: "with", doc: "Input of the source.", shape: table("a mapping of values", text("a name that is not empty"), &shape{kind: anyShape})})})
 }
 
 // outsideOf reads a trigger of one of outsideKeys.
