@@ -35,7 +35,7 @@ func Engine(of Settings) (string, error) {
 	}
 	e, err := connect(ctx, socket)
 	if err == nil {
-		_, err = e.check(ctx, os.Geteuid())
+		err = e.check(ctx, os.Geteuid())
 	}
 	if err != nil {
 		return "", fmt.Errorf("the engine at %s cannot be used: %w%s", socket, err, socketRemedy(socket, err))

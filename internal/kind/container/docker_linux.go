@@ -34,7 +34,6 @@ type docked struct {
 	image struct {
 		ID     string `json:"Id"`
 		Config struct {
-			User            string
 			Entrypoint, Cmd []string
 		}
 	}
@@ -47,8 +46,7 @@ func (c *container) runDocked(ctx context.Context, socket string) int {
 	if err != nil {
 		return c.fail(kind.Away, "the engine at %s cannot be asked now: %v", socket, err)
 	}
-	rootless, err := e.check(ctx, os.Geteuid())
-	if err != nil {
+	if err := e.check(ctx, os.Geteuid()); err != nil {
 		return c.fail(kind.Failed, "this machine cannot run a container: %v", err)
 	}
 	d := &docked{container: c, engine: e}
@@ -69,9 +67,6 @@ func (c *container) runDocked(ctx context.Context, socket string) int {
 	defer d.remove() // if this process is killed, the engine removes the container when it ends
 	if err := d.create(ctx, body); err != nil {
 		return d.failed(ctx, "the container cannot be made", err)
-	}
-	if err := d.own(ctx, rootless); err != nil {
-		return c.fail(kind.Permanent, "%v", err)
 	}
 	return d.execute(ctx, o)
 }
@@ -201,7 +196,7 @@ func (d *docked) describe() (o order, s *specification, err error) {
 		return o, nil, err
 	}
 	in := &d.Input
-	s = &specification{Image: d.image.ID, User: d.with.User, WorkingDir: workAt, Entrypoint: f.argv, Cmd: []string{}, AttachStdout: true, AttachStderr: true,
+	s = &specification{Image: d.image.ID, User: d.with.User, WorkingDir: "/", Entrypoint: f.argv, Cmd: []string{}, AttachStdout: true, AttachStderr: true,
 		Labels: map[string]string{labelOwner: owner, labelPrefix + "namespace": in.Namespace, labelPrefix + "workflow": in.Workflow, labelPrefix + "run": in.Run, labelPrefix + "task": in.Task, labelPrefix + "token": strconv.FormatInt(in.Token, 10)}}
 	s.Healthcheck.Test = []string{"NONE"}
 	h := &s.HostConfig
@@ -313,7 +308,7 @@ func (d *docked) execute(ctx context.Context, o order) int {
 	if err := d.call(ctx, http.MethodPost, "/containers/"+d.id+"/start", nil, nil); err != nil {
 		return d.failed(ctx, "the container cannot be started", err)
 	}
-	go l.tell(o)
+	go l.tell(o, d.own)
 	stop := context.AfterFunc(ctx, func() {
 		if err := d.call(always, http.MethodPost, "/containers/"+d.id+"/kill?signal=TERM", nil, nil); err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
 			d.say("the container did not get TERM: %v", err)
@@ -329,7 +324,10 @@ func (d *docked) execute(ctx context.Context, o order) int {
 		err = errors.Join(err, errEnd)
 	}
 	_ = os.Lchown(d.Dir, os.Geteuid(), os.Getegid()) // the folder may belong to the container's user
+	refused := l.why()
 	switch {
+	case refused != nil && ctx.Err() == nil:
+		return d.fail(kind.Permanent, "the container gets no command: %v", refused)
 	case exit.Error != nil && exit.Error.Message != "":
 		return d.fail(kind.Failed, "the container ended: %s", exit.Error.Message)
 	case exit.StatusCode == nil:
@@ -345,18 +343,13 @@ func (d *docked) execute(ctx context.Context, o order) int {
 	return kind.Done
 }
 
-// own gives the working folder to the user of the container.
-func (d *docked) own(ctx context.Context, rootless bool) error {
-	user := d.with.User
-	if user == "" {
-		user = d.image.Config.User
-	}
-	uid, gid, err := d.ids(ctx, user)
-	if err != nil || uid == 0 && gid == 0 {
-		return err
-	}
-	if rootless {
-		return fmt.Errorf("the container has the user %s, whose files the user of this worker could not remove: the engine is rootless, so the task needs user: 0, which is the user of the worker", user)
+// own gives the working folder to the user of the container. A worker that is not root cannot do that.
+func (d *docked) own(uid, gid int) error {
+	switch {
+	case uid == os.Geteuid() && gid == os.Getegid():
+		return nil
+	case os.Geteuid() != 0:
+		return errors.New("the container has a user whose files the user of this worker could not remove: the engine is rootless, so the task needs user: 0, which is the user of the worker")
 	}
 	return filepath.WalkDir(d.Dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

@@ -177,7 +177,7 @@ func (s *served) codes() {
 		{`{"image":"` + testImage + `","network":"none","run":{"argv":["nothing"]}}`, 127, "executable file not found"},
 		{`{"image":"` + testImage + `","network":"none","run":{"lang":"sh","code":"id -u; kill -9 $$"},"user":"1000"}`, 137, "1000\n"},
 		{`{"image":"` + testImage + `","network":"none","run":{"shell":"echo a > f; echo n=1 > $SKEIN_OUTPUT; stat -c %u:%g f ."},"user":"1000:7"}`, 0, "1000:7\n1000:7\n"},
-		{`{"image":"` + testImage + `","network":"none","user":"nobody"}`, kind.Permanent, "the image has no user nobody"},
+		{`{"image":"` + testImage + `","network":"none","user":"nobody"}`, kind.Failed, "nobody"},
 		{`{"image":"127.0.0.1:1/none:1"}`, kind.Away, "the registry cannot be reached"},
 		{`{"image":"` + testImage + `","mounts":{"data":"/data"}}`, kind.Permanent, "add it to the setting container_mounts"},
 	} {

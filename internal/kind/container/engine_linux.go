@@ -167,12 +167,12 @@ func (f *facts) suits(user int) error {
 }
 
 // check returns an error if this process cannot use the engine.
-func (d *engine) check(ctx context.Context, user int) (rootless bool, err error) {
+func (d *engine) check(ctx context.Context, user int) error {
 	var f facts
 	if err := d.call(ctx, http.MethodGet, "/info", nil, &f); err != nil {
-		return false, err
+		return err
 	}
-	return user != 0, f.suits(user)
+	return f.suits(user)
 }
 
 // stream is the connection to the output of a container.

@@ -107,6 +107,9 @@ func (o *order) start() (pid int, err error) {
 			return 0, err
 		}
 	}
+	if err := os.Chdir(workAt); err != nil { // it belongs to the user of this process by now
+		return 0, err
+	}
 	path, err := exec.LookPath(o.Argv[0])
 	if err != nil {
 		return 0, err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // socketFile is the name of the socket in ownFolder.
@@ -18,9 +20,10 @@ const socketFile = "attempt"
 type line struct {
 	listener net.Listener
 
-	mu     sync.Mutex // protects following fields
-	conn   net.Conn   // nil before the first process has connected
-	closed bool
+	mu      sync.Mutex // protects following fields
+	conn    net.Conn   // nil before the first process has connected
+	closed  bool
+	refused error // why the container got no order
 }
 
 // listen makes the socket.
@@ -43,9 +46,9 @@ func (d *docked) listen() (*line, error) {
 	return &line{listener: l}, nil
 }
 
-// tell sends the order to the first process of the container. No other process gets one. If that fails, the
-// first process ends, and writes the reason to the log of the attempt.
-func (l *line) tell(o order) {
+// tell sends the order to the first process of the container, after accept has allowed its user. No other
+// process gets an order. If that fails, the first process ends.
+func (l *line) tell(o order, accept func(uid, gid int) error) {
 	conn, err := l.listener.Accept()
 	if err != nil {
 		return
@@ -55,9 +58,45 @@ func (l *line) tell(o order) {
 	closed := l.closed
 	l.mu.Unlock()
 	_ = l.listener.Close()
-	if closed || json.NewEncoder(conn).Encode(o) != nil {
+	if closed {
+		_ = conn.Close()
+		return
+	}
+	uid, gid, err := userOf(conn)
+	if err == nil {
+		err = accept(uid, gid)
+	}
+	if err != nil {
+		l.mu.Lock()
+		l.refused = err
+		l.mu.Unlock()
+	}
+	if err != nil || json.NewEncoder(conn).Encode(o) != nil {
 		_ = conn.Close()
 	}
+}
+
+// why returns the reason why the container got no order, or nil.
+func (l *line) why() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+// userOf returns the numbers of the user at the other end of a socket, as this machine sees them.
+func userOf(conn net.Conn) (uid, gid int, err error) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var cred *unix.Ucred
+	errCall := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(errCall, err); err != nil {
+		return 0, 0, err
+	}
+	return int(cred.Uid), int(cred.Gid), nil
 }
 
 func (l *line) close() {
