@@ -212,11 +212,12 @@ func real(path string) string {
 }
 
 // loadExamples applies every example. It reads them from the checkout in the working folder. If there is no
-// checkout, it uses the copies in this program.
+// checkout, it uses the copies in this program, and unpacks them next to the data folder, which isolated
+// tasks cannot reach.
 func (c *cli) loadExamples(ctx context.Context, s *session) (names []string, err error) {
 	folder := "examples"
 	if _, err := os.Stat(filepath.Join(folder, "hello", "workflow.yaml")); err != nil {
-		folder = filepath.Join(c.cfg.Data, "examples")
+		folder = c.cfg.Data + "-examples"
 		if err := unpack(examples.FS(), folder); err != nil {
 			return nil, err
 		}

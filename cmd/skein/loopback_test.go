@@ -84,7 +84,7 @@ func TestLoopbackToken(t *testing.T) {
 	other.refused(exitNotAllowed, []string{"skein token local"}, "--server", p.url, "--data", elsewhere, "run", "list")
 
 	secrets := []string{filepath.Join(w.data, "access", "local.token"),
-		filepath.Join(w.dir, ".local", "state", "skein", "local", strings.Replace(strings.TrimPrefix(p.url, "http://"), ":", "_", 1))}
+		filepath.Join(w.home, ".local", "state", "skein", "local", strings.Replace(strings.TrimPrefix(p.url, "http://"), ":", "_", 1))}
 	for _, path := range secrets {
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), token) {
 			t.Fatalf("%s: %q, %v", path, text, err)

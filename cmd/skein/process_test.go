@@ -30,6 +30,7 @@ import (
 type world struct {
 	t         testing.TB
 	dir, data string
+	home      string // the home folder of its user
 	bin       string
 	env       []string
 }
@@ -39,18 +40,19 @@ func newWorld(t testing.TB) *world {
 	if testing.Short() {
 		t.Skip("it starts processes: see make test")
 	}
-	dir := t.TempDir()
+	// Tasks cannot make files in a folder that holds the data folder or the home folder.
+	dir, data, home := t.TempDir(), filepath.Join(t.TempDir(), "data"), t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, data: filepath.Join(dir, "data"), bin: filepath.Join(dir, "skein")}
+	w := &world{t: t, dir: dir, data: data, home: home, bin: filepath.Join(dir, "skein")}
 	// testscript's Main acts as the command that the binary is called by.
 	if err := os.Symlink(self, w.bin); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { endKeeper(t, w.data) })
-	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/config", "TERM=dumb", "LANG=C.UTF-8",
+	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config", "TERM=dumb", "LANG=C.UTF-8",
 		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
 	return w
 }

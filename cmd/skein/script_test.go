@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,7 +30,17 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "HOME="+e.WorkDir, "XDG_DATA_HOME="+e.WorkDir+"/data", "XDG_CONFIG_HOME="+e.WorkDir+"/config",
+			// Tasks cannot make files in a folder that holds the data folder or the home folder, so these are elsewhere.
+			own := e.WorkDir + "-own"
+			for _, name := range []string{"home", "data", "config"} {
+				if err := os.MkdirAll(filepath.Join(own, name), 0o700); err != nil {
+					return err
+				}
+				if err := os.Symlink(filepath.Join(own, name), filepath.Join(e.WorkDir, name)); err != nil {
+					return err
+				}
+			}
+			e.Vars = append(e.Vars, "HOME="+own+"/home", "XDG_DATA_HOME="+own+"/data", "XDG_CONFIG_HOME="+own+"/config",
 				"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "TERM=dumb")
 			return nil
 		},

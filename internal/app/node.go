@@ -52,11 +52,11 @@ import (
 // Node is one process for one data folder: store, worker, engine, server. Open makes it, and Run may be
 // called once.
 type Node struct {
-	cfg      *config.Config
-	log      *slog.Logger
-	lock     *datadir.Lock
-	listener net.Listener
-	life     string // a name for the start of this process, for triggers of kind start
+	cfg         *config.Config
+	log         *slog.Logger
+	lock        *datadir.Lock
+	listener    net.Listener
+	life, level string // a name for the start of this process, for triggers of kind start; store.Info.Isolation
 	services
 	declared   func() // called by the writer when triggers have changed
 	upkeep     upkeep
@@ -193,6 +193,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.level = cfg.DefaultLevel(info.Isolation, log)
 	if n.members, err = newMembers(ctx, n, info, is.handler); err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func (n *Node) identify(ctx context.Context) (info store.Info, is identity, err 
 func (n *Node) newExecutor(kept dispatch.Kept) {
 	running := func() *engine.Engine { return n.engine.Engine }
 	n.resolver = dispatch.NewResolver(dispatch.Config{Store: n.store, Secrets: n.secrets, Params: dbadmin.Secrets(n.cfg, n.store), Artifacts: n.depot.Folder(), Engine: running,
-		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg), Extensions: n.extensions, Quiet: n.cfg.ByHand})
+		Kept: kept, Egress: n.egressRules, Here: n.egressHere, Traceparent: traceparent(n.cfg), Extensions: n.extensions, Quiet: n.cfg.ByHand, Isolation: n.level})
 	n.executor = dispatch.NewExecutor(dispatch.ExecutorConfig{Resolver: n.resolver, Worker: n.worker, Shipper: n.shipper, Engine: running,
 		Over:  func(run dag.RunID, task dag.TaskID, token dag.Token) { n.members.ended(run, task, token) },
 		Slots: n.cfg.Slots, Hold: n.cfg.Hold, Delivery: n.depot, Log: n.log})

@@ -225,6 +225,7 @@ var logRemedies = map[string]string{
 	"tally_behind":               "look at `err`; ended runs stay until they are counted, and are counted when the database answers",
 	"tally_damaged":              "run `skein verify` to find the cause; the counts of the workflow are those of the kept runs now",
 	"task_poisoned":              "look at what the task does to its worker, for example to its memory; then run `skein run recover`",
+	"isolation_missing":          "use a kernel with Landlock, or set `isolation: none` to accept it; `skein doctor` says what is missing",
 	"tasks_not_isolated":         "restart the node once its attempts have ended",
 	"tasks_unplaceable":          "start a worker that fits, or change the placement; `skein explain RUN/TASK` says what is missing",
 	"thread_in_limits":           "restart the worker when it is idle",

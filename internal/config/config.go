@@ -43,18 +43,20 @@ type Config struct {
 	Isolation  string // weakest level of isolation of tasks, one of worker.Levels
 	// IsolationLevels are all levels of isolation that this process offers, with Isolation first.
 	IsolationLevels []string
-	TaskUIDs        worker.UIDRange   // the user IDs of tasks, from the level user on
-	BoxNetwork      string            // network of tasks at the level box: host | none
-	Lease           time.Duration     // how long attempts may run after the last renewal
-	Drain           time.Duration     // how long a shutdown waits for running attempts
-	LogLevel        string            // debug | info | warn | error; a node can change it later
-	LogFormat       string            // text | json
-	APIToken        string            // the token that this process sends to servers
-	TokenFile       string            // the file from which APIToken was read; "" if a setting holds the token
-	Room            dag.Need          // cpu and memory that this process has for tasks
-	Groups          []string          // the groups of workers to which this process belongs
-	Labels          map[string]string // the labels that tasks may require
-	Dispatch        string            // the rule by which one of several workers is chosen
+	// IsolationAuto leaves the level of tasks that require none to the database.
+	IsolationAuto bool
+	TaskUIDs      worker.UIDRange   // the user IDs of tasks, from the level user on
+	BoxNetwork    string            // network of tasks at the level box: host | none
+	Lease         time.Duration     // how long attempts may run after the last renewal
+	Drain         time.Duration     // how long a shutdown waits for running attempts
+	LogLevel      string            // debug | info | warn | error; a node can change it later
+	LogFormat     string            // text | json
+	APIToken      string            // the token that this process sends to servers
+	TokenFile     string            // the file from which APIToken was read; "" if a setting holds the token
+	Room          dag.Need          // cpu and memory that this process has for tasks
+	Groups        []string          // the groups of workers to which this process belongs
+	Labels        map[string]string // the labels that tasks may require
+	Dispatch      string            // the rule by which one of several workers is chosen
 	// Containers has the settings of tasks in containers.
 	Containers container.Settings
 	// Environments is the most bytes that the Python environments of a namespace take on this machine.

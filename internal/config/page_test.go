@@ -37,7 +37,7 @@ var descriptions = map[string]described{
 	"source_memory":            {meaning: "memory of the process of a [source](sources.md#skein-plus) of a broker or of an extension; a process that takes more is ended, and started again after 30 s"},
 	"container_engine":         {meaning: "engine for tasks with [`container`](containers.md): `auto` (podman, or Docker if podman is missing and this is root), `podman`, `docker`, `unix:///PATH` for the engine with Docker's API at a socket, or `none` (such tasks do not run here)"},
 	"container_mounts":         {meaning: "folders of this machine that containers may mount, as `NAME=PATH,…`; `NAME=PATH:rw` if tasks may write there"},
-	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
+	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). `auto` is `fence` on a database that this version or a later one has made, and `none` on an earlier one. With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
 	"python_environments":      {meaning: "room for the [environments of Python](kinds.md#programs-of-python) of one namespace on this machine; environments that were not used for the longest time are removed"},
 	"box_network":              {meaning: "`host` or `none`: network of tasks at the level `box`"},
 	"task_uids":                {meaning: "user IDs of tasks at the levels from `user` on, one for each namespace; no user of the machine may have them"},

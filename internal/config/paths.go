@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,20 +15,43 @@ import (
 	"skein.dev/skein/sdk/shared/local"
 )
 
+// IsolationAuto is the value of the setting isolation that leaves the level to the database: see
+// store.Info.Isolation.
+const IsolationAuto = "auto"
+
 // setIsolation reads the levels of isolation that this process offers. The weakest is that of tasks that
 // require none.
 func setIsolation(c *Config, v string) error {
 	c.Isolation, c.IsolationLevels = "", nil
+	if c.IsolationAuto = v == IsolationAuto; c.IsolationAuto {
+		c.Isolation, c.IsolationLevels = worker.IsolationNone, []string{worker.IsolationNone}
+		if worker.Offers(worker.IsolationFence, "", c.TaskUIDs) == nil {
+			c.IsolationLevels = append(c.IsolationLevels, worker.IsolationFence)
+		}
+		return nil
+	}
 	for _, level := range worker.Levels {
 		if slices.Contains(commaList(v), level) {
 			c.IsolationLevels = append(c.IsolationLevels, level)
 		}
 	}
 	if len(c.IsolationLevels) == 0 || len(commaList(v)) > len(c.IsolationLevels) {
-		return fmt.Errorf("%q: use %s, or several of these levels as A,B", v, strings.Join(worker.Levels, ", "))
+		return fmt.Errorf("%q: use auto, %s, or several of these levels as A,B", v, strings.Join(worker.Levels, ", "))
 	}
 	c.Isolation = c.IsolationLevels[0]
 	return nil
+}
+
+// DefaultLevel returns the level of isolation of tasks that require none, on workers that leave it to the
+// database. ofDatabase is store.Info.Isolation. If this process would run tasks without that level,
+// DefaultLevel warns.
+func (c *Config) DefaultLevel(ofDatabase string, log *slog.Logger) string {
+	if c.IsolationAuto && ofDatabase != "" && len(c.IsolationLevels) == 1 && c.Slots > 0 {
+		_, err := worker.Fences()
+		log.Warn("tasks are not isolated, because this machine cannot isolate them; they may do what the user of this process may",
+			"code", "isolation_missing", "reason", err)
+	}
+	return ofDatabase
 }
 
 // Networks of a box: the network of the machine, or only a loopback interface of its own.

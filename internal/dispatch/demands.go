@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -91,6 +92,11 @@ func obey(job *worker.Job, is *store.Namespace, origin, dir string) error {
 			}
 		}
 	}
+	for _, folder := range search(job.Env) { // a task reads the folders of its PATH
+		if !slices.Contains(reads, filepath.Clean(folder)) {
+			return refuse("PATH", folder, "read")
+		}
+	}
 	if !filepath.IsAbs(dir) && origin != "" {
 		dir = filepath.Join(origin, dir)
 	}
@@ -106,4 +112,26 @@ func obey(job *worker.Job, is *store.Namespace, origin, dir string) error {
 		}
 	}
 	return nil
+}
+
+// search returns the folders of the PATH in an environment, except those of the system.
+func search(env []string) (folders []string) {
+	for _, kv := range env {
+		path, is := strings.CutPrefix(kv, "PATH=")
+		if !is {
+			continue
+		}
+		folders = nil // the last value counts
+		for folder := range strings.SplitSeq(path, ":") {
+			system := slices.ContainsFunc([]string{"/usr", "/bin", "/sbin"}, func(at string) bool { return within(filepath.Clean(folder), at) })
+			if filepath.IsAbs(folder) && !system {
+				folders = append(folders, folder)
+			}
+		}
+	}
+	return folders
+}
+
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
 }

@@ -34,6 +34,9 @@ func TestObey(t *testing.T) {
 		{name: "an allowed script", job: worker.Job{Script: file("/opt/tools")}},
 		{name: "another script", job: worker.Job{Script: file("/etc/x.sh")}, refused: true},
 		{name: "a script in a folder that tasks change", dir: "/srv/shop", job: worker.Job{Script: file("x.sh")}, refused: true},
+		{name: "folders of PATH of the system and allowed ones", job: worker.Job{Env: []string{"PATH=/opt/tools:/usr/local/bin:/bin:bin:"}}},
+		{name: "another folder of PATH", job: worker.Job{Env: []string{"PATH=/usr/bin:/home/ann/bin"}}, refused: true},
+		{name: "a folder out of the system", job: worker.Job{Env: []string{"PATH=/usr/../home/ann"}}, refused: true},
 		{name: "a request", origin: "/home/ann", job: worker.Job{HTTP: &worker.Request{}}},
 	} {
 		err := obey(&c.job, &is, freshOrigin(&is, c.origin), c.dir)

@@ -62,6 +62,8 @@ type Config struct {
 	Engine    func() *engine.Engine // engine of this process; must be set before worker.Link.Begin
 	// Extensions holds the kinds that this node runs as processes, or nil if there is none.
 	Extensions *extension.Book
+	// Isolation is store.Info.Isolation.
+	Isolation string
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
@@ -299,6 +301,7 @@ func (r *Resolver) job(ctx context.Context, a *engine.Assignment) (*worker.Job, 
 	case is.kind != "": // a task of a kind is assigned only to nodes and workers that have the kind
 		return nil, &notStarted{causeStart, fmt.Errorf("task %s is of kind %s, for which this node has no extension", a.Name, is.kind)}
 	}
+	job.Origin = is.origin
 	if job.Dir, err = remote.Folder(is.origin, is.dir); err != nil {
 		return job, &notStarted{causeStart, err}
 	}
@@ -404,7 +407,7 @@ func (r *Resolver) build(ctx context.Context, a *engine.Assignment, row *dag.Run
 	}
 	need := p.Place.Need()
 	job.CPU, job.Memory = need.CPU, need.Memory
-	job.Isolation = dag.Stricter(a.Place.Isolation(), p.Place.Isolation())
+	job.Isolation, job.IsolationDefault = dag.Stricter(a.Place.Isolation(), p.Place.Isolation()), r.cfg.Isolation
 	job.Artifacts, job.ArtifactsIn = v.Tasks[t].Artifacts, r.cfg.Artifacts
 	if reach := v.Reach(t); reach != nil {
 		job.Access = &worker.Access{Read: reach.Read, Write: reach.Write}

@@ -45,8 +45,9 @@ func Run(ctx context.Context, cfg *config.Config) []Check {
 	folder := checkFolder(cfg)
 	checks := []Check{folder}
 	if folder.State != Bad {
-		checks = append(append(checks, checkDisk(cfg)), checkStore(ctx, cfg)...)
-		checks = append(checks, checkProcesses(ctx, cfg)...)
+		stored, level := checkStore(ctx, cfg)
+		checks = append(append(checks, checkDisk(cfg)), stored...)
+		checks = append(checks, checkProcesses(ctx, cfg, level)...)
 	}
 	checks = append(checks, checkIdentity(ctx, cfg)...)
 	checks = append(checks, checkProviders(ctx, cfg)...)
@@ -96,19 +97,20 @@ func checkDisk(cfg *config.Config) Check {
 	return c
 }
 
-func checkStore(ctx context.Context, cfg *config.Config) []Check {
+// checkStore checks the database. level is its store.Info.Isolation.
+func checkStore(ctx context.Context, cfg *config.Config) (_ []Check, level string) {
 	c := Check{Name: "store", State: Good}
 	db, err := dbadmin.OpenReadOnly(ctx, cfg)
 	if errors.Is(err, os.ErrNotExist) {
 		c.Found = cfg.DBName() + " (not made yet)"
-		return []Check{c}
+		return []Check{c}, store.IsolationNew
 	}
 	var more []Check
 	if err == nil {
 		defer db.Close()
 		info, e := db.Info(ctx)
 		c.Found = fmt.Sprintf("%s, format %d, %d MiB", cfg.DBName(), info.Format, info.Bytes>>20)
-		err = e
+		err, level = e, info.Isolation
 		if err == nil {
 			more = append(more, checkTokens(ctx, db)...)
 			more = append(more, checkSecretKey(ctx, cfg, db))
@@ -134,7 +136,7 @@ func checkStore(ctx context.Context, cfg *config.Config) []Check {
 			c.Remedy = "use the skein that wrote it, " + c.Remedy
 		}
 	}
-	return append([]Check{c}, more...)
+	return append([]Check{c}, more...), level
 }
 
 // tokenSoon is how long before a token expires doctor warns.
@@ -187,15 +189,15 @@ func checkTokens(ctx context.Context, tokens store.Tokens) []Check {
 const tokensTold = 10
 
 // checkProcesses checks how a keeper holds the processes of an attempt together and ends them. It works in a
-// temporary folder.
-func checkProcesses(ctx context.Context, cfg *config.Config) []Check {
+// temporary folder. level is that of checkStore.
+func checkProcesses(ctx context.Context, cfg *config.Config, level string) []Check {
 	dir, err := os.MkdirTemp("", "skein-doctor-")
 	if err != nil {
 		return []Check{{Name: "keeper", State: Warning, Found: err.Error()}}
 	}
 	defer os.RemoveAll(dir)
 	containment, keeper := checkKeeper(ctx, dir)
-	return []Check{containment, keeper, checkIsolation(cfg), checkContainers(cfg), checkPython(), checkProgram(spark.Kind{}), checkProgram(hadoop.Kind{})}
+	return []Check{containment, keeper, checkIsolation(cfg, level), checkContainers(cfg), checkPython(), checkProgram(spark.Kind{}), checkProgram(hadoop.Kind{})}
 }
 
 func checkPort(ctx context.Context, cfg *config.Config) Check {

@@ -158,19 +158,27 @@ func New(s Spec) (*Fence, error) {
 	return f, nil
 }
 
-// realPaths follows links, so that a link cannot bypass Shut. A path that does not exist is not changed,
-// because a file of that name may be made later.
+// realPaths follows links, so that a link cannot bypass Shut. The part of a path that does not exist is not
+// changed, because a file of that name may be made later.
 func realPaths(paths []string) []string {
 	real := make([]string, len(paths))
 	for i, path := range paths {
-		if real[i] = filepath.Clean(path); path == "" {
-			continue
-		}
-		if to, err := filepath.EvalSymlinks(path); err == nil {
-			real[i] = to
+		if real[i] = filepath.Clean(path); path != "" {
+			real[i] = realPath(real[i])
 		}
 	}
 	return real
+}
+
+func realPath(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	above := filepath.Dir(path)
+	if above == path || !filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(realPath(above), filepath.Base(path))
 }
 
 // Within reports whether path is the folder or is below it. Both paths are clean and absolute.

@@ -34,20 +34,21 @@ type Config struct {
 	// Certified reports whether Transport shows a certificate instead of a token.
 	Certified bool
 	// Transport reaches the nodes. If it is nil, it trusts the authorities that this machine trusts.
-	Transport   http.RoundTripper
-	Name        string
-	Slots       int
-	Room        dag.Need // cpu and memory for tasks
-	Groups      []string
-	Labels      map[string]string
-	Data        string   // locked by the caller
-	Lock        *os.File // the lock on Data, for the keeper
-	PassEnv     []string
-	Isolation   string          // the isolation of its tasks: see worker.Config
-	Levels      []string        // see worker.Config
-	UIDs        worker.UIDRange // the users of its tasks: see worker.Config
-	ClosedBoxes bool            // see worker.Config
-	Protected   []string        // paths that its tasks cannot reach: see worker.Config
+	Transport http.RoundTripper
+	Name      string
+	Slots     int
+	Room      dag.Need // cpu and memory for tasks
+	Groups    []string
+	Labels    map[string]string
+	Data      string   // locked by the caller
+	Lock      *os.File // the lock on Data, for the keeper
+	PassEnv   []string
+	Isolation string          // the isolation of its tasks: see worker.Config
+	Levels    []string        // see worker.Config
+	UIDs      worker.UIDRange // the users of its tasks: see worker.Config
+	// IsolationAuto and ClosedBoxes are those of worker.Config.
+	IsolationAuto, ClosedBoxes bool
+	Protected                  []string // paths that its tasks cannot reach: see worker.Config
 	// The time for which attempts may run after the last answer; 0 means worker.LeaseDefault.
 	Lease   time.Duration
 	Drain   time.Duration
@@ -122,7 +123,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	r.gives, r.cache = make(chan struct{}, givesMax), newFileCache(filepath.Join(data, filesName))
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
+		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, IsolationAuto: cfg.IsolationAuto, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)

@@ -115,7 +115,9 @@ type Value struct {
 type Head struct {
 	Cluster string
 	Created dag.Micros
-	Shards  []ShardHead // sorted by id
+	// Isolation is that of Info.
+	Isolation string
+	Shards    []ShardHead // sorted by id
 }
 
 // ShardHead is the progress of a shard.

@@ -271,11 +271,18 @@ type Info struct {
 	Engine   string // "sqlite", "postgres", "memory"
 	Location string
 	Cluster  string // a UUID, made with the database
-	Format   int    // the format that every program which uses the database must know
-	Known    int    // the newest that this program knows
-	Shards   int
-	Bytes    int64
+	// Isolation is the level of isolation of tasks that require none, on workers whose setting leaves it to
+	// the database. It is IsolationNew, or "" in a database that was made before format 39 (SQLite) or 49
+	// (PostgreSQL), because an upgrade changes the level of no task.
+	Isolation string
+	Format    int // the format that every program which uses the database must know
+	Known     int // the newest that this program knows
+	Shards    int
+	Bytes     int64
 }
+
+// IsolationNew is Info.Isolation of a new database.
+const IsolationNew = "fence"
 
 // Stager is a Store that can do a part of the work of a commit while the commit before it is in progress.
 type Stager interface {

@@ -85,7 +85,7 @@ func words(table, column string, i int) string {
 }
 
 func (e everything) Export(ctx context.Context, to store.Rows) error {
-	h := store.Head{Cluster: "0197a1b2-0000-7000-8000-000000000001", Created: 77}
+	h := store.Head{Cluster: "0197a1b2-0000-7000-8000-000000000001", Created: 77, Isolation: "fence"}
 	for i := range e.shards {
 		h.Shards = append(h.Shards, store.ShardHead{Epoch: 5, Seq: int64(900 + i), Watermark: dag.Micros(1000 - i)})
 	}
@@ -228,7 +228,7 @@ func TestThereAndBack(t *testing.T) {
 	a.equal(t, p)
 	a.equal(t, b)
 	for _, d := range []dump{a, p, b} {
-		if d.head.Cluster != "0197a1b2-0000-7000-8000-000000000001" || d.head.Created != 77 || len(d.head.Shards) != 1 ||
+		if d.head.Cluster != "0197a1b2-0000-7000-8000-000000000001" || d.head.Created != 77 || d.head.Isolation != "fence" || len(d.head.Shards) != 1 ||
 			d.head.Shards[0] != (store.ShardHead{Epoch: 5, Seq: 900, Watermark: 1000}) {
 			t.Errorf("head %+v", d.head)
 		}

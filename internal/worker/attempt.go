@@ -174,7 +174,7 @@ func (a *attempt) start() error {
 		return fmt.Errorf("give the files of the attempt to its user: %w", err)
 	}
 	if wall != nil {
-		spec, err := wall.spec(a.slot, a.job, cmd)
+		spec, err := wall.spec(a.slot, a.job, cmd, a.w.toolsIn(wall))
 		if err == nil {
 			err = wall.ofUser(a, &spec)
 		}
@@ -505,7 +505,7 @@ func (a *attempt) succeed() {
 		return
 	}
 	if err != nil {
-		a.settle(Failed, CauseOutput, err.Error())
+		a.settle(Failed, CauseOutput, err.Error()+a.refused())
 		return
 	}
 	if !a.keep() {

@@ -167,7 +167,7 @@ func (a *attempt) exitCause(how string) (cause, message string) {
 		}
 		return cause, message
 	case why != "":
-		return cause, how + ": " + why
+		return cause, how + ": " + why + a.refused()
 	case cause == CausePermanent:
 		how += ": " + k.Name + " says that a retry cannot help"
 	}

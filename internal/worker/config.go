@@ -39,6 +39,9 @@ type Config struct {
 	Isolation string
 	// Levels lists all levels at which processes can run, if there are several. See Job.Isolation.
 	Levels []string
+	// IsolationAuto makes an attempt run at Job.IsolationDefault, or at a higher level that it requires.
+	// Levels are then IsolationNone and, if this machine can isolate tasks, IsolationFence.
+	IsolationAuto bool
 	// UIDs holds the user IDs for tasks at the level user and above.
 	UIDs UIDRange
 	// ClosedBoxes gives tasks at the level box no network but a loopback interface of their own.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/fence"
 )
 
@@ -20,7 +21,8 @@ import (
 // system, and files of the kernel.
 var systemRead = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/sys", "/nix/store", "/gnu/store", "/snap",
-	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", // targets of /etc/resolv.conf
+	"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/mnt/wsl/resolv.conf", // targets of /etc/resolv.conf
+	"/var/lib/ca-certificates", // targets of /etc/ssl
 }
 
 // systemWrite lists the files that every task may write. /dev/pts and /dev/ptmx create terminals.
@@ -63,6 +65,7 @@ func (w *Worker) wallIn(said *hello) {
 	w.uids.mu.Lock()
 	w.uids.from = said.UIDs
 	w.uids.mu.Unlock()
+	w.auto.Store(said.Auto)
 	var all []wall
 	for _, level := range Levels {
 		if level != cmp.Or(said.Isolation, IsolationNone) && !slices.Contains(said.Levels, level) {
@@ -91,9 +94,13 @@ func (w *Worker) wallOf(job *Job) (*wall, error) {
 		return nil, fmt.Errorf("the task needs the isolation level %s, which this version does not know: use a newer worker", job.Isolation)
 	}
 	walls := *w.walls.Load()
+	least := job.Isolation
+	if w.auto.Load() && walls[len(walls)-1].level != IsolationNone { // without a fence, the default has no effect
+		least = dag.Stricter(least, job.IsolationDefault)
+	}
 	for i := range walls {
 		switch is := &walls[i]; {
-		case slices.Index(Levels, is.level) < slices.Index(Levels, job.Isolation):
+		case slices.Index(Levels, is.level) < slices.Index(Levels, least):
 		case is.broken != nil:
 			return nil, fmt.Errorf("the isolation of the worker cannot be given here: %w", is.broken)
 		case is.level == IsolationNone:
@@ -143,19 +150,23 @@ func (w *Worker) unwalled() string {
 }
 
 // private adds a private TMPDIR to base. If the task may not reach the home folder, HOME is that folder,
-// too, because many programs fail if they find settings there that they may not read.
-func (w *wall) private(base []string, tmp string, job *Job) []string {
-	own := make([]string, 0, len(base)+2)
+// too, because many programs fail if they find settings there that they may not read. Python still finds the
+// packages of the user if they are among tools.
+func (w *wall) private(base []string, tmp string, job *Job, tools []string) []string {
+	own := make([]string, 0, len(base)+3)
 	reached := w.home != "" && slices.ContainsFunc(w.folders(job), func(at string) bool { return fence.Within(w.home, at) })
 	for _, kv := range base {
 		if name, _, _ := strings.Cut(kv, "="); name != "TMPDIR" && (name != "HOME" || reached) {
 			own = append(own, kv)
 		}
 	}
-	if own = append(own, "TMPDIR="+tmp); !reached {
-		own = append(own, "HOME="+tmp)
+	if own = append(own, "TMPDIR="+tmp); reached {
+		return own
 	}
-	return own
+	if user := filepath.Join(w.home, ".local"); w.home != "" && slices.Contains(tools, filepath.Join(user, "lib")) {
+		own = append(own, "PYTHONUSERBASE="+user)
+	}
+	return append(own, "HOME="+tmp)
 }
 
 // folders returns the paths from the workflow file: those of access, and the working folder unless it is or
@@ -196,16 +207,20 @@ func (w *wall) ofUser(a *attempt, spec *fence.Spec) error {
 	return nil
 }
 
-// spec returns the files that an attempt may reach.
-func (w *wall) spec(s *slot, job *Job, cmd *command) (fence.Spec, error) {
+// spec returns the files that an attempt may reach. tools are those of Worker.toolsIn.
+func (w *wall) spec(s *slot, job *Job, cmd *command, tools []string) (fence.Spec, error) {
 	spec := fence.Spec{System: slices.Clone(systemRead), Devices: systemWrite, Own: []string{s.folder}, Shut: w.shut}
 	for folder := range strings.SplitSeq(cmd.search, ":") {
 		if filepath.IsAbs(folder) && !w.wide(folder) {
 			spec.System = append(spec.System, folder)
 		}
 	}
+	spec.System = append(spec.System, tools...)
 	if job.Dir != "" && !w.wide(cmd.dir) {
 		spec.Write = append(spec.Write, cmd.dir)
+	}
+	if job.Origin != "" && job.Dir != "" && !fence.Within(job.Origin, cmd.dir) && !w.wide(job.Origin) {
+		spec.Read = append(spec.Read, job.Origin)
 	}
 	if script := job.Script; script != nil && script.File != "" {
 		path := script.File
@@ -284,12 +299,47 @@ func (fs *fences) close() {
 	*fs = nil
 }
 
-// denied matches the output of programs when a file is refused, with the path before or after it. Some
-// programs name the failed call between them, as tar: "/path: Cannot open: Permission denied".
-var denied = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: (?:[A-Z][a-z ]{0,40}: )?Permission denied|Permission denied: ['"](/[^'"]+)['"]|open (/[^\s:]+): permission denied`)
+// refusals match the output of programs when a file is refused. Each has the path in its only group. Some
+// programs name the failed call after the path, as tar: "/path: Cannot open: Permission denied".
+var refusals = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)(?:^|[\s'"` + "`" + `‘(])(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?(?: for (?:reading|writing))?: (?:[A-Z][a-z ]{0,40}: )?Permission denied`),
+	regexp.MustCompile(`(?m)(?:^|: |cannot create |['"` + "`" + `‘])([^/\s:'"` + "`" + `‘’][^\s:'"` + "`" + `‘’]*)['"’` + "`" + `]?: Permission denied$`),
+	regexp.MustCompile(`Permission denied: ['"]([^'"]+)['"]`),              // Python
+	regexp.MustCompile(`(?:open|mkdir|stat) ([^\s:]+): permission denied`), // Go
+	regexp.MustCompile(`EACCES: permission denied, \w+ '([^']+)'`),         // Node.js
+	regexp.MustCompile(`([^\s:]+) \(Permission denied\)`),                  // Java
+	regexp.MustCompile(`Permission denied @ \w+ - ([^\s:]+)`),              // Ruby
+}
 
 // missing matches the output of programs when a file does not exist, as in a box.
-var missing = regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: No such file or directory|No such file or directory: ['"](/[^'"]+)['"]|open (/[^\s:]+): no such file or directory`)
+var missing = []*regexp.Regexp{
+	regexp.MustCompile(`(/[^\s:'"` + "`" + `‘’]+)['"’` + "`" + `]?: No such file or directory`),
+	regexp.MustCompile(`No such file or directory: ['"](/[^'"]+)['"]`),
+	regexp.MustCompile(`open (/[^\s:]+): no such file or directory`),
+}
+
+// named returns the paths that patterns find in an output, in its order. Relative paths are in dir.
+func named(output, dir string, patterns []*regexp.Regexp) (paths []string) {
+	type find struct {
+		at   int
+		path string
+	}
+	var all []find
+	for _, p := range patterns {
+		for _, at := range p.FindAllStringSubmatchIndex(output, -1) {
+			path := output[at[2]:at[3]]
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			all = append(all, find{at[2], filepath.Clean(path)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b find) int { return a.at - b.at })
+	for _, f := range all {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
 
 // deniedMax bounds the end of a log that is searched for refused files, in bytes.
 const deniedMax = 8 << 10
@@ -301,41 +351,84 @@ func (a *attempt) refused() string {
 		return ""
 	}
 	tail := tailOf(a.log.path, deniedMax)
-	all := denied.FindAllStringSubmatch(tail, -1)
+	all := named(tail, a.cmd.dir, refusals)
+	absent := named(tail, a.cmd.dir, missing)
 	if a.boxed {
-		all = append(all, missing.FindAllStringSubmatch(tail, -1)...)
+		all = append(all, absent...)
 	}
-	for _, found := range all {
-		path := filepath.Clean(found[1] + found[2] + found[3])
-		switch {
-		case slices.ContainsFunc(a.spec.Shut, func(shut string) bool { return fence.Within(path, shut) }):
-			return fmt.Sprintf("; %s is protected: no task may reach it", path)
-		case a.uid != 0 && exists(path) && !permits(path, a.uid, 0o4):
-			return fmt.Sprintf("; user %d of namespace %s may not reach %s: change the owner or the permissions of the file", a.uid, a.job.Key.Namespace, path)
-		case a.uid != 0 && !exists(path) && exists(filepath.Dir(path)) && !permits(filepath.Dir(path), a.uid, 0o3):
-			return fmt.Sprintf("; user %d of namespace %s may not make files in %s: change the owner or the permissions of the folder", a.uid, a.job.Key.Namespace, filepath.Dir(path))
-		case !exists(path) && exists(filepath.Dir(path)) && unix.Access(filepath.Dir(path), unix.W_OK) == nil:
-			return a.unmade(path)
-		case !exists(path) || a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Devices) || a.reaches(path, a.spec.Write):
-			continue // the permissions of the file refused it
-		case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
-			if unix.Access(path, unix.W_OK) == nil && (a.uid == 0 || permits(path, a.uid, 0o2)) {
-				return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to the task", path, path)
-			}
-		default:
-			return fmt.Sprintf("; isolation does not let the task reach %s: add access: {read: [%s]} to the task, or write", path, path)
+	for _, path := range all {
+		if why := a.refusal(path); why != "" {
+			a.w.tools.Store(nil) // a program may have been installed since
+			return why
 		}
+	}
+	home := a.home()
+	for _, path := range absent {
+		rel, err := filepath.Rel(a.slot.tmp(), path)
+		if real := filepath.Join(home, rel); err == nil && filepath.IsLocal(rel) && home != "" && !exists(path) && exists(real) {
+			return fmt.Sprintf("; isolation gives the task a home folder of its own: to let it read %s, add access: {read: [%s]}, env: {HOME: %s} to the task", real, real, home)
+		}
+	}
+	if strings.Contains(tail, `"no new privileges" flag`) { // sudo
+		return "; no isolated task gains rights by sudo: let a worker with the setting isolation: none run it"
 	}
 	return ""
 }
 
-// unmade returns the reason why a file could not be created.
+// home returns the home folder of the worker's user, or "" if there is none.
+func (a *attempt) home() string {
+	if walls := *a.w.walls.Load(); len(walls) > 0 {
+		return walls[0].home
+	}
+	return ""
+}
+
+// refusal returns why the fence refused a path, and the remedy. It returns "" if the fence did not refuse it.
+func (a *attempt) refusal(path string) string {
+	real := path
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		real = filepath.Join(folder, filepath.Base(path))
+	}
+	switch {
+	case slices.ContainsFunc(a.spec.Shut, func(shut string) bool { return fence.Within(path, shut) || fence.Within(real, shut) }) && !a.reaches(path, a.spec.Own) && !a.reaches(path, a.spec.Given):
+		return fmt.Sprintf("; %s is protected: no task may reach it", path)
+	case a.uid != 0 && exists(path) && !permits(path, a.uid, 0o4):
+		return fmt.Sprintf("; user %d of namespace %s may not reach %s: change the owner or the permissions of the file", a.uid, a.job.Key.Namespace, path)
+	case a.uid != 0 && !exists(path) && exists(filepath.Dir(path)) && !permits(filepath.Dir(path), a.uid, 0o3):
+		return fmt.Sprintf("; user %d of namespace %s may not make files in %s: change the owner or the permissions of the folder", a.uid, a.job.Key.Namespace, filepath.Dir(path))
+	case !exists(path) && exists(filepath.Dir(path)) && unix.Access(filepath.Dir(path), unix.W_OK) == nil:
+		return a.unmade(path)
+	case !exists(path) || a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Devices) || a.reaches(path, a.spec.Write):
+		return "" // the permissions of the file refused it
+	case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
+		if unix.Access(path, unix.W_OK) == nil && (a.uid == 0 || permits(path, a.uid, 0o2)) {
+			return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to the task", path, path)
+		}
+		return ""
+	default:
+		return fmt.Sprintf("; isolation does not let the task reach %s: add access: {read: [%s]} to the task, or write%s", path, path, a.elsewhere(filepath.Dir(path)))
+	}
+}
+
+// unmade returns the reason why a file could not be created, or "" if the fence did not refuse it.
 func (a *attempt) unmade(path string) string {
 	folder := filepath.Dir(path)
 	if at := slices.IndexFunc(a.spec.Shut, func(shut string) bool { return fence.Within(shut, folder) && exists(shut) }); at >= 0 {
 		return fmt.Sprintf("; isolation does not let the task make files in %s, because %s is in it: use a folder of its own", folder, a.spec.Shut[at])
 	}
-	return fmt.Sprintf("; isolation does not let the task make %s: add access: {write: [%s]} to the task", path, folder)
+	if a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Write) {
+		return ""
+	}
+	return fmt.Sprintf("; isolation does not let the task make %s: add access: {write: [%s]} to the task%s", path, folder, a.elsewhere(folder))
+}
+
+// elsewhere returns a further remedy if a folder is a working folder that tasks cannot reach, because it is
+// or contains a home folder.
+func (a *attempt) elsewhere(folder string) string {
+	if folder != filepath.Clean(a.cmd.dir) || a.reaches(folder, a.spec.Write) || a.job.Dir == "" {
+		return ""
+	}
+	return ", or put the workflow file into a folder of its own, which its tasks may change"
 }
 
 func (a *attempt) reaches(path string, folders []string) bool {

@@ -256,6 +256,8 @@ func TestAccess(t *testing.T) {
 	put(t, home+"/here.sh", "echo in $PWD; cat secret")
 	put(t, home+"/secret", "x")
 	put(t, other+"/in", "x")
+	put(t, other+"/inner/in", "x")
+	put(t, home+"/sub/in", "x")
 	put(t, other+"/bin/tool", "#!/bin/sh\necho tool\n")
 	r := newRig(t, fenced(t, dir+"/.env"))
 	for _, c := range []struct {
@@ -274,7 +276,14 @@ func TestAccess(t *testing.T) {
 		{"a folder that it may write", "echo x >" + other + "/out && rm " + other + "/out", Job{Access: &Access{Write: []string{other}}}, ""},
 		{"a new file elsewhere", "mkdir " + other + "/new", Job{}, "add access: {write: [" + other + "]}"},
 		{"access to a protected path", "true", Job{Access: &Access{Read: []string{r.data + "/logs"}}}, "access: " + r.data + "/logs is protected"},
+		{"the folder of its workflow file", "cat ../in && cat in", Job{Dir: other + "/inner", Origin: other}, ""},
+		{"a new file in the folder of its workflow file", "touch ../new", Job{Dir: other + "/inner", Origin: other}, "add access: {write: [" + other + "]}"},
+		{"a file of the folder of a workflow file that is a home folder", "cat ../secret", Job{Dir: home + "/sub", Origin: home}, "reach " + home + "/secret"},
 		{"a home folder as working folder", "cat " + home + "/secret", Job{Dir: home}, "isolation does not let the task reach " + home + "/secret"},
+		{"a new file of a home folder as working folder", "echo x >made", Job{Dir: home}, "add access: {write: [" + home + "]} to the task, or put the workflow file into a folder of its own"},
+		{"a file of the home folder", "cat ~/secret", Job{}, "add access: {read: [" + home + "/secret]}, env: {HOME: " + home + "} to the task"},
+		{"… with the line of the message", "cat ~/secret", Job{Env: []string{"HOME=" + home}, Access: &Access{Read: []string{home + "/secret"}}}, ""},
+		{"sudo", `echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.' >&2; exit 1`, Job{}, "isolation: none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			job := c.job
@@ -341,34 +350,37 @@ func TestEtcSkein(t *testing.T) {
 		"work in /etc":           {Job{Dir: "/etc/"}, true},
 		"write elsewhere":        {Job{Access: &Access{Write: []string{"/etcetera"}}}, exists(etcSkein)},
 	} {
-		spec, err := w.spec(&slot{folder: "/data/slot"}, &c.job, &command{dir: c.job.Dir})
+		spec, err := w.spec(&slot{folder: "/data/slot"}, &c.job, &command{dir: c.job.Dir}, nil)
 		if got := slices.Contains(spec.Shut, etcSkein); err != nil || got != c.want || !slices.Contains(spec.Shut, "/data") {
 			t.Errorf("%s: %v, %v, want %v", name, spec.Shut, err, c.want)
 		}
 	}
-	if _, err := w.spec(&slot{folder: "/data/slot"}, &Job{Access: &Access{Read: []string{etcSkein + "/token"}}}, &command{}); err == nil {
+	if _, err := w.spec(&slot{folder: "/data/slot"}, &Job{Access: &Access{Read: []string{etcSkein + "/token"}}}, &command{}, nil); err == nil {
 		t.Error("a task may read", etcSkein)
 	}
 }
 
-// TestDenied holds which path is found in the words of programs.
+// TestDenied holds which paths are found in the words of programs.
 func TestDenied(t *testing.T) {
 	for output, want := range map[string]string{
 		"sh: 1: cannot create /var/backups/x: Permission denied":                                        "/var/backups/x",
+		"sh: 1: cannot create out/x: Permission denied":                                                 "/work/out/x",
+		"/opt/shims/python3: line 9: /opt/libexec/tool: Permission denied":                              "/opt/libexec/tool",
 		"tar (child): /var/backups/x.tgz: Cannot open: Permission denied\ntar (child): not recoverable": "/var/backups/x.tgz",
 		"tar: /var/backups/x: Cannot change mode to rwxr-xr-x: Permission denied":                       "",
 		"cp: cannot create regular file '/var/backups/x': Permission denied":                            "/var/backups/x",
 		"mkdir: cannot create directory ‘/var/backups/x’: Permission denied":                            "/var/backups/x",
+		"fatal: could not open '/srv/x' for reading: Permission denied":                                 "/srv/x",
 		"PermissionError: [Errno 13] Permission denied: '/var/backups/x'":                               "/var/backups/x",
+		"PermissionError: [Errno 13] Permission denied: 'x.csv'":                                        "/work/x.csv",
 		"panic: open /var/backups/x: permission denied":                                                 "/var/backups/x",
+		"Error: EACCES: permission denied, open '/srv/x'":                                               "/srv/x",
+		"java.io.FileNotFoundException: /srv/x (Permission denied)":                                     "/srv/x",
+		"Permission denied @ rb_sysopen - /srv/x (Errno::EACCES)":                                       "/srv/x",
 		"ssh: connect to host a: Permission denied (publickey)":                                         "",
 	} {
-		got := ""
-		for _, part := range append(denied.FindStringSubmatch(output), "")[1:] {
-			got += part
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", output, got, want)
+		if got := append(named(output, "/work", refusals), ""); got[len(got)-min(len(got), 2)] != want {
+			t.Errorf("%s: %q, want %q last", output, got, want)
 		}
 	}
 }

@@ -66,11 +66,16 @@ type Job struct {
 	// Isolation is the least level of isolation of the attempt, one of Levels. The attempt runs at the lowest
 	// of the worker's levels that is not below it. "" means the worker's least level.
 	Isolation string
+	// IsolationDefault is the level of the attempt on a worker with Config.IsolationAuto, one of Levels. ""
+	// means IsolationNone.
+	IsolationDefault string
 
 	Env []string // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
 	// Working directory; "" means a fresh one with Files in it, which is removed after the attempt.
-	Dir   string
-	Files FileSource // nil = none
+	Dir string
+	// Origin is the folder of the workflow file, which an isolated attempt may read, or "".
+	Origin string
+	Files  FileSource // nil = none
 
 	Timeout       time.Duration // longest time from the start; 0 means no limit
 	KillGrace     time.Duration // time between TERM and KILL; 0 means 10 s

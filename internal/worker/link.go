@@ -139,7 +139,7 @@ func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
-		Isolation: l.cfg.Isolation, Levels: l.cfg.Levels, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes}}
+		Isolation: l.cfg.Isolation, Levels: l.cfg.Levels, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes, Auto: l.cfg.IsolationAuto}}
 }
 
 // walled returns an error if the keeper would run tasks at a weaker level than the settings demand. The level
@@ -150,6 +150,7 @@ func (w *welcome) walled(c *Config) error {
 	switch {
 	case w.Unwalled != "":
 		return fmt.Errorf("setting isolation: %s", w.Unwalled)
+	case c.IsolationAuto: // an earlier keeper runs its tasks at the level none, see Connect
 	case len(c.Levels) > 1 && !w.Chooses:
 		return fmt.Errorf("setting isolation: several levels %s", yet)
 	case slices.Index(Levels, level) > slices.Index(Levels, IsolationFence) && !slices.Contains(w.Levels, level):

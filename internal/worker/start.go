@@ -46,7 +46,7 @@ func (a *attempt) prepare(wall *wall) (*command, error) {
 	cmd := &command{dir: job.Dir, output: s.folder + "/" + stem + ".out"}
 	base := *w.base.Load()
 	if wall != nil {
-		base = wall.private(base, s.tmp(), job)
+		base = wall.private(base, s.tmp(), job, w.toolsIn(wall))
 	}
 	own, err := s.outsideFiles(job, stem)
 	if err != nil {
@@ -196,6 +196,7 @@ type shellAt struct{ search, path string }
 // equip changes which variables of the node's environment tasks get.
 func (w *Worker) equip(base []string) {
 	w.base.Store(&base)
+	w.tools.Store(nil)
 	at := slices.IndexFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") })
 	if at < 0 {
 		w.shell.Store(&shellAt{})

@@ -68,6 +68,8 @@ type hello struct {
 	ClosedBoxes bool
 	// Levels are those of Config. A keeper whose welcome has no Chooses ignores them.
 	Levels []string
+	// Auto is Config.IsolationAuto. A keeper whose welcome has no Chooses ignores it.
+	Auto bool
 }
 
 // parcel is a job in a message.

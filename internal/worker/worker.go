@@ -34,7 +34,9 @@ type Worker struct {
 	lifeDir string                   // <data>/work/<life>
 	base    atomic.Pointer[[]string] // the node's variables for tasks, as entries of an environment
 	shell   atomic.Pointer[shellAt]
+	tools   atomic.Pointer[toolset]
 	walls   atomic.Pointer[[]wall] // one for each level that the worker offers, the weakest first
+	auto    atomic.Bool            // Config.IsolationAuto
 	uids    uids
 	null    *os.File
 	logMax  atomic.Int64
@@ -81,7 +83,7 @@ func New(cfg Config) (*Worker, error) {
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
 	w.uids.path = filepath.Join(data, uidsName)
-	w.wallIn(&hello{Isolation: cfg.Isolation, Levels: cfg.Levels, Protected: cfg.Protected, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes})
+	w.wallIn(&hello{Isolation: cfg.Isolation, Levels: cfg.Levels, Protected: cfg.Protected, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Auto: cfg.IsolationAuto})
 	if at := w.contain.location(); at != "" {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()

@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 48
+	formatNewest = 49
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
@@ -154,21 +154,23 @@ type DB struct {
 	connections
 	gitSources
 	sentEvents
-	config   *pgconn.Config
-	hosts    *hosts
-	schema   string
-	cluster  string
-	shards   int
-	writers  *pool
-	readers  *pool
-	logs     *pool
-	settings args
-	stands   atomic.Int32 // the database's format, as last read
-	era      knownEra
-	pooler   pooler
-	handed   packed.Handed
-	waves    waves
-	flights  flights
+	config  *pgconn.Config
+	hosts   *hosts
+	schema  string
+	cluster string
+	// isolation is Info.Isolation.
+	isolation string
+	shards    int
+	writers   *pool
+	readers   *pool
+	logs      *pool
+	settings  args
+	stands    atomic.Int32 // the database's format, as last read
+	era       knownEra
+	pooler    pooler
+	handed    packed.Handed
+	waves     waves
+	flights   flights
 	// statesListed is set once this process knows that all unsuccessful runs are listed by their states.
 	statesListed atomic.Bool
 	// built is set once this process knows that Upgrade has built all indexes and set up all tables.
@@ -322,7 +324,7 @@ func (d *DB) hasShard(id dag.ShardID) bool { return id >= 0 && int(id) < d.shard
 
 // Info implements store.Store.
 func (d *DB) Info(ctx context.Context) (store.Info, error) {
-	info := store.Info{Engine: "postgres", Location: place(d.config) + ", schema " + d.schema, Cluster: d.cluster,
+	info := store.Info{Engine: "postgres", Location: place(d.config) + ", schema " + d.schema, Cluster: d.cluster, Isolation: d.isolation,
 		Known: format, Shards: d.shards}
 	err := d.query(ctx, "meta", nil, func(r *row) error {
 		info.Format = int(r.int())

@@ -85,7 +85,7 @@ func (d *DB) readMeta(ctx context.Context, c *conn) (is, applied int, err error)
 		return 0, 0, err
 	}
 	err = c.query(ctx, "meta", nil, func(r *row) error {
-		is, d.cluster, d.shards, applied = int(r.int()), r.text(), int(r.int()), int(r.int())
+		is, d.cluster, d.shards, applied, d.isolation = int(r.int()), r.text(), int(r.int()), int(r.int()), r.text()
 		return nil
 	})
 	return is, applied, err
@@ -128,9 +128,9 @@ func (d *DB) migrate(ctx context.Context, c *conn, shards int) error {
 		}
 	}
 	if err == nil && is == 0 {
-		err = run(fmt.Sprintf(`INSERT INTO meta (one, format, cluster, shards, created)
-			VALUES (1, %d, '%s', %d, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-			INSERT INTO shard (id) SELECT generate_series(0, %d)`, format, uuid.NewString(), shards, shards-1))
+		err = run(fmt.Sprintf(`INSERT INTO meta (one, format, cluster, shards, created, isolation)
+			VALUES (1, %d, '%s', %d, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, '%s');
+			INSERT INTO shard (id) SELECT generate_series(0, %d)`, format, uuid.NewString(), shards, store.IsolationNew, shards-1))
 	} else if err == nil && format < formatRising {
 		err = run(fmt.Sprintf("UPDATE meta SET format = %d", max(is, format)))
 	}

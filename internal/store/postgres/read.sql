@@ -38,7 +38,7 @@ SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamesp
 
 -- name: meta
 -- If the database does not record the number of applied migrations, the format says it.
-SELECT format, cluster::text, shards, coalesce((to_jsonb(meta) ->> 'applied')::int, format) FROM meta;
+SELECT format, cluster::text, shards, coalesce((to_jsonb(meta) ->> 'applied')::int, format), coalesce(to_jsonb(meta) ->> 'isolation', '') FROM meta;
 
 -- name: runById
 SELECT r.id, r.shard, r.workflow, r.version, r.priority, r.origin, r.username, r.key, r.key_hash, r.params, r.fire, r.created,

@@ -14,7 +14,7 @@ import (
 )
 
 // noStates undoes the migrations from format 16 on.
-const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed; DROP TABLE fire_day; " +
+const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed, DROP isolation; DROP TABLE fire_day; " +
 	"ALTER TABLE workflow DROP tags; DROP INDEX request_created; DROP INDEX backfill_workflow; DROP INDEX workflow_deleted; DROP TRIGGER version_stocked ON version; DROP TRIGGER version_unstocked ON version; DROP TRIGGER file_stocked ON version_file; DROP TRIGGER file_unstocked ON version_file; DROP TRIGGER trigger_stocked ON trigger; DROP TRIGGER trigger_unstocked ON trigger; ALTER TABLE meta DROP stocked; " +
 	"DROP TRIGGER session_ended ON session; DROP FUNCTION session_ended(), run_tags(bytea), run_kept(bytea), restock(), stock_version(), stock_file(), stock_trigger(), within_stock(text, int), within_tokens(text); DROP TABLE run_tag, trace_mark, shift, namespace_stock, tally, tally_mark, era, namespace, namespace_use, connection, git_source, sent_event, sent_head, alert_silence, alert_rules, member_lost, alert_channel, incident, notice, audit, audit_tree, secret, secret_key, identity, session, password, rights, principal, role, binding; " +
 	"DROP INDEX token_name; CREATE UNIQUE INDEX token_name ON token (name) WHERE revoked = 0; " +

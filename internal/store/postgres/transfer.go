@@ -82,7 +82,7 @@ func each(ctx context.Context, c *conn, name, sql string, see func(*row) error) 
 
 func readHead(ctx context.Context, c *conn, sql map[string]string) (h store.Head, err error) {
 	err = each(ctx, c, "head", sql["head"], func(r *row) error {
-		h.Cluster, h.Created = r.text(), r.micros()
+		h.Cluster, h.Created, h.Isolation = r.text(), r.micros(), r.text()
 		return r.damaged("meta")
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func (in *importer) Head(h store.Head) error {
 	run := func(name string, a args, oids ...uint32) error {
 		return translate("import", in.conn.ExecParams(in.ctx, in.sql[name], a, oids, binaryForm, binaryForm).Read().Err)
 	}
-	err := run("importHead", args{}.text(h.Cluster).int8(int64(h.Created)), oidText, oidInt8)
+	err := run("importHead", args{}.text(h.Cluster).int8(int64(h.Created)).text(h.Isolation), oidText, oidInt8, oidText)
 	if err != nil {
 		return err
 	}

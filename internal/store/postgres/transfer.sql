@@ -1,7 +1,7 @@
 -- The statements of export and import. The columns are those of store.Tables, in their order.
 
 -- name: head
-SELECT cluster::text, created FROM meta;
+SELECT cluster::text, created, coalesce(to_jsonb(meta) ->> 'isolation', '') FROM meta;
 
 -- name: shards
 SELECT epoch, seq, watermark FROM shard ORDER BY id;
@@ -43,7 +43,7 @@ SELECT setval(pg_get_serial_sequence('audit', 'id'), greatest(max(id), 1), max(i
 SELECT setval(pg_get_serial_sequence('message', 'id'), greatest(max(id), 1), max(id) IS NOT NULL) FROM message;
 
 -- name: importHead
-UPDATE meta SET cluster = $1::text::uuid, created = $2;
+UPDATE meta SET cluster = $1::text::uuid, created = $2, isolation = $3;
 
 -- name: importShard
 UPDATE shard SET epoch = $2, seq = $3, watermark = $4, owner = 0 WHERE id = $1;

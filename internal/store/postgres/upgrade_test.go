@@ -79,12 +79,18 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	if n := ask(built); n != 1 {
 		t.Error("a new database has no index of requests")
 	}
+	if info, err := db.Info(ctx); err != nil || info.Isolation != store.IsolationNew {
+		t.Errorf("the level of a new database is %q, %v", info.Isolation, err)
+	}
 	exec(0, noStates+"; ALTER TABLE meta DROP node_key; UPDATE meta SET format = 15, applied = 15")
 	exec(1, "BEGIN; INSERT INTO request (created, scope, key, hash, answer) VALUES (200, 's', 'young', 'x', 'y'); LOCK TABLE run IN SHARE UPDATE EXCLUSIVE MODE")
 	if db, err = postgres.Open(ctx, o); err != nil {
 		t.Fatal("the migration waits for a transaction of another node:", err)
 	}
 	defer db.Close()
+	if info, err := db.Info(ctx); err != nil || info.Isolation != "" {
+		t.Errorf("the level after an upgrade is %q, %v", info.Isolation, err)
+	}
 	indexIs(postgres.IndexMissing)
 	expire := func() int {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 
 // noRights undoes the migrations from format 12 on.
 const noRights = "DROP TRIGGER version_stocked; DROP TRIGGER version_unstocked; DROP TRIGGER file_stocked; DROP TRIGGER file_unstocked; DROP TRIGGER trigger_stocked; DROP TRIGGER trigger_unstocked; DROP TRIGGER run_filled; DROP TRIGGER run_unstocked; DROP VIEW run_kept; DROP TABLE namespace_stock; " +
-	"DROP TABLE run_hash; ALTER TABLE meta DROP keyed; DROP TABLE tally; DROP TABLE tally_mark; DROP TABLE trace_mark; DROP TABLE namespace; DROP TABLE namespace_use; DROP TABLE member; DROP TABLE connection; ALTER TABLE workflow DROP tags; DROP TABLE git_source; DROP TABLE sent_event; DROP TABLE sent_head; DROP INDEX version_watched; DROP TABLE alert_rules; DROP TABLE member_lost; DROP TABLE alert_silence; DROP TABLE alert_channel; DROP TABLE incident; DROP TABLE notice; DROP TABLE audit; DROP TABLE audit_tree; DROP TABLE secret; DROP TABLE secret_key; DROP TABLE identity; DROP TABLE session; DROP TABLE password; DROP TABLE rights; DROP TABLE principal; DROP TABLE role; DROP TABLE binding; " +
+	"DROP TABLE run_hash; ALTER TABLE meta DROP keyed; ALTER TABLE meta DROP isolation; DROP TABLE tally; DROP TABLE tally_mark; DROP TABLE trace_mark; DROP TABLE namespace; DROP TABLE namespace_use; DROP TABLE member; DROP TABLE connection; ALTER TABLE workflow DROP tags; DROP TABLE git_source; DROP TABLE sent_event; DROP TABLE sent_head; DROP INDEX version_watched; DROP TABLE alert_rules; DROP TABLE member_lost; DROP TABLE alert_silence; DROP TABLE alert_channel; DROP TABLE incident; DROP TABLE notice; DROP TABLE audit; DROP TABLE audit_tree; DROP TABLE secret; DROP TABLE secret_key; DROP TABLE identity; DROP TABLE session; DROP TABLE password; DROP TABLE rights; DROP TABLE principal; DROP TABLE role; DROP TABLE binding; " +
 	"DROP INDEX token_name; CREATE UNIQUE INDEX token_name ON token (name) WHERE revoked = 0; " +
 	"ALTER TABLE token DROP worker_groups; ALTER TABLE token DROP worker_slots; ALTER TABLE token DROP uses; ALTER TABLE token DROP used; ALTER TABLE token DROP invite; ALTER TABLE token DROP parent; ALTER TABLE token DROP replaces; ALTER TABLE token DROP replaced; ALTER TABLE token DROP principal; ALTER TABLE token DROP verbs; ALTER TABLE token DROP namespaces; ALTER TABLE token DROP maker; "
 
@@ -39,5 +39,23 @@ func TestTokensBelongToTheFirstService(t *testing.T) {
 	if err != nil || len(r.Principals) != 1 || r.Principals[0].ID != want.Principal || len(r.Bindings) != 1 ||
 		r.Bindings[0].Role != store.FirstServiceRole || r.Bindings[0].Namespace != store.All {
 		t.Errorf("rights %+v, %v", r, err)
+	}
+}
+
+// TestLevelOfDatabase: a new database isolates tasks, and one of an earlier format keeps its level.
+func TestLevelOfDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "skein.db")
+	for _, want := range []string{store.IsolationNew, ""} {
+		d, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := d.Info(t.Context()); err != nil || info.Isolation != want {
+			t.Errorf("the level %q, %v; want %q", info.Isolation, err, want)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		script(t, path, "ALTER TABLE meta DROP isolation; PRAGMA user_version = 38")
 	}
 }

@@ -45,7 +45,7 @@ const (
 	// applicationID marks a database as ours, in its header: "Skei".
 	applicationID = 0x536b6569
 	// format is the newest format that this program knows. It rises with the migrations.
-	format = 38
+	format = 39
 	// readersMax is the number of concurrent readers.
 	readersMax = 4
 	// cacheKiB bounds the pages that the writer keeps. A larger cache is slower: if a transaction splits
@@ -77,9 +77,11 @@ type DB struct {
 	sentEvents
 	path    string
 	cluster string
-	read    map[string]string // statements by name
-	pool    *sqlitex.Pool
-	closed  atomic.Bool
+	// isolation is Info.Isolation.
+	isolation string
+	read      map[string]string // statements by name
+	pool      *sqlitex.Pool
+	closed    atomic.Bool
 	// readOnly: another process may write the database.
 	readOnly bool
 	broken   atomic.Bool // a COMMIT failed, so the connection must be opened again
@@ -253,7 +255,7 @@ func (d *DB) openReaders() error {
 	}
 	if err == nil {
 		err = d.query(context.Background(), "meta", nil, func(s *sqlite.Stmt) error {
-			d.cluster = s.ColumnText(0)
+			d.cluster, d.isolation = s.ColumnText(0), s.ColumnText(1)
 			return nil
 		})
 	}
@@ -319,6 +321,7 @@ func migrate(conn *sqlite.Conn) error {
 	if err != nil {
 		return err
 	}
+	fresh := version == 0
 	for _, f := range files[version:] {
 		script, err := migrations.ReadFile("migrations/" + f.Name())
 		if err != nil {
@@ -333,6 +336,9 @@ func migrate(conn *sqlite.Conn) error {
 		if version == 1 {
 			text += fmt.Sprintf("\nINSERT INTO meta (one, cluster, created) VALUES (1, '%s', %d);",
 				uuid.NewString(), time.Now().UnixMicro())
+		}
+		if fresh && version == int64(len(files)) {
+			text += "\nUPDATE meta SET isolation = '" + store.IsolationNew + "';"
 		}
 		if err := sqlitex.ExecuteScript(conn, text, nil); err != nil {
 			return fmt.Errorf("%s: %w", f.Name(), err)

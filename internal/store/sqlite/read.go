@@ -465,7 +465,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 
 // Info implements store.Store.
 func (d *DB) Info(ctx context.Context) (_ store.Info, err error) {
-	info := store.Info{Engine: "sqlite", Location: d.path, Cluster: d.cluster, Format: format, Known: format, Shards: 1}
+	info := store.Info{Engine: "sqlite", Location: d.path, Cluster: d.cluster, Isolation: d.isolation, Format: format, Known: format, Shards: 1}
 	for _, f := range []string{d.path, d.path + "-wal"} {
 		if st, err := os.Stat(f); err == nil {
 			info.Bytes += st.Size()

@@ -149,7 +149,7 @@ SELECT scope, key, hash, answer, created FROM request WHERE scope = ?1 AND key =
 SELECT id, sender, target, payload, created FROM message WHERE target = ?1 ORDER BY id LIMIT +?2;
 
 -- name: meta
-SELECT cluster FROM meta;
+SELECT cluster, isolation FROM meta;
 
 -- name: allRolls
 SELECT list, page, bits FROM roll;

@@ -47,7 +47,7 @@ func (d *DB) Export(ctx context.Context, to store.Rows) (err error) {
 
 func readHead(conn *sqlite.Conn, sql map[string]string) (h store.Head, err error) {
 	err = each(conn, "head", sql["head"], func(s *sqlite.Stmt) error {
-		h.Cluster, h.Created = s.ColumnText(0), dag.Micros(s.ColumnInt64(1))
+		h.Cluster, h.Created, h.Isolation = s.ColumnText(0), dag.Micros(s.ColumnInt64(1)), s.ColumnText(2)
 		return nil
 	})
 	if err != nil {
@@ -250,10 +250,10 @@ func (in *importer) Head(h store.Head) error {
 	if len(h.Shards) != 1 {
 		return fmt.Errorf("the copy has %d shards, and an SQLite database has one: %w", len(h.Shards), store.ErrFormat)
 	}
-	if err := in.stmts["importHead"].row().text(h.Cluster).int(int64(h.Created)).one(in.db.conn); err != nil {
+	if err := in.stmts["importHead"].row().text(h.Cluster).int(int64(h.Created)).text(h.Isolation).one(in.db.conn); err != nil {
 		return err
 	}
-	in.db.cluster = h.Cluster
+	in.db.cluster, in.db.isolation = h.Cluster, h.Isolation
 	s := h.Shards[0]
 	return in.stmts["importShard"].row().int(int64(theShard)).int(s.Epoch).int(s.Seq).int(int64(s.Watermark)).one(in.db.conn)
 }

@@ -1,7 +1,7 @@
 -- The statements of export and import. The columns are those of store.Tables, in their order.
 
 -- name: head
-SELECT cluster, created FROM meta;
+SELECT cluster, created, isolation FROM meta;
 
 -- name: shards
 SELECT epoch, seq, watermark FROM shard ORDER BY id;
@@ -269,7 +269,7 @@ SELECT s.line, s.level, s.asked, r.id, s.kept FROM stander s LEFT JOIN run r ON 
 INSERT INTO line (line, level, asked, first, kept, count, runs) VALUES (?1, ?2, ?3, ?4, ?5, 1, '[0]');
 
 -- name: importHead
-UPDATE meta SET cluster = ?1, created = ?2;
+UPDATE meta SET cluster = ?1, created = ?2, isolation = ?3;
 
 -- name: importKeyed
 UPDATE meta SET keyed = (SELECT coalesce(max(n), 0) FROM run);

@@ -1020,9 +1020,12 @@ type Job struct {
 	Traceparent string   `protobuf:"bytes,27,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // trace context of the run's caller; if "", the worker derives one from the run
 	Process     *Process `protobuf:"bytes,29,opt,name=process,proto3" json:"process,omitempty"`         // instead of argv, script, request and kind
 	// The least level of isolation of its processes: none, fence, user or box. Empty means the worker's least level.
-	Isolation     string `protobuf:"bytes,30,opt,name=isolation,proto3" json:"isolation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Isolation string `protobuf:"bytes,30,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// The level at which the processes run if the worker leaves the level to the database: one of those of isolation.
+	// Empty means none.
+	IsolationDefault string `protobuf:"bytes,47,opt,name=isolation_default,json=isolationDefault,proto3" json:"isolation_default,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1303,6 +1306,13 @@ func (x *Job) GetProcess() *Process {
 func (x *Job) GetIsolation() string {
 	if x != nil {
 		return x.Isolation
+	}
+	return ""
+}
+
+func (x *Job) GetIsolationDefault() string {
+	if x != nil {
+		return x.IsolationDefault
 	}
 	return ""
 }
@@ -3235,7 +3245,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05index\x18\b \x01(\bR\x05index\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xaf\t\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xdc\t\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3275,7 +3285,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\tworks_for\x18+ \x01(\tR\bworksFor\x12 \n" +
 	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x122\n" +
 	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x12\x1c\n" +
-	"\tisolation\x18\x1e \x01(\tR\tisolation\x1a:\n" +
+	"\tisolation\x18\x1e \x01(\tR\tisolation\x12+\n" +
+	"\x11isolation_default\x18/ \x01(\tR\x10isolationDefault\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb6\x01\n" +
