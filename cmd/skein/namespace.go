@@ -60,6 +60,7 @@ func namespaceTable(c *cli, all []api.Namespace) error {
 		{head: "WRITE", get: func(n api.Namespace) string { return orDash(strings.Join(n.AllowWrite, " ")) }},
 		{head: "EGRESS", get: func(n api.Namespace) string { return orDash(n.Egress) }},
 		{head: "LOCKS", get: func(n api.Namespace) string { return cmp.Or(n.Locks, "own") }},
+		{head: "RUN AS", get: func(n api.Namespace) string { return orDash(n.RunAs) }},
 		{head: "BY", get: func(n api.Namespace) string { return orDash(text(n.User)) }},
 		{head: "CHANGED", get: func(n api.Namespace) string { return c.when(n.ModifiedAt) }},
 	})
@@ -169,13 +170,20 @@ The following rules hold in addition to the settings of each worker, and never g
 the level fence or a higher one. --egress is the policy for the calls that Skein makes for tasks: any, public, or
 networks with commas. An empty text ("") takes a rule away.
 
+--run-as is the Unix user of all tasks of the namespace. It needs the level user or box. Only workers that permit
+the user (setting task_users) run its tasks. An empty text: each worker chooses a user for the namespace.
+
 --locks own: the locks of the namespace are its own. --locks shared: a lock has the same name in all such
 namespaces. Namespaces that existed before locks had namespaces are shared until you change this.`
+
+// namespaceRules are the names of these flags.
+var namespaceRules = []string{"isolation", "allow-read", "allow-write", "egress", "locks", "run-as"}
 
 // namespaceFlags are the flags of the rules of a namespace.
 type namespaceFlags struct {
 	flags                    *pflag.FlagSet
 	isolation, egress, locks string
+	runAs                    string
 	read, write              []string
 }
 
@@ -185,13 +193,14 @@ func (f *namespaceFlags) add(to *pflag.FlagSet) {
 	to.StringArrayVar(&f.read, "allow-read", nil, "path that a task may name for reading; may be given several times")
 	to.StringArrayVar(&f.write, "allow-write", nil, "path that a task may name for writing; may be given several times")
 	to.StringVar(&f.egress, "egress", "", "addresses that calls of tasks may reach: any, public, or networks such as 10.0.0.0/8")
+	to.StringVar(&f.runAs, "run-as", "", "Unix user of all tasks, on workers that permit it")
 	to.StringVar(&f.locks, "locks", "", "whose locks the names in workflows mean: own | shared")
-	notSettings(to, "isolation", "allow-read", "allow-write", "egress", "locks")
+	notSettings(to, namespaceRules...)
 }
 
 // some reports whether a flag was given.
 func (f *namespaceFlags) some() bool {
-	return slices.ContainsFunc([]string{"isolation", "allow-read", "allow-write", "egress", "locks"}, f.flags.Changed)
+	return slices.ContainsFunc(namespaceRules, f.flags.Changed)
 }
 
 // put sets in a request what was given.
@@ -199,7 +208,7 @@ func (f *namespaceFlags) put(to *api.NamespaceRequest) {
 	for flag, text := range map[string]struct {
 		to   **string
 		from *string
-	}{"isolation": {&to.Isolation, &f.isolation}, "egress": {&to.Egress, &f.egress}, "locks": {&to.Locks, &f.locks}} {
+	}{"isolation": {&to.Isolation, &f.isolation}, "egress": {&to.Egress, &f.egress}, "locks": {&to.Locks, &f.locks}, "run-as": {&to.RunAs, &f.runAs}} {
 		if f.flags.Changed(flag) {
 			*text.to = text.from
 		}

@@ -26,7 +26,7 @@ func newHome(n *Node, members home.Members, others home.Caller, directory home.D
 
 // traits returns the properties by which tasks choose this process.
 func (n *Node) traits() store.Traits {
-	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.WorkerLabels(), Levels: n.cfg.WorkerLevels(), Room: n.cfg.Room, Extensions: n.extensions.Extensions(), Refused: n.extensions.Refused()}
+	return store.Traits{Groups: n.cfg.Groups, Labels: n.cfg.WorkerLabels(), Levels: n.cfg.WorkerLevels(), Users: n.cfg.TaskUsers, Room: n.cfg.Room, Extensions: n.extensions.Extensions(), Refused: n.extensions.Refused()}
 }
 
 // slotless returns cfg. For a node without the role worker, it returns a copy without slots.

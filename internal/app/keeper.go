@@ -57,7 +57,7 @@ func (n *Node) connect(ctx context.Context) <-chan connected {
 	go func() {
 		var c connected
 		c.link, c.adopted, c.err = worker.Connect(ctx, worker.LinkConfig{Lease: leaseOf(n.cfg), Lock: n.lock.File, Config: worker.Config{DataDir: n.cfg.Data,
-			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Levels: n.cfg.WorkerLevels(), IsolationAuto: n.cfg.IsolationAuto, UIDs: n.cfg.TaskUIDs, ClosedBoxes: n.cfg.BoxNetwork == config.BoxNetworkNone, Protected: n.cfg.Protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
+			Slots: n.cfg.Slots, PassEnv: n.cfg.PassEnv, Isolation: n.cfg.Isolation, Levels: n.cfg.WorkerLevels(), Users: n.cfg.TaskUsers, IsolationAuto: n.cfg.IsolationAuto, UIDs: n.cfg.TaskUIDs, ClosedBoxes: n.cfg.BoxNetwork == config.BoxNetworkNone, Protected: n.cfg.Protected(), Log: n.log, Report: func(rs ...worker.Result) { n.executor.Ended(rs...) },
 			Started: func(k worker.Key, at time.Time, handle string, adopts bool) {
 				n.executor.Started(k, at, handle, adopts)
 			}, Room: func(why string) { n.executor.Room(why) }}})

@@ -67,7 +67,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger, hurry 
 	}
 	extensions := house.Open(cfg, Version(), log)
 	w, err := remote.New(ctx, remote.Config{Extensions: extensions, Egress: limits, Renewed: renewed, Certified: member != nil, Lease: cfg.Lease, Lock: held.File, Servers: servers, Token: cfg.APIToken, Transport: through, Name: cfg.Name, Slots: cfg.Slots, Groups: cfg.Groups, Room: cfg.Room,
-		Labels: cfg.WorkerLabels(), Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.WorkerLevels(), IsolationAuto: cfg.IsolationAuto, UIDs: cfg.TaskUIDs, ClosedBoxes: cfg.BoxNetwork == config.BoxNetworkNone, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
+		Labels: cfg.WorkerLabels(), Data: cfg.Data, PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.WorkerLevels(), Users: cfg.TaskUsers, IsolationAuto: cfg.IsolationAuto, UIDs: cfg.TaskUIDs, ClosedBoxes: cfg.BoxNetwork == config.BoxNetworkNone, Protected: cfg.Protected(), Drain: cfg.Drain, Version: Version(), Log: log})
 	if err != nil {
 		return errors.Join(err, held.Release())
 	}

@@ -76,11 +76,13 @@ func begin() (pid int, err error) {
 	if err != nil {
 		return 0, &fence.EnterError{Err: err}
 	}
-	one := []syscall.SysProcIDMap{{ContainerID: int(s.UID), HostID: int(s.UID), Size: 1}}
+	one := func(id uint32) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: int(id), HostID: int(id), Size: 1}}
+	}
 	return around.StartFiltered(s.Path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{
-			Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one, GidMappingsEnableSetgroups: true,
-			Credential: &syscall.Credential{Uid: s.UID, Gid: s.UID}, Pdeathsig: syscall.SIGKILL,
+			Cloneflags: unix.CLONE_NEWUSER, UidMappings: one(s.UID), GidMappings: one(s.GID), GidMappingsEnableSetgroups: true,
+			Credential: &syscall.Credential{Uid: s.UID, Gid: s.GID}, Pdeathsig: syscall.SIGKILL,
 		}})
 }
 

@@ -96,7 +96,7 @@ func (s *Spec) binds() (binds []bind, links map[string]string, err error) {
 			binds = append(binds, bind{path: real, from: fd, write: write, tree: -1})
 		}
 	}
-	if err := asUser(s.UID, func() {
+	if err := asUser(s.UID, s.GID, func() {
 		add(s.Fence.System, false)
 		add(s.Fence.Read, false)
 		add(s.Fence.Devices, true)
@@ -150,7 +150,7 @@ func open(path string) (fd int, real string, err error) {
 }
 
 // asUser calls do with the rights of a user to files. The caller has locked its thread.
-func asUser(uid uint32, do func()) (err error) {
+func asUser(uid, gid uint32, do func()) (err error) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := errors.Join(unix.Setgroups(nil), unix.Capget(&head, &caps[0])); err != nil {
@@ -158,7 +158,7 @@ func asUser(uid uint32, do func()) (err error) {
 	}
 	less := caps
 	less[0].Effective &^= 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
-	err = errors.Join(unix.Setfsgid(int(uid)), unix.Setfsuid(int(uid)), unix.Capset(&head, &less[0]))
+	err = errors.Join(unix.Setfsgid(int(gid)), unix.Setfsuid(int(uid)), unix.Capset(&head, &less[0]))
 	if now, _ := unix.SetfsuidRetUid(-1); err == nil && now != int(uid) { // the kernel reports no failure
 		err = unix.EPERM
 	}

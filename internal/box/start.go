@@ -131,7 +131,7 @@ func Probe(uid uint32) error {
 		return err
 	}
 	defer null.Close()
-	s := Spec{UID: uid, Path: "/", Argv: []string{"/"}, Dir: "/", Tmp: "/tmp"}
+	s := Spec{UID: uid, GID: uid, Path: "/", Argv: []string{"/"}, Dir: "/", Tmp: "/tmp"}
 	s.Fence.System = []string{"/proc"}
 	b, err := Start(&s, &syscall.ProcAttr{Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}})
 	switch {

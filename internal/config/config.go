@@ -46,6 +46,7 @@ type Config struct {
 	// IsolationAuto leaves the level of tasks that require none to the database.
 	IsolationAuto bool
 	TaskUIDs      worker.UIDRange   // the user IDs of tasks, from the level user on
+	TaskUsers     []string          // users of the machine that namespaces may choose for their tasks
 	BoxNetwork    string            // network of tasks at the level box: host | none
 	Lease         time.Duration     // how long attempts may run after the last renewal
 	Drain         time.Duration     // how long a shutdown waits for running attempts
@@ -208,7 +209,7 @@ func settings() []setting {
 		{name: "pass_env", def: text(""), set: setPassEnv},
 		{name: "extensions", def: text(""), set: setExtensions},
 		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
-		{name: "box_network", def: text(BoxNetworkHost), set: setBoxNetwork}, {name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs},
+		{name: "box_network", def: text(BoxNetworkHost), set: setBoxNetwork}, {name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs}, {name: "task_users", def: text(""), set: setTaskUsers},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
 		{name: "lag", def: text("20s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Lag, v) }},

@@ -40,6 +40,7 @@ var descriptions = map[string]described{
 	"isolation":                {meaning: "`none`, `fence`, `user` or `box`: what a task may reach, see [isolation](security.md#isolation). `auto` is `fence` on a database that this version or a later one has made, and `none` on an earlier one. With several levels, as `fence,box`, a task gets the first one unless it requires a higher one"},
 	"python_environments":      {meaning: "room for the [environments of Python](kinds.md#programs-of-python) of one namespace on this machine; environments that were not used for the longest time are removed"},
 	"box_network":              {meaning: "`host` or `none`: network of tasks at the level `box`"},
+	"task_users":               {meaning: "users of the machine, with commas, as which namespaces may run their tasks at the levels from `user` on: `skein namespace set NS --run-as USER`"},
 	"task_uids":                {meaning: "user IDs of tasks at the levels from `user` on, one for each namespace; no user of the machine may have them"},
 	"advertise":                {def: "the address of `listen`", meaning: "URL by which the other nodes of the cluster reach the node"},
 	"heartbeat":                {meaning: "time between two renewals of a node's row in a cluster"},

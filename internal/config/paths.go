@@ -70,6 +70,13 @@ func setTaskUIDs(c *Config, v string) (err error) {
 	return err
 }
 
+// setTaskUsers reads the users that namespaces may choose for their tasks. Whether the machine has them is
+// checked when a node or worker starts.
+func setTaskUsers(c *Config, v string) error {
+	c.TaskUsers = commaList(v)
+	return notMany(len(c.TaskUsers), "task_users")
+}
+
 // Protected returns the absolute paths that no isolated task may reach, in addition to the data folder:
 // settings, keys, tokens, the database, the artifacts of other tasks, and the programs of extensions.
 func (c *Config) Protected() (paths []string) {

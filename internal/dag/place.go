@@ -27,6 +27,7 @@ const (
 	placeCPU    = 'c'
 	placeMemory = 'm'
 	placeSpace  = 's' // the namespace of the task, see Space
+	placeUser   = 'u' // the Unix user of the task, see Space
 	placeEnd    = "\n"
 )
 
@@ -49,6 +50,8 @@ type Traits struct {
 	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the
 	// label.
 	Levels []string `json:"levels,omitempty"`
+	// Users are the Unix users that namespaces may choose for their tasks on this worker.
+	Users []string `json:"users,omitempty"`
 	// Room is the cpu and memory of the worker for tasks. Used is the part of Room that attempts use.
 	Room Need `json:"room,omitzero"`
 	Used Need `json:"used,omitzero"`
@@ -205,11 +208,12 @@ func (p Place) Node() (name string) {
 // Fits reports whether a worker with this name and these traits may run the task. It does not compare
 // resources; the caller does.
 func (p Place) Fits(name string, t *Traits) bool {
-	fits, handled, named := true, false, false
+	fits, handled, named, function := true, false, false, false
 	p.each(func(kind byte, text string) bool {
 		switch kind {
 		case placeKind:
-			fits, handled = slices.Contains(t.Kinds, text) || t.Extension(text) != nil, true
+			function = slices.Contains(t.Kinds, text)
+			fits, handled = function || t.Extension(text) != nil, true
 		case placeNode:
 			fits, named = text == name, true
 		case placeGroup:
@@ -220,6 +224,8 @@ func (p Place) Fits(name string, t *Traits) bool {
 			fits = ok && has == v || k == LabelIsolation && t.Isolates(v)
 		case placeSpace:
 			fits = len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, text)
+		case placeUser: // a task function has the user of its program
+			fits = function || slices.Contains(t.Users, text)
 		case placeCPU, placeMemory:
 		default: // a requirement of a later version, which this version does not know
 			fits = false
@@ -296,6 +302,8 @@ func (p Place) String() string {
 			all = append(all, "group "+text)
 		case placeSpace:
 			all = append(all, "namespace "+text)
+		case placeUser:
+			all = append(all, "user "+text)
 		case placeLabel:
 			if level, is := strings.CutPrefix(text, LabelIsolation+"="); is {
 				all = append(all, LabelIsolation+" "+level)

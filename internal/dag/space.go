@@ -13,6 +13,9 @@ type Space struct {
 	Name string
 	// Isolation is the least level of isolation of all tasks, or "" if the namespace demands none.
 	Isolation string
+	// User is the Unix user of all tasks, or "" if workers choose one. With a user, Isolation is user or a
+	// higher level.
+	User string
 
 	places map[Place]Place // the results of Place
 }
@@ -22,7 +25,7 @@ const spacePlacesMax = 1024
 
 // Same reports whether two spaces add the same.
 func (s *Space) Same(o *Space) bool {
-	return s == o || s != nil && o != nil && s.Name == o.Name && s.Isolation == o.Isolation
+	return s == o || s != nil && o != nil && s.Name == o.Name && s.Isolation == o.Isolation && s.User == o.User
 }
 
 // Place returns the placement of a task of the namespace whose own placement is p.
@@ -37,6 +40,9 @@ func (s *Space) Place(p Place) Place {
 	full = p.Isolated(s.Isolation)
 	if s.Name != "" && (p.Node() != "" || p.Group() != "") && p.Space() == "" {
 		full += Place(string(rune(placeSpace)) + s.Name + placeEnd)
+	}
+	if s.User != "" && p.User() == "" {
+		full += Place(string(rune(placeUser)) + s.User + placeEnd)
 	}
 	if s.places == nil || len(s.places) >= spacePlacesMax {
 		s.places = map[Place]Place{}
@@ -54,6 +60,17 @@ func (p Place) Space() (namespace string) {
 		return namespace == ""
 	})
 	return namespace
+}
+
+// User returns the Unix user that the placement names, or "" if there is none.
+func (p Place) User() (name string) {
+	p.each(func(kind byte, text string) bool {
+		if kind == placeUser {
+			name = text
+		}
+		return name == ""
+	})
+	return name
 }
 
 // Place returns the placement of a task, with what the namespace of the run adds.

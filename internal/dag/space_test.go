@@ -11,6 +11,7 @@ import (
 func TestSpace(t *testing.T) {
 	group, label := NewPlace("", "etl", nil), NewPlace("", "", map[string]string{"disk": "ssd"})
 	shop, strict := &Space{Name: "shop"}, &Space{Name: "shop", Isolation: "user"}
+	named := &Space{Name: "shop", Isolation: "user", User: "ann"}
 	for range 2 { // from the cache, too
 		for _, c := range []struct {
 			of   *Space
@@ -20,6 +21,7 @@ func TestSpace(t *testing.T) {
 			{nil, group, "group etl"}, {shop, Anywhere, "any worker"}, {shop, label, "label disk=ssd"}, {shop, group, "group etl, namespace shop"},
 			{shop, NewPlace("w1", "", nil), "node w1, namespace shop"}, {strict, Anywhere, "isolation user"}, {strict, group, "group etl, isolation user, namespace shop"},
 			{strict, NewPlace("", "", map[string]string{LabelIsolation: "box"}), "isolation box"}, {&Space{Isolation: "fence"}, group, "group etl, isolation fence"},
+			{named, Anywhere, "isolation user, user ann"}, {named, group, "group etl, isolation user, namespace shop, user ann"},
 		} {
 			if got := c.of.Place(c.p); got.String() != c.want || c.of.Place(got) != got {
 				t.Errorf("%s: %s, want %s", c.p, got, c.want)
@@ -35,6 +37,18 @@ func TestSpace(t *testing.T) {
 		if p.Fits("x", w) != fits || !group.Fits("x", w) {
 			t.Errorf("a task of shop on a worker of %q: %v", namespace, !fits)
 		}
+	}
+	for _, w := range []struct {
+		is   Traits
+		fits bool
+	}{{Traits{Levels: []string{"user"}}, false}, {Traits{Levels: []string{"user"}, Users: []string{"bob"}}, false}, {Traits{Users: []string{"ann"}}, false},
+		{Traits{Levels: []string{"user"}, Users: []string{"bob", "ann"}}, true}} {
+		if named.Place(Anywhere).Fits("x", &w.is) != w.fits {
+			t.Errorf("a task of the user ann on %+v: %v", w.is, !w.fits)
+		}
+	}
+	if function := (&Traits{Kinds: []string{"k"}, Labels: map[string]string{LabelIsolation: "user"}}); !named.Place(Anywhere.OfKind("k")).Fits("x", function) {
+		t.Error("a task function needs the user of its namespace")
 	}
 	if p.Space() != "shop" || group.Space() != "" {
 		t.Errorf("%q", p.Space())

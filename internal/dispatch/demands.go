@@ -71,7 +71,7 @@ func freshOrigin(is *store.Namespace, origin string) string {
 // Only the allowed paths themselves are accepted, and not paths in them: a task that may change a folder
 // could put a link there.
 func obey(job *worker.Job, is *store.Namespace, origin, dir string) error {
-	job.Isolation = dag.Stricter(job.Isolation, is.Isolation)
+	job.Isolation, job.User = dag.Stricter(job.Isolation, is.Isolation), is.RunAs
 	if job.HTTP != nil || is.AllowRead+is.AllowWrite == "" {
 		return nil
 	}

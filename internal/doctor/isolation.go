@@ -26,6 +26,10 @@ func checkIsolation(cfg *config.Config, ofDatabase string) Check {
 			return c
 		}
 	}
+	if err := worker.OffersUsers(cfg.IsolationLevels, cfg.TaskUsers, cfg.TaskUIDs); err != nil {
+		c.State, c.Found, c.Remedy = Bad, err.Error(), "change the setting task_users"
+		return c
+	}
 	c.Found = strings.Join(cfg.IsolationLevels, ", ")
 	if highest := cfg.IsolationLevels[len(cfg.IsolationLevels)-1]; highest != worker.IsolationNone {
 		has, _ := worker.Fences()

@@ -79,7 +79,12 @@ func (n Namespaces) mayDemand(ctx context.Context, was, next *store.Namespace) e
 	if next.Isolation != "" && !n.e.store.LevelsStand() || next.Demands != was.Demands && !n.e.store.NamesStand() {
 		return fmt.Errorf("%w: a node of an earlier version is a member, and would run tasks of namespace %s without the isolation: upgrade all nodes first", errkind.ErrConflict, next.Name)
 	}
+	if next.RunAs != was.RunAs && !n.e.store.RunAsStands() {
+		return fmt.Errorf("%w: a node of an earlier version is a member, and would run tasks of namespace %s as another user: upgrade all nodes first", errkind.ErrConflict, next.Name)
+	}
 	switch level := slices.Index(dag.IsolationLevels, next.Isolation); {
+	case next.RunAs != "" && level < slices.Index(dag.IsolationLevels, "user"):
+		return fmt.Errorf("%w: run_as needs the level user or box, because other tasks have the user of their worker: set isolation, too", errkind.ErrInvalid)
 	case next.AllowRead+next.AllowWrite != "" && level < slices.Index(dag.IsolationLevels, "fence"):
 		return fmt.Errorf("%w: allow_read and allow_write need the level fence or a higher one, because a task without isolation reaches all files: set isolation, too", errkind.ErrInvalid)
 	}

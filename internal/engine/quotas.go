@@ -60,6 +60,7 @@ type quotaSet struct {
 	rows []store.Namespace
 	// isolation is the least level of the namespaces that demand one.
 	isolation map[string]string
+	users     map[string]string               // the Unix users of the namespaces that have one
 	shared    map[string]bool                 // the namespaces that share the names of their locks
 	uses      map[string][]store.NamespaceUse // namespace → the use by each shard
 	stocks    map[string]store.NamespaceStock // stock of each namespace
@@ -99,10 +100,13 @@ func (b *quotaBook) read(ctx context.Context, st store.Store) (changed bool, err
 	if err != nil {
 		return false, errkind.FromStore("read the quotas", err)
 	}
-	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, shared: map[string]bool{}, rows: rows, order: order, at: at}
+	next := &quotaSet{of: map[string]store.Quotas{}, isolation: map[string]string{}, users: map[string]string{}, shared: map[string]bool{}, rows: rows, order: order, at: at}
 	for i := range rows {
 		if rows[i].Isolation != "" {
 			next.isolation[rows[i].Name] = rows[i].Isolation
+		}
+		if rows[i].RunAs != "" {
+			next.users[rows[i].Name] = rows[i].RunAs
 		}
 		if rows[i].Locks == store.LocksShared {
 			next.shared[rows[i].Name] = true

@@ -92,7 +92,7 @@ func narrows(was, is *store.Namespace, span time.Duration) bool {
 	switch {
 	case dag.Stricter(was.Isolation, is.Isolation) != was.Isolation,
 		is.AllowRead+is.AllowWrite != "" && (is.AllowRead != was.AllowRead || is.AllowWrite != was.AllowWrite),
-		is.Egress != "" && is.Egress != was.Egress:
+		is.Egress != "" && is.Egress != was.Egress, is.RunAs != was.RunAs:
 		return true
 	case is.Isolation+is.AllowRead+is.AllowWrite+is.Egress == "":
 		return false

@@ -33,7 +33,7 @@ func (s *spaces) renew() {
 		return
 	}
 	named := s.store.LevelsStand()
-	if named != s.named || s.set == nil || !maps.Equal(s.set.isolation, set.isolation) {
+	if named != s.named || s.set == nil || !maps.Equal(s.set.isolation, set.isolation) || !maps.Equal(s.set.users, set.users) {
 		s.names, s.by, s.behind = map[string]*dag.Space{}, map[dag.WorkflowID]*dag.Space{}, true
 	}
 	s.set, s.named = set, named
@@ -66,7 +66,7 @@ func (s *spaces) of(r *dag.Run) (*dag.Space, error) {
 	}
 	is := s.names[wf.Namespace]
 	if is == nil {
-		is = &dag.Space{Isolation: s.set.isolation[wf.Namespace]}
+		is = &dag.Space{Isolation: s.set.isolation[wf.Namespace], User: s.set.users[wf.Namespace]}
 		if s.named {
 			is.Name = wf.Namespace
 		}
@@ -114,7 +114,7 @@ func spaceReader(b *quotaBook, st store.Store) func(namespace string) *dag.Space
 		if set == nil {
 			return nil
 		}
-		is := &dag.Space{Isolation: set.isolation[namespace]}
+		is := &dag.Space{Isolation: set.isolation[namespace], User: set.users[namespace]}
 		if st.LevelsStand() {
 			is.Name = namespace
 		}

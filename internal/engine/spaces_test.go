@@ -106,6 +106,47 @@ func TestDemandedIsolation(t *testing.T) {
 	}
 }
 
+// TestDemandedUser: a task of a namespace with a Unix user starts only on a worker that permits this user.
+// Until then it waits with the reason.
+func TestDemandedUser(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			h := newHands(t)
+			h.held = true
+			n := start(t, open(t), h, bounded, func(c *engine.Config) {
+				c.Traits.Labels, c.Traits.Levels, c.Traits.Users = map[string]string{dag.LabelIsolation: "fence"}, []string{"fence", "user"}, []string{"ann"}
+			})
+			as := func(level, user string) error {
+				_, err := engine.NamespacesOf(n.Engine).Change(t.Context(), "test", "ann", func(is *store.Namespace) { is.Isolation, is.RunAs = level, user })
+				return err
+			}
+			if err := as("fence", "ann"); !errors.Is(err, errkind.ErrInvalid) {
+				t.Errorf("a user at the level fence: %v", err)
+			}
+			w := n.apply("w", graph(t, "a"))
+			if err := as("user", "bob"); err != nil {
+				t.Fatal(err)
+			}
+			run := n.submit(w)
+			eventually(t, "the task waits with the reason", func() bool {
+				x, err := n.Explain(t.Context(), run, "a")
+				return err == nil && len(x.Reasons) == 1 && x.Reasons[0].Code == "no_worker" && x.Reasons[0].Args["why"] == "no worker permits the user bob" &&
+					x.Reasons[0].Unblocks == "a worker for it: skein worker --isolation user --task-users bob"
+			})
+			if err := as("user", "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if p := n.placeOf(run); p.User() != "ann" {
+				t.Errorf("placed on %s", p)
+			}
+			for _, a := range n.hands.holding(1) {
+				endOf(n.hands, a)
+			}
+			n.quiet()
+		})
+	}
+}
+
 // TestBoundPlacement: a placement that a worker of some namespaces can fit names the namespace of the task.
 func TestBoundPlacement(t *testing.T) {
 	st := openers["memory"](t)

@@ -276,6 +276,8 @@ func (w *worker) cannot(task string, job *workerv1.Job) error {
 			task, cmp.Or(job.WorksFor, job.Namespace), w.member.Name, strings.Join(w.member.Traits.Namespaces, ", "))
 	case job.Isolation != "" && !w.member.Traits.Isolates(job.Isolation): // the attempt was assigned before the namespace or the worker changed
 		return fmt.Errorf("task %s needs the isolation %s, and worker %s does not offer it: start the worker with --isolation %s", task, job.Isolation, w.member.Name, job.Isolation)
+	case job.RunAs != "" && job.Kind == "" && !slices.Contains(w.member.Traits.Users, job.RunAs):
+		return fmt.Errorf("namespace %s runs its tasks as the user %s, and worker %s does not permit that user: start the worker with --task-users %s", cmp.Or(job.WorksFor, job.Namespace), job.RunAs, w.member.Name, job.RunAs)
 	case len(job.Artifacts) > 0 && !w.deposits:
 		return fmt.Errorf("task %s keeps artifacts, and worker %s has a version that cannot send them: use a newer one", task, w.member.Name)
 	case job.Inputs && !w.fetches:

@@ -28,7 +28,7 @@ func (d *desk) Register(ctx context.Context, in *workerv1.RegisterRequest) (*wor
 	}
 	m := store.Member{Handler: dag.HandlerID(in.Handler), UUID: in.Uuid, Name: in.Name, Worker: true, Version: in.Version, Format: h.cfg.Format,
 		State: store.MemberActive, Slots: in.Slots, Busy: int32(len(in.Running)), Home: h.self(), Lease: 1,
-		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Levels: in.Levels, Extensions: extensionsOf(in.Extensions), Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
+		Traits: store.Traits{Groups: in.Groups, Labels: in.Labels, Kinds: in.Kinds, Levels: in.Levels, Users: in.Users, Extensions: extensionsOf(in.Extensions), Room: dag.Need{CPU: in.CpuMillis, Memory: in.MemoryBytes}}}
 	for _, x := range in.Refused {
 		m.Traits.Refuse(x.Folder, x.Why)
 	}
@@ -253,8 +253,8 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 		return bad("the name %q is invalid: use 1 to %d printable characters without spaces", in.Name, nameMax)
 	case in.Slots < 1 || in.Slots > slotsMax:
 		return bad("the number of slots, %d, is invalid: use 1 to %d", in.Slots, slotsMax)
-	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax || len(in.Extensions) > TraitsMax || len(in.Levels) > TraitsMax:
-		return bad("the worker has more than %d groups, labels, kinds, isolation levels or extensions", TraitsMax)
+	case len(in.Groups) > TraitsMax || len(in.Labels) > TraitsMax || len(in.Kinds) > TraitsMax || len(in.Extensions) > TraitsMax || len(in.Levels) > TraitsMax || len(in.Users) > TraitsMax:
+		return bad("the worker has more than %d groups, labels, kinds, isolation levels, users or extensions", TraitsMax)
 	case len(in.Running) > attemptsMax || len(in.Ended) > attemptsMax:
 		return bad("the worker reports more than %d attempts", attemptsMax)
 	case in.CpuMillis < 0 || in.MemoryBytes < 0:
@@ -272,6 +272,11 @@ func checkRegister(in *workerv1.RegisterRequest) error {
 	for _, g := range in.Groups {
 		if !Plain(g) {
 			return bad("the group %q is invalid: use 1 to %d printable characters without spaces", g, nameMax)
+		}
+	}
+	for _, u := range in.Users {
+		if !Plain(u) {
+			return bad("the user %q is invalid: use 1 to %d printable characters without spaces", u, nameMax)
 		}
 	}
 	for _, k := range in.Kinds {

@@ -60,6 +60,8 @@ func Misfit(p dag.Place, there []store.Member) string {
 	switch level := p.Isolation(); {
 	case len(nobody) == 0:
 		return "no worker has all of " + p.String()
+	case len(nobody) == 1 && p.User() != "" && nobody[0] == "user "+p.User():
+		return "no worker permits the user " + p.User()
 	case len(nobody) == 1 && level != "" && !had(dag.Anywhere.Isolated(level), there):
 		return "no worker offers isolation " + level
 	}
@@ -221,6 +223,8 @@ func startedWith(p dag.Place) string {
 		switch kind {
 		case "node":
 			kind = "name"
+		case "user":
+			kind = "task-users"
 		case "namespace": // an invitation gives it
 			continue
 		}

@@ -40,7 +40,7 @@ func job(j *workerv1.Job, files worker.FileSource) (*worker.Job, error) {
 		Argv: j.Argv, Env: j.Env, Timeout: time.Duration(j.TimeoutMillis) * time.Millisecond,
 		KillGrace: time.Duration(j.KillGraceMillis) * time.Millisecond, WarnOnTimeout: j.WarnOnTimeout, OutputTypes: j.Outputs, LockToken: j.LockToken,
 		CPU: j.CpuMillis, Memory: j.MemoryBytes, Artifacts: j.Artifacts, Secrets: j.Secrets,
-		Handle: j.Handle, Adopts: j.Adopts, Earlier: present(j.Earlier), Input: present(j.Given), Isolation: j.Isolation, IsolationDefault: j.IsolationDefault,
+		Handle: j.Handle, Adopts: j.Adopts, Earlier: present(j.Earlier), Input: present(j.Given), Isolation: j.Isolation, IsolationDefault: j.IsolationDefault, User: j.RunAs,
 	}
 	if len(j.Read)+len(j.Write) > 0 {
 		out.Access = &worker.Access{Read: j.Read, Write: j.Write}
@@ -87,7 +87,7 @@ func Wire(j *worker.Job, origin, dir string, rules egress.Rules) *workerv1.Job {
 		Argv: j.Argv, Env: j.Env, Origin: origin, Dir: dir, Files: true, TimeoutMillis: j.Timeout.Milliseconds(),
 		KillGraceMillis: j.KillGrace.Milliseconds(), WarnOnTimeout: j.WarnOnTimeout, Outputs: j.OutputTypes, LockToken: j.LockToken,
 		CpuMillis: j.CPU, MemoryBytes: j.Memory, Artifacts: j.Artifacts, Inputs: j.Inputs != nil, Secrets: j.Secrets,
-		Handle: j.Handle, Adopts: j.Adopts, Earlier: j.Earlier, Given: j.Input, Isolation: j.Isolation, IsolationDefault: j.IsolationDefault}
+		Handle: j.Handle, Adopts: j.Adopts, Earlier: j.Earlier, Given: j.Input, Isolation: j.Isolation, IsolationDefault: j.IsolationDefault, RunAs: j.User}
 	if a := j.Access; a != nil {
 		out.Read, out.Write = a.Read, a.Write
 	}

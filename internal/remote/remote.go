@@ -45,6 +45,7 @@ type Config struct {
 	PassEnv   []string
 	Isolation string          // the isolation of its tasks: see worker.Config
 	Levels    []string        // see worker.Config
+	Users     []string        // see worker.Config
 	UIDs      worker.UIDRange // the users of its tasks: see worker.Config
 	// IsolationAuto and ClosedBoxes are those of worker.Config.
 	IsolationAuto, ClosedBoxes bool
@@ -123,7 +124,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	r.outgoing, r.brings = artifact.Folder{Path: filepath.Join(data, outgoingName)}, make(chan struct{}, bringsMax)
 	r.gives, r.cache = make(chan struct{}, givesMax), newFileCache(filepath.Join(data, filesName))
 	if r.work, r.adopted, err = worker.Connect(ctx, worker.LinkConfig{Lease: cfg.Lease, Lock: cfg.Lock, Config: worker.Config{DataDir: cfg.Data, Slots: cfg.Slots,
-		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, IsolationAuto: cfg.IsolationAuto, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
+		PassEnv: cfg.PassEnv, Isolation: cfg.Isolation, Levels: cfg.Levels, Users: cfg.Users, IsolationAuto: cfg.IsolationAuto, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Protected: cfg.Protected, Log: cfg.Log, Report: r.told, Started: r.started, Room: func(why string) { r.s.SetFull(why != "") }}}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	r.shipper = logs.NewShipper(push{r}, cfg.Data, cfg.Log)
@@ -208,7 +209,7 @@ func offer(cfg *Config) *workerv1.RegisterRequest {
 	for _, x := range cfg.Extensions.Refused() {
 		refused = append(refused, &workerv1.Refusal{Folder: x.Folder, Why: x.Why})
 	}
-	return &workerv1.RegisterRequest{Extensions: kinds, Refused: refused, Groups: cfg.Groups, Labels: cfg.Labels, Levels: cfg.Levels, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
+	return &workerv1.RegisterRequest{Extensions: kinds, Refused: refused, Groups: cfg.Groups, Labels: cfg.Labels, Levels: cfg.Levels, Users: cfg.Users, Version: cfg.Version, CpuMillis: cfg.Room.CPU, MemoryBytes: cfg.Room.Memory,
 		Artifacts: true, Inputs: true, GivesLogs: true, Masks: true, Handles: true}
 }
 

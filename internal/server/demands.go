@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"skein.dev/skein/internal/dag"
@@ -13,6 +14,9 @@ import (
 
 // pathBytesMax bounds one path that a namespace allows.
 const pathBytesMax = 1024
+
+// userOK matches names of users that every Linux accepts.
+var userOK = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 // checkDemands returns the fault of a request that a namespace can never have.
 func checkDemands(in *api.NamespaceRequest) error {
@@ -25,6 +29,9 @@ func checkDemands(in *api.NamespaceRequest) error {
 				return invalid("%s: %.60q is no absolute path in its shortest form, such as /srv/shop", name, path)
 			}
 		}
+	}
+	if u := in.RunAs; u != nil && *u != "" && (!userOK.MatchString(*u) || *u == "root") {
+		return invalid("run_as: %.40q is not the name of a user that tasks can have, such as shop", *u)
 	}
 	if e := in.Egress; e != nil && *e != "" {
 		if _, err := egress.ParsePolicy(*e); err != nil {
@@ -44,7 +51,7 @@ func demand(is *store.Namespace, in *api.NamespaceRequest) {
 	for _, text := range []struct {
 		to   *string
 		from *string
-	}{{&is.Egress, in.Egress}, {&is.Locks, in.Locks}} {
+	}{{&is.Egress, in.Egress}, {&is.Locks, in.Locks}, {&is.RunAs, in.RunAs}} {
 		if text.from != nil {
 			*text.to = *text.from
 		}
@@ -70,6 +77,7 @@ func demandsNoted(in *api.NamespaceRequest) (text string) {
 	note("isolation", in.Isolation)
 	note("egress", in.Egress)
 	note("locks", in.Locks)
+	note("run_as", in.RunAs)
 	if in.AllowRead != nil {
 		text += fmt.Sprintf("allow_read=%q ", *in.AllowRead)
 	}
@@ -80,5 +88,5 @@ func demandsNoted(in *api.NamespaceRequest) (text string) {
 }
 
 func demandsShown(d *store.Demands) api.Demands {
-	return api.Demands{AllowRead: d.Reads(), AllowWrite: d.Writes(), Egress: d.Egress, Locks: d.Locks}
+	return api.Demands{AllowRead: d.Reads(), AllowWrite: d.Writes(), Egress: d.Egress, Locks: d.Locks, RunAs: d.RunAs}
 }

@@ -68,6 +68,7 @@ type Demands struct {
 	AllowWrite string // the same for writing
 	Egress     string // the policy for outgoing calls, see egress.ParsePolicy
 	Locks      string // LocksShared or ""
+	RunAs      string // the Unix user of its tasks; "": each worker chooses one for the namespace
 }
 
 // Reads returns the paths of AllowRead. nil stands for any path.
@@ -190,6 +191,8 @@ type Namespaces interface {
 	// NamesStand reports whether all programs that use the database know Demands, and queues and resource
 	// classes of namespaces.
 	NamesStand() bool
+	// RunAsStands reports whether all programs that use the database know Demands.RunAs.
+	RunAsStands() bool
 	// NamespaceUses lists the use of a namespace, or of all namespaces (""), by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
 	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.

@@ -76,7 +76,7 @@ func Tables() []*Table {
 		table("audit", "id i8, key id, idx i8, hash b?, at i8, last i8, count i8, principal t, kind t, token i8, session i8, address t, "+
 			"verb t, action t, object t, namespace t, outcome t, request t, detail t"),
 		table("audit_tree", "one i8, size i8, first i8, head b, edge b, era i8, base i8"),
-		table("namespace", "name t, revision i8, runs i8, runs_per_hour i8, tasks i8, params_bytes i8, stored_bytes i8, versions i8, triggers i8, tokens i8, requests_per_minute i8, modified i8, actor t, logs_per_day i8, isolation t, allow_read t, allow_write t, egress t, locks t"),
+		table("namespace", "name t, revision i8, runs i8, runs_per_hour i8, tasks i8, params_bytes i8, stored_bytes i8, versions i8, triggers i8, tokens i8, requests_per_minute i8, modified i8, actor t, logs_per_day i8, isolation t, allow_read t, allow_write t, egress t, locks t, run_as t"),
 		table("tally", "workflow i8, span i4, at i4, task t, n i8, data b"),
 		table("tally_mark", "shard i4, workflow i8, rev i8, seq i8, at i8"),
 		table("alert_channel", "namespace t, name t, version i8, data b, actor t, created i8, modified i8"),

@@ -61,6 +61,7 @@ type attempt struct {
 	room             *box.Box    // the box; nil if it has not started, or the process has none
 	closed           bool        // the box has no network
 	uid              uint32      // user of the namespace; 0 if the attempt has the worker's user
+	gid              uint32      // the only group of that user
 	away             away        // whether the process of a kind cannot reach its system
 	second           second      // the process that follows the first one of the attempt
 	failed           error       // why a process of the attempt was not started again
@@ -152,12 +153,8 @@ func (a *attempt) start() error {
 	if err != nil {
 		return err
 	}
-	if wall != nil && wall.uids != nil {
-		uid, err := wall.uids.of(a.job.Key.Namespace)
-		if err != nil {
-			return err
-		}
-		a.uid, a.boxed, a.closed = uid, wall.boxed, wall.closed
+	if err := a.become(wall); err != nil {
+		return err
 	}
 	if k := a.job.Kind; a.boxed && a.closed && k != nil && k.House && !k.Prepares {
 		return fmt.Errorf("a task of kind %s needs the network, and the setting box_network of this worker is none: let another worker run it", k.Name)
@@ -170,7 +167,7 @@ func (a *attempt) start() error {
 		return a.noRoom(err)
 	}
 	a.cmd, a.outside.path = cmd, cmd.handle
-	if err := a.slot.own(a.uid); err != nil {
+	if err := a.slot.own(a.uid, a.gid); err != nil {
 		return fmt.Errorf("give the files of the attempt to its user: %w", err)
 	}
 	if wall != nil {

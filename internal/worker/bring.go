@@ -88,12 +88,12 @@ func (in *Input) folders(root *os.Root, dir string) error {
 		}
 		return err
 	}
-	return giveFolder(root, dir, in.owner)
+	return giveFolder(root, dir, in.owner, in.group)
 }
 
 // giveFolder gives a folder that this process has just made to a user. If another task of the user has
 // meanwhile replaced the folder by something else, that stays as it is.
-func giveFolder(root *os.Root, dir string, uid uint32) error {
+func giveFolder(root *os.Root, dir string, uid, gid uint32) error {
 	above, err := root.Open(filepath.Dir(dir))
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func giveFolder(root *os.Root, dir string, uid uint32) error {
 	if names, err := made.Readdirnames(1); len(names) > 0 || err != io.EOF || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
 		return nil
 	}
-	return made.Chown(int(uid), int(uid))
+	return made.Chown(int(uid), int(gid))
 }
 
 // bring copies the inputs of the job into its working folder. It gives up when the attempt is stopped.
@@ -149,7 +149,7 @@ func (a *attempt) bring(dir string) error {
 				return noInput(in, "%w", err)
 			}
 		}
-		in.owner = a.uid
+		in.owner, in.group = a.uid, a.gid
 		if err := in.put(root, from, stop); err != nil {
 			return err
 		}

@@ -42,6 +42,8 @@ type Config struct {
 	// IsolationAuto makes an attempt run at Job.IsolationDefault, or at a higher level that it requires.
 	// Levels are then IsolationNone and, if this machine can isolate tasks, IsolationFence.
 	IsolationAuto bool
+	// Users are the users of the machine that a job may name, see Job.User.
+	Users []string
 	// UIDs holds the user IDs for tasks at the level user and above.
 	UIDs UIDRange
 	// ClosedBoxes gives tasks at the level box no network but a loopback interface of their own.

@@ -50,6 +50,7 @@ type wall struct {
 	shut  []string // the data folder, the paths that the worker's owner protects, and at last etcSkein
 	home  string   // the home folder of the worker's user; "": none
 	uids  *uids    // the users of the tasks; nil: tasks have the worker's user
+	named []string // the users of the machine that jobs may name
 	// broken is the reason why this machine cannot give the level; nil: it can. No task starts then.
 	broken error
 	// boxed: the level is box. closed: boxes have no network.
@@ -77,7 +78,7 @@ func (w *Worker) wallIn(said *hello) {
 		case fence.ABI() == 0:
 			one.broken = fence.ErrNone
 		case level != IsolationFence:
-			one.uids, one.broken = &w.uids, w.admitUsers(level, said.UIDs)
+			one.uids, one.named, one.broken = &w.uids, said.Users, w.admitUsers(level, said.UIDs)
 		}
 		all = append(all, one)
 	}
@@ -196,7 +197,7 @@ func (w *wall) ofUser(a *attempt, spec *fence.Spec) error {
 	}
 	hidden := func(path string) bool {
 		real, err := filepath.EvalSymlinks(path)
-		return err == nil && !fence.Within(real, a.slot.folder) && !permits(real, a.uid, 0)
+		return err == nil && !fence.Within(real, a.slot.folder) && !permits(real, a.uid, a.gid, 0)
 	}
 	spec.System = slices.DeleteFunc(spec.System, hidden)
 	for _, path := range slices.Concat(spec.Read, spec.Write) {
@@ -392,16 +393,16 @@ func (a *attempt) refusal(path string) string {
 	switch {
 	case slices.ContainsFunc(a.spec.Shut, func(shut string) bool { return fence.Within(path, shut) || fence.Within(real, shut) }) && !a.reaches(path, a.spec.Own) && !a.reaches(path, a.spec.Given):
 		return fmt.Sprintf("; %s is protected: no task may reach it", path)
-	case a.uid != 0 && exists(path) && !permits(path, a.uid, 0o4):
+	case a.uid != 0 && exists(path) && !permits(path, a.uid, a.gid, 0o4):
 		return fmt.Sprintf("; user %d of namespace %s may not reach %s: change the owner or the permissions of the file", a.uid, a.job.Key.Namespace, path)
-	case a.uid != 0 && !exists(path) && exists(filepath.Dir(path)) && !permits(filepath.Dir(path), a.uid, 0o3):
+	case a.uid != 0 && !exists(path) && exists(filepath.Dir(path)) && !permits(filepath.Dir(path), a.uid, a.gid, 0o3):
 		return fmt.Sprintf("; user %d of namespace %s may not make files in %s: change the owner or the permissions of the folder", a.uid, a.job.Key.Namespace, filepath.Dir(path))
 	case !exists(path) && exists(filepath.Dir(path)) && unix.Access(filepath.Dir(path), unix.W_OK) == nil:
 		return a.unmade(path)
 	case !exists(path) || a.reaches(path, a.spec.Own) || a.reaches(path, a.spec.Devices) || a.reaches(path, a.spec.Write):
 		return "" // the permissions of the file refused it
 	case a.reaches(path, a.spec.System) || a.reaches(path, a.spec.Read):
-		if unix.Access(path, unix.W_OK) == nil && (a.uid == 0 || permits(path, a.uid, 0o2)) {
+		if unix.Access(path, unix.W_OK) == nil && (a.uid == 0 || permits(path, a.uid, a.gid, 0o2)) {
 			return fmt.Sprintf("; isolation does not let the task change %s: add access: {write: [%s]} to the task", path, path)
 		}
 		return ""

@@ -31,8 +31,8 @@ func (a *attempt) fork() error {
 		PidFD:     &pidfd,
 	}
 	if a.uid != 0 {
-		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.uid}
-		if err := unix.Fchown(ends[1], int(a.uid), int(a.uid)); err != nil { // so that the task can open /dev/stdout itself
+		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
+		if err := unix.Fchown(ends[1], int(a.uid), int(a.gid)); err != nil { // so that the task can open /dev/stdout itself
 			return errors.Join(err, unix.Close(ends[0]), unix.Close(ends[1]))
 		}
 	}
@@ -98,7 +98,7 @@ var marks = []string{outputVar, "SKEIN_NAMESPACE", "SKEIN_WORKFLOW", "SKEIN_RUN_
 // enterBox starts the box of the attempt. The init of the box is root, so it gets no variable that the
 // workflow sets.
 func (a *attempt) enterBox(with *syscall.ProcAttr) (int, error) {
-	s := box.Spec{Fence: *a.spec, Tmp: a.slot.tmp(), Net: !a.closed, UID: a.uid, Path: a.cmd.path, Argv: a.cmd.argv, Env: a.cmd.env, Dir: a.cmd.dir}
+	s := box.Spec{Fence: *a.spec, Tmp: a.slot.tmp(), Net: !a.closed, UID: a.uid, GID: a.gid, Path: a.cmd.path, Argv: a.cmd.argv, Env: a.cmd.env, Dir: a.cmd.dir}
 	with.Env, with.Sys.Credential = []string{"GOMAXPROCS=1"}, nil
 	for _, kv := range a.cmd.env {
 		if name, _, _ := strings.Cut(kv, "="); slices.Contains(marks, name) {

@@ -22,6 +22,7 @@ type Input struct {
 	At            string // folder of the file on this machine; "" if the file must be fetched
 	File          string // name of the file in that folder
 	owner         uint32 // user to whom the file is given; 0 is the worker's user
+	group         uint32 // the group of owner
 }
 
 // InputSource provides the inputs of an attempt. The goroutine of the attempt calls it.
@@ -140,7 +141,7 @@ func (in *Input) copy(root *os.Root, to string, source io.Reader) error {
 		return err
 	}
 	if in.owner != 0 {
-		if err := file.Chown(int(in.owner), int(in.owner)); err != nil {
+		if err := file.Chown(int(in.owner), int(in.group)); err != nil {
 			return errors.Join(err, file.Close())
 		}
 	}

@@ -69,6 +69,9 @@ type Job struct {
 	// IsolationDefault is the level of the attempt on a worker with Config.IsolationAuto, one of Levels. ""
 	// means IsolationNone.
 	IsolationDefault string
+	// User is the user of the machine as which the processes run, one of Config.Users, at the level user and
+	// above. "" means that the worker chooses a user for the namespace.
+	User string
 
 	Env []string // "K=V"; if a name occurs twice, the last value is used; the worker sets SKEIN_*
 	// Working directory; "" means a fresh one with Files in it, which is removed after the attempt.

@@ -394,7 +394,7 @@ func (k *keeper) serve(conn *net.UnixConn, proves func(shown *os.File) error) {
 }
 
 func (k *keeper) welcome() *welcome {
-	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Levels: Levels, Chooses: true, Unwalled: k.w.unwalled(), Masks: true, Kinds: true, Handles: true}
+	w := &welcome{Tag: k.journal.tag, Containment: k.w.Containment(), Left: k.until - Boot(), Ended: k.journal.ended(), Rebases: true, Isolates: true, Levels: Levels, Chooses: true, Users: true, Unwalled: k.w.unwalled(), Masks: true, Kinds: true, Handles: true}
 	for _, h := range k.running {
 		w.Running = append(w.Running, *h)
 	}

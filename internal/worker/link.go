@@ -104,6 +104,9 @@ func Connect(ctx context.Context, cfg LinkConfig) (*Link, *Adopted, error) {
 			return nil, nil, fmt.Errorf("setting isolation: the level %s cannot be given here: %w", level, err)
 		}
 	}
+	if err := OffersUsers(levels, c.Users, c.UIDs); err != nil {
+		return nil, nil, err
+	}
 	data, err := realPath(c.DataDir)
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +142,7 @@ func (l *Link) hello() *order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &order{Hello: &hello{Slots: l.cfg.Slots, LogMax: l.cfg.LogMax, Base: baseEnv(l.pass),
-		Isolation: l.cfg.Isolation, Levels: l.cfg.Levels, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes, Auto: l.cfg.IsolationAuto}}
+		Isolation: l.cfg.Isolation, Levels: l.cfg.Levels, Users: l.cfg.Users, Protected: l.cfg.Protected, UIDs: l.cfg.UIDs, ClosedBoxes: l.cfg.ClosedBoxes, Auto: l.cfg.IsolationAuto}}
 }
 
 // walled returns an error if the keeper would run tasks at a weaker level than the settings demand. The level
@@ -153,6 +156,8 @@ func (w *welcome) walled(c *Config) error {
 	case c.IsolationAuto: // an earlier keeper runs its tasks at the level none, see Connect
 	case len(c.Levels) > 1 && !w.Chooses:
 		return fmt.Errorf("setting isolation: several levels %s", yet)
+	case len(c.Users) > 0 && !w.Users:
+		return fmt.Errorf("setting task_users: a user %s", yet)
 	case slices.Index(Levels, level) > slices.Index(Levels, IsolationFence) && !slices.Contains(w.Levels, level):
 		return fmt.Errorf("setting isolation: the level %s %s", level, yet)
 	}

@@ -179,26 +179,27 @@ func (s *slot) clean() error {
 	return nil
 }
 
-// own gives the folder and its files to the user of an attempt, before the attempt starts. uid 0 is the
-// worker's user. Links are not followed.
-func (s *slot) own(uid uint32) error {
+// own gives the folder and its files to the user of an attempt and its group, before the attempt starts. uid
+// 0 is the worker's user. Links are not followed.
+func (s *slot) own(uid, gid uint32) error {
 	if uid == 0 && s.owner == 0 {
 		return nil
 	}
-	to := uint32(os.Geteuid())
-	if uid != 0 {
-		to = uid
-	}
 	s.owner = uid
+	to := uid
+	if uid == 0 {
+		to = uint32(os.Geteuid())
+		gid = to
+	}
 	return filepath.WalkDir(s.folder, func(path string, _ fs.DirEntry, err error) error {
 		var st unix.Stat_t
 		if err == nil {
 			err = unix.Lstat(path, &st)
 		}
-		if err != nil || st.Uid == to && st.Gid == to {
+		if err != nil || st.Uid == to && st.Gid == gid {
 			return err
 		}
-		return unix.Lchown(path, int(to), int(to))
+		return unix.Lchown(path, int(to), int(gid))
 	})
 }
 

@@ -279,7 +279,7 @@ func (a *attempt) explain(err error) error {
 
 // barred returns an error if the user of the attempt may not access a path that exists.
 func (a *attempt) barred(path string, want uint32) error {
-	if a.uid == 0 || !exists(path) || permits(path, a.uid, want) {
+	if a.uid == 0 || !exists(path) || permits(path, a.uid, a.gid, want) {
 		return nil
 	}
 	return fmt.Errorf("user %d of namespace %s may not reach %s: change the permissions of the path, or put it elsewhere", a.uid, a.job.Key.Namespace, path)

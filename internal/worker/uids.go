@@ -75,6 +75,13 @@ func (u *uids) of(namespace string) (uint32, error) {
 	return uid, nil
 }
 
+// rangeOf returns the range of IDs for namespaces.
+func (u *uids) rangeOf() UIDRange {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.from
+}
+
 func (u *uids) readLocked() error {
 	if u.given != nil {
 		return nil
@@ -240,8 +247,8 @@ func passable(data string) error {
 }
 
 // permits reports whether the permissions of a file, and of the folders above it, let a user access it. want
-// are permission bits for others. The user is in no group but its own.
-func permits(path string, uid uint32, want uint32) bool {
+// are permission bits for others. The user is in no group but gid.
+func permits(path string, uid, gid, want uint32) bool {
 	for first := true; ; first = false {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) != nil {
@@ -251,7 +258,7 @@ func permits(path string, uid uint32, want uint32) bool {
 		switch {
 		case st.Uid == uid:
 			mode >>= 6
-		case st.Gid == uid:
+		case st.Gid == gid:
 			mode >>= 3
 		}
 		if !first {

@@ -68,6 +68,8 @@ type hello struct {
 	ClosedBoxes bool
 	// Levels are those of Config. A keeper whose welcome has no Chooses ignores them.
 	Levels []string
+	// Users are those of Config. A keeper whose welcome has no Users ignores them, and Job.User.
+	Users []string
 	// Auto is Config.IsolationAuto. A keeper whose welcome has no Chooses ignores it.
 	Auto bool
 }
@@ -113,6 +115,7 @@ type welcome struct {
 	Levels      []string // isolation levels that the keeper knows; nil means those of an earlier version
 	Chooses     bool     // the keeper accepts hello.Levels, and runs each job at its level
 	Unwalled    string   // why the keeper cannot give the level of the hello; "" if it can
+	Users       bool     // the keeper accepts hello.Users and Job.User
 	Masks       bool     // the keeper masks Job.Secrets
 	Kinds       bool     // the keeper starts the processes of Job.Kind
 	Handles     bool     // the keeper reads the handles of attempts

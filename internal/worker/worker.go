@@ -83,7 +83,7 @@ func New(cfg Config) (*Worker, error) {
 	w.lifeDir = filepath.Join(data, "work", w.life)
 	w.contain = detect(data, w.life, cfg.GroupsOnly)
 	w.uids.path = filepath.Join(data, uidsName)
-	w.wallIn(&hello{Isolation: cfg.Isolation, Levels: cfg.Levels, Protected: cfg.Protected, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Auto: cfg.IsolationAuto})
+	w.wallIn(&hello{Isolation: cfg.Isolation, Levels: cfg.Levels, Users: cfg.Users, Protected: cfg.Protected, UIDs: cfg.UIDs, ClosedBoxes: cfg.ClosedBoxes, Auto: cfg.IsolationAuto})
 	if at := w.contain.location(); at != "" {
 		if err := os.WriteFile(w.lifeDir+cgroupSuffix, []byte(at), 0o600); err != nil {
 			w.contain.close()

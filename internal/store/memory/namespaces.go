@@ -64,6 +64,9 @@ func (e *namespaces) LevelsStand() bool { return true }
 // NamesStand implements store.Namespaces.
 func (e *namespaces) NamesStand() bool { return true }
 
+// RunAsStands implements store.Namespaces.
+func (e *namespaces) RunAsStands() bool { return true }
+
 // NamespaceUses implements store.Namespaces.
 func (e *namespaces) NamespaceUses(ctx context.Context, namespace string) (all []store.NamespaceUse, err error) {
 	return all, e.s.read(ctx, Read, func() error {

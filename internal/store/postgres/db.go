@@ -45,7 +45,7 @@ var claimsSQL string
 
 const (
 	// formatNewest is the newest format. It rises with the migrations.
-	formatNewest = 49
+	formatNewest = 50
 	// formatRising is the first format in which a database records how many migrations were applied. From it
 	// on, the format rises only when all nodes know the next one.
 	formatRising = 10
@@ -78,6 +78,8 @@ const (
 	formatNames = 47
 	// formatKept is the first format under which all programs know weights, and what ended runs keep.
 	formatKept = 48
+	// formatRunAs is the first format under which all programs know the users of namespaces.
+	formatRunAs = 50
 	// versionMin is the oldest PostgreSQL, as the database numbers its versions.
 	versionMin = 14_00_00
 

@@ -29,7 +29,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	var found []store.Namespace
 	a := args{}.text(n.Name).int8(n.Revision).int8(n.Runs).int8(n.RunsPerHour).int8(n.Tasks).int8(n.ParamsBytes).text(n.By).int8(store.NamespacesMax).
 		int8(n.StoredBytes).int8(n.Versions).int8(n.Triggers).int8(n.Tokens).int8(n.RequestsPerMinute).int8(n.LogsPerDay).text(n.Isolation).
-		text(n.AllowRead).text(n.AllowWrite).text(n.Egress).text(n.Locks)
+		text(n.AllowRead).text(n.AllowWrite).text(n.Egress).text(n.Locks).text(n.RunAs)
 	err := e.d.change(ctx, nil, notedQuery(ctx, query{"putNamespace", a, into(&found, scanNamespace)}))
 	if err == nil && len(found) == 0 {
 		err = store.ErrFenced
@@ -52,7 +52,7 @@ func scanNamespace(r *row, n *store.Namespace) error {
 	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
 	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
 	n.Modified, n.By, n.LogsPerDay, n.Isolation = r.micros(), r.text(), r.int(), r.text()
-	n.AllowRead, n.AllowWrite, n.Egress, n.Locks = r.text(), r.text(), r.text(), r.text()
+	n.AllowRead, n.AllowWrite, n.Egress, n.Locks, n.RunAs = r.text(), r.text(), r.text(), r.text(), r.text()
 	return r.damaged("namespace %s", n.Name)
 }
 
@@ -61,6 +61,9 @@ func (e namespaces) LevelsStand() bool { return e.d.stands.Load() >= formatLevel
 
 // NamesStand implements store.Namespaces.
 func (e namespaces) NamesStand() bool { return e.d.stands.Load() >= formatNames }
+
+// RunAsStands implements store.Namespaces.
+func (e namespaces) RunAsStands() bool { return e.d.stands.Load() >= formatRunAs }
 
 // NamespaceUses implements store.Namespaces.
 func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]store.NamespaceUse, error) {

@@ -1,19 +1,19 @@
 -- The statements of namespaces and their quotas.
 
 -- name: putNamespace
-INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, actor, logs_per_day, modified, isolation, allow_read, allow_write, egress, locks)
-SELECT $1, $2, $3, $4, $5, $6, $9, $10, $11, $12, $13, $7, $14, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $15, $16, $17, $18, $19
+INSERT INTO namespace AS n (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, actor, logs_per_day, modified, isolation, allow_read, allow_write, egress, locks, run_as)
+SELECT $1, $2, $3, $4, $5, $6, $9, $10, $11, $12, $13, $7, $14, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $15, $16, $17, $18, $19, $20
 WHERE $2::bigint = 1 + coalesce((SELECT o.revision FROM namespace o WHERE o.name = $1), 0)
   AND ($2::bigint > 1 OR (SELECT count(*) FROM namespace) < $8::bigint)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
   tasks = excluded.tasks, params_bytes = excluded.params_bytes, stored_bytes = excluded.stored_bytes, versions = excluded.versions,
   triggers = excluded.triggers, tokens = excluded.tokens, requests_per_minute = excluded.requests_per_minute, logs_per_day = excluded.logs_per_day, actor = excluded.actor, modified = excluded.modified,
-  isolation = excluded.isolation, allow_read = excluded.allow_read, allow_write = excluded.allow_write, egress = excluded.egress, locks = excluded.locks
+  isolation = excluded.isolation, allow_read = excluded.allow_read, allow_write = excluded.allow_write, egress = excluded.egress, locks = excluded.locks, run_as = excluded.run_as
 WHERE n.revision = excluded.revision - 1
-RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks;
+RETURNING name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as;
 
 -- name: namespaces
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as FROM namespace ORDER BY name;
 
 -- name: namespaceUses
 SELECT namespace, shard, runs, started, since, logged, day FROM namespace_use WHERE $1::text = '' OR namespace = $1 ORDER BY namespace, shard;

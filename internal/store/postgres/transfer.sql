@@ -193,10 +193,10 @@ SELECT one, size, first, head, edge, era, base FROM audit_tree;
 COPY audit_tree (one, size, first, head, edge, era, base) FROM STDIN (FORMAT binary);
 
 -- name: export namespace
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as FROM namespace ORDER BY name;
 
 -- name: import namespace
-COPY namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks) FROM STDIN (FORMAT binary);
+COPY namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as) FROM STDIN (FORMAT binary);
 
 -- name: export tally
 SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;

@@ -23,7 +23,7 @@ func (e namespaces) PutNamespace(ctx context.Context, n store.Namespace) (store.
 	err := changeNoted(ctx, e.d, "change of namespaces", func() error {
 		changed, err := e.d.stmts.putNamespace.row().text(n.Name).int(n.Revision).int(n.Runs).int(n.RunsPerHour).int(n.Tasks).int(n.ParamsBytes).
 			int(n.StoredBytes).int(n.Versions).int(n.Triggers).int(n.Tokens).int(n.RequestsPerMinute).int(int64(n.Modified)).text(n.By).int(store.NamespacesMax).int(n.LogsPerDay).text(n.Isolation).
-			text(n.AllowRead).text(n.AllowWrite).text(n.Egress).text(n.Locks).exec(e.d.conn)
+			text(n.AllowRead).text(n.AllowWrite).text(n.Egress).text(n.Locks).text(n.RunAs).exec(e.d.conn)
 		if err == nil && changed == 0 {
 			err = store.ErrFenced
 		}
@@ -53,7 +53,7 @@ func scanNamespace(s *sqlite.Stmt, n *store.Namespace) error {
 	n.Name, n.Revision, n.Runs, n.RunsPerHour, n.Tasks, n.ParamsBytes = r.text(), r.int(), r.int(), r.int(), r.int(), r.int()
 	n.StoredBytes, n.Versions, n.Triggers, n.Tokens, n.RequestsPerMinute = r.int(), r.int(), r.int(), r.int(), r.int()
 	n.Modified, n.By, n.LogsPerDay, n.Isolation = r.micros(), r.text(), r.int(), r.text()
-	n.AllowRead, n.AllowWrite, n.Egress, n.Locks = r.text(), r.text(), r.text(), r.text()
+	n.AllowRead, n.AllowWrite, n.Egress, n.Locks, n.RunAs = r.text(), r.text(), r.text(), r.text(), r.text()
 	return nil
 }
 
@@ -62,6 +62,9 @@ func (e namespaces) LevelsStand() bool { return true }
 
 // NamesStand implements store.Namespaces. Only one program opens the database.
 func (e namespaces) NamesStand() bool { return true }
+
+// RunAsStands implements store.Namespaces. Only one program opens the database.
+func (e namespaces) RunAsStands() bool { return true }
 
 // NamespaceUses implements store.Namespaces.
 func (e namespaces) NamespaceUses(ctx context.Context, namespace string) ([]store.NamespaceUse, error) {

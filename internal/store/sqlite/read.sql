@@ -68,7 +68,7 @@ SELECT state FROM run WHERE n = ?1;
 SELECT workflow FROM run WHERE n = ?1 AND state <> 'submitted';
 
 -- name: namespaces
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as FROM namespace ORDER BY name;
 
 -- name: namespaceUses
 SELECT namespace, shard, runs, started, since, logged, day FROM namespace_use WHERE ?1 = '' OR namespace = ?1 ORDER BY namespace, shard;

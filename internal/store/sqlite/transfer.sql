@@ -99,7 +99,7 @@ FROM trigger ORDER BY workflow, name;
 -- name: import trigger
 INSERT INTO trigger (workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision,
   created, modified, hears, data, spec)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
 
 -- name: export trigger_on
 SELECT target, workflow, name FROM trigger_on ORDER BY target, workflow, name;
@@ -168,7 +168,7 @@ SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, add
 
 -- name: import audit
 INSERT INTO audit (id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
 
 -- name: export audit_tree
 SELECT one, size, first, head, edge, era, base FROM audit_tree;
@@ -183,11 +183,11 @@ FROM run r JOIN workflow w ON w.id = r.workflow JOIN run_kept k ON k.n = r.n WHE
 ON CONFLICT (namespace) DO UPDATE SET bytes = bytes + excluded.bytes;
 
 -- name: export namespace
-SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks FROM namespace ORDER BY name;
+SELECT name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as FROM namespace ORDER BY name;
 
 -- name: import namespace
-INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
 
 -- name: export tally
 SELECT workflow, span, at, task, n, data FROM tally ORDER BY workflow, span, task, at;

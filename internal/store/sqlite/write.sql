@@ -300,14 +300,14 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE (SELECT count(*) FROM class WHERE name <> ?1
 ON CONFLICT (name) DO UPDATE SET cpu = excluded.cpu, memory = excluded.memory, actor = excluded.actor, modified = excluded.modified;
 
 -- name: putNamespace
-INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15, ?16, ?17, ?18, ?19, ?20 WHERE ?2 = 1 + ifnull((SELECT revision FROM namespace WHERE name = ?1), 0)
+INSERT INTO namespace (name, revision, runs, runs_per_hour, tasks, params_bytes, stored_bytes, versions, triggers, tokens, requests_per_minute, modified, actor, logs_per_day, isolation, allow_read, allow_write, egress, locks, run_as)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE ?2 = 1 + ifnull((SELECT revision FROM namespace WHERE name = ?1), 0)
   AND (?2 > 1 OR (SELECT count(*) FROM namespace) < ?14)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, runs = excluded.runs, runs_per_hour = excluded.runs_per_hour,
   tasks = excluded.tasks, params_bytes = excluded.params_bytes, stored_bytes = excluded.stored_bytes,
   versions = excluded.versions, triggers = excluded.triggers, tokens = excluded.tokens,
   requests_per_minute = excluded.requests_per_minute, logs_per_day = excluded.logs_per_day, modified = excluded.modified, actor = excluded.actor,
-  isolation = excluded.isolation, allow_read = excluded.allow_read, allow_write = excluded.allow_write, egress = excluded.egress, locks = excluded.locks;
+  isolation = excluded.isolation, allow_read = excluded.allow_read, allow_write = excluded.allow_write, egress = excluded.egress, locks = excluded.locks, run_as = excluded.run_as;
 
 -- name: putUse
 INSERT INTO namespace_use (namespace, shard, runs, started, since, logged, day) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

@@ -28,7 +28,7 @@ func namespaces() []check {
 func namespaceRevisions(b *bed) {
 	n := store.Namespace{Name: "shop", Revision: 2, Quotas: store.Quotas{Runs: 5, RunsPerHour: 6, Tasks: 7, ParamsBytes: 8,
 		StoredBytes: 9, Versions: 10, Triggers: 11, Tokens: 12, RequestsPerMinute: 13, LogsPerDay: 14}, Isolation: "box", By: "ann·",
-		Demands: store.Demands{AllowRead: "/srv/a\n/srv/b", AllowWrite: "/srv/c", Egress: "public,10.0.0.0/8", Locks: store.LocksShared}}
+		Demands: store.Demands{AllowRead: "/srv/a\n/srv/b", AllowWrite: "/srv/c", Egress: "public,10.0.0.0/8", Locks: store.LocksShared, RunAs: "shop"}}
 	_, err := b.s.PutNamespace(b.ctx, n)
 	b.is(err, store.ErrFenced)
 	n.Revision = 1
@@ -52,6 +52,7 @@ func namespaceRevisions(b *bed) {
 	b.same(all, []store.Namespace{other, two}, "the list")
 	b.same(b.s.LevelsStand(), true, "whether all programs know the levels")
 	b.same(b.s.NamesStand(), true, "whether all programs know queues and classes of namespaces")
+	b.same(b.s.RunAsStands(), true, "whether all programs know the users of namespaces")
 }
 
 func useOf(b *bed, runs, started int64, check bool) store.UseUpdate {

@@ -41,6 +41,7 @@ type Demands struct {
 	AllowWrite []string `json:"allow_write,omitempty" doc:"The only paths that a task may name for writing: in access, or as its working folder."`
 	Egress     string   `json:"egress,omitempty" doc:"The addresses that calls of tasks may reach, if the setting egress allows them, too: any, public, or networks with commas. It is missing if only that setting counts."`
 	Locks      string   `json:"locks,omitempty" doc:"shared: a lock has the same name in all such namespaces. It is missing if the locks of the namespace are its own."`
+	RunAs      string   `json:"run_as,omitempty" doc:"The Unix user of the tasks, on workers that permit it. It is missing if each worker chooses a user for the namespace."`
 }
 
 // NamespaceRequest sets all quotas of a namespace, and its isolation unless Isolation is nil.
@@ -52,4 +53,5 @@ type NamespaceRequest struct {
 	AllowWrite *[]string `json:"allow_write,omitempty" maxItems:"64" doc:"The same for writing."`
 	Egress     *string   `json:"egress,omitempty" maxLength:"4096" doc:"The addresses that calls of tasks may reach: any, public, or networks with commas. An empty text: only the setting egress counts."`
 	Locks      *string   `json:"locks,omitempty" enum:"own,shared" doc:"own: the locks belong to the namespace. shared: a lock has the same name in all such namespaces."`
+	RunAs      *string   `json:"run_as,omitempty" maxLength:"32" doc:"The Unix user of all tasks that start later. The level must be user or box, and only workers whose setting task_users names the user run them. An empty text: each worker chooses a user for the namespace."`
 }

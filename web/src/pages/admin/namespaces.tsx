@@ -45,20 +45,25 @@ const ruleLabels: { name: keyof Rules; label: string }[] = [
   { name: 'allow_read', label: t('Paths that tasks may read') },
   { name: 'allow_write', label: t('Paths that tasks may write') },
   { name: 'egress', label: t('Addresses that calls of tasks may reach') },
+  { name: 'run_as', label: t('Unix user of tasks') },
 ]
+
+/** What the fields of rules that are no paths show while they are empty. */
+const placeholders: Partial<Record<keyof Rules, string>> = { egress: 'public, 10.0.0.0/8', run_as: 'shop' }
 
 const placed = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 const levels = ['none', 'fence', 'user', 'box'] as const
 
 /** The rules of a namespace for its tasks, as they are typed: paths and networks with spaces or commas. */
-type Rules = { isolation: string; allow_read: string; allow_write: string; egress: string }
+type Rules = { isolation: string; allow_read: string; allow_write: string; egress: string; run_as: string }
 
 const rulesOf = (n: Partial<Namespace>): Rules => ({
   isolation: n.isolation ?? 'none',
   allow_read: (n.allow_read ?? []).join(' '),
   allow_write: (n.allow_write ?? []).join(' '),
   egress: n.egress ?? '',
+  run_as: n.run_as ?? '',
 })
 
 /** The fields of a request for the rules that were changed; others stay as they are. */
@@ -69,6 +74,7 @@ export function changedRules(was: Rules, is: Rules) {
     ...(is.allow_read === was.allow_read ? {} : { allow_read: paths(is.allow_read) }),
     ...(is.allow_write === was.allow_write ? {} : { allow_write: paths(is.allow_write) }),
     ...(is.egress === was.egress ? {} : { egress: is.egress.trim() }),
+    ...(is.run_as === was.run_as ? {} : { run_as: is.run_as.trim() }),
   }
 }
 
@@ -331,7 +337,7 @@ function Form({
             <input
               className="input"
               autoComplete="off"
-              placeholder={name === 'egress' ? 'public, 10.0.0.0/8' : '/srv/shop'}
+              placeholder={placeholders[name] ?? '/srv/shop'}
               value={rules[name]}
               onChange={(e) => setRules({ ...rules, [name]: e.target.value })}
             />

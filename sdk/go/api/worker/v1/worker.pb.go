@@ -195,7 +195,9 @@ type RegisterRequest struct {
 	// higher one. If the list is empty, the worker has only the level in its label isolation.
 	Levels []string `protobuf:"bytes,20,rep,name=levels,proto3" json:"levels,omitempty"`
 	// Folders of extensions that it refuses, for people.
-	Refused       []*Refusal `protobuf:"bytes,26,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*Refusal `protobuf:"bytes,26,rep,name=refused,proto3" json:"refused,omitempty"`
+	// The Unix users that namespaces may choose for their tasks: Job.run_as.
+	Users         []string `protobuf:"bytes,27,rep,name=users,proto3" json:"users,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +382,13 @@ func (x *RegisterRequest) GetLevels() []string {
 func (x *RegisterRequest) GetRefused() []*Refusal {
 	if x != nil {
 		return x.Refused
+	}
+	return nil
+}
+
+func (x *RegisterRequest) GetUsers() []string {
+	if x != nil {
+		return x.Users
 	}
 	return nil
 }
@@ -1024,8 +1033,10 @@ type Job struct {
 	// The level at which the processes run if the worker leaves the level to the database: one of those of isolation.
 	// Empty means none.
 	IsolationDefault string `protobuf:"bytes,47,opt,name=isolation_default,json=isolationDefault,proto3" json:"isolation_default,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The Unix user of its processes, one of RegisterRequest.users. Empty means that the worker chooses one.
+	RunAs         string `protobuf:"bytes,48,opt,name=run_as,json=runAs,proto3" json:"run_as,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -1313,6 +1324,13 @@ func (x *Job) GetIsolation() string {
 func (x *Job) GetIsolationDefault() string {
 	if x != nil {
 		return x.IsolationDefault
+	}
+	return ""
+}
+
+func (x *Job) GetRunAs() string {
+	if x != nil {
+		return x.RunAs
 	}
 	return ""
 }
@@ -3162,7 +3180,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\x03R\x05token\x12\x1d\n" +
 	"\n" +
 	"cpu_millis\x18\x04 \x01(\x03R\tcpuMillis\x12!\n" +
-	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\x95\x06\n" +
+	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\"\xab\x06\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x18\n" +
@@ -3190,7 +3208,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"extensions\x18\x13 \x03(\v2\x1a.skein.worker.v1.ExtensionR\n" +
 	"extensions\x12\x16\n" +
 	"\x06levels\x18\x14 \x03(\tR\x06levels\x122\n" +
-	"\arefused\x18\x1a \x03(\v2\x18.skein.worker.v1.RefusalR\arefused\x1a9\n" +
+	"\arefused\x18\x1a \x03(\v2\x18.skein.worker.v1.RefusalR\arefused\x12\x14\n" +
+	"\x05users\x18\x1b \x03(\tR\x05users\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
@@ -3245,7 +3264,7 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\x05index\x18\b \x01(\bR\x05index\"N\n" +
 	"\x04Stop\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x12\n" +
-	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xdc\t\n" +
+	"\x04kill\x18\x02 \x01(\bR\x04kill\"\xf3\t\n" +
 	"\x03Job\x122\n" +
 	"\aattempt\x18\x01 \x01(\v2\x18.skein.worker.v1.AttemptR\aattempt\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1a\n" +
@@ -3286,7 +3305,8 @@ const file_worker_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x1b \x01(\tR\vtraceparent\x122\n" +
 	"\aprocess\x18\x1d \x01(\v2\x18.skein.worker.v1.ProcessR\aprocess\x12\x1c\n" +
 	"\tisolation\x18\x1e \x01(\tR\tisolation\x12+\n" +
-	"\x11isolation_default\x18/ \x01(\tR\x10isolationDefault\x1a:\n" +
+	"\x11isolation_default\x18/ \x01(\tR\x10isolationDefault\x12\x15\n" +
+	"\x06run_as\x180 \x01(\tR\x05runAs\x1a:\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb6\x01\n" +
