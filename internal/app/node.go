@@ -317,13 +317,11 @@ func (n *Node) newEngine(ctx context.Context, is identity, cluster string) error
 	if n.cfg.Hold {
 		n.engine.Drain()
 	}
+	spaces := engine.NamespacesOf(n.engine.Engine)
 	n.feeds, n.git = newSources(n), newGit(n)
 	n.feeder = source.NewFeeder(source.FeederConfig{Events: n.store, Triggers: n.sensors, Intake: engine.IntakeOf(n.engine.Engine), Grown: n.resolver.Awaited().Wake, Log: n.log,
-		Namespace: func(ctx context.Context, id dag.WorkflowID) (string, error) {
-			w, err := n.store.WorkflowByID(ctx, id)
-			return w.Namespace, err
-		}})
-	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: n.log, Protected: n.cfg.Unwatched(),
+		Namespace: spaces.Of})
+	n.watch = trigger.NewWatch(trigger.WatchConfig{Sensors: n.sensors, Fire: n.engine.Occur, Came: n.engine.Came, Log: n.log, Protected: n.cfg.Unwatched(), Namespace: spaces.Of, Allowed: spaces.MayRead,
 		Past: func(ctx context.Context, k store.TriggerKey) (dag.Micros, error) {
 			return trigger.Forgotten(ctx, n.store, k)
 		}})

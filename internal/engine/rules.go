@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,24 @@ func (n Namespaces) Demands(ctx context.Context, namespace string) (is store.Nam
 		return store.Namespace{Name: namespace}, from, nil
 	}
 	return set.rows[i], from, nil
+}
+
+// Of returns the namespace of a workflow.
+func (n Namespaces) Of(ctx context.Context, id dag.WorkflowID) (string, error) {
+	w, err := n.e.store.WorkflowByID(ctx, id)
+	return w.Namespace, err
+}
+
+// MayRead returns an error if a namespace allows only certain paths, and the path is none of them.
+func (n Namespaces) MayRead(ctx context.Context, namespace, path string) error {
+	is, _, err := n.Demands(ctx, namespace)
+	if err != nil || is.AllowRead+is.AllowWrite == "" {
+		return err
+	}
+	if path = filepath.Clean(path); slices.Contains(is.Reads(), path) || slices.Contains(is.Writes(), path) {
+		return nil
+	}
+	return fmt.Errorf("namespace %s does not allow %s; to allow it: skein namespace set %s --allow-read %s, with the paths that it allows already", namespace, path, namespace, path)
 }
 
 func (b *quotaBook) reading(set *quotaSet) Reading { return Reading{At: set.at, Max: b.oldest} }

@@ -89,3 +89,29 @@ func TestNarrowedRules(t *testing.T) {
 		t.Error("the repeated call returned while an attempt could begin by the rules before")
 	}
 }
+
+// TestMayRead checks which paths the rules of a namespace allow.
+func TestMayRead(t *testing.T) {
+	n := start(t, openers["memory"](t), newHands(t), bounded)
+	of := engine.NamespacesOf(n.Engine)
+	may := func(path string) bool {
+		t.Helper()
+		return of.MayRead(t.Context(), "test", path) == nil
+	}
+	if !may("/etc") {
+		t.Error("without rules, a path is refused")
+	}
+	if _, err := of.Change(t.Context(), "test", "ann", func(is *store.Namespace) {
+		is.Isolation, is.AllowRead, is.AllowWrite = "fence", "/srv/in", "/srv/out"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"/srv/in": true, "/srv/in/": true, "/srv/out": true, "/srv/in/a": false, "/srv/in/../x": false, "/etc": false, "/": false} {
+		if may(path) != want {
+			t.Errorf("%s is allowed: %v", path, !want)
+		}
+	}
+	if name, err := of.Of(t.Context(), n.apply("w", graph(t, "a")).ID); err != nil || name != "test" {
+		t.Errorf("the namespace of a workflow is %q, %v", name, err)
+	}
+}

@@ -2,10 +2,12 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +74,41 @@ func TestFilesOfTheNodeAreNotWatched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAllowedFolders: a watch reads no folder that the rules of the namespace do not allow, and says so.
+// When they allow it, the files that have arrived meanwhile are delivered.
+func TestAllowedFolders(t *testing.T) {
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var allowed atomic.Bool
+		refused := errors.New("refused")
+		w := &watching{rows: []store.Trigger{fileRow(folder, "", 1)}}
+		w.Watch = NewWatch(WatchConfig{Sensors: w.Sensors, Fire: w.Fire, Came: w.Came,
+			Namespace: func(context.Context, dag.WorkflowID) (string, error) { return "shop", nil },
+			Allowed: func(_ context.Context, namespace, path string) error {
+				if namespace != "shop" || path != folder || !allowed.Load() {
+					return refused
+				}
+				return nil
+			}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		write(t, folder, "seen", "1")
+		pass(time.Minute)
+		state, _ := w.State(store.TriggerKey{Workflow: 1, Name: "t"})
+		if got := w.names(t); got != "" || state.OK || state.Text != "the folder cannot be read: "+refused.Error() {
+			t.Errorf("%q arrived, state %+v", got, state)
+		}
+		allowed.Store(true)
+		pass(time.Minute)
+		if got := w.names(t); got != "seen" {
+			t.Errorf("after the folder was allowed: %q", got)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -56,6 +56,10 @@ type WatchConfig struct {
 	Past func(ctx context.Context, k store.TriggerKey) (dag.Micros, error)
 	// Protected contains files and folders of the node. No trigger may watch them, or anything below them.
 	Protected []string
+	// Namespace returns the namespace of a workflow. Allowed returns an error if the rules of a namespace do not
+	// let it watch a folder. Both are nil if no namespace has rules.
+	Namespace func(ctx context.Context, id dag.WorkflowID) (string, error)
+	Allowed   func(ctx context.Context, namespace, folder string) error
 	Log       *slog.Logger
 	Poll      time.Duration
 	Now       func() time.Time
@@ -84,7 +88,8 @@ type WatchState struct {
 	Settling int       // files that grow, or grew recently
 }
 
-// folder is the watch of one trigger. Only the goroutine that reads the folder uses files.
+// folder is the watch of one trigger. Only the goroutine that reads the folder uses files
+// and space.
 type folder struct {
 	key    store.TriggerKey
 	decl   *workflow.Trigger
@@ -96,6 +101,7 @@ type folder struct {
 	state  WatchState
 	files  map[string]*arrival
 	logged string
+	space  string // the namespace; "" if it was not read yet
 }
 
 // arrival is a file that a watch has found.
@@ -273,7 +279,7 @@ func (w *Watch) poll(ctx context.Context, lookers *sync.WaitGroup, turn int) {
 
 // look reads a folder once and delivers the settled files.
 func (w *Watch) look(ctx context.Context, f *folder) WatchState {
-	seen, more, err := f.scan(w.cfg.Protected)
+	seen, more, err := w.scan(ctx, f)
 	if err != nil {
 		text := "the folder cannot be read: " + err.Error()
 		if text != f.logged { // once for each outage
@@ -307,6 +313,21 @@ func (w *Watch) look(ctx context.Context, f *folder) WatchState {
 	}
 	state.Settling = f.settling()
 	return state
+}
+
+// scan reads the folder of a trigger if the rules of its namespace allow it.
+func (w *Watch) scan(ctx context.Context, f *folder) (seen map[string]fs.FileInfo, more bool, err error) {
+	if w.cfg.Allowed != nil {
+		if f.space == "" {
+			if f.space, err = w.cfg.Namespace(ctx, f.key.Workflow); err != nil {
+				return nil, false, err
+			}
+		}
+		if err := w.cfg.Allowed(ctx, f.space, f.look.Path); err != nil {
+			return nil, false, err
+		}
+	}
+	return f.scan(w.cfg.Protected)
 }
 
 // scan returns the regular files of the folder with matching names. It does not follow links, because a link
