@@ -151,8 +151,9 @@ func (s *schedule) looked(l *look) {
 	if l.read {
 		d.next = earliest(l.next, d.changed)
 	}
-	// A damaged row stays due, and no plan can be made for it.
-	if stuck := l.decided == 0 && d.next != 0 && d.next <= l.now; stuck || l.failed > 0 {
+	// A damaged row stays due, and no plan can be made for it. A row whose decision is being committed is read
+	// as due, too. If the clock was set back, such a row may be due after the clock and before the watermark.
+	if stuck := l.decided == 0 && d.next != 0 && d.left() <= 0; stuck || l.failed > 0 {
 		d.next = max(d.next, d.now()+dag.Micros(duePause.Microseconds()))
 	}
 }
