@@ -79,6 +79,11 @@ func Authority(ctx context.Context, c *Client) (a api.Authority, err error) {
 	return sdk.Authority(ctx, c)
 }
 
+// EndPause calls [sdk.EndPause].
+func EndPause(ctx context.Context, c *Client, workflow, trigger string, req api.PauseRequest, opts ...CallOption) (s api.Schedule, err error) {
+	return sdk.EndPause(ctx, c, workflow, trigger, req, opts...)
+}
+
 // EnqueueSQL calls [sdk.EnqueueSQL].
 func EnqueueSQL(ctx context.Context, tx *sql.Tx, e Enqueue) (run string, err error) {
 	return sdk.EnqueueSQL(ctx, tx, e)
@@ -162,6 +167,11 @@ func Outputs[T any](ctx context.Context, c *Client, run, task string) (out T, er
 
 // Permanent calls [sdk.Permanent].
 func Permanent(err error) error { return sdk.Permanent(err) }
+
+// PlanPause calls [sdk.PlanPause].
+func PlanPause(ctx context.Context, c *Client, workflow, trigger string, req api.PauseRequest, opts ...CallOption) (s api.Schedule, err error) {
+	return sdk.PlanPause(ctx, c, workflow, trigger, req, opts...)
+}
 
 // ReplaceAuthority calls [sdk.ReplaceAuthority].
 func ReplaceAuthority(ctx context.Context, c *Client) (a api.Authority, err error) {

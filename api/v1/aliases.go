@@ -118,6 +118,8 @@ type (
 	Param                = sdk.Param
 	Params               = sdk.Params
 	PasswordRequest      = sdk.PasswordRequest
+	PauseRequest         = sdk.PauseRequest
+	PlannedPause         = sdk.PlannedPause
 	PlannedTask          = sdk.PlannedTask
 	Position             = sdk.Position
 	Problem              = sdk.Problem

@@ -26,8 +26,7 @@ func (c *cli) scheduleCmd() *cobra.Command {
 	needsVerb(cmd)
 	cmd.AddCommand(c.scheduleListCmd(), c.scheduleNextCmd(), c.scheduleMissedCmd(), c.scheduleFiresCmd(), c.scheduleTriggerCmd(),
 		c.scheduleSimulateCmd(), scheduleGetCmd(c), scheduleSeekCmd(c), scheduleSecretCmd(c),
-		c.scheduleStateCmd("pause", "Pause a trigger: it does not fire, and its instants are recorded as skipped", (*skein.Client).PauseSchedule),
-		c.scheduleStateCmd("resume", "Resume a paused trigger: it fires for future instants only", (*skein.Client).ResumeSchedule))
+		schedulePauseCmd(c, false), schedulePauseCmd(c, true))
 	return cmd
 }
 
@@ -59,7 +58,7 @@ func scheduleWords(t api.Schedule) string {
 	if is := t.Source; is != nil && is.AwayAt != nil {
 		words += fmt.Sprintf(" (its source is away since %s: %s)", is.AwayAt, text(is.Why))
 	}
-	return words
+	return words + pausesWords(t)
 }
 
 func (c *cli) lastOutcome(f *api.Fire) string {
@@ -222,30 +221,6 @@ func noSuchTrigger(ctx context.Context, s *session, r triggerRef, err error) err
 		return hint(err, "list triggers: skein schedule list")
 	}
 	return hint(err, triggerNames(all))
-}
-
-type scheduleVerb func(k *skein.Client, ctx context.Context, workflow, trigger, reason string, opts ...skein.CallOption) (api.Schedule, error)
-
-func (c *cli) scheduleStateCmd(name, short string, do scheduleVerb) *cobra.Command {
-	var reason string
-	cmd := &cobra.Command{
-		Use: name + " WORKFLOW/TRIGGER", Short: short, Long: short + ".\n" + triggerRefHelp,
-		Example: "  skein schedule " + name + " nightly-orders/nightly --reason \"warehouse is moving\"",
-		Args:    cobra.ExactArgs(1),
-		RunE: c.do(c.writing(func(ctx context.Context, s *session, args []string) error {
-			r, err := findTrigger(ctx, s, args[0])
-			if err != nil {
-				return err
-			}
-			t, err := do(s.Client, ctx, r.workflow, r.trigger, reason)
-			if err != nil {
-				return noSuchTrigger(ctx, s, r, err)
-			}
-			return c.scheduleTable([]api.Schedule{t})
-		})),
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the ledger")
-	return cmd
 }
 
 // fireFlags are the flags of `skein schedule trigger`.

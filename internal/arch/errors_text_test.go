@@ -55,6 +55,7 @@ var reasonTexts = [][3]string{
 	{"workflow_paused", "The workflow is paused, so its triggers start no runs.", "`skein workflow resume NAME`."},
 	{"no_trigger", "The workflow has no triggers.", "Start it: `skein run NAME`, or add a trigger to its file."},
 	{"trigger_paused", "The trigger is paused.", "`skein schedule resume WORKFLOW/TRIGGER`."},
+	{"trigger_pause_planned", "A planned pause of the trigger has begun and has not ended.", "Wait for its end, or end it: `skein schedule resume WORKFLOW/TRIGGER --until T`."},
 	{"trigger_ended", "The trigger has ended, for example because its rule has no further instant.", "Apply a file with another rule."},
 	{"source_away", "The source of the trigger does not reach the other system. The node that runs the source says so; a node with many such sources names the longest absences only.", "Look at the other system and the connection: `skein connection test`. The node tries again by itself."},
 	{"trigger_due", "The trigger waits for its next instant.", "Wait until the expected time, or start a run: `skein run NAME`."},

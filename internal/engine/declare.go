@@ -198,8 +198,9 @@ func (s *schedule) declareOne(was *store.Trigger, t store.Trigger, now dag.Micro
 		return nil
 	}
 	t.Revision, t.Created, t.Fired = was.Revision, was.Created, 0
+	t.Data = was.Data // Begin keeps the part of Data and Since that survives an edit
 	if t.Kind == was.Kind {
-		t.Data, t.Since = was.Data, was.Since // Begin keeps the part of these values that survives an edit
+		t.Since = was.Since
 	}
 	if err := s.planner.Begin(&t, now); err != nil {
 		return err
@@ -312,7 +313,8 @@ func sortedNames(m map[string]*store.Trigger) []string {
 }
 
 // PauseTrigger stops a trigger from firing, or lets it fire again. The instants during the pause are recorded
-// as skipped, in one line of the ledger. For once, see SetState.
+// as skipped, in one line of the ledger. A planned pause does the same for a range of time. For once, see
+// SetState.
 func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, once *store.Request) error {
 	if err := checkTexts("reason", p.Reason, "actor", p.Actor); err != nil {
 		return err
@@ -323,15 +325,20 @@ func (e *Engine) PauseTrigger(ctx context.Context, k store.TriggerKey, p Pause, 
 	}
 	return e.operate(ctx, once, func(w *writer) answer {
 		w.schedule.goBy(clock)
+		if p.Until != 0 {
+			return answer{err: w.schedule.planPause(k, p)}
+		}
 		return answer{err: w.schedule.pauseTrigger(k, p)}
 	})
 }
 
-// Pause says which person pauses or resumes a trigger, and why.
+// Pause says which person pauses or resumes a trigger, and why. With Until, it is a planned pause of the
+// instants in [From, Until), or with Resume the end of that planned pause. From 0 means now.
 type Pause struct {
-	Resume bool
-	Actor  string
-	Reason string
+	Resume      bool
+	Actor       string
+	Reason      string
+	From, Until dag.Micros
 }
 
 func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {

@@ -32,6 +32,10 @@ type Planner interface {
 	// a new position.
 	Position(t *store.Trigger) (Position, error)
 	Placed(t *store.Trigger, p Position) ([]byte, error)
+	// Pauses returns the planned pauses of a trigger in their order, or errkind.ErrInvalid for a trigger that
+	// cannot have any. WithPauses returns the trigger's Data with other planned pauses.
+	Pauses(t *store.Trigger) ([]PlannedPause, error)
+	WithPauses(t *store.Trigger, pauses []PlannedPause) ([]byte, error)
 	// Offered returns the reason why workflows of a namespace may not react to the ends of a workflow's runs,
 	// by a version of that workflow, or "" if they may. It returns errkind.ErrUnavailable if the definition
 	// cannot be read now.
@@ -61,6 +65,14 @@ type ParamsQuery struct {
 	Instant  dag.Micros
 	Event    []byte // a JSON value, or nil
 	Literal  bool   // the strings of Given are data: no expression in them is evaluated
+}
+
+// PlannedPause is a range in which a trigger does not fire: its instants in [From, Until) are skipped.
+type PlannedPause struct {
+	From   dag.Micros `json:"from"`
+	Until  dag.Micros `json:"until"`
+	Actor  string     `json:"actor,omitempty"`
+	Reason string     `json:"reason,omitempty"`
 }
 
 // Plan holds the decisions that a trigger has to make now. Starts and Lines are in the order of their

@@ -188,7 +188,13 @@ func (c *storm) act() {
 	switch c.r.IntN(17) {
 	case 0, 1, 2:
 		c.edit(i)
-	case 3, 4:
+	case 3:
+		at := c.x.st.now() + dag.Micros(c.r.IntN(20))*1_000_000
+		err := c.x.plan(w, k.Name, engine.Pause{Resume: c.r.IntN(3) == 0, From: at, Until: at + dag.Micros(1+c.r.IntN(15))*1_000_000})
+		if !errors.Is(err, errkind.ErrNothing) && !errors.Is(err, errkind.ErrInvalid) { // it has no such pause, the range has passed
+			c.fine(err)
+		}
+	case 4:
 		c.fine(c.x.PauseTrigger(ctx, k, engine.Pause{Resume: c.r.IntN(3) > 0, Actor: "ada"}, nil))
 	case 5:
 		state := [...]string{store.WorkflowPaused, store.WorkflowActive, store.WorkflowActive, store.WorkflowActive, store.WorkflowDeleted}[c.r.IntN(5)]

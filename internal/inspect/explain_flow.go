@@ -1,17 +1,24 @@
 package inspect
 
 import (
+	"time"
+
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/store"
 )
 
-// Absence says since when the source of a trigger does not reach the other system, and why. since is 0 if the
-// source reaches it, or if no node says otherwise.
-type Absence func(t *store.Trigger) (since dag.Micros, why string)
+// Sights are what the columns of a trigger's row do not say.
+type Sights struct {
+	// Away says since when the source of a trigger does not reach the other system, and why. since is 0 if the
+	// source reaches it, or if no node says otherwise.
+	Away func(t *store.Trigger) (since dag.Micros, why string)
+	// Pause returns the end of the planned pause that holds a trigger now. until is 0 if there is none.
+	Pause func(t *store.Trigger) (until dag.Micros, actor, reason string)
+}
 
 // Idle returns the reasons why a workflow starts no runs. What holds a trigger up comes first, before the
 // instants that are to come.
-func Idle(w *store.Workflow, ts []store.Trigger, away Absence) (all []Reason) {
+func Idle(w *store.Workflow, ts []store.Trigger, is Sights) (all []Reason) {
 	name := w.Namespace + "/" + w.Name
 	if w.Namespace == "default" {
 		name = w.Name
@@ -26,7 +33,7 @@ func Idle(w *store.Workflow, ts []store.Trigger, away Absence) (all []Reason) {
 	}
 	var due []Reason
 	for i := range ts {
-		switch r := idleTrigger(w, &ts[i], name+"/"+ts[i].Name, away); {
+		switch r := idleTrigger(w, &ts[i], name+"/"+ts[i].Name, is); {
 		case r.Code == "":
 		case r.Expected != 0:
 			due = append(due, r)
@@ -38,7 +45,7 @@ func Idle(w *store.Workflow, ts []store.Trigger, away Absence) (all []Reason) {
 }
 
 // idleTrigger returns the reason why a trigger starts no run now. Code is "" if a sensor waits for its event.
-func idleTrigger(w *store.Workflow, t *store.Trigger, name string, away Absence) Reason {
+func idleTrigger(w *store.Workflow, t *store.Trigger, name string, is Sights) Reason {
 	r := Reason{Args: args{"trigger": t.Name}}
 	r.Kind = "trigger"
 	switch t.State {
@@ -55,7 +62,16 @@ func idleTrigger(w *store.Workflow, t *store.Trigger, name string, away Absence)
 		r.Args["reason"], r.Unblocks = t.Reason, "a file with another rule: skein apply"
 		return r
 	}
-	if since, why := away(t); since != 0 {
+	if until, actor, reason := is.Pause(t); until != 0 {
+		end := until.Time().Format(time.RFC3339)
+		r.Code, r.What, r.Unblocks = "trigger_pause_planned", "trigger "+t.Name+" is paused until "+end, "that instant, or skein schedule resume "+name+" --until "+end
+		if actor != "" {
+			r.What += " by " + actor
+		}
+		r.What, r.Args["until"], r.Args["user"], r.Args["reason"] = because(r.What, reason), end, actor, reason
+		return r
+	}
+	if since, why := is.Away(t); since != 0 {
 		r.Code, r.Since, r.Args["why"] = "source_away", since, why
 		r.What = because("the source of trigger "+t.Name+" does not reach the other system", why)
 		r.Unblocks = "the other system; the node tries again by itself"

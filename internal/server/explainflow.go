@@ -6,6 +6,7 @@ import (
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/inspect"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 	api "skein.dev/skein/sdk/api/v1"
 )
 
@@ -27,9 +28,27 @@ func (e eventing) explainFlow(ctx context.Context, in *explainWorkflowIn) (*json
 	if err != nil {
 		return nil, err
 	}
-	all := inspect.Idle(&w, ts, func(t *store.Trigger) (dag.Micros, string) {
-		_, away, why, _ := e.stateOf(&w, t)
-		return away, why
+	now, err := e.s.engine.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ts {
+		if next, err := trigger.NextOpen(&ts[i]); err == nil { // a trigger with damaged data is shown as it is
+			ts[i].Next = next
+		}
+	}
+	all := inspect.Idle(&w, ts, inspect.Sights{
+		Away: func(t *store.Trigger) (dag.Micros, string) {
+			_, away, why, _ := e.stateOf(&w, t)
+			return away, why
+		},
+		Pause: func(t *store.Trigger) (until dag.Micros, actor, reason string) {
+			pauses, _ := trigger.Pauses(t) // damaged data have no pauses
+			if p := trigger.PauseAt(pauses, now); p != nil {
+				return p.Until, p.Actor, p.Reason
+			}
+			return 0, "", ""
+		},
 	})
 	out := api.Explanation{ID: fullName(w.Namespace, w.Name), State: w.State, Reasons: []api.Reason{}}
 	for i := range all[:min(len(all), in.Limit)] {

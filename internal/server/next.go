@@ -10,8 +10,10 @@ import (
 
 	"skein.dev/skein/internal/cron"
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/errkind"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/trigger"
 	"skein.dev/skein/internal/workflow"
 	api "skein.dev/skein/sdk/api/v1"
 )
@@ -24,13 +26,15 @@ type NextFilter struct {
 
 // upcoming holds the coming instants of one trigger.
 type upcoming struct {
-	w     *store.Workflow
-	t     *store.Trigger
-	decl  *workflow.Trigger
-	when  *cron.Schedule
-	after time.Time // the last returned instant
-	left  int64     // the number of fires that the key count still allows; -1 means no limit
-	next  time.Time
+	w    *store.Workflow
+	t    *store.Trigger
+	decl *workflow.Trigger
+	when *cron.Schedule
+	// pauses are the planned pauses, whose instants are left out.
+	pauses []engine.PlannedPause
+	after  time.Time // the last returned instant
+	left   int64     // the number of fires that the key count still allows; -1 means no limit
+	next   time.Time
 }
 
 // upcomingOf returns the coming instants of a trigger after from. If from is 0, it begins after the last
@@ -47,6 +51,9 @@ func upcomingOf(w *store.Workflow, t *store.Trigger, from, now dag.Micros) (*upc
 	}
 	if u.when == nil || t.State == store.TriggerEnded {
 		return nil, nil
+	}
+	if u.pauses, err = trigger.Pauses(t); err != nil {
+		return nil, err
 	}
 	if u.decl.Count > 0 {
 		u.left = max(u.decl.Count-t.Fired, 0)
@@ -68,6 +75,13 @@ func (u *upcoming) find() bool {
 		return false
 	}
 	next, ok := u.when.Next(u.after)
+	for ok {
+		p := trigger.PauseAt(u.pauses, dag.Micro(next))
+		if p == nil {
+			break
+		}
+		next, ok = u.when.Next((p.Until - 1).Time())
+	}
 	u.next = next
 	return ok
 }
@@ -167,8 +181,8 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 		if err != nil {
 			return nil, err
 		}
-		rows := make([]dueRow, 0, n)
-		for i := 0; i < len(page) && len(rows) < n; i++ {
+		rows, open := make([]dueRow, 0, n), 0
+		for i := 0; i < len(page) && open < n; i++ {
 			if !isSchedule(&page[i]) { // a trigger that is no schedule, with a pending start
 				continue
 			}
@@ -179,10 +193,20 @@ func (s *Server) soonestOfAll(ctx context.Context, in *allNextIn) ([]dueRow, err
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, dueRow{w, page[i]})
+			// A trigger with a paused instant fires later than its place in the index says.
+			was := page[i].Next
+			if page[i].Next, err = trigger.NextOpen(&page[i]); err != nil {
+				return nil, err
+			}
+			if page[i].Next == was {
+				open++
+			}
+			if page[i].Next != 0 {
+				rows = append(rows, dueRow{w, page[i]})
+			}
 		}
-		if len(rows) == n || len(page) < limit || limit >= triggersLookedAt {
-			return rows, nil
+		if open == n || len(page) < limit || limit >= triggersLookedAt {
+			return soonest(rows, n), nil
 		}
 	}
 }
@@ -195,7 +219,12 @@ func (s *Server) soonestOf(ctx context.Context, in *allNextIn, from dag.Micros) 
 		if t.Next == 0 || !isSchedule(t) {
 			return false, nil
 		}
-		if rows = append(rows, dueRow{w, *t}); from == 0 && len(rows) >= 2*pageMax {
+		row := dueRow{w, *t}
+		var err error
+		if row.t.Next, err = trigger.NextOpen(t); err != nil || row.t.Next == 0 {
+			return false, err
+		}
+		if rows = append(rows, row); from == 0 && len(rows) >= 2*pageMax {
 			rows = soonest(rows, in.N)
 		}
 		return false, nil

@@ -212,6 +212,9 @@ func (s *Server) scheduleOf(ctx context.Context, w *store.Workflow, t *store.Tri
 		Fired: t.Fired, MaxConcurrentRuns: intOrNull(t.MaxRuns, t.MaxRuns != 0), Version: t.Version,
 		Since: instant(t.Since), CreatedAt: instant(t.Created), ModifiedAt: instant(t.Modified),
 	}
+	if err := withPauses(ctx, s, t, &out); err != nil {
+		return out, err
+	}
 	decl, err := workflow.DecodeTrigger(t.Spec)
 	if err != nil {
 		return out, fmt.Errorf("trigger %s of %s: %w", t.Name, out.Workflow, err)
@@ -307,31 +310,6 @@ func (in *scheduleVerbIn) reason() string {
 		return ""
 	}
 	return in.Body.Reason
-}
-
-func (s *Server) pauseSchedule(ctx context.Context, in *scheduleVerbIn) (*jsonOut[api.Schedule], error) {
-	return s.setSchedule(ctx, in, "pause")
-}
-
-func (s *Server) resumeSchedule(ctx context.Context, in *scheduleVerbIn) (*jsonOut[api.Schedule], error) {
-	return s.setSchedule(ctx, in, "resume")
-}
-
-func (s *Server) setSchedule(ctx context.Context, in *scheduleVerbIn, verb string) (*jsonOut[api.Schedule], error) {
-	_, t, err := s.trigger(ctx, &in.TriggerPath)
-	if err != nil {
-		return nil, err
-	}
-	scope := fmt.Sprintf("POST /schedules/%d/%s:%s", t.Workflow, t.Name, verb)
-	k := store.TriggerKey{Workflow: t.Workflow, Name: t.Name}
-	p := engine.Pause{Resume: verb == "resume", Actor: userOf(ctx), Reason: in.reason()}
-	err = s.keep(ctx, &in.Idempotent, scope, api.VerbRequest{Reason: p.Reason}, func(once *store.Request) error {
-		return s.engine.PauseTrigger(ctx, k, p, once)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.readSchedule(ctx, &in.TriggerPath)
 }
 
 // keep makes a change under its idempotency key, unless the change was made before. If the change is refused,

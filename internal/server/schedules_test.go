@@ -240,6 +240,59 @@ func TestSchedulePauseAndResume(t *testing.T) {
 	}
 }
 
+// TestPlannedPauseOfSchedule: the range is shown by the trigger, its next instants, a forecast and explain.
+func TestPlannedPauseOfSchedule(t *testing.T) {
+	b := newBed(t, true)
+	b.put("timed", timed)
+	first := must(b.client.NextFires(t.Context(), "timed", "nightly", skein.NextQuery{N: 3}))
+	from, until := first.Items[0].Time, first.Items[2].Time
+	body := fmt.Sprintf(`{"reason":"holidays","until":%q}`, until)
+	p := want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderClaimedBy, "ada", api.HeaderIdempotencyKey, "k9"), 200)
+	if p.State != "active" || len(p.PlannedPauses) != 1 || *p.PlannedPauses[0].By != "local (ada)" || *p.PlannedPauses[0].Reason != "holidays" ||
+		p.Next == nil || !p.Next.Equal(until.Time) || !p.PlannedPauses[0].Until.Equal(until.Time) {
+		t.Errorf("%+v", p)
+	}
+	want[api.Schedule](t, b.post(oneSchedule+"nightly:pause", body, api.HeaderIdempotencyKey, "k9"), 200)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"reason":"holidays"}`, api.HeaderIdempotencyKey, "k9"), 409, api.ProblemIdempotency)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", body), 409, api.ProblemConflict)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", fmt.Sprintf(`{"from":%q}`, from)), 422, api.ProblemInvalid)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"until":"2020-01-01T00:00:00Z"}`), 422, api.ProblemInvalid)
+	wantProblem(t, b.post(oneSchedule+"nightly:pause", `{"until":"soon"}`), 422, api.ProblemInvalid)
+
+	if next := must(b.client.NextFires(t.Context(), "timed", "nightly", skein.NextQuery{N: 1})); !next.Items[0].Time.Equal(until.Time) {
+		t.Errorf("next: %+v", next.Items)
+	}
+	for _, i := range must(b.client.AllNextFires(t.Context(), skein.NextQuery{N: 1000})).Items {
+		if i.Trigger == "nightly" && i.Time.Before(until.Time) {
+			t.Errorf("among all: %+v", i)
+		}
+	}
+	sim := must(b.client.Simulate(t.Context(), api.SimulateRequest{Workflow: "timed", To: until}))
+	for _, is := range sim.Triggers {
+		if is.Trigger == "nightly" && is.Fires != 1 {
+			t.Errorf("forecast: %+v", is)
+		}
+	}
+	e := want[api.Explanation](t, b.get("/api/v1/workflows/default/timed/explain"), 200)
+	if !slices.ContainsFunc(e.Reasons, func(r api.Reason) bool {
+		return r.Code == "trigger_pause_planned" && r.Args["user"] == "local (ada)" && r.Args["reason"] == "holidays"
+	}) {
+		t.Errorf("explain: %+v", e.Reasons)
+	}
+	b.restart()
+	end := api.PauseRequest{Until: &p.PlannedPauses[0].Until}
+	if s := must(skein.EndPause(t.Context(), b.client, "timed", "nightly", end)); len(s.PlannedPauses) != 0 || !s.Next.Equal(from.Time) {
+		t.Errorf("ended: %+v", s)
+	}
+	if _, err := skein.EndPause(t.Context(), b.client, "timed", "nightly", end); err == nil {
+		t.Error("ended twice")
+	}
+	end.From = &api.Time{Time: from.Time}
+	if s := must(skein.PlanPause(t.Context(), b.client, "timed", "nightly", end)); s.Next == nil || len(s.PlannedPauses) != 1 || !s.PlannedPauses[0].From.Equal(from.Time) {
+		t.Errorf("from the first instant: %+v", s)
+	}
+}
+
 const brief = `
 name: brief
 triggers:

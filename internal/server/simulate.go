@@ -85,7 +85,11 @@ func (p *planning) planned(ctx context.Context, f *TriggerFilter) ([]trigger.Pla
 		if err != nil {
 			return true, fmt.Errorf("trigger %s of %s: %w", t.Name, all[i].Name, err)
 		}
-		all[i].Triggers = append(all[i].Triggers, trigger.PlannedTrigger{Trigger: decl, Fired: t.Fired,
+		pauses, err := trigger.Pauses(t)
+		if err != nil {
+			return true, err
+		}
+		all[i].Triggers = append(all[i].Triggers, trigger.PlannedTrigger{Trigger: decl, Fired: t.Fired, Pauses: pauses,
 			Paused: t.State != store.TriggerActive || w.State != store.WorkflowActive})
 		return false, nil
 	})
@@ -174,6 +178,11 @@ func (p *planning) edited(ctx context.Context, def *workflow.Workflow, one *trig
 			next.Paused, next.Fired = is.State != store.TriggerActive, is.Fired
 		} else if is != nil && is.State == store.TriggerPaused && is.Actor != "" {
 			next.Paused = true
+		}
+		if is := was[t.Name]; is != nil && !decl.Sensor() {
+			if next.Pauses, err = trigger.Pauses(is); err != nil {
+				return err
+			}
 		}
 		next.Paused = next.Paused || state == store.WorkflowPaused
 		one.Triggers = append(one.Triggers, next)

@@ -36,6 +36,7 @@ func NewLedger() *Ledger {
 // Commit records a transaction. It returns the triggers whose declarations have changed, and the violations
 // of rules in the transaction.
 func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []string) {
+	wrong = l.paused(b)
 	for _, t := range b.TriggerInserts {
 		l.Triggers[keyOf(&t)] = t
 	}
@@ -63,6 +64,41 @@ func (l *Ledger) Commit(b *store.Batch) (changed []store.TriggerKey, wrong []str
 		changed = append(changed, k)
 	}
 	return changed, wrong
+}
+
+// paused returns the violations of planned pauses in a transaction: an instant of a pause must be skipped,
+// and no other instant may be skipped because of the pause. It leaves out triggers whose pauses the
+// transaction changes.
+func (l *Ledger) paused(b *store.Batch) (wrong []string) {
+	lines := slices.Clone(b.Fires)
+	for _, u := range b.FireUpdates {
+		lines = append(lines, u.Fire)
+	}
+	for _, f := range lines {
+		k := store.TriggerKey{Workflow: f.Workflow, Name: f.Trigger}
+		t, known := l.Triggers[k]
+		changes := func(o store.Trigger) bool { return keyOf(&o) == k && string(o.Data) != string(t.Data) }
+		if f.Key != "" || !known || t.State == store.TriggerPaused || slices.ContainsFunc(b.TriggerUpdates, changes) {
+			continue
+		}
+		var data struct {
+			Pauses []struct{ From, Until dag.Micros }
+		}
+		if len(t.Data) > 0 {
+			must(json.Unmarshal(t.Data, &data))
+		}
+		skipped := f.Outcome == store.OutcomeSkipped && strings.HasPrefix(f.Reason, "paused from")
+		for _, at := range instants(string(t.Spec), t.Kind, max(f.At-1, t.Decided), f.Last) {
+			is := false
+			for _, p := range data.Pauses {
+				is = is || p.From <= at && at < p.Until
+			}
+			if is && f.Outcome != store.OutcomeSkipped || !is && skipped {
+				wrong = append(wrong, fmt.Sprintf("%s: %s is %s (%s), and in a planned pause: %v", k.Name, at.Time(), f.Outcome, f.Reason, is))
+			}
+		}
+	}
+	return wrong
 }
 
 func keyOf(t *store.Trigger) store.TriggerKey {

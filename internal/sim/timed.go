@@ -23,6 +23,7 @@ import (
 // numbers, so that the histories of other worlds do not change.
 type timed struct {
 	r      *rand.Rand
+	pauses *rand.Rand // draws planned pauses, so that the histories of other changes stay
 	edits  int
 	snipe  int // percent of the commits with fires at which the owner is lost
 	ledger *Ledger
@@ -33,7 +34,7 @@ func (w *World) drawTimed() {
 		return
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x71de))
-	w.timed = &timed{r: r, edits: 2 + r.IntN(12), snipe: [...]int{0, 5, 30}[r.IntN(3)], ledger: NewLedger()}
+	w.timed = &timed{r: r, pauses: rand.New(rand.NewPCG(w.Seed, 0xca1e)), edits: 2 + r.IntN(12), snipe: [...]int{0, 5, 30}[r.IntN(3)], ledger: NewLedger()}
 	w.swarm.triggers = true
 	w.swarm.active += time.Duration(r.IntN(6000)) * time.Millisecond
 	w.swarm.jumps += r.IntN(3)
@@ -99,6 +100,10 @@ func (c *client) change(w *World) {
 		do = func(ctx context.Context) error { return w.apply(ctx, l, i, what) }
 	case 3, 4:
 		resume := d.r.IntN(3) > 0
+		if d.pauses.IntN(3) == 0 {
+			what, do = d.planned(w, l, k)
+			break
+		}
 		what = fmt.Sprintf("pause %s (resume %v)", k.Name, resume)
 		do = func(ctx context.Context) error {
 			return l.eng.PauseTrigger(ctx, k, engine.Pause{Resume: resume, Actor: "ada"}, nil)
@@ -131,6 +136,20 @@ func (c *client) change(w *World) {
 			w.violate("refused", "%s of w%d: %v", what, i, err)
 		}
 	})
+}
+
+// planned draws a planned pause of a trigger, or the end of one.
+func (d *timed) planned(w *World, l *life, k store.TriggerKey) (what string, do func(context.Context) error) {
+	from := w.clock()/second*second + dag.Micros(d.pauses.IntN(4)-1)*second
+	p := engine.Pause{Actor: "ada", From: from, Until: from + dag.Micros(1+d.pauses.IntN(5))*second, Resume: d.pauses.IntN(4) == 0}
+	what = fmt.Sprintf("pause %s from %s until %s (end it: %v)", k.Name, p.From.Time(), p.Until.Time(), p.Resume)
+	return what, func(ctx context.Context) error {
+		err := l.eng.PauseTrigger(ctx, k, p, nil)
+		if errors.Is(err, errkind.ErrInvalid) { // the range has passed when the request arrives
+			return nil
+		}
+		return err
+	}
 }
 
 func (w *World) apply(ctx context.Context, l *life, i int, lines string) error {

@@ -157,7 +157,7 @@ func (d *declared) planAbsent(t *store.Trigger, now dag.Micros) (engine.Plan, er
 	if first == 0 || first > now {
 		return d.moved(engine.Plan{}, first, now), nil
 	}
-	p := planning{declared: d, gap: d.gap(first, t.Decided, now)}
+	p := planning{open: open{declared: d}, gap: d.gap(first, t.Decided, now)}
 	after := d.newestInstants(t.Decided, now, judgedMax)
 	p.line(t.Decided, after, store.OutcomeMissed, "nothing ran to look for "+d.expected())
 	var lacking []dag.Micros

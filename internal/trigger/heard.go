@@ -17,8 +17,9 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// memory is the data that a sensor stores in its row. The declaration limits its size: one run for each named
-// workflow, a few arrivals for each, and at most max_per_hour starts.
+// memory is the data that a trigger stores in its row. The declaration limits its size: one run for each
+// named workflow, a few arrivals for each, and at most max_per_hour starts. The engine limits the planned
+// pauses.
 type memory struct {
 	// Runs is for run_of with all: the newest matching run of each workflow.
 	Runs map[string]heardRun `json:"runs,omitempty"`
@@ -34,6 +35,8 @@ type memory struct {
 	Folder string `json:"folder,omitempty"`
 	// Intake is for the kinds with a source of events.
 	Intake *intake `json:"intake,omitempty"`
+	// Pauses is for triggers whose instants follow from the clock: the planned pauses.
+	Pauses []engine.PlannedPause `json:"pauses,omitempty"`
 }
 
 type heardRun struct {

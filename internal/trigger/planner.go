@@ -168,7 +168,7 @@ func (p *Planner) Begin(t *store.Trigger, now dag.Micros) error {
 		d.beginHearing(t, since)
 		return d.beginSensor(t, now)
 	}
-	t.Data = nil
+	d.keepPauses(t, now)
 	d.beginSchedule(t, now)
 	return nil
 }
@@ -187,7 +187,7 @@ func (p *Planner) Plan(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	case d.when == nil:
 		return d.waiting(t, now), nil
 	}
-	return d.planSchedule(t, now), nil
+	return d.planSchedule(t, now)
 }
 
 // waiting returns the plan of a sensor whose fires do not depend on the clock.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
 	"skein.dev/skein/internal/workflow"
 )
@@ -125,7 +126,7 @@ func (w *world) declare(all []naive) {
 
 func (w *world) step(all []naive) {
 	w.clock += dag.Micros(rapid.SampledFrom([]int{0, 1, 400_000, 9_000_000, 61_000_000, 1_800_000_000, 20_000_000_000, 90_000_000_000}).Draw(w.t, "pass"))
-	switch rapid.SampledFrom([]string{"tick", "tick", "tick", "restart", "jump", "edit", "pause", "resume"}).Draw(w.t, "what") {
+	switch rapid.SampledFrom([]string{"tick", "tick", "tick", "restart", "jump", "edit", "pause", "resume", "plan", "unplan"}).Draw(w.t, "what") {
 	case "tick":
 		if w.row.State == store.TriggerActive && w.row.Next != 0 && w.row.Next <= w.now() {
 			w.plan()
@@ -144,6 +145,11 @@ func (w *world) step(all []naive) {
 			if w.row.State == store.TriggerActive {
 				w.row.State, w.row.Next = store.TriggerPaused, 0
 			}
+		}
+	case "plan", "unplan":
+		if w.row.State != store.TriggerEnded {
+			w.settle()
+			w.planPauses()
 		}
 	case "resume":
 		if w.row.State == store.TriggerPaused {
@@ -181,17 +187,57 @@ func (w *world) settle() {
 	}
 }
 
+// planPauses draws other planned pauses, of which some have begun or ended.
+func (w *world) planPauses() {
+	var all []engine.PlannedPause
+	from := w.now() - hour
+	for range rapid.IntRange(0, 3).Draw(w.t, "pauses") {
+		from += dag.Micros(rapid.SampledFrom([]int{1, 30_000_000, 3_600_000_000, 20_000_000_000}).Draw(w.t, "after"))
+		until := from + dag.Micros(rapid.SampledFrom([]int{1, 40_000_000, 600_000_000, 30_000_000_000}).Draw(w.t, "long"))
+		all = append(all, engine.PlannedPause{From: from, Until: until, Actor: "ada"})
+		from = until
+	}
+	data, err := w.planner.WithPauses(&w.row, all)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.row.Data = data
+}
+
+// open splits due instants into those that may fire and the outcomes of those that a planned pause skips.
+func (w *world) open(due []dag.Micros) (rest []dag.Micros, skipped map[dag.Micros]string) {
+	pauses, err := w.planner.Pauses(&w.row)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	skipped = map[dag.Micros]string{}
+	for _, at := range due {
+		if slices.ContainsFunc(pauses, func(p engine.PlannedPause) bool { return at >= p.From && at < p.Until }) {
+			skipped[at] = store.OutcomeSkipped
+			continue
+		}
+		rest = append(rest, at)
+	}
+	return rest, skipped
+}
+
 func (w *world) plan() {
 	now := w.now()
-	due := w.n.in(w.row.Decided, now)
+	due, skipped := w.open(w.n.in(w.row.Decided, now))
 	p, err := w.planner.Plan(&w.row, now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if len(p.Starts) > startsMax || len(p.Lines) > 2 {
+	if len(p.Starts) > startsMax || len(p.Lines) > 2+3*4 {
 		w.t.Fatalf("%d runs and %d lines in one plan", len(p.Starts), len(p.Lines))
 	}
 	want := outcomes(w.decl, due, now)
+	maps.Copy(want, skipped)
+	for _, l := range p.Lines {
+		if len(p.Starts) > 0 && l.Last > p.Starts[0].Instant {
+			w.t.Fatalf("a line up to %s follows the start of %s", clock(l.Last), clock(p.Starts[0].Instant))
+		}
+	}
 	maps.DeleteFunc(want, func(at dag.Micros, _ string) bool { return at > p.Decided })
 	starts := map[dag.Micros]string{}
 	for i, s := range p.Starts {

@@ -37,19 +37,25 @@ func (d *declared) gap(first, from, now dag.Micros) gap {
 }
 
 // planSchedule implements Plan for triggers whose instants follow from the clock alone.
-func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
+func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) (engine.Plan, error) {
 	if now < t.Decided {
-		return unchanged(t) // the clock was set back, and all of these instants are already decided
+		return unchanged(t), nil // the clock was set back, and all of these instants are already decided
 	}
 	if d.usedUp(t) {
 		// Instants after the last run that count allows do not belong to the trigger.
-		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}
+		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}, nil
 	}
-	first := d.next(t.Decided)
+	pauses, err := Pauses(t)
+	if err != nil {
+		return engine.Plan{}, err
+	}
+	p := planning{open: open{d, pauses}, left: startsMax}
+	first := p.next(t.Decided)
 	if first == 0 || first > now {
-		return d.moved(engine.Plan{}, first, now)
+		p.paused(t.Decided, now)
+		return d.moved(p.Plan, d.next(now), now), nil
 	}
-	p := planning{declared: d, gap: d.gap(first, t.Decided, now), left: startsMax}
+	p.gap = d.gap(first, t.Decided, now)
 	if d.Count > 0 {
 		p.left = min(p.left, d.Count-t.Fired)
 	}
@@ -63,9 +69,11 @@ func (d *declared) planSchedule(t *store.Trigger, now dag.Micros) engine.Plan {
 		p.start(p.expired)
 	}
 	if p.cut {
-		return p.Plan
+		p.paused(t.Decided, p.Decided)
+		return p.Plan, nil
 	}
-	return d.moved(p.Plan, d.next(now), now)
+	p.paused(t.Decided, now)
+	return d.moved(p.Plan, d.next(now), now), nil
 }
 
 // moved completes a plan that decides all instants up to now.
@@ -98,16 +106,27 @@ func unchanged(t *store.Trigger) engine.Plan { return engine.Plan{Next: t.Next, 
 // planning is a plan under construction for a gap.
 type planning struct {
 	engine.Plan
-	*declared
+	open
 	gap
 	left int64 // runs that may still be started
-	cut  bool  // left reached 0, and Next and Decided are set
+	cut  bool  // the plan ends before now, and Next and Decided are set
 }
 
-// line adds a ledger line for the instants in (after, until].
+// line adds ledger lines for the instants in (after, until] that are not paused. No line contains a paused
+// instant.
 func (p *planning) line(after, until dag.Micros, outcome, reason string) {
-	if n := p.count(after, until); n > 0 {
-		p.Lines = append(p.Lines, store.Fire{At: p.next(after), Last: p.last(until), Count: n, Outcome: outcome, Reason: reason})
+	for i := range p.pauses {
+		s := &p.pauses[i]
+		p.whole(after, min(until, s.From-1), outcome, reason)
+		after = max(after, s.Until-1)
+	}
+	p.whole(after, until, outcome, reason)
+}
+
+// whole adds a ledger line for all instants in (after, until].
+func (p *planning) whole(after, until dag.Micros, outcome, reason string) {
+	if n := p.declared.count(after, until); n > 0 {
+		p.Lines = append(p.Lines, store.Fire{At: p.declared.next(after), Last: p.declared.last(until), Count: n, Outcome: outcome, Reason: reason})
 	}
 }
 
@@ -154,13 +173,11 @@ func (p *planning) before(n int64) dag.Micros {
 	return hi
 }
 
-// start starts the instants after a given one, at most as many as the bound allows.
+// start starts the instants after a given one, at most as many as the bound allows. The engine may carry out
+// only the first starts of a plan, after all of its lines. So a plan ends before a paused instant that
+// follows a start, and the next plan decides that instant.
 func (p *planning) start(after dag.Micros) {
-	for at := p.next(after); at != 0 && at <= p.now; at = p.next(at) {
-		if p.left == 0 {
-			p.cut, p.Decided, p.Next = true, p.Starts[len(p.Starts)-1].Instant, at
-			return
-		}
+	for at := p.next(after); at != 0 && at <= p.now && !p.ends(at); at = p.next(at) {
 		p.left--
 		s := engine.Start{Instant: at}
 		if at <= p.missed {
@@ -171,6 +188,22 @@ func (p *planning) start(after dag.Micros) {
 		}
 		p.Starts = append(p.Starts, s)
 	}
+	p.ends(p.now + 1)
+}
+
+// ends ends the plan after its last start if the instant at must not be decided by this plan: no run may
+// start any more, or an instant before it is paused. It reports whether the plan has ended.
+func (p *planning) ends(at dag.Micros) bool {
+	if p.cut || len(p.Starts) == 0 {
+		return p.cut
+	}
+	last := p.Starts[len(p.Starts)-1].Instant
+	next := p.declared.next(last)
+	p.cut = at <= p.now && p.left == 0 || next != 0 && next < at
+	if p.cut {
+		p.Decided, p.Next = last, next
+	}
+	return p.cut
 }
 
 // passedSchedule implements Passed for triggers whose instants follow from the clock alone.
@@ -181,7 +214,7 @@ func (d *declared) passedSchedule(t *store.Trigger, now dag.Micros, reason strin
 	if d.usedUp(t) {
 		return engine.Plan{Decided: t.Decided, State: store.TriggerEnded, Reason: d.usedUpReason()}
 	}
-	p := planning{declared: d}
+	p := planning{open: open{declared: d}}
 	p.line(t.Decided, now, store.OutcomeSkipped, reason)
 	return d.moved(p.Plan, d.next(now), now)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skein.dev/skein/internal/dag"
+	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/workflow"
 )
 
@@ -45,6 +46,7 @@ type PlannedTrigger struct {
 	*workflow.Trigger
 	Paused bool  // the trigger is paused or ended, so it does not fire
 	Fired  int64 // fires so far, for the key count
+	Pauses []engine.PlannedPause
 }
 
 // Report is a forecast for a span of time. It assumes that runs take as long as they did recently. It
@@ -124,7 +126,7 @@ type ShiftReport struct {
 
 // planned is a trigger in the simulation.
 type planned struct {
-	*declared
+	open
 	workflow int // index in the list
 	name     string
 	until    dag.Micros // the trigger fires in (From, until]
@@ -247,7 +249,7 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 	if err != nil {
 		return planned{}, invalid("trigger %s of %s: %v", t.Name, s.workflows[i].Name, err)
 	}
-	p := planned{declared: &declared{Trigger: t.Trigger, when: when}, workflow: i, name: s.workflows[i].Name, until: s.in.To}
+	p := planned{open: open{&declared{Trigger: t.Trigger, when: when}, t.Pauses}, workflow: i, name: s.workflows[i].Name, until: s.in.To}
 	if when == nil || t.Paused {
 		return p, nil
 	}
@@ -259,10 +261,10 @@ func (s *simulation) planned(i int, t PlannedTrigger) (planned, error) {
 }
 
 // nth returns the last of the first n instants after from. The caller must ensure that there are more.
-func (d *declared) nth(from, to dag.Micros, n int64) dag.Micros {
+func (o *open) nth(from, to dag.Micros, n int64) dag.Micros {
 	lo, hi := from, to // invariant: at most n instants up to lo, more than n up to hi
 	for hi-lo > 1 {
-		if mid := lo + (hi-lo)/2; d.count(from, mid) > n {
+		if mid := lo + (hi-lo)/2; o.count(from, mid) > n {
 			hi = mid
 		} else {
 			lo = mid

@@ -114,7 +114,7 @@ func (s *simulation) change(i int, before, after *PlannedTrigger) (ScheduleChang
 // sameInstants reports whether two triggers have the same instants, so that no comparison of instants is
 // needed.
 func sameInstants(a, b *PlannedTrigger) bool {
-	return a != nil && b != nil && a.Paused == b.Paused && a.Fired == b.Fired && a.Count == b.Count && bytes.Equal(timing(a.Trigger), timing(b.Trigger))
+	return a != nil && b != nil && a.Paused == b.Paused && a.Fired == b.Fired && a.Count == b.Count && slices.Equal(a.Pauses, b.Pauses) && bytes.Equal(timing(a.Trigger), timing(b.Trigger))
 }
 
 // words returns a description of a trigger for people.

@@ -157,6 +157,24 @@ func (c *Client) ResumeSchedule(ctx context.Context, workflow, trigger, reason s
 	return c.scheduleVerb(ctx, scheduleCall(http.MethodPost, workflow, trigger, opts), "resume", reason)
 }
 
+// PlanPause plans a pause of a trigger: its instants from From (nil: now) on, and before Until, are recorded
+// as skipped. Options: [Key].
+func PlanPause(ctx context.Context, c *Client, workflow, trigger string, req api.PauseRequest, opts ...CallOption) (s api.Schedule, err error) {
+	return pauseVerb(ctx, c, scheduleCall(http.MethodPost, workflow, trigger, opts), "pause", req)
+}
+
+// EndPause ends the planned pause of a trigger with the end Until. If From is not nil, the pause must also
+// have this beginning. Instants that were skipped stay skipped. Options: [Key].
+func EndPause(ctx context.Context, c *Client, workflow, trigger string, req api.PauseRequest, opts ...CallOption) (s api.Schedule, err error) {
+	return pauseVerb(ctx, c, scheduleCall(http.MethodPost, workflow, trigger, opts), "resume", req)
+}
+
+func pauseVerb(ctx context.Context, c *Client, k *call, verb string, req api.PauseRequest) (s api.Schedule, err error) {
+	k.verb, k.body = verb, req
+	_, err = c.do(ctx, k, &s)
+	return s, err
+}
+
 func (c *Client) scheduleVerb(ctx context.Context, k *call, verb, reason string) (s api.Schedule, err error) {
 	k.verb, k.body = verb, api.VerbRequest{Reason: reason}
 	_, err = c.do(ctx, k, &s)

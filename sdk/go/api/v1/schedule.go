@@ -24,10 +24,28 @@ type Schedule struct {
 	DelayTolerance    *string         `json:"delay_tolerance" doc:"Such as 30m0s; null: no limit."`
 	Sensor            bool            `json:"sensor" doc:"The trigger is a sensor: it waits for an event."`
 	Source            *ScheduleSource `json:"source,omitempty" doc:"Of a trigger with a cursor: how far its source has come."`
+	PlannedPauses     []PlannedPause  `json:"planned_pauses,omitempty" nullable:"false" doc:"The planned pauses that have not ended, the earliest first. next is after the one that holds now."`
 	Version           int32           `json:"version" doc:"The version of the workflow with its present declaration."`
 	Since             Time            `json:"since" format:"date-time" doc:"The time of its present declaration."`
 	CreatedAt         Time            `json:"created_at" format:"date-time"`
 	ModifiedAt        Time            `json:"modified_at" format:"date-time"`
+}
+
+// PlannedPause is a range of time in which a trigger does not fire: its instants from the beginning on, and
+// before the end, are recorded as skipped.
+type PlannedPause struct {
+	From   Time    `json:"from" format:"date-time"`
+	Until  Time    `json:"until" format:"date-time" doc:"The first instant that fires again."`
+	By     *string `json:"by" doc:"The person who planned it."`
+	Reason *string `json:"reason"`
+}
+
+// PauseRequest is the body of the verbs pause and resume of a trigger. The body is optional. With until,
+// pause plans a pause, and resume ends a planned pause.
+type PauseRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000"`
+	From   *Time  `json:"from,omitempty" format:"date-time" doc:"The beginning of a planned pause; absent: now."`
+	Until  *Time  `json:"until,omitempty" format:"date-time" doc:"The end of a planned pause; absent: the pause holds until a person resumes the trigger."`
 }
 
 // ScheduleSource is the progress of the source of a trigger.
