@@ -95,17 +95,29 @@ export function Calendar() {
   )
   const tried = useTried(trigger, search.rule, span)
   const fires = useMemo(() => (ledger.data ?? []).filter((f) => within(ns, f.namespace)), [ledger.data, ns])
+  const shown = useMemo(
+    () =>
+      (schedules.data ?? []).filter(
+        (s) =>
+          within(ns, s.namespace) &&
+          (!search.workflow || s.workflow === search.workflow) &&
+          (!trigger || s.name === trigger.name),
+      ),
+    [schedules.data, ns, search.workflow, trigger],
+  )
   const cells = useMemo(
     () =>
       cellsOf({
         view,
+        span,
+        schedules: shown,
         fires,
         failed,
         ahead: span.to.getTime() > Date.now() ? (ahead.data?.hours ?? []) : [],
         tried: tried.data?.hours ?? [],
         limits: ahead.data?.limits ?? [],
       }),
-    [view, fires, failed, ahead.data, tried.data, span],
+    [view, fires, failed, ahead.data, tried.data, span, shown],
   )
   const set = (change: object, replace = false) =>
     void navigate({ search: (old) => ({ ...old, ...change }), replace })
@@ -185,6 +197,7 @@ export function Calendar() {
                   failed={failed}
                   filter={filter}
                   trigger={trigger}
+                  schedules={shown}
                   onClose={() => set({ from: undefined, to: undefined }, true)}
                 />
               ) : null}

@@ -1,6 +1,7 @@
 // What the calendar of schedules shows: fires of the past and of the time to come, counted by hour or by day of the
 // viewer's clocks.
 import type { Fire, Schedule, SimulatedHour, SimulatedLimit } from '../api/types'
+import { plural } from '../kit/format'
 import { labelIn } from '../kit/states'
 import { t } from '../text/t'
 
@@ -17,6 +18,8 @@ export type Cell = {
   tried: number
   /** The most runs at once that the forecast sees, if they are more than the slots. */
   crowded: number
+  /** Triggers that a planned pause holds in a part of the cell. */
+  paused: number
 }
 
 export type Span = { from: Date; to: Date; days: string[] }
@@ -70,6 +73,7 @@ const none = (): Cell => ({
   ahead: 0,
   tried: 0,
   crowded: 0,
+  paused: 0,
 })
 
 /** A line of the ledger stands for at most this number of instants one by one; above it, for its first one. */
@@ -77,12 +81,27 @@ const spreadMax = 10_000
 
 export type Counted = {
   view: View
+  span: Span
   fires: Fire[]
   /** The ids of runs that failed. */
   failed: ReadonlySet<string>
   ahead: SimulatedHour[]
   tried: SimulatedHour[]
   limits: SimulatedLimit[]
+  /** The triggers that the calendar shows, for their planned pauses. */
+  schedules: Pick<Schedule, 'planned_pauses'>[]
+}
+
+/** The keys of the cells of a span that a range of time touches. */
+function cellsIn(view: View, span: Span, p: { from: string; until: string }): string[] {
+  const [from, until] = [Date.parse(p.from), Math.min(Date.parse(p.until), span.to.getTime())]
+  const keys: string[] = []
+  for (let d = new Date(Math.max(from, span.from.getTime())); d.getTime() < until; ) {
+    const key = keyOf(view, d)
+    keys.push(key)
+    d = endOf(view, key)
+  }
+  return [...new Set(keys)]
 }
 
 /** Counts fires by the cells of the calendar. A forecast is by hours of UTC, and counts where such an hour begins. */
@@ -107,6 +126,9 @@ export function cellsOf(c: Counted): Map<string, Cell> {
   }
   for (const h of c.ahead) at(new Date(h.at)).ahead += h.fires
   for (const h of c.tried) at(new Date(h.at)).tried += h.fires
+  for (const s of c.schedules)
+    for (const p of s.planned_pauses ?? [])
+      for (const key of cellsIn(c.view, c.span, p)) at(readKey(key) as Date).paused++
   const slots = c.limits.find((l) => l.kind === 'slots')
   if (slots)
     for (const h of c.ahead) {
@@ -126,10 +148,18 @@ export function wordsOf(cell: Cell | undefined, tries: boolean): string {
     .map((k) => `${cell.counts[k]} ${labelIn(k)}`)
   if (cell.ahead > 0) words.push(t('{n} to come', { n: cell.ahead }))
   if (tries && cell.tried !== cell.ahead) words.push(t('{n} with the tried rule', { n: cell.tried }))
+  if (cell.paused > 0)
+    words.push(t('{triggers} paused by plan', { triggers: plural(cell.paused, 'trigger') }))
   if (cell.crowded > 0)
     words.push(t('up to {n} runs at once, more than there are slots', { n: cell.crowded }))
   return words.join(', ') || t('nothing')
 }
+
+/** The planned pauses of a trigger that overlap a range. */
+export const pausesIn = (s: Pick<Schedule, 'planned_pauses'>, start: Date, end: Date) =>
+  (s.planned_pauses ?? []).filter(
+    (p) => Date.parse(p.from) < end.getTime() && Date.parse(p.until) > start.getTime(),
+  )
 
 export type Change = { day: string; minutes: number }
 

@@ -10,7 +10,8 @@ import { Loaded, Panel } from '../kit/panel'
 import { Button, Clock, RunLink, State, WorkflowLink } from '../kit/parts'
 import { rich, t } from '../text/t'
 import { workflowOf } from './alertdata'
-import { endOf, readKey, type View } from './calendardata'
+import { endOf, pausesIn, readKey, type View } from './calendardata'
+import { PauseRange, Pauses } from './pauserange'
 
 const shownMax = 200
 
@@ -28,6 +29,7 @@ export function CalendarDetail({
   failed,
   filter,
   trigger,
+  schedules,
   onClose,
 }: {
   view: View
@@ -37,6 +39,8 @@ export function CalendarDetail({
   failed: ReadonlySet<string>
   filter: { workflow?: string; ns: string }
   trigger: Schedule | undefined
+  /** The triggers that the calendar shows. */
+  schedules: Schedule[]
   onClose: () => void
 }) {
   const [first, last] = from <= to ? [from, to] : [to, from]
@@ -77,12 +81,25 @@ export function CalendarDetail({
             </Link>
           </p>
         ) : null}
+        {end.getTime() > now ? (
+          <PauseRange
+            // The whole minute keeps the question the same while the time passes.
+            start={new Date(Math.max(start.getTime(), Math.ceil(now / 60_000) * 60_000))}
+            end={end}
+            filter={filter}
+            trigger={trigger}
+          />
+        ) : null}
         <Overdue start={start} end={end} filter={filter} />
         <Fires inside={inside} failed={failed} />
         {end.getTime() > now ? (
           <Ahead start={new Date(Math.max(start.getTime(), now))} end={end} filter={filter} />
         ) : null}
       </Panel>
+      <Pauses
+        title={t('Planned pauses in this range')}
+        schedules={schedules.map((s) => ({ ...s, planned_pauses: pausesIn(s, start, end) }))}
+      />
     </div>
   )
 }

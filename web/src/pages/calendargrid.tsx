@@ -191,6 +191,7 @@ function CellView({
       data-now={at === now || undefined}
       data-past={at < now || undefined}
       data-absent={absent || undefined}
+      data-paused={(cell?.paused ?? 0) > 0 || undefined}
       data-other={(p.view === 'month' && day.getMonth() !== p.month) || undefined}
       className="calendar-cell"
     >

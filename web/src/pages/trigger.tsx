@@ -18,6 +18,7 @@ import { term } from '../text/terms'
 import { isTimed } from './backfilldata'
 import { zoneOf } from './calendardata'
 import { Head } from './head'
+import { Pauses } from './pauserange'
 import { SeekDialog, SourcePanel } from './sourceparts'
 
 const keyOf = (workflow: string) => `workflow ${workflow}`
@@ -70,6 +71,7 @@ function One({ s, where }: { s: Schedule; where: string }) {
         <SourcePanel s={s} onSeek={() => asked.open('seek')} />
         <About s={s} />
         {s.sensor ? null : <NextOf s={s} where={where} />}
+        <Pauses title={t('Planned pauses')} schedules={[s]} />
       </div>
       {s.kind === 'webhook' ? <Hook s={s} /> : null}
       <Ledger s={s} where={where} />
@@ -86,6 +88,11 @@ function Verbs({ s, open, resume }: { s: Schedule; open: (name: string) => void;
       {isTimed(s) ? (
         <Link className="button" to="/backfills/new" search={{ workflow: s.workflow, trigger: s.name }}>
           {t('Backfill…')}
+        </Link>
+      ) : null}
+      {isTimed(s) ? (
+        <Link className="button" to="/schedules/calendar" search={{ workflow: s.workflow, trigger: s.name }}>
+          {t('Calendar')}
         </Link>
       ) : null}
       <VerbButton {...verb} icon="play" onPress={() => open('fire')}>

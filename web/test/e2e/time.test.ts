@@ -66,6 +66,53 @@ test('calendar: a range is selected by a drag', async () => {
   await page.close()
 })
 
+test('calendar: a range to come is paused by a drag, undone, and paused again by keys', async () => {
+  const file = 'name: nights\ntriggers: [{name: night, cron: "0 1,2 * * *"}]\ntasks:\n  a: {run: "true"}\n'
+  await apply(server.base, 'nights', file)
+  const pauses = async () =>
+    (
+      (await (await ask(`${server.base}/api/v1/schedules/default/nights/night`)).json()) as {
+        planned_pauses?: { from: string; until: string; reason: string | null }[]
+      }
+    ).planned_pauses ?? []
+  const page = await open(context, `${server.base}/schedules/calendar?workflow=nights`)
+  await page.getByRole('button', { name: 'Next week' }).click()
+  await expect.poll(() => page.getByRole('gridcell', { name: /01:00: 1 to come/ }).count()).toBe(7)
+  // Monday 00:00 to Monday 02:00: two instants.
+  const cells = page.getByRole('gridcell')
+  const [a, b] = [await cells.nth(0).boundingBox(), await cells.nth(2 * 7).boundingBox()]
+  await page.mouse.move((a?.x ?? 0) + 5, (a?.y ?? 0) + 5)
+  await page.mouse.down()
+  await page.mouse.move((b?.x ?? 0) + 5, (b?.y ?? 0) + 5, { steps: 6 })
+  await page.mouse.up()
+  await page.getByRole('button', { name: 'Pause in this range…' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('2 instants are skipped.').waitFor()
+  await dialog.getByRole('textbox', { name: 'Reason' }).fill('holidays')
+  await page.keyboard.press('Enter')
+  await page.getByText('1 trigger will be paused.').waitFor()
+  await expect.poll(() => page.getByRole('gridcell', { name: /01:00: 1 to come/ }).count()).toBe(6)
+  expect(await page.getByRole('gridcell', { name: /1 trigger paused by plan/ }).count()).toBe(3)
+  expect((await pauses())[0]?.reason).toBe('holidays')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await expect.poll(pauses).toEqual([])
+  await expect.poll(() => page.getByRole('gridcell', { name: /01:00: 1 to come/ }).count()).toBe(7)
+  // By keys alone: the selection that the drag made is taken up again and widened by a day.
+  await page.locator('[role=gridcell][tabindex="0"]').focus()
+  await page.keyboard.press('Shift+ArrowRight')
+  await expect.poll(() => page.locator('[role=gridcell][aria-selected=true]').count()).toBe(27)
+  await page.getByRole('button', { name: 'Pause in this range…' }).focus()
+  await page.keyboard.press('Enter')
+  await dialog.getByText('4 instants are skipped.').waitFor()
+  await page.keyboard.press('Enter')
+  await expect.poll(async () => (await pauses()).length).toBe(1)
+  await page.getByRole('button', { name: 'Remove the pause' }).focus()
+  await page.keyboard.press('Enter')
+  await expect.poll(pauses).toEqual([])
+  expect(wrong).toEqual([])
+  await page.close()
+})
+
 test('what-if: another rule shows what it adds, and nothing is applied', async () => {
   const file = 'name: daily\ntriggers: [{name: early, cron: "0 3 * * *"}]\ntasks:\n  a: {run: "true"}\n'
   await apply(server.base, 'daily', file)

@@ -8,6 +8,7 @@ import {
   endOf,
   isWithin,
   past,
+  pausesIn,
   readKey,
   spanOf,
   step,
@@ -40,7 +41,16 @@ const fire = (o: Partial<Fire>): Fire => ({
 })
 
 const count = (fires: Fire[], view: 'week' | 'month' = 'week', failed: string[] = []) =>
-  cellsOf({ view, fires, failed: new Set(failed), ahead: [], tried: [], limits: [] })
+  cellsOf({
+    view,
+    fires,
+    failed: new Set(failed),
+    ahead: [],
+    tried: [],
+    limits: [],
+    schedules: [],
+    span: spanOf(view, new Date()),
+  })
 
 test('every fire is in just one cell, whatever the clocks do', () => {
   // From before the change to summer time until after the change back.
@@ -99,6 +109,8 @@ test('a forecast marks the hours with more runs than slots, and the tried rule i
     failed: new Set(),
     ahead: [hour('2026-11-25T09:00:00Z', 4, 9), hour('2026-11-25T10:00:00Z', 4, 3)],
     tried: [hour('2026-11-25T09:00:00Z', 1, 1)],
+    span: spanOf('week', readKey('2026-11-25') as Date),
+    schedules: [],
     limits: [
       {
         kind: 'slots',
@@ -118,6 +130,34 @@ test('a forecast marks the hours with more runs than slots, and the tried rule i
     '4 to come, 1 with the tried rule, up to 9 runs at once, more than there are slots',
   )
   expect(cells.get('2026-11-25T11')?.crowded).toBe(0)
+})
+
+test('planned pauses mark the cells that they touch, also over a clock change', () => {
+  const marked = (view: 'week' | 'month', from: string, until: string) => {
+    const day = readKey('2026-10-25') as Date // the clocks of Berlin go back from 03:00 to 02:00
+    const schedules = [{ planned_pauses: [{ from, until, by: 'ada', reason: null }] }]
+    const cells = cellsOf({
+      view,
+      span: spanOf(view, day),
+      schedules,
+      fires: [],
+      failed: new Set(),
+      ahead: [],
+      tried: [],
+      limits: [],
+    })
+    return [...cells].filter(([, c]) => c.paused === 1).map(([key]) => key)
+  }
+  expect(marked('week', '2026-10-24T23:30:00Z', '2026-10-25T02:00:00Z')).toEqual([
+    '2026-10-25T01',
+    '2026-10-25T02',
+  ])
+  expect(marked('month', '2026-10-30T23:00:00Z', '2036-01-01T00:00:00Z')).toEqual([
+    '2026-10-31',
+    '2026-11-01',
+  ])
+  expect(marked('week', '2026-09-01T00:00:00Z', '2026-09-02T00:00:00Z')).toEqual([])
+  expect(pausesIn({}, new Date(0), new Date())).toEqual([])
 })
 
 test('weeks begin on Monday, a month is whole weeks, and days that do not exist are none', () => {
