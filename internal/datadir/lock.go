@@ -59,8 +59,9 @@ func Is(dir string) bool {
 	return err == nil
 }
 
-// Take locks a data folder, or returns a *LockedError. A process that only looks (see [Find])
-// holds a shared lock for an instant, so Take tries a few times.
+// Take locks a data folder, or returns a *LockedError. A process that only looks (see [Find]) holds a shared
+// lock for an instant, so Take tries a few times. If the holder that the file names has ended, only such
+// processes can hold the lock, so Take tries for longer: a busy machine may stop them while they hold it.
 func Take(data string) (*Lock, error) {
 	file, err := os.OpenFile(lockPath(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -68,7 +69,7 @@ func Take(data string) (*Lock, error) {
 	}
 	for try := 0; ; try++ {
 		err = flock(file, true)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || try == lockTries {
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try >= lockTries && (try >= lockTriesOver || lives(readHolder(file).PID)) {
 			break
 		}
 		time.Sleep(lockPoll) // the release of a lock gives no notification, and a wait in flock has no limit
@@ -140,8 +141,8 @@ const (
 	lockWait = 15 * time.Second
 	// lockPoll is the pause between two tries to take a lock, because nothing reports its release.
 	lockPoll = 10 * time.Millisecond
-	// lockTries is how often a taken lock is tried again.
-	lockTries = 10
+	// lockTries is how often a taken lock is tried again. lockTriesOver is how often if its holder has ended.
+	lockTries, lockTriesOver = 10, 500
 )
 
 // Find finds the process that holds a data folder, and waits until it has an address, unless it is a

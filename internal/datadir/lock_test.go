@@ -2,8 +2,12 @@ package datadir
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLockOfAWorker: a command for the process that holds a data folder does not wait for the address of a
@@ -35,5 +39,34 @@ func TestLockOfAWorker(t *testing.T) {
 	}
 	if h, err := Find(t.Context(), dir); h != nil || err != nil {
 		t.Errorf("of nobody: %v, %v", h, err)
+	}
+}
+
+// TestLookerOfADeadHolder: a process that looks, and is stopped while it holds the lock, keeps no successor of
+// a dead holder out.
+func TestLookerOfADeadHolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lockPath(dir), fmt.Appendf(nil, `{"pid":%d,"address":"http://x"}`, dead.Process.Pid), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	looker, err := os.Open(lockPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := flock(looker, false); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(5*lockTries*lockPoll, func() { _ = looker.Close() })
+	l, err := Take(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Error(err)
 	}
 }

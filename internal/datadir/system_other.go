@@ -17,3 +17,5 @@ func flock(_ *os.File, alone bool) error {
 }
 
 func writable(string) error { return nil }
+
+func lives(int) bool { return true }

@@ -20,3 +20,6 @@ func flock(file *os.File, alone bool) error {
 
 // writable asks the kernel, because a folder that looks writable can be on a read-only file system.
 func writable(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }
+
+// lives reports whether a process exists. No process has the number 0.
+func lives(pid int) bool { return pid > 0 && unix.Kill(pid, 0) != unix.ESRCH }
