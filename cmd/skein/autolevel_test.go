@@ -57,7 +57,7 @@ func TestAutoLevel(t *testing.T) {
 	if got := refused(); got != [2]bool{} {
 		t.Errorf("after an upgrade: %v", got)
 	}
-	if o := w.skein("doctor"); !strings.Contains(o.out, "none, as before the upgrade") || !strings.Contains(o.out, "isolation: fence") {
+	if o := w.skein("doctor"); !strings.Contains(o.out, "none, as before the upgrade") || !strings.Contains(o.err, "isolation: fence") {
 		t.Errorf("doctor: %v", o)
 	}
 	p.stop()
