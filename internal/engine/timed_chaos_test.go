@@ -190,7 +190,7 @@ func (c *storm) act() {
 		c.edit(i)
 	case 3:
 		at := c.x.st.now() + dag.Micros(c.r.IntN(20))*1_000_000
-		err := c.x.plan(w, k.Name, engine.Pause{Resume: c.r.IntN(3) == 0, From: at, Until: at + dag.Micros(1+c.r.IntN(15))*1_000_000})
+		err := c.x.PauseTrigger(ctx, k, engine.Pause{Resume: c.r.IntN(3) == 0, Actor: "ada", From: at, Until: at + dag.Micros(1+c.r.IntN(15))*1_000_000}, nil)
 		if !errors.Is(err, errkind.ErrNothing) && !errors.Is(err, errkind.ErrInvalid) { // it has no such pause, the range has passed
 			c.fine(err)
 		}
