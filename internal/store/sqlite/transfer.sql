@@ -99,7 +99,7 @@ FROM trigger ORDER BY workflow, name;
 -- name: import trigger
 INSERT INTO trigger (workflow, name, shard, version, kind, state, actor, reason, next, decided, since, fired, max_runs, revision,
   created, modified, hears, data, spec)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: export trigger_on
 SELECT target, workflow, name FROM trigger_on ORDER BY target, workflow, name;
@@ -168,7 +168,7 @@ SELECT id, key, idx, hash, at, last, count, principal, kind, token, session, add
 
 -- name: import audit
 INSERT INTO audit (id, key, idx, hash, at, last, count, principal, kind, token, session, address, verb, action, object, namespace, outcome, request, detail)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: export audit_tree
 SELECT one, size, first, head, edge, era, base FROM audit_tree;
