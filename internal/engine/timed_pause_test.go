@@ -71,6 +71,28 @@ func TestPlannedPause(t *testing.T) {
 	})
 }
 
+// TestPlannedPauseOfAPausedTrigger: the trigger stays without a next instant, so that it is not due.
+func TestPlannedPauseOfAPausedTrigger(t *testing.T) {
+	bubble(t, func(t *testing.T, x *timed) {
+		w := x.set("w", "", "name: t, every: 10s")
+		x.pause(w, "t", false)
+		pass(15 * time.Second)
+		if err := x.plan(w, "t", engine.Pause{From: atSecond(20), Until: atSecond(40)}); err != nil {
+			t.Fatal(err)
+		}
+		if row := x.row(w, "t"); row.State != store.TriggerPaused || row.Next != 0 {
+			t.Errorf("%s, next %s", row.State, stamp(row.Next))
+		}
+		pass(15 * time.Second)
+		x.pause(w, "t", true)
+		pass(15 * time.Second)
+		if got := x.ledger(w, "t"); got != "0:10 skipped\n0:20 skipped\n0:30 skipped\n0:40 fired" && got != "0:10..0:30 3 skipped\n0:40 fired" {
+			t.Errorf("ledger:\n%s", got)
+		}
+		x.rest()
+	})
+}
+
 // TestPlannedPausesAreBounded: their number, and the bytes that they take.
 func TestPlannedPausesAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
