@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -60,6 +61,7 @@ type param struct {
 	field                  []int
 	place, name, otherwise string
 	required, every        bool // every: the parameter may be repeated
+	bare                   bool // a name without a value means true; a text without a value is absent, as for access
 	schema                 *huma.Schema
 }
 
@@ -96,9 +98,12 @@ func register(s *Server, op huma.Operation, types [2]reflect.Type, handle func(c
 	o.Metadata = map[string]any{operationKey: o}
 	o.input()
 	o.output(types[1])
-	// Resolve refuses unknown parameters, because huma does not know those of the input.
+	// huma does not know the parameters of the input.
 	registered := o.Operation
-	registered.RejectUnknownQueryParameters = false
+	if registered.RejectUnknownQueryParameters {
+		registered.RejectUnknownQueryParameters = false
+		registered.Middlewares = huma.Middlewares{o.known(s.api)}
+	}
 	switch streams := o.answerType == reflect.TypeFor[func(huma.Context)](); {
 	case streams && o.RequestBody != nil:
 		panic(op.OperationID + ": an operation with a body cannot stream")
@@ -177,6 +182,7 @@ func (o *operation) parameters(t reflect.Type, at []int) {
 		if p.place == "" || !f.IsExported() || f.Name == "Body" {
 			continue
 		}
+		p.bare = f.Type.Kind() != reflect.String && f.Type.Kind() != reflect.Slice
 		p.schema = huma.SchemaFromField(o.schemas, f, "")
 		o.params = append(o.params, p)
 		if f.Tag.Get("hidden") != "true" {
@@ -228,28 +234,37 @@ func (o *operation) output(out reflect.Type) {
 	}
 }
 
+// known returns a function that refuses unknown parameters before huma reads the body.
+func (o *operation) known(of huma.API) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		if u := hc.URL(); u.RawQuery != "" {
+			res, path := &huma.ValidateResult{}, huma.NewPathBuffer(nil, 0)
+			for name := range u.Query() {
+				if !o.takes(name) {
+					path.Reset()
+					path.Push("query")
+					path.Push(name)
+					res.Add(path, "", "unknown query parameter")
+				}
+			}
+			if len(res.Errors) > 0 {
+				_ = huma.WriteErr(of, hc, http.StatusUnprocessableEntity, "validation failed", res.Errors...)
+				return
+			}
+		}
+		next(hc)
+	}
+}
+
 // Resolve implements huma.Resolver. It reads the parameters of a request, after huma has read the body.
 func (c *call) Resolve(hc huma.Context) []error {
 	o := hc.Operation().Metadata[operationKey].(*operation)
 	*c = call{hc, reflect.New(o.in)}
 	res, path := &huma.ValidateResult{}, huma.NewPathBuffer(nil, 0)
 	u := hc.URL()
-	var query map[string][]string
+	var query url.Values
 	if u.RawQuery != "" {
 		query = u.Query()
-	}
-	if o.RejectUnknownQueryParameters {
-		for name := range query {
-			if !o.takes(name) {
-				path.Reset()
-				path.Push("query")
-				path.Push(name)
-				res.Add(path, "", "unknown query parameter")
-			}
-		}
-		if len(res.Errors) > 0 {
-			return res.Errors
-		}
 	}
 	for i := range o.params {
 		p := &o.params[i]
@@ -287,14 +302,15 @@ func (o *operation) takes(name string) bool {
 }
 
 // of returns the text of a parameter, or its default.
-func (p *param) of(hc huma.Context, query map[string][]string) string {
+func (p *param) of(hc huma.Context, query url.Values) string {
 	text := ""
 	switch p.place {
 	case "path":
 		text = hc.Param(p.name)
 	case "query":
-		if all := query[p.name]; len(all) > 0 {
-			text = all[0]
+		text = query.Get(p.name)
+		if u := hc.URL(); text == "" && p.bare && isBare(u.RawQuery, p.name) {
+			text = "true"
 		}
 	case "header":
 		text = hc.Header(p.name)
@@ -305,8 +321,19 @@ func (p *param) of(hc huma.Context, query map[string][]string) string {
 	return text
 }
 
+// isBare reports whether a query has a name without an equals sign.
+func isBare(query, name string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, valued := strings.Cut(pair, "=")
+		if key, _ = url.QueryUnescape(key); key == name {
+			return !valued
+		}
+	}
+	return false
+}
+
 // set stores the value of a parameter in its field, and returns it in the form that huma.Validate takes.
-func (p *param) set(field reflect.Value, text string, query map[string][]string) (any, error) {
+func (p *param) set(field reflect.Value, text string, query url.Values) (any, error) {
 	switch field.Kind() {
 	case reflect.String:
 		field.SetString(text)
@@ -326,9 +353,9 @@ func (p *param) set(field reflect.Value, text string, query map[string][]string)
 		field.SetBool(is)
 		return is, nil
 	default: // a list of texts
-		all := query[p.name]
-		if !p.every {
-			all = strings.Split(text, ",")
+		all := strings.Split(text, ",")
+		if p.every {
+			all = query[p.name]
 		}
 		field.Set(reflect.ValueOf(all))
 		return all, nil

@@ -57,3 +57,25 @@ func TestOneMeaning(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// TestParameters: a name without a value means true, and a wrong parameter is found before the body.
+func TestParameters(t *testing.T) {
+	b := newBed(t, true)
+	wantProblem(t, b.get("/api/v1/runs?limit"), 422, api.ProblemInvalid)
+	for query, status := range map[string]int{"limit&system": 422, "limit=": 200, "system=maybe": 422, "ns": 200, "state": 200} {
+		if a := b.get("/api/v1/runs?" + query); a.status != status {
+			t.Errorf("?%s: %d %s", query, a.status, a.body)
+		}
+	}
+	for query, has := range map[string]bool{"limit=1&count": true, "count&limit=1": true, "c%6funt&limit=1": true, "count=&limit=1": false} {
+		if a := b.get("/api/v1/runs?" + query); a.status != http.StatusOK || strings.Contains(a.body, `"total":{`) != has {
+			t.Errorf("?%s: %d %s", query, a.status, a.body)
+		}
+	}
+	for _, body := range []string{"", "{", `{"other":1}`} {
+		p := wantProblem(t, b.post("/api/v1/backfills?nonsense=1", body), 422, api.ProblemInvalid)
+		if !strings.Contains(p.Detail, "nonsense") || len(p.Errors) != 1 {
+			t.Errorf("body %q: %+v", body, p)
+		}
+	}
+}
