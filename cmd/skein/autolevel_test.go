@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,15 +13,15 @@ import (
 	"skein.dev/skein/internal/worker"
 )
 
-// TestAutoLevel: with isolation: auto, tasks of a new database run behind a fence, on a node and on a worker. A
+// TestDefaultLevel: without a setting, tasks of a new database run behind a fence, on a node and on a worker. A
 // database of an earlier version keeps the level none, until the setting says otherwise.
-func TestAutoLevel(t *testing.T) {
+func TestDefaultLevel(t *testing.T) {
 	t.Parallel()
 	if _, err := worker.Fences(); err != nil {
 		t.Skip(err)
 	}
 	w := newWorld(t)
-	w.env = append(w.env, "SKEIN_ISOLATION=auto")
+	w.env = slices.DeleteFunc(w.env, func(one string) bool { return one == worldLevel })
 	p := w.server()
 	far := *w
 	far.data = t.TempDir()

@@ -58,7 +58,8 @@ func (h *home) data() string { return filepath.Join(h.dir, "data") }
 func (h *home) cmd(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(h.t.Context(), h.bin, args...)
 	cmd.Dir = h.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "SKEIN_DATA=" + h.data(), "SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off",
+		"SKEIN_ISOLATION=none"} // tasks note what they do in a folder of the test, on all machines
 	cmd.Env = append(cmd.Env, h.doors.env()...)
 	if h.on != nil {
 		cmd.Env = append(cmd.Env, "SKEIN_LISTEN="+h.on.Addr+":8443", "SKEIN_ADVERTISE=https://"+h.on.Addr+":8443")

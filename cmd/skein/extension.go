@@ -195,7 +195,7 @@ func kindFlags(cmd *cobra.Command) {
 
 // isolationFlags adds the flags for the isolation of tasks.
 func isolationFlags(f *pflag.FlagSet) {
-	f.String("isolation", "", "isolation of tasks: auto (fence on a new database, none on one of an earlier version) | none (tasks have all rights of the worker's user) | fence (files and processes) | user (also a user for each namespace) | box (also namespaces and a filter of system calls); or several of them, as fence,box: a task gets the lowest one that it may have (default none)")
+	f.String("isolation", "", "isolation of tasks: auto (fence on a new database, none on one of an earlier version) | none (tasks have all rights of the worker's user) | fence (files and processes) | user (also a user for each namespace) | box (also namespaces and a filter of system calls); or several of them, as fence,box: a task gets the lowest one that it may have (default auto)")
 	f.String("box-network", "", "network of tasks at the isolation level box: host (the network of the machine) | none (default host)")
 	f.String("task-users", "", "users of the machine, with commas, as which namespaces may run their tasks at the isolation levels user and box (skein namespace set NS --run-as USER)")
 	f.String("task-uids", "", "user IDs of tasks at the isolation levels user and box, which no user of the machine has (default 1900000000-1900065535)")

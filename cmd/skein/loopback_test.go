@@ -39,7 +39,7 @@ func TestLoopbackToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, unfenced := worker.Fences()
-	p := w.server("--isolation", map[bool]string{true: "fence", false: "none"}[unfenced == nil])
+	p := w.server("--isolation", "auto")
 	token := ownToken(t, w.data)
 	evil, nothing := "https://evil.example", map[string]string{"Authorization": ""}
 	for name, f := range map[string]struct {

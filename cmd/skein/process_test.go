@@ -35,6 +35,10 @@ type world struct {
 	env       []string
 }
 
+// worldLevel is the level of isolation in a world: tasks note what they do in folders of the test. The scripts
+// in testdata run tasks at the default level.
+const worldLevel = "SKEIN_ISOLATION=none"
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	if testing.Short() {
@@ -53,7 +57,7 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { endKeeper(t, w.data) })
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home + "/config", "TERM=dumb", "LANG=C.UTF-8",
-		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data}
+		"SKEIN_LISTEN=127.0.0.1:0", "SKEIN_RECOVERY=off", "SKEIN_NAME=testnode", "SKEIN_DATA=" + w.data, worldLevel}
 	return w
 }
 

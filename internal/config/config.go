@@ -208,7 +208,7 @@ func settings() []setting {
 		{name: "memory", def: func() string { return strconv.FormatInt(worker.Memory(), 10) }, set: setMemory},
 		{name: "pass_env", def: text(""), set: setPassEnv},
 		{name: "extensions", def: text(""), set: setExtensions},
-		{name: "isolation", def: text(worker.IsolationNone), set: setIsolation},
+		{name: "isolation", def: text(IsolationAuto), set: setIsolation},
 		{name: "box_network", def: text(BoxNetworkHost), set: setBoxNetwork}, {name: "task_uids", def: text(worker.UIDsDefault), set: setTaskUIDs}, {name: "task_users", def: text(""), set: setTaskUsers},
 		{name: "advertise", def: text(""), set: func(c *Config, v string) error { return setAdvertise(c, v) }},
 		{name: "heartbeat", def: text("5s"), set: func(c *Config, v string) (err error) { return setSpan(&c.Heartbeat, v) }},
