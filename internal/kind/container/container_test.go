@@ -114,6 +114,7 @@ func TestVariables(t *testing.T) {
 func TestRegistries(t *testing.T) {
 	for name, want := range map[string]string{
 		"busybox": "", "library/busybox:1": "", "docker.io/library/busybox": "docker.io", "r.example:5000/a/b@sha256:0": "r.example:5000", "localhost:5000/a": "localhost:5000", "localhost/a:1": "localhost",
+		"INTRANET/a": "INTRANET", "A/b/c:1": "A",
 	} {
 		if got := registryOf(name); got != want || isLocal(name) != (want == "localhost") {
 			t.Errorf("%s: %q, local %v", name, got, isLocal(name))

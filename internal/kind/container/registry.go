@@ -21,10 +21,11 @@ func isLocal(name string) bool { return strings.HasPrefix(name, localRegistry+"/
 // dockerHub is the registry that Docker asks for names without a registry.
 const dockerHub = "docker.io"
 
-// registryOf returns the registry in the name of an image, or "" if the name has none.
+// registryOf returns the registry in the name of an image, or "" if the name has none. As for the engines, a
+// first part with an upper-case letter is a registry, because it cannot be a part of a repository.
 func registryOf(name string) string {
 	first, _, more := strings.Cut(name, "/")
-	if more && (strings.ContainsAny(first, ".:") || first == localRegistry) {
+	if more && (strings.ContainsAny(first, ".:") || first == localRegistry || first != strings.ToLower(first)) {
 		return first
 	}
 	return ""
