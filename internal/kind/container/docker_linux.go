@@ -24,6 +24,9 @@ import (
 const (
 	labelPrefix = "dev.skein."
 	labelOwner  = labelPrefix + "owner" // the process of the attempt: see ownerText
+	labelRun    = labelPrefix + "run"
+	labelTask   = labelPrefix + "task"
+	labelToken  = labelPrefix + "token"
 )
 
 // docked is an attempt whose container an engine with Docker's API makes. The container is no child of this
@@ -197,7 +200,7 @@ func (d *docked) describe() (o order, s *specification, err error) {
 	}
 	in := &d.Input
 	s = &specification{Image: d.image.ID, User: d.with.User, WorkingDir: "/", Entrypoint: f.argv, Cmd: []string{}, AttachStdout: true, AttachStderr: true,
-		Labels: map[string]string{labelOwner: owner, labelPrefix + "namespace": in.Namespace, labelPrefix + "workflow": in.Workflow, labelPrefix + "run": in.Run, labelPrefix + "task": in.Task, labelPrefix + "token": strconv.FormatInt(in.Token, 10)}}
+		Labels: map[string]string{labelOwner: owner, labelPrefix + "namespace": in.Namespace, labelPrefix + "workflow": in.Workflow, labelRun: in.Run, labelTask: in.Task, labelToken: strconv.FormatInt(in.Token, 10)}}
 	s.Healthcheck.Test = []string{"NONE"}
 	h := &s.HostConfig
 	h.AutoRemove, h.CapDrop, h.SecurityOpt = true, []string{"ALL"}, []string{"no-new-privileges"}
@@ -225,15 +228,15 @@ func (d *docked) describe() (o order, s *specification, err error) {
 	return order{argv, d.variables()}, s, err
 }
 
-// containerName returns the name of the attempt's container.
-func containerName(in *kind.Input) string {
-	sum := sha256.Sum256([]byte(in.Task)) // the name of a task may have characters that a container cannot have
-	return fmt.Sprintf("skein-%s-%s-%d", in.Run, hex.EncodeToString(sum[:4]), in.Token)
+// containerName returns the name of the container of an attempt.
+func containerName(run, task, token string) string {
+	sum := sha256.Sum256([]byte(task)) // the name of a task may have characters that a container cannot have
+	return fmt.Sprintf("skein-%s-%s-%s", run, hex.EncodeToString(sum[:4]), token)
 }
 
 // create makes the container. An earlier start of the same attempt may have left one with the same name.
 func (d *docked) create(ctx context.Context, s *specification) error {
-	name := containerName(&d.Input)
+	name := containerName(d.Input.Run, d.Input.Task, strconv.FormatInt(d.Input.Token, 10))
 	var made struct {
 		ID string `json:"Id"`
 	}

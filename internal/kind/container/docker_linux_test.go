@@ -251,21 +251,25 @@ func (s *served) sweeps() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	of := map[string]string{}
-	for name, owner := range map[string]string{"alive": self, "dead": fields[0] + " " + fields[1] + " " + fields[2] + " 1", "rebooted": "0 " + strings.Join(fields[1:], " "), "unseen": fields[0] + " 1 " + fields[2] + " 1"} {
+	of, dead := map[string]string{}, fields[0]+" "+fields[1]+" "+fields[2]+" 1"
+	for run, owner := range map[string]string{"alive": self, "dead": dead, "rebooted": "0 " + strings.Join(fields[1:], " "), "unseen": fields[0] + " 1 " + fields[2] + " 1", "other": dead} {
+		name := containerName(run, "t", "1")
+		if run == "other" { // a container from an image with the labels of an attempt
+			name = run
+		}
 		var made struct {
 			ID string `json:"Id"`
 		}
-		if err := e.call(s.Context(), http.MethodPost, "/containers/create?name="+name, map[string]any{"Image": testImage, "Labels": map[string]string{labelOwner: owner}}, &made); err != nil {
+		if err := e.call(s.Context(), http.MethodPost, "/containers/create?name="+name, map[string]any{"Image": testImage, "Labels": map[string]string{labelOwner: owner, labelRun: run, labelTask: "t", labelToken: "1"}}, &made); err != nil {
 			s.Fatal(err)
 		}
-		of[name] = made.ID
+		of[run] = made.ID
 	}
 	if code, log := s.attemptOf(With{Run: &Run{Shell: "true"}}, nil).end(); code != 0 || strings.Count(log, "of a killed attempt is removed") != 2 {
 		s.Errorf("%d\n%s", code, log)
 	}
 	left := s.containers()
-	for name, want := range map[string]bool{"alive": true, "dead": false, "rebooted": false, "unseen": true} {
+	for name, want := range map[string]bool{"alive": true, "dead": false, "rebooted": false, "unseen": true, "other": true} {
 		if slices.Contains(left, of[name]) != want {
 			s.Errorf("%s: %v", name, !want)
 		}

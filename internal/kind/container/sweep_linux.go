@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,7 @@ func (d *docked) sweep(ctx context.Context) error {
 	defer cancel()
 	var all []struct {
 		ID     string `json:"Id"`
+		Names  []string
 		Labels map[string]string
 	}
 	filters := url.Values{"all": {"1"}, "filters": {`{"label":["` + labelOwner + `"]}`}}
@@ -73,10 +75,11 @@ func (d *docked) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, of := range all {
-		if !isDead(of.Labels[labelOwner]) {
+		run, task := of.Labels[labelRun], of.Labels[labelTask]
+		if !slices.Contains(of.Names, "/"+containerName(run, task, of.Labels[labelToken])) || !isDead(of.Labels[labelOwner]) {
 			continue
 		}
-		d.say("container %.12s of a killed attempt is removed: run %s, task %s", of.ID, of.Labels[labelPrefix+"run"], of.Labels[labelPrefix+"task"])
+		d.say("container %.12s of a killed attempt is removed: run %s, task %s", of.ID, run, task)
 		if err := d.end(ctx, of.ID); err != nil {
 			return err
 		}
