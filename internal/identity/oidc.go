@@ -294,7 +294,7 @@ func (p *Provider) Finish(ctx context.Context, cookie, redirect string, answer u
 	if err != nil {
 		return who, "", refuse(BadToken, "the identity provider %s has sent an ID token that is not valid; sign in again, or ask an administrator", p.of.Name).because(err)
 	}
-	if err := p.of.Strength.verify(id, time.Now()); err != nil {
+	if err := p.of.Strength.verify(id.Claims, time.Now()); err != nil {
 		return who, "", refuse(Weak, "this server requires a stronger or a newer sign-in at the identity provider %s: %s", p.of.Name, err)
 	}
 	who, err = p.person(ctx, d, id, token)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
 
@@ -68,15 +68,34 @@ func (s *Strength) ask() (all []oauth2.AuthCodeOption) {
 }
 
 // verify returns an error that says what a signed ID token lacks. The parameters of ask are only a request,
-// because the browser could have changed them on the way.
-func (s *Strength) verify(id *oidc.IDToken, now time.Time) error {
+// because the browser could have changed them on the way. claims decodes the claims of the token. A claim
+// that the settings do not demand may have any type: some providers send amr as one text.
+func (s *Strength) verify(claims func(any) error, now time.Time) error {
 	var said struct {
 		ACR  string   `json:"acr"`
 		AMR  []string `json:"amr"`
 		Time *float64 `json:"auth_time"` // Unix seconds
 	}
-	if err := id.Claims(&said); err != nil {
-		return fmt.Errorf("acr, amr or auth_time has another type than the standard says: %w", err)
+	var raw struct {
+		ACR  json.RawMessage `json:"acr"`
+		AMR  json.RawMessage `json:"amr"`
+		Time json.RawMessage `json:"auth_time"`
+	}
+	if err := claims(&raw); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		demanded bool
+		name     string
+		text     json.RawMessage
+		into     any
+	}{{len(s.RequireACR) > 0, "acr", raw.ACR, &said.ACR}, {len(s.RequireAMR) > 0, "amr", raw.AMR, &said.AMR}, {s.maxAge > 0, "auth_time", raw.Time, &said.Time}} {
+		if !one.demanded || len(one.text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(one.text, one.into); err != nil {
+			return fmt.Errorf("%s has another type than the standard says: %w", one.name, err)
+		}
 	}
 	if len(s.RequireACR) > 0 && !slices.Contains(s.RequireACR, said.ACR) {
 		return fmt.Errorf("the level (acr) is %.40q; this server requires %s", said.ACR, strings.Join(s.RequireACR, " or "))
