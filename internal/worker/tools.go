@@ -210,6 +210,13 @@ func (t *tools) program(path string, scripts bool) {
 	}
 }
 
+// mixed reports whether a folder may have files that do not belong to the programs in it: a folder directly
+// below /, and the folders of people, of services and of data.
+func mixed(folder string) bool {
+	holds := func(at string) bool { return fence.Within(folder, at) }
+	return filepath.Dir(folder) == "/" || slices.ContainsFunc([]string{"/home", "/root", "/var", "/srv", "/mnt", "/media", "/run"}, holds)
+}
+
 // file adds the installation of a program.
 func (t *tools) file(path string) {
 	const modules = "/node_modules/"
@@ -223,7 +230,7 @@ func (t *tools) file(path string) {
 	switch {
 	case slices.Contains(programFolders, filepath.Base(folder)) && !t.wide(folder):
 		t.add(folder)
-	case hidden && filepath.Dir(folder) != t.home, !t.wide(folder) && filepath.Dir(folder) != "/" && (t.home == "" || !fence.Within(folder, t.home)):
+	case hidden && filepath.Dir(folder) != t.home, !t.wide(folder) && !mixed(folder) && (t.home == "" || !fence.Within(folder, t.home)):
 		t.add(folder) // as /opt/google/chrome
 	default:
 		t.add(path)

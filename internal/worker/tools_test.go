@@ -86,6 +86,16 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestMixed holds the folders of which a task may not read all because a link in PATH leads to a program there.
+func TestMixed(t *testing.T) {
+	for folder, want := range map[string]bool{"/opt/google/chrome": false, "/usr/lib/jvm": false, "/opt": true, "/": true, "/var/lib": true,
+		"/srv/data": true, "/mnt/disk": true, "/media/disk": true, "/home/bob/scripts": true, "/root/x": true, "/variable/x": false} {
+		if got := mixed(folder); got != want {
+			t.Errorf("%s: %v", folder, got)
+		}
+	}
+}
+
 // TestTaskTools runs programs of an installation behind a fence: the worker has it in its PATH. What only is
 // next to the folder of the programs stays out of reach, and a folder in the PATH of a task adds nothing.
 func TestTaskTools(t *testing.T) {
