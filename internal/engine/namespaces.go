@@ -62,11 +62,16 @@ func (n Namespaces) Change(ctx context.Context, namespace, by string, change fun
 		if err != nil {
 			return is, errkind.FromStore("set the quotas", err)
 		}
+		narrower := narrows(&was, &is, rulesMax(n.e.cfg.QuotasEach))
+		if narrower { // a job that was made by an earlier reading, and was not sent yet, is made again
+			now := n.e.quotas.now()
+			n.e.quotas.since.Store(&now)
+		}
 		if err := n.Changed(ctx); err != nil {
 			return is, err
 		}
 		n.held(ctx)
-		if !narrows(&was, &is, rulesMax(n.e.cfg.QuotasEach)) {
+		if !narrower {
 			return is, nil
 		}
 		return is, n.narrowed(ctx, namespace)

@@ -79,8 +79,9 @@ type quotaBook struct {
 	// held is the number of the reading whose quotas the writer enforces.
 	held atomic.Uint64
 
-	now    func() time.Time // the clock of this machine
-	oldest time.Duration    // see rulesMax
+	now    func() time.Time          // the clock of this machine
+	oldest time.Duration             // see rulesMax
+	since  atomic.Pointer[time.Time] // see Reading
 	// rereads lets one caller read again while the others that need it wait for the result.
 	rereads sync.Mutex
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -31,10 +32,17 @@ func rulesMax(each time.Duration) time.Duration { return each + each/2 }
 type Reading struct {
 	At  time.Time     // the time at which it began
 	Max time.Duration // the age from which on it is old
+	// since is the time of the last change by this process that narrowed rules. A reading from before is old.
+	since *atomic.Pointer[time.Time]
 }
 
 // Old reports whether no attempt may begin any more by a reading.
 func (r Reading) Old(now time.Time) bool {
+	if r.since != nil {
+		if at := r.since.Load(); at != nil && r.At.Before(*at) {
+			return true
+		}
+	}
 	// A machine that slept has counted the time of its sleep only on the clock of the day.
 	return r.Max > 0 && max(now.Sub(r.At), now.Round(0).Sub(r.At.Round(0))) > r.Max
 }
@@ -77,7 +85,9 @@ func (n Namespaces) MayRead(ctx context.Context, namespace, path string) error {
 	return fmt.Errorf("namespace %s does not allow %s; to allow it: skein namespace set %s --allow-read %s, with the paths that it allows already", namespace, path, namespace, path)
 }
 
-func (b *quotaBook) reading(set *quotaSet) Reading { return Reading{At: set.at, Max: b.oldest} }
+func (b *quotaBook) reading(set *quotaSet) Reading {
+	return Reading{At: set.at, Max: b.oldest, since: &b.since}
+}
 
 // recent returns the last reading. If there is none, or the last one is old, it reads again.
 func (b *quotaBook) recent(ctx context.Context, st store.Store) (*quotaSet, error) {

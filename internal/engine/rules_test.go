@@ -8,6 +8,7 @@ import (
 
 	"skein.dev/skein/internal/engine"
 	"skein.dev/skein/internal/store"
+	"skein.dev/skein/internal/store/memory"
 )
 
 // unreading is the store as a node sees it that cannot read namespaces while cut is set.
@@ -113,5 +114,35 @@ func TestMayRead(t *testing.T) {
 	}
 	if name, err := of.Of(t.Context(), n.apply("w", graph(t, "a")).ID); err != nil || name != "test" {
 		t.Errorf("the namespace of a workflow is %q, %v", name, err)
+	}
+}
+
+// TestNarrowedAlone: on a node that is alone, which does not wait, a job that was made before a change does
+// not begin by the earlier rules.
+func TestNarrowedAlone(t *testing.T) {
+	st := memory.New(memory.Options{})
+	t.Cleanup(func() { _ = st.Close() })
+	n := start(t, st, newHands(t), func(c *engine.Config) { c.QuotasEach = time.Hour })
+	of := engine.NamespacesOf(n.Engine)
+	for name, c := range map[string]struct {
+		change   func(*store.Namespace)
+		narrower bool
+	}{
+		"a level": {func(is *store.Namespace) { is.Isolation = "fence" }, true},
+		"a quota": {func(is *store.Namespace) { is.Runs = 7 }, false},
+	} {
+		_, from, err := of.Demands(t.Context(), name)
+		if err != nil || from.Old(time.Now()) {
+			t.Fatal(name, err)
+		}
+		if _, err := of.Change(t.Context(), name, "ann", c.change); err != nil {
+			t.Fatal(err)
+		}
+		if from.Old(time.Now()) != c.narrower {
+			t.Errorf("%s: an attempt may begin by the rules before: %v", name, c.narrower)
+		}
+		if _, from, err := of.Demands(t.Context(), name); err != nil || from.Old(time.Now()) {
+			t.Errorf("%s: afterwards %v, %v", name, from, err)
+		}
 	}
 }
