@@ -85,8 +85,8 @@ func TestBadSettings(t *testing.T) {
 	for content, says := range map[string]string{
 		"slots: 0\n": "slots", "slotz: 4\n": "slotz", "[1]\n": "config.yaml", "\x00": "config.yaml", "slots: {a: 1}\n": "slots",
 		"lisen: 127.0.0.1:0\n": "there is no such setting; did you mean listen?", "whatever: 1\n": "there is no such setting; there are data, db,",
-		"- slots\n": "config.yaml: the file is not a list of settings; write each setting in a line of its own", "slots: [1\n": "config.yaml: line 1: did not find",
-		"a: &a [*a]\n": "config.yaml",
+		"- slots\n": "config.yaml: the file is not a list of settings; write each setting in a line of its own", "slots: [1\n": "config.yaml: line 1: sequence end token ']' not found",
+		"a: &a [*a]\n": "config.yaml", "slots: 4\nslots: 5\n": "config.yaml: line 2: mapping key",
 	} {
 		path := w.write("config.yaml", content)
 		o := w.skein("server", "--config", path)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/v2"
+	"github.com/goccy/go-yaml"
 
 	"skein.dev/skein/internal/suggest"
 )
@@ -94,8 +94,8 @@ func load(flags map[string]string, path string, text *configText) (*Config, erro
 		if file := credential(s.credential); file != "" {
 			v.Value, v.Origin = file, originCredential+s.credential
 		}
-		if inFile.Exists(s.name) {
-			v.Value, v.Origin = fileText(inFile, s.name), originFile+path
+		if value, ok := inFile[s.name]; ok {
+			v.Value, v.Origin = fileText(value), originFile+path
 		}
 		if env, ok := os.LookupEnv(s.env()); ok && env != "" {
 			v.Value, v.Origin = env, "environment "+s.env()
@@ -140,37 +140,39 @@ func (c *Config) Wrong(name string, err error) *SettingError {
 }
 
 // readFile reads the config file. It refuses unknown keys, so that a mistyped key is noticed.
-func readFile(path string, text *configText) (*koanf.Koanf, string, error) {
-	k := koanf.New(".")
+func readFile(path string, text *configText) (values map[string]any, at string, err error) {
 	chosen := path != ""
 	if !chosen {
 		path = configDefault()
 	}
 	if path == "" {
-		return k, "", nil
+		return nil, "", nil
 	}
-	if err := k.Load(text.at(path), yaml.Parser()); err != nil {
+	content, err := text.of(path)
+	if err != nil {
 		var access *fs.PathError
-		isAccess := errors.As(err, &access)
 		switch {
 		case !chosen && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
-			return k, "", nil
-		case isAccess:
+			return nil, "", nil
+		case errors.As(err, &access):
 			return nil, "", fmt.Errorf("read the config file %s: %w", path, access.Err)
 		}
+		return nil, "", &SettingError{Origin: "file " + path, Err: err}
+	}
+	if err := yaml.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &values); err != nil {
 		return nil, "", &SettingError{Origin: "file " + path, Err: unreadable(err)}
 	}
 	var known []string
 	for _, s := range settings() {
 		known = append(known, s.name)
 	}
-	for name := range k.Raw() {
+	for name := range values {
 		if !slices.Contains(known, name) {
 			return nil, "", &SettingError{Name: name, Origin: "file " + path,
 				Err: fmt.Errorf("there is no such setting; %s", meant(name, known))}
 		}
 	}
-	return k, path, nil
+	return values, path, nil
 }
 
 // meant returns the known setting whose name is most similar to an unknown one. If none is similar, it
@@ -182,26 +184,34 @@ func meant(name string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// unreadable returns an error that says why the text of a config file is no list of settings. The parser's
-// own errors have several lines and use Go's types.
+// unreadable returns an error that says why the text of a config file is no list of settings. It takes only
+// the place and the message from the error of the parser, which also shows the text, and so may show secrets.
 func unreadable(err error) error {
-	reason := strings.TrimPrefix(err.Error(), "yaml: ")
-	if strings.Contains(reason, "\n") {
-		reason = "the file is not a list of settings"
+	reason := "the file is not a list of settings"
+	var fault yaml.Error
+	if _, isList := errors.AsType[*yaml.UnexpectedNodeTypeError](err); !isList && errors.As(err, &fault) && fault.GetToken() != nil {
+		reason = fmt.Sprintf("line %d: %s", fault.GetToken().Position.Line, fault.GetMessage())
 	}
 	return errors.New(reason + "; write each setting in a line of its own, such as slots: 4")
 }
 
 // fileText returns a value of the config file as text. A list of texts becomes "a,b". A map or a list of maps
 // becomes JSON.
-func fileText(k *koanf.Koanf, name string) string {
-	if text, is := structured(k.Raw()[name]); is {
+func fileText(value any) string {
+	if text, is := structured(value); is {
 		return text
 	}
-	if _, isList := k.Get(name).([]any); isList {
-		return strings.Join(k.Strings(name), ",")
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case []any:
+		all := make([]string, len(value))
+		for i, one := range value {
+			all[i] = fmt.Sprint(one)
+		}
+		return strings.Join(all, ",")
 	}
-	return k.String(name)
+	return fmt.Sprint(value)
 }
 
 // structured returns a map, or a list that contains a map, as JSON.
