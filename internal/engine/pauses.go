@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"skein.dev/skein/internal/dag"
@@ -95,7 +95,7 @@ func addPause(name string, all []PlannedPause, p Pause, now dag.Micros) ([]Plann
 		return nil, fmt.Errorf("%w: trigger %s has %d planned pauses, and no trigger may have more: end one of them first", errkind.ErrConflict, name, len(all))
 	}
 	all = append(slices.Clone(all), is)
-	slices.SortFunc(all, func(a, b PlannedPause) int { return cmp.Compare(a.From, b.From) })
+	sort.Slice(all, func(i, j int) bool { return all[i].From < all[j].From })
 	return all, nil
 }
 

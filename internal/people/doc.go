@@ -10,7 +10,7 @@
 //   - weak.go: which passwords are refused.
 //   - tries.go: how many guesses a name and an address have.
 //
-// worst.txt has the 10,000 most frequent passwords of the frequency list of zxcvbn 4.4.2 (MIT licence,
+// worst.txt.gz has the 10,000 most frequent passwords of the frequency list of zxcvbn 4.4.2 (MIT licence,
 // Copyright 2012-2016 Dan Wheeler and Dropbox, Inc.), and those of its other entries that have at least 12
 // characters.
 package people

@@ -1,9 +1,11 @@
 package people
 
 import (
+	"compress/gzip"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -11,10 +13,20 @@ import (
 	"unicode/utf8"
 )
 
-//go:embed worst.txt
+//go:embed worst.txt.gz
 var worstText string
 
-var worst = sync.OnceValue(func() []string { return strings.Fields(worstText) })
+// worst returns the most frequent passwords, sorted.
+var worst = sync.OnceValue(func() []string {
+	in, err := gzip.NewReader(strings.NewReader(worstText))
+	if err == nil {
+		var text []byte
+		if text, err = io.ReadAll(in); err == nil {
+			return strings.Fields(string(text))
+		}
+	}
+	panic("people: the embedded list of frequent passwords is damaged: " + err.Error())
+})
 
 // The bounds of a password. The upper bound keeps the body of a request small.
 const (

@@ -3,6 +3,7 @@ package trigger
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"skein.dev/skein/internal/dag"
 	"skein.dev/skein/internal/engine"
@@ -142,6 +143,6 @@ func (p *planning) paused(after, until dag.Micros) {
 		p.whole(from, to, store.OutcomeSkipped, pauseReason(&p.pauses[i]))
 	}
 	if len(p.pauses) > 0 {
-		slices.SortStableFunc(p.Lines, func(a, b store.Fire) int { return int(min(max(a.At-b.At, -1), 1)) })
+		sort.SliceStable(p.Lines, func(i, j int) bool { return p.Lines[i].At < p.Lines[j].At })
 	}
 }

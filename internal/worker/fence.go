@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -335,7 +336,7 @@ func named(output, dir string, patterns []*regexp.Regexp) (paths []string) {
 			all = append(all, find{at[2], filepath.Clean(path)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b find) int { return a.at - b.at })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].at < all[j].at })
 	for _, f := range all {
 		paths = append(paths, f.path)
 	}
