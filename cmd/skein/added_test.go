@@ -112,8 +112,8 @@ func (c counts) sum() (all float64) {
 	return all
 }
 
-// settled waits until the work that follows the end of runs, such as their tally, reads little, and returns
-// the counts.
+// settled waits until the database reads few rows, and returns the counts. After the end of the runs, other
+// work still reads, such as their tally.
 func (f *flight) settled() (is counts) {
 	f.t.Helper()
 	const little, pause = 500, time.Second

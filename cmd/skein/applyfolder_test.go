@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadFolder: of a folder, all workflow files count, and neither hidden ones nor files that workflows
-// name.
+// TestReadFolder: in a folder, readFolder reads all workflow files. It leaves out hidden files, and the files
+// that a workflow names.
 func TestReadFolder(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

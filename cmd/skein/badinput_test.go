@@ -213,7 +213,8 @@ func TestPortInUse(t *testing.T) {
 	w.server().stop()
 }
 
-// TestSecondServer: the second one names the first and its address; a lock file without a holder counts nothing.
+// TestSecondServer: if a server already has the data folder, the error of a second one names the first one
+// and its address. If no process holds the lock file, its content has no effect.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -314,8 +314,8 @@ changes only what is left.`,
 	return cmd
 }
 
-// applyBundle applies the changes in order, and reports each on stderr. The workflows come last, and are
-// checked before the first of them, because they may need the other definitions.
+// applyBundle applies the changes in order, and reports each on stderr. The workflows come last, because they
+// may need the other definitions. The server checks all of them before it applies the first one.
 func applyBundle(ctx context.Context, c *cli, s *session, b *bundle, all []bundleChange) error {
 	checked, done, changes := false, 0, 0
 	for i := range all {

@@ -219,7 +219,8 @@ func TestExtensionOfAWorker(t *testing.T) {
 	}
 }
 
-// TestGivenOutputs: an output that a manifest declares may be missing, even if its name is part of another word.
+// TestGivenOutputs: if a task writes no output that the manifest declares, givenOutputs returns no error. It
+// does not find the name id in the word width.
 func TestGivenOutputs(t *testing.T) {
 	types := map[string]string{"id": "string", "width": "int"}
 	for text, want := range map[string]string{"width=3": `{"width":3}`, "": "", "id=7\nother=x": `{"id":"7","other":"x"}`, `{"width":4}`: `{"width":4}`} {

@@ -68,8 +68,8 @@ func TestRestartAdopts(t *testing.T) {
 	w.verify()
 }
 
-// TestLeaseWithoutServer: no server comes back. At the end of the lease all attempts are gone, and the next
-// server starts again.
+// TestLeaseWithoutServer: if no server returns before the lease ends, all attempts are killed, and the keeper
+// ends. A later server runs the task again.
 func TestLeaseWithoutServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

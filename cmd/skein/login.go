@@ -135,7 +135,7 @@ func login(ctx context.Context, c *cli, args []string, f loginFlags) error {
 		fresh[i].Address = at
 	}
 	for i := range fresh {
-		if err := local.SaveSession(fresh[i]); err != nil { // no command could use this session, so it must not count
+		if err := local.SaveSession(fresh[i]); err != nil { // no command could use this session, so end the new ones
 			return errors.Join(fmt.Errorf("keep the session: %w", err), leave(ctx, c, fresh))
 		}
 	}

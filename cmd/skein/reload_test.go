@@ -70,7 +70,7 @@ func TestServerReloads(t *testing.T) {
 
 	w.write("config.yaml", "log_level: debug\npass_env: [ALPHA, BETA]\nslots: 5\ndrain: 9s\nretention_runs: 1\n")
 	p.hangUp("settings_need_restart")
-	p.says("code=settings_need_restart", "settings=slots") // the flag --drain still counts more than the file
+	p.says("code=settings_need_restart", "settings=slots") // the flag --drain still overrides the file
 	p.says("code=setting_changed", "setting=log_level", "from=warn", "to=debug")
 	p.says("code=setting_changed", "setting=pass_env", "from=ALPHA", "to=ALPHA,BETA")
 	p.says("code=setting_changed", "setting=retention_runs", "from=1000", "to=1")

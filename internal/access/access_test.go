@@ -81,8 +81,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestDecide decides about every role and every verb in each kind of place, and compares with the definition: a binding
-// counts in its namespace until it expires, as far as the scope goes.
+// TestDecide decides about every role and every verb in each kind of place, and compares with the definition:
+// a binding gives its rights in its namespace until it expires, as far as the scope allows.
 func TestDecide(t *testing.T) {
 	scopes := []Scope{{}, Whole(), {Verbs: VerbsOf(RunRead, NodeRead), Namespaces: []string{Everywhere}},
 		{Verbs: assignable, Namespaces: []string{"shop"}}, {Verbs: assignable}, {Namespaces: []string{"shop"}},

@@ -238,7 +238,7 @@ func TestHurry(t *testing.T) {
 	}
 }
 
-// TestUnresolvable: what cannot be made into a process fails with a cause and a sentence, and does not hang.
+// TestUnresolvable: if the node cannot make a process from a task, the task fails with a cause and a message.
 func TestUnresolvable(t *testing.T) {
 	c := testConfig(t, nil)
 	_, k, _ := startNode(t, c)

@@ -156,7 +156,7 @@ func begins(f *audit.Finding, row int64) bool {
 }
 
 // folder is the data folder of a node, and a copy of it. What the node signs and confirms in one case must
-// not count in the next.
+// not be valid in the next.
 type folder struct{ path, saved string }
 
 func saveFolder(t *testing.T, path string) folder {

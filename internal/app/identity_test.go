@@ -270,7 +270,8 @@ type answer struct {
 	header http.Header
 }
 
-// get goes to an address: to a sign-in by the page of the server, elsewhere by a link of another site.
+// get requests an address: /login as from the server's own page (same-origin), any other as from a link on
+// another site (cross-site).
 func (b *browser) get(t *testing.T, address string) answer {
 	t.Helper()
 	if strings.Contains(address, "/login") {
@@ -279,7 +280,7 @@ func (b *browser) get(t *testing.T, address string) answer {
 	return b.from(t, "cross-site", address)
 }
 
-// from goes to an address from a page of a site.
+// from requests an address, as from a page of a site.
 func (b *browser) from(t *testing.T, site, address string) answer {
 	t.Helper()
 	for {
@@ -707,8 +708,8 @@ func (b *browser) cookies(t *testing.T, base string) []*http.Cookie {
 	return b.Jar.Cookies(u)
 }
 
-// logout: a provider that signs a person out ends all sessions of the person here, and those of no other one.
-// A token that does not count ends none, and no token counts twice.
+// logout: if a provider signs a person out, all sessions of this person end here, and no others. An invalid
+// token ends no session, and a valid token is accepted only once.
 func (w *oidcWorld) logout(t *testing.T) {
 	base := w.n.URL()
 	in := func(id, name string) *browser {

@@ -9,8 +9,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestReplaceRoot: a root that is ended at once takes the certificates and invitations of all workers with
-// it. New invitations count, and the audit log says what has happened.
+// TestReplaceRoot: if a root is ended at once, the certificates and invitations of all workers are no longer
+// valid. New invitations are accepted, and the audit log records what has happened.
 func TestReplaceRoot(t *testing.T) {
 	b := newJoinBed(t, nil)
 	open, m := b.invite(api.TokenRequest{Name: "w2"}), b.joins(api.TokenRequest{Name: "w1"})

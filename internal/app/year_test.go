@@ -396,7 +396,7 @@ func (y *year) people() {
 	y.ok(err)
 	for i := range 8 {
 		one := store.Session{Hash: []byte(fmt.Sprint(name, i)), Principal: revision, Expires: 4e15, Code: i == 1}
-		if i%2 == 0 { // it is over in the year's next step: the clock of sessions is the store's, which stands
+		if i%2 == 0 { // expired by the year's next step: sessions use the clock of the database, not the year's
 			one.Principal, one.Token, one.Expires = store.FirstService, int64(y.step*8+i), 1
 		}
 		_, err := y.db.AddSession(y.Context(), one, store.SessionBounds{OfOne: 2, All: 100})

@@ -222,7 +222,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestUnfinished: what a node that died has begun is neither seen nor counted, and goes with the run.
+// TestUnfinished: if a node dies before it has committed files, no reader sees them, and they use no quota.
+// They are deleted with their run.
 func TestUnfinished(t *testing.T) {
 	_, f := keeper(t, LimitsDefault)
 	d, err := f.Begin(t.Context(), ref)

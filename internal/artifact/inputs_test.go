@@ -63,7 +63,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestInsist: a missing file is waited for a while, and a node that does not answer as long as a caller waits.
+// TestInsist: if a file is missing, Insist waits for at most awayMax. If a node does not answer, it waits for
+// as long as the caller does.
 func TestInsist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -44,8 +44,8 @@ func (v *verifier) Verify(_ context.Context, chain []*x509.Certificate) (auth.Pr
 	return auth.Proven{}, "it is unknown", nil
 }
 
-// TestCertificateRefusals: an address that has used up its refusals costs no further verification, and a
-// certificate that was accepted before goes on to count.
+// TestCertificateRefusals: if an address has used up its refusals, no further certificate is verified for it.
+// A certificate that was accepted before is still accepted.
 func TestCertificateRefusals(t *testing.T) {
 	v := &verifier{known: new(x509.Certificate)}
 	g := auth.New(auth.Config{Store: enrolled(t), Required: true, Route: routeOf, Certificates: v, Refusals: 2})
@@ -68,7 +68,7 @@ func TestCertificateRefusals(t *testing.T) {
 	}
 }
 
-// TestNodesNeedRows: the certificate of a node counts as long as its row does, and where certificates are
+// TestNodesNeedRows: the certificate of a node is accepted only while its row is valid. If certificates are
 // required, the token of a node does not suffice.
 func TestNodesNeedRows(t *testing.T) {
 	for _, required := range []bool{false, true} {

@@ -26,8 +26,8 @@ func (k *keyed) NodeKey(context.Context) ([]byte, error) { return []byte(k.key),
 
 func (k *keyed) Clock(ctx context.Context) (dag.Micros, error) { return k.Store.Clock(ctx) }
 
-// TestPassedRequests: a request that a node passes on counts as the caller's own for 30 s, if it is
-// unchanged. Every other header of nodes in a request from outside has no effect.
+// TestPassedRequests: if a node passes a request on unchanged, the request is accepted as the caller's own
+// for 30 s. If a request comes from outside, all headers of nodes in it have no effect.
 func TestPassedRequests(t *testing.T) {
 	const body = `{"reason":"x"}`
 	for name, c := range map[string]struct {

@@ -13,13 +13,14 @@ import (
 type credential struct {
 	token   store.Token
 	session *Session // nil if the call showed no session
-	proven  *Proven  // nil if the call showed no certificate that counts
+	proven  *Proven  // nil if the call showed no valid certificate
 	// again finds the token again. It is used for calls that last.
 	again func(context.Context) (store.Token, error)
 }
 
 // shown finds the credential of a call. A certificate takes precedence over a token, and a token over a
-// session. A certificate counts only on routes of workers and nodes, and a session only on routes for people.
+// session. A certificate is accepted only on routes of workers and nodes, and a session only on routes for
+// people.
 func (g *Gate) shown(r *http.Request, v access.Verb, over func() bool) (c credential, err error) {
 	bearer := r.Header.Get("Authorization")
 	if chain := g.chainOf(r, v); len(chain) > 0 {

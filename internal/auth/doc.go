@@ -14,6 +14,6 @@
 //   - shared.go: the part of a bound that a node grants while others grant the rest.
 //
 // A call on a loopback address needs a token, too, unless the setting loopback is open: then a program on
-// this machine may do what the user of the node may. If a call shows a token, the token counts, and a wrong
-// one is refused. The token of a node's start is not in the store (Config.Local).
+// this machine may do what the user of the node may. If a call shows a token, the call has the rights of this
+// token, and a wrong token is refused. The token of a node's start is not in the store (Config.Local).
 package auth

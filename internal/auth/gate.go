@@ -199,7 +199,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 }
 
 // passed returns the caller for whom another node passes a call on. If the call comes from outside, it
-// returns nil and removes the headers that count only between nodes.
+// returns nil and removes the headers that are valid only between nodes.
 func (g *Gate) passed(a *answer) *Principal {
 	if g.cfg.Channel != nil && a.r.Header[HeaderPrincipal] != nil {
 		p, ok := g.cfg.Channel.Passed(a.r)

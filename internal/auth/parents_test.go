@@ -155,7 +155,8 @@ func parents(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	everywhere("disabled", end, worker, 403, 401)
 
-	// Too many above one, and one that is missing: they count as ended.
+	// If a token has too many ancestors, or one of them is missing, the token is refused as if it had
+	// ended.
 	_, top := add(t, s.st, store.TokenAPI, "deep", 0)
 	parent := top.ID
 	for n := range store.ParentsMax {

@@ -61,7 +61,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestSpaceRates: callers of one namespace share the calls of a minute, and a smaller quota counts at once.
+// TestSpaceRates: callers of one namespace share the calls of a minute. A smaller quota takes effect at once.
 func TestSpaceRates(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := &rates{now: func() time.Time { return now }, spaces: map[string]*bucket{}}

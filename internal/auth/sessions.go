@@ -114,8 +114,8 @@ func (s *Sessions) ByToken(ctx context.Context, token string, p Place) (secret s
 	return s.open(ctx, &t, 0, p)
 }
 
-// ByCode opens a session with a code. The code then no longer counts. If a session made the code, the new
-// session ends with that one.
+// ByCode opens a session with a code. Afterwards the code is no longer valid. If a session made the code, the
+// new session ends with that one.
 func (s *Sessions) ByCode(ctx context.Context, code string, p Place) (secret string, is Session, err error) {
 	from := addressOf(p.Remote)
 	t, parent, err := s.takeCode(ctx, code, func() bool { return s.gate.refusals.over(from) })

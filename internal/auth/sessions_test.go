@@ -84,8 +84,8 @@ func (s *signedIn) wants(status int, method, path, cookie string, header ...stri
 	}
 }
 
-// TestSessionsCount: a session has the rights of its token on routes for people. Changes count only from
-// the server's own page.
+// TestSessionsCount: a session has the rights of its token on routes for people. Changes are accepted only
+// from the server's own page.
 func TestSessionsCount(t *testing.T) { synctest.Test(t, sessionsCount) }
 
 func sessionsCount(t *testing.T) {

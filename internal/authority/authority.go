@@ -66,7 +66,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Rows keeps the rows of the certificates of nodes. A certificate of a node counts as long as its row does.
+// Rows keeps the rows of the certificates of nodes. The certificate of a node is accepted only while its row
+// is valid.
 type Rows interface {
 	EnrollNode(ctx context.Context, n store.Enrolling) (store.Token, error)
 	TokenByHash(ctx context.Context, hash []byte) (store.Token, error)
@@ -173,9 +174,9 @@ func (a *Authority) Make(ctx context.Context, by string) error {
 	return a.Load(ctx)
 }
 
-// Replace ends all roots at once and makes a new one. It is for a root whose key was stolen: nothing of the
-// old roots counts any more, also not for those that do not know the new root yet. So every worker has to
-// join again.
+// Replace ends all roots at once and makes a new one. It is for a root whose key was stolen. No certificate
+// of the old roots is accepted any more, not even from a worker or node that does not know the new root yet.
+// So every worker has to join again.
 func (a *Authority) Replace(ctx context.Context, by string) error {
 	_, err := a.cfg.Vault.Change(ctx, sealed.Name{Namespace: namespace, Name: name}, by, func(text []byte) ([]byte, error) {
 		if text == nil {
@@ -304,7 +305,7 @@ func (a *Authority) load(ctx context.Context) error {
 	return nil
 }
 
-// trusted returns the roots that count.
+// trusted returns the roots that are valid at an instant.
 func (s *state) trusted(now time.Time) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for i := range s.Roots {

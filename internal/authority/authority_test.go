@@ -86,7 +86,7 @@ func (b *bed) refused(a *Authority, chain []*x509.Certificate, says string) {
 	}
 }
 
-// TestLife: a certificate counts for a day, at every node, and no other database accepts it.
+// TestLife: a certificate is valid for a day at every node. Nodes of another database refuse it.
 func TestLife(t *testing.T) {
 	b := newBed(t)
 	one, two := b.node(), b.node()
@@ -133,8 +133,8 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestRotate: during a change, certificates of both roots count, also at nodes and workers that know only the
-// old root. After it, the old root counts no more.
+// TestRotate: during a change of the root, certificates of both roots are accepted, also by nodes and workers
+// that know only the old root. After the change, the old root is no longer valid.
 func TestRotate(t *testing.T) {
 	b := newBed(t)
 	one := b.node()
@@ -197,7 +197,8 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestOldRoot: a certificate of the old root that lasts longer than the change counts no longer than it.
+// TestOldRoot: if a certificate of the old root lasts longer than the change of the root, nodes refuse it
+// after the change.
 func TestOldRoot(t *testing.T) {
 	b := newBed(t)
 	long := New(Config{Vault: b.vault, Now: func() time.Time { return b.now }, Life: 30 * LifeDefault})
@@ -286,8 +287,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestReplace: a root that is ended at once counts nowhere, also during a change and at nodes that have not
-// read the new one.
+// TestReplace: if a root is ended at once, no node accepts it, not even during a change of the root, or if
+// the node has not read the new one.
 func TestReplace(t *testing.T) {
 	b := newBed(t)
 	one, none := b.node(), newBed(t).node()

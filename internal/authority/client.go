@@ -10,9 +10,9 @@ import (
 // RenewPauseMax bounds the pause after a renewal that failed.
 const RenewPauseMax = time.Minute
 
-// Due returns the time until a certificate is renewed: at two thirds of its lifetime. If the renewal is
-// overdue, it is tried again after a twentieth of the remaining lifetime. After the end of the certificate,
-// Due is the longest pause.
+// Due returns the time until the next renewal of a certificate. The first renewal is due at two thirds of the
+// lifetime. If it is overdue, the next attempt follows after a twentieth of the remaining lifetime, but at
+// least 1 s. After the end of the certificate, Due returns RenewPauseMax.
 func Due(from, until, now time.Time) time.Duration {
 	life := until.Sub(from.Add(Skew))
 	left := until.Sub(now)

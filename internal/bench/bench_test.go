@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestWarmUp: what comes before the clock is started is bounded, and can be left out.
+// TestWarmUp: the number of tasks that run before the measurement is bounded. With Cold there are none.
 func TestWarmUp(t *testing.T) {
 	s, err := ParseShape("dag9")
 	if err != nil {

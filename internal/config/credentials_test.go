@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSecretsFromFiles: the address of the database and the token come from files that are named, or that the service
-// manager gives. What was said nearer counts more.
+// TestSecretsFromFiles: the address of the database and the token come from files that a setting names, or
+// that the service manager gives. If there are several, the nearest one takes precedence.
 func TestSecretsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

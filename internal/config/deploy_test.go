@@ -50,7 +50,7 @@ func TestComposeFile(t *testing.T) {
 		Services map[string]service
 		Volumes  map[string]any
 	}
-	// A key counts more than the same one of a merged map.
+	// A key overrides the same key of a merged map.
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.AllowDuplicateMapKey()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestConfigFromAPipe: a reload takes what a pipe had, which can be read only once, and a file as it is now.
+// TestConfigFromAPipe: a pipe can be read only once, so a reload uses the text that was read from it at the
+// start. A reload reads a file again.
 func TestConfigFromAPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -191,7 +191,8 @@ func TestHolidayList(t *testing.T) {
 	}
 }
 
-// TestOnNominalDay: the day that the rule names counts, also where the clock moves it.
+// TestOnNominalDay: if a change of the clock moves an occurrence to another day, the day that the rule names
+// decides.
 func TestOnNominalDay(t *testing.T) {
 	fridays, err := Days("fri")
 	if err != nil {

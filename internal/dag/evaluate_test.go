@@ -54,8 +54,9 @@ func (w *world) stands(t *testing.T, task string, want TaskState) {
 	}
 }
 
-// TestEvaluatedOutside: a condition that a step does not evaluate leaves its task pending until the result comes back as an
-// event. Steps in between ask no second time, a result counts once, and what another generation asked counts never.
+// TestEvaluatedOutside: if a step does not evaluate a condition, the task stays pending until the result
+// comes back as an event. Steps in between do not ask again. The run applies a result once, and ignores
+// results of another generation.
 func TestEvaluatedOutside(t *testing.T) {
 	w := lateWorld(t, TaskSpec{Name: "a"}, TaskSpec{Name: "other"},
 		TaskSpec{Name: "b", Needs: []string{"a"}, If: cond("out(a)=1")},

@@ -72,7 +72,7 @@ type Event struct {
 type Result struct {
 	State    AttemptState // AttemptSucceeded, AttemptFailed or AttemptStopped
 	Cause    Cause
-	Exited   bool // ExitCode counts
+	Exited   bool // ExitCode is valid
 	ExitCode int32
 	Signal   string // the signal's name, if one ended it
 	Message  string // a sentence for people about the end of the attempt

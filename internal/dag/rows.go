@@ -42,7 +42,7 @@ type AttemptRow struct {
 	State      AttemptState
 	Cause      Cause
 	Message    string
-	Exited     bool // ExitCode counts
+	Exited     bool // ExitCode is valid
 	ExitCode   int32
 	Signal     string // the signal that ended the attempt; for a call the child run, see ChildOf
 	Outputs    []byte // if the attempt has not succeeded: its handle, see HandleOf

@@ -46,7 +46,7 @@ func (h holder) error(data string) *LockedError {
 }
 
 // Lock is the held lock of a data folder. The kernel releases the lock when the process ends, in whatever
-// way. So the content of the file counts only while the lock is held.
+// way. So the content of the file is valid only while the lock is held.
 type Lock struct {
 	File *os.File // the lock is held while it is open, in this process or in one that inherited it
 }

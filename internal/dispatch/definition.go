@@ -136,7 +136,8 @@ func describeSQL(d *inspect.Definition) error {
 	return nil
 }
 
-// evaluateInto fills in the parts with expressions. It reads no secret.
+// evaluateInto evaluates the expressions of a task, and writes the results into d. It reads no secret: it
+// records the secret's name in d.Secrets, and uses secretShown as the value.
 func evaluateInto(d *inspect.Definition, w *workflow.Workflow, task int, in workflow.Inputs) error {
 	in.Secret = func(name string) (string, error) {
 		d.Secrets = append(d.Secrets, name)

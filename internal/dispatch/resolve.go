@@ -257,7 +257,7 @@ func (r *Resolver) leave(id dag.RunID) {
 	if e.uses--; e.uses > 0 {
 		return
 	}
-	e.mu.Lock() // the run has no attempt here
+	e.mu.Lock() // no goroutine holds it, because the run has no attempt here
 	defer e.mu.Unlock()
 	if !e.read || len(e.row.Params)+len(e.row.Graph) > idleBytesMax {
 		delete(r.runs, id)

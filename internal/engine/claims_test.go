@@ -457,8 +457,9 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	return died
 }
 
-// TestLoweredLimit: a run that has passed the limit of its workflow counts for it while it waits in a queue.
-// When the limit is lowered, it keeps its place, like a run that has begun. A restart does not change that.
+// TestLoweredLimit: if a run has passed the limit of its workflow, it uses a place of the limit while it
+// waits in a queue. If the limit is lowered, the run keeps this place, like a run that has begun. A restart
+// does not change that.
 func TestLoweredLimit(t *testing.T) {
 	for name, restarts := range map[string]bool{"alive": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {

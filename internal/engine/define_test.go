@@ -194,7 +194,8 @@ func TestGraphCache(t *testing.T) {
 	n.ends(n.submit(w), dag.RunSucceeded) // its graph may no longer be in memory: then the split is Leader work
 }
 
-// TestBeside: a new workflow is of the shard of another, whatever shard has fewest; its owner makes it.
+// TestBeside: a new workflow gets the shard that Beside names, even if another shard has fewer workflows.
+// Only the owner of this shard makes the workflow.
 func TestBeside(t *testing.T) {
 	a, b := pair(t)
 	a.own(0)

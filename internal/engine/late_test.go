@@ -75,7 +75,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLateOfAnotherOwner: a late run is not late a second time for the next owner, and its end still resolves.
+// TestLateOfAnotherOwner: if a new owner takes a late run, the owner does not count the run as late again.
+// The end of the run still resolves the alert.
 func TestLateOfAnotherOwner(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.held = true

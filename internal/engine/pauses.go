@@ -39,7 +39,7 @@ func (s *schedule) planPause(k store.TriggerKey, p Pause) error {
 	}
 	next := *t
 	next.Data = data
-	if next.State == store.TriggerPaused { // settled leaves the next instant of the schedule in the row
+	if next.State == store.TriggerPaused { // a paused trigger has no next instant, but settled leaves one in the row
 		next.Next = 0
 	}
 	s.putTrigger(next)

@@ -239,7 +239,7 @@ func (c *countingStore) UnfinishedOf(ctx context.Context, shards []dag.ShardID) 
 }
 
 // TestQuotaChangesCountNothing: only the first quota of runs of a namespace reads the unfinished runs. Other
-// bounds, other quotas and the end of a quota count at once and read no run.
+// bounds, other quotas and the end of a quota take effect at once, and read no run.
 func TestQuotaChangesCountNothing(t *testing.T) {
 	st := &countingStore{Store: openMemory(t)}
 	h := newHands(t)

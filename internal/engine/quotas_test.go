@@ -49,8 +49,8 @@ func (n *node) uses() store.NamespaceUse {
 	return all["test"]
 }
 
-// TestQuotaOfRuns: a quota of runs is exact for all ways to start and to end a run, also after a restart, and
-// runs that were there before the quota count.
+// TestQuotaOfRuns: a quota of runs is exact for all ways to start and to end a run, also after a restart. It
+// includes the runs that were there before the quota.
 func TestQuotaOfRuns(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +199,8 @@ func TestQuotaOfSeveralOwners(t *testing.T) {
 	}
 }
 
-// TestQuotaWhileUnderWay sets a quota while the store writes the start of a run. That run counts, too, and so
-// does one that is submitted once the quota is set.
+// TestQuotaWhileUnderWay sets a quota while the store writes the start of a run. The quota includes this run,
+// and a run that is submitted after the quota is set.
 func TestQuotaWhileUnderWay(t *testing.T) {
 	st, armed, under, goOn := underWay(t, memory.OK)
 	defer goOn()

@@ -11,8 +11,8 @@ import (
 )
 
 // spaces are what the namespaces of the runs in memory add to the placements of their tasks. They come from
-// the reading of the quotas. So a new level counts on this node when the call that sets it returns, and on
-// other nodes within Config.QuotasEach. They are a cache of rows.
+// the reading of the quotas. So a new level takes effect on this node when the call that sets it returns, and
+// on other nodes within Config.QuotasEach. They are a cache of rows.
 type spaces struct {
 	known *quotaBook
 	store store.Store

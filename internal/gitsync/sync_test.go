@@ -199,7 +199,7 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestRewritten: after history was rewritten, only the newest commit counts.
+// TestRewritten: if the history was rewritten, only the newest commit is applied.
 func TestRewritten(t *testing.T) {
 	b := newBench(t)
 	b.file("a.yaml", fmt.Sprintf(simple, "a"))

@@ -14,7 +14,8 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// TestLateLogs: what an attempt printed is its worker's to bring while it runs, and for a while afterwards; the oldest are forgotten.
+// TestLateLogs: if more than engine.LateMax has passed since the end of an attempt, its log is too late. The
+// register holds a bounded number of attempts, and forgets the oldest first.
 func TestLateLogs(t *testing.T) {
 	r, now := newRegister(2), time.Now()
 	at := func(task int) key { return key{task: dag.TaskID(task), token: 1} }

@@ -13,8 +13,8 @@ import (
 // mail holds the attempts on their way, by handler. Home.mu protects it.
 type mail struct {
 	open map[dag.HandlerID]*parcel
-	// seen holds the lease of each member. When a worker has attached again, messages to its earlier home may
-	// be lost.
+	// seen holds the last known lease of each member. A changed lease shows that the worker has attached
+	// again. Messages to its earlier home may then be lost.
 	seen map[dag.HandlerID]int64
 }
 

@@ -204,8 +204,8 @@ func (h *Home) kept(w *worker, aged []demand) *demand {
 	return nil
 }
 
-// gives reports whether a worker has the resources of a demand in addition to the reserved ones. The engine
-// counts the resources of this process itself.
+// gives reports whether a worker has the resources for demand d, in addition to those reserved for demand
+// kept. For the worker of this process, the engine counts the free resources itself.
 func (w *worker) gives(d, kept *demand) bool {
 	n := d.need
 	if n.IsZero() {

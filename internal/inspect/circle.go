@@ -253,7 +253,7 @@ type Circle struct {
 // Circles returns the circles in which runs wait. After Settle, each stuck run waits for a stuck run. So a
 // walk from any stuck run reaches a circle.
 func (g *Waits) Circles() (all []Circle) {
-	seen := map[*waiter]int{} // the number of the walk that visited it
+	seen := map[*waiter]int{} // for each run, the number of the walk that visited the run
 	for i, w := range g.all {
 		if c := g.follow(w, i+1, seen); c != nil {
 			all = append(all, g.circle(c))

@@ -29,7 +29,8 @@ func (c *cut) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(c.text).ReadAt(p, off)
 }
 
-// TestWhole: what is kept is read where it is kept, the rest is given, from any offset, and also what goes while it is read.
+// TestWhole reads a log from several offsets. Whole reads the kept bytes where they are kept, and requests
+// the others from give. If kept bytes are deleted during the reading, it requests these, too.
 func TestWhole(t *testing.T) {
 	text := []byte(strings.Repeat("0123456789", PieceMax/4))
 	size := int64(len(text))

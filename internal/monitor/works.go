@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// stuckMax is the time from which a scheduler that completes nothing does not work.
+// stuckMax bounds the time in which a scheduler completes nothing. After a longer time, Works returns an
+// error.
 const stuckMax = 30 * time.Second
 
 // Scheduler is the engine of a node.

@@ -185,7 +185,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestCommand: a program gets the message, and its exit code counts.
+// TestCommand: a program gets the message. If its exit code is not 0, the call has failed.
 func TestCommand(t *testing.T) {
 	t.Setenv("SKEIN_API_TOKEN", "canary")
 	out := filepath.Join(t.TempDir(), "out")

@@ -9,7 +9,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestRecoveryCalls: what a sweep asks another node for comes there whole, and so does the answer.
+// TestRecoveryCalls: if a sweep calls another node, the request and the answer arrive complete.
 func TestRecoveryCalls(t *testing.T) {
 	far := httptest.NewServer(callsOf(&village{}, &desk{}))
 	defer far.Close()

@@ -200,7 +200,8 @@ func TestVaultOtherSignIns(t *testing.T) {
 	}
 }
 
-// TestVaultAway: an outage is something to wait for, and what a hostile or wrong server says is not believed.
+// TestVaultAway: if the server has an outage, the error is ErrAway, so the caller waits. If the server gives
+// a wrong or hostile answer, the error is ErrRefused.
 func TestVaultAway(t *testing.T) {
 	v := newVaultDouble(t)
 	v.data["|secret/data/skein/shop/DB"] = map[string]any{"value": "value-of-db"}

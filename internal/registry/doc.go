@@ -12,8 +12,8 @@
 //     one, never makes an attempt run twice.
 //   - A verdict is about a member that this node has seen in the list, in the same session of its own. A
 //     registry that was restarted empty, or another registry, judges no member.
-//   - A registry that does not answer, or does not list this node itself, judges no member. The lag of the
-//     database counts.
+//   - A registry that does not answer, or does not list this node itself, judges no member. Then the lag of
+//     the database decides.
 //
 // # Numbers, as parts of the time to live of a session (TTL, 4 s)
 //

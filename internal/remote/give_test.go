@@ -33,7 +33,8 @@ func (h *scripted) piece(want *workerv1.LogRead) (data string) {
 	return data
 }
 
-// TestGivesLogs: a worker gives its home any piece of what ran there, while it runs and after its end, also as the next process; and nothing else.
+// TestGivesLogs: a worker gives its home any piece of the log of an attempt that ran there: while the attempt
+// runs, after its end, and after a restart of the worker. It gives no other file.
 func TestGivesLogs(t *testing.T) {
 	t.Parallel()
 	h, data := newHome(t, false), t.TempDir()

@@ -7,8 +7,8 @@ import (
 	api "skein.dev/skein/sdk/api/v1"
 )
 
-// TestClasses: the class counts as it is when a workflow is applied. After a change of the class, the same
-// file makes a new version, and applied versions do not change.
+// TestClasses: when a workflow is applied, its tasks get the values that the class has at that time. If the
+// class changes, the same file makes a new version, and applied versions stay the same.
 func TestClasses(t *testing.T) {
 	b := newBed(t, true)
 	const file = "name: w\ntasks:\n  a: {run: x, resources: heavy}\n"

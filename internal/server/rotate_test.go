@@ -51,8 +51,8 @@ func (b *rightsBed) until(want map[string]int) {
 	b.t.Fatalf("%v; want %v", is, want)
 }
 
-// TestRotate: the new token has the rights of the old one and its name, and the old one counts on for as long
-// as was asked.
+// TestRotate: the new token has the name and the rights of the old one. The old token stays valid for as long
+// as the caller asked.
 func TestRotate(t *testing.T) {
 	b := newRightsBed(t)
 	b.token(store.Token{Name: "root", Principal: store.FirstService, Verbs: "*", Namespaces: "*"})
@@ -194,8 +194,8 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestRotateLeavesAWayIn: the last token that can administer everything is not replaced by one that has less,
-// and a token that a replaced one made does not count as another way in.
+// TestRotateLeavesAWayIn: if a token is the last one that can administer everything, the server refuses to
+// replace it by a token with fewer rights. A token that was made with a replaced one is not another way in.
 func TestRotateLeavesAWayIn(t *testing.T) {
 	b := newRightsBed(t)
 	some := b.principal("some", store.PrincipalActive, store.Binding{Role: "cluster", Namespace: "*", Expires: 4e15})

@@ -143,7 +143,7 @@ func (p *shared) countsOf(of map[dag.TaskState]int) map[string]int {
 // lastStart caches the parts of the last started run that the next one may share.
 type lastStart struct{ is atomic.Pointer[shared] }
 
-// run makes the run of a start.
+// run returns the API form of a run just started, and reuses parts of the previous start's answer.
 func (l *lastStart) run(v *inspect.RunView) (api.Run, error) {
 	was, page := l.is.Load(), shared{}
 	if was != nil {

@@ -51,7 +51,8 @@ func TestExhaustive(t *testing.T) {
 	t.Logf("%d states by %d histories played", states, steps)
 }
 
-// TestExhaustiveCanFail checks that some history shows each bug.
+// TestExhaustiveCanFail builds in one bug at a time, and checks that the exploration finds a history that
+// shows it.
 func TestExhaustiveCanFail(t *testing.T) {
 	join := mangled(diamond(), func(i int, q *plan) {
 		if i == 3 {

@@ -18,7 +18,7 @@ func TestRegistry(t *testing.T) {
 }
 
 // TestRegistryBackDuringVerdict plays a seed in which a member that was silent for long enough comes back to
-// the registry while the order to depose it is on its way to the store. The order must count.
+// the registry while the order to depose it is on its way to the store. The order must still depose it.
 func TestRegistryBackDuringVerdict(t *testing.T) {
 	stage := &Stage{Registry: true, Handles: true}
 	defer stage.Close()

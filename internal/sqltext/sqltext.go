@@ -107,7 +107,7 @@ func (r *reader) end() {
 	r.now, r.some = Statement{}, false
 }
 
-// flush adds the text up to the byte until, as a part, to the present statement.
+// flush adds the text before byte number until to the current statement, as one part.
 func (r *reader) flush(until int) {
 	if until > r.from {
 		r.now.Parts = append(r.now.Parts, Part{Text: r.text[r.from:until]})

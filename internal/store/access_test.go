@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFits: no change gives a principal so many bindings that none counts.
+// TestFits: a change is refused if it gives a principal more bindings than one may have, because then none of
+// them would be valid.
 func TestFits(t *testing.T) {
 	var r Rights
 	for i := range BindingsOfOneMax {

@@ -236,9 +236,9 @@ type AttemptQuery struct {
 	// it finds the end of that attempt. It is 0 if the caller does not know the newest attempt.
 	Token   dag.Token
 	Outputs bool // bring outputs
-	// Sparing leaves out the attempts that an engine may keep in the run's history, which takes longer to read.
-	// These are attempts that have only been assigned, and attempts that plainly succeeded (dag.AttemptUpdate).
-	// Only the first attempt of a task can be one of them.
+	// Sparing leaves out the attempts that an engine may keep in the run's history, because reading the
+	// history takes longer. Such an attempt has only been assigned, or has plainly succeeded
+	// (dag.AttemptUpdate). It is always the first attempt of its task.
 	Sparing bool
 }
 

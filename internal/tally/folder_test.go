@@ -285,7 +285,7 @@ func TestEndsAgain(t *testing.T) {
 	})
 }
 
-// TestTakeover: a folder that was not told about ends finds them in the rows, and counts them once.
+// TestTakeover: if the folder was not notified of ends, it finds them in the rows, and counts them once.
 func TestTakeover(t *testing.T) {
 	onStores(t, func(b *bench) {
 		one, two, three, four := b.run(d(10)), b.run(d(10)), b.run(d(10)), b.run(d(10))

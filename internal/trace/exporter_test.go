@@ -524,7 +524,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestParse: what is no address of a collector, and no part, is refused.
+// TestParse: ParseURL refuses a text that is not the address of a collector. ParseSample refuses a number
+// outside of 0 to 1.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{"http://c:4318": "http://c:4318/v1/traces", "https://c/x/": "https://c/x/", "c:4318": "", "ftp://c": "", "http://u:p@c": "", "http://c/?q": ""} {
 		if is, err := ParseURL(text); is != want && err == nil || (err == nil) != (want != "") {

@@ -68,8 +68,8 @@ func encode(v any) []byte {
 	return b
 }
 
-// qualifies reports whether r reacts to this end of a run. A skipped run never began, so its end does not
-// count.
+// qualifies reports whether r reacts to this end of a run. A skipped run never began, so r does not react to
+// its end.
 func qualifies(r *workflow.RunOf, run *engine.Ended) bool {
 	return asks(r, run.Workflow, run.State.String())
 }

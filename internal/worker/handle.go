@@ -59,7 +59,7 @@ func (s *slot) outsideFiles(job *Job, stem string) (env []string, err error) {
 }
 
 // seeHandle reads whether the attempt has named its handle. The line must be complete, except at the end of
-// the attempt. Only the first line counts.
+// the attempt. Lines after the first one have no effect.
 func (a *attempt) seeHandle(now time.Time, ended bool) {
 	h := &a.outside
 	if h.path == "" || !ended && now.Before(h.next) {

@@ -156,7 +156,7 @@ func (s *source) messages(ctx context.Context, got []types.Message) (all []strea
 		}
 		all = append(all, s.message(m))
 	}
-	_ = s.putBack(ctx, again) // without it, they come again after hiddenFor
+	_ = s.putBack(ctx, again) // if this fails, the queue delivers the messages again after hiddenFor
 	return all
 }
 
@@ -323,7 +323,7 @@ func (s *source) hide(ctx context.Context) {
 func (s *source) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, returnMax)
 	defer cancel()
-	_ = s.show(ctx, s.receipts(), 0) // without it, they come again after hiddenFor
+	_ = s.show(ctx, s.receipts(), 0) // if this fails, the queue delivers the messages again after hiddenFor
 }
 
 // Waiting implements stream.Queue. A user who may not ask gets no number.

@@ -179,7 +179,8 @@ func (s *scripted) Put(ctx context.Context, key string, content io.ReaderAt, siz
 	return err
 }
 
-// TestLostAnswer: a manifest whose answer is lost is a commit, and is known as the writer's own.
+// TestLostAnswer: if the answer to the write of a manifest is lost, the files are committed, and the writer
+// recognises the manifest as its own.
 func TestLostAnswer(t *testing.T) {
 	folder := blobtest.Folder{Path: t.TempDir()}
 	lost := 0
@@ -364,7 +365,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSpool: what a home receives is in the objects after the commit, and no longer in the folder.
+// TestSpool: the home keeps received files in its folder until the commit. The commit moves them into the
+// objects.
 func TestSpool(t *testing.T) {
 	blobs := blobtest.Folder{Path: t.TempDir()}
 	s := Spool{Store: New(blobs), Folder: artifact.Folder{Path: t.TempDir()}}

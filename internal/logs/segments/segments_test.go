@@ -134,7 +134,8 @@ func sizes(t *testing.T, blobs blob.Store) (all []string) {
 	return all
 }
 
-// TestSegments: a log is whole in segments, however little the live end keeps, and without it.
+// TestSegments: a log that is stored in segments is complete, even if the live end keeps few bytes or has
+// gone.
 func TestSegments(t *testing.T) {
 	check := func(t *testing.T, blobs blob.Store) {
 		l := newLive(1000)

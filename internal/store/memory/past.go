@@ -98,7 +98,7 @@ func forgetDaysLocked(s *Store, x *store.FireExpiry) {
 	}
 }
 
-// FireDays lists the kept counts of deleted lines.
+// FireDays implements store.Schedules.
 func (s *Store) FireDays(ctx context.Context, k store.TriggerKey, before int32, limit int) ([]store.FireDay, error) {
 	var found []store.FireDay
 	err := s.read(ctx, Read, func() error {

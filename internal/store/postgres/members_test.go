@@ -123,7 +123,8 @@ func untilBlocked(application string) {
 	}
 }
 
-// TestClaimWaits: the session that writes under the lock comes first, and its rows count.
+// TestClaimWaits: if another session has changed a shard and not committed yet, a claim waits for the commit,
+// and uses the rows that this session wrote.
 func TestClaimWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
