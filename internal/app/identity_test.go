@@ -552,7 +552,7 @@ func (w *oidcWorld) doctor(t *testing.T) {
 		}
 	}
 	is(w.n.URL(), "corp", doctor.Good, "/auth/corp/callback")
-	is("https://other.example", "corp", doctor.Warning, "answers 400 Bad Request; so do providers that do not know the client skein or the redirect address https://other.example/auth/corp/callback")
+	is("https://other.example", "corp", doctor.Warning, "answers 400 Bad Request: the provider may not know the client skein or the redirect address https://other.example/auth/corp/callback; register both")
 	w.two.set(func() { w.two.away = true })
 	is(w.n.URL(), "two", doctor.Warning, "its description")
 }

@@ -45,7 +45,7 @@ func (s *SSH) check() error {
 	case strings.TrimSpace(s.KnownHosts) == "":
 		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those on the machine, and give the lines")
 	case strings.ContainsRune(s.KnownHosts, 0):
-		return errors.New("known_hosts is not text")
+		return errors.New("known_hosts contains a NUL byte: paste the lines of ssh-keyscan")
 	}
 	return isSecret("key", s.Key)
 }

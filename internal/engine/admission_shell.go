@@ -164,7 +164,7 @@ func (l *limits) comeIn(c *admission.Claimant) (why string, d *admission.Denial)
 // hearClaim processes a message about a claim, as the admission owner.
 func (l *limits) hearClaim(said *word) error {
 	if !l.gateHere() {
-		return fmt.Errorf("%w: a message for the admission owner, which is another node", errkind.ErrUnavailable)
+		return fmt.Errorf("%w: this node is not the admission owner; send the message to the owner", errkind.ErrUnavailable)
 	}
 	switch said.Kind {
 	case wordLeft:

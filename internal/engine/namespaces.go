@@ -96,7 +96,7 @@ func (n Namespaces) mayDemand(ctx context.Context, was, next *store.Namespace) e
 	for _, path := range slices.Concat(next.Reads(), next.Writes()) {
 		for _, folder := range next.Writes() {
 			if strings.HasPrefix(path, folder+"/") {
-				return fmt.Errorf("%w: %s is in %s, which tasks may change, so that a task could make it a link to other files: allow only the folder", errkind.ErrInvalid, path, folder)
+				return fmt.Errorf("%w: %s is in %s: tasks may write there, so a task could replace it by a link to other files; allow only %s", errkind.ErrInvalid, path, folder, folder)
 			}
 		}
 	}

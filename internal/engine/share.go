@@ -148,7 +148,7 @@ func (l *limits) listenShare(said *word) (done bool, err error) {
 	case said.Kind == wordRefuse:
 		l.refuseTasks(said.Run, s.Queue, said.Why)
 	case !l.gateHere():
-		return true, fmt.Errorf("%w: a message for the admission owner, which is another node", errkind.ErrUnavailable)
+		return true, fmt.Errorf("%w: this node is not the admission owner; send the message to the owner", errkind.ErrUnavailable)
 	case said.Kind == wordOver:
 		l.admission.Dismiss(said.Run, s)
 	case said.Kind == wordShare:

@@ -121,7 +121,7 @@ func (s *Spec) check() error {
 	case shell && strings.TrimSpace(s.KnownHosts) == "":
 		return errors.New("known_hosts is missing: run ssh-keyscan HOST, compare the keys with those that the operator of the server has published, and send the lines")
 	case strings.ContainsRune(s.KnownHosts, 0):
-		return errors.New("known_hosts is not text")
+		return errors.New("known_hosts contains a NUL byte: paste the lines of ssh-keyscan")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (p *Provider) Check(ctx context.Context, redirect string) error {
 	case resp.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("its sign-in page answers %s", resp.Status)
 	case resp.StatusCode >= http.StatusBadRequest:
-		return fmt.Errorf("its sign-in answers %s; so do providers that do not know the client %s or the redirect address %s", resp.Status, p.of.ClientID, redirect)
+		return fmt.Errorf("its sign-in page answers %s: the provider may not know the client %s or the redirect address %s; register both there", resp.Status, p.of.ClientID, redirect)
 	case err == nil && at.Query().Has("error"):
 		return fmt.Errorf("its sign-in answers %s with the error %s", resp.Status, errorCode(single(at.Query(), "error")))
 	}

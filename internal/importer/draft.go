@@ -135,7 +135,7 @@ func (d *Draft) same(source string) error {
 		return faultsOf(faults)
 	}
 	if len(all) != 1 || all[0].Name != d.Name || len(all[0].Tasks) != len(d.Tasks) || len(all[0].Triggers) != len(d.Triggers) || !sameEnv(all[0].Env, d.Env) {
-		return errors.New("the written file reads back as a different workflow")
+		return errors.New("its name, tasks, triggers or variables would differ from those of the source")
 	}
 	for i, t := range d.Tasks {
 		is := &all[0].Tasks[i]
@@ -143,7 +143,7 @@ func (d *Draft) same(source string) error {
 			is.Run.Shell != t.Run.Shell || is.Run.Lang != t.Run.Lang || is.Run.Code != t.Run.Code || !slices.Equal(is.Run.Argv, t.Run.Argv) ||
 			!t.Each.same(is) || !t.Doing.same(is) || (t.Other == nil && !slices.Equal(is.Artifacts, t.Artifacts)) ||
 			!slices.EqualFunc(is.Inputs, t.Inputs, func(a workflow.Input, b Input) bool { return a.Task == b.Task && a.Name == b.Name && a.To == b.To }) {
-			return fmt.Errorf("its task %s reads back as a different task", t.Name)
+			return fmt.Errorf("its task %s would differ from the task of the source", t.Name)
 		}
 	}
 	return nil

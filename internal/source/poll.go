@@ -207,7 +207,7 @@ func (p *Poll) look(ctx context.Context, last *answer) (is answer, err error) {
 // reasonOf removes the address from an error of package http, because the query of the address may be secret.
 func reasonOf(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w, %s", errSlow, lookMax)
+		return fmt.Errorf("%w within %s", errSlow, lookMax)
 	}
 	var of *url.Error
 	if errors.As(err, &of) {

@@ -99,7 +99,7 @@ func within[T any](ctx context.Context, f func(context.Context) (T, error)) (T, 
 	defer cancel()
 	is, err := f(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("%w, %s", errSlow, lookMax)
+		err = fmt.Errorf("%w within %s", errSlow, lookMax)
 	}
 	return is, err
 }

@@ -117,7 +117,7 @@ const valueMax = engine.BatchBytesMax - 4<<10
 
 // Errors of looks. The texts around them name the place and the remedy.
 var (
-	errSlow   = errors.New("no complete answer came in time")
+	errSlow   = errors.New("no complete answer")
 	errLarge  = errors.New("the answer is too large")
 	errForm   = errors.New("the answer is not JSON")
 	errStatus = errors.New("the server refuses the request")

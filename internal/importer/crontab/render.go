@@ -113,7 +113,7 @@ func (d *draft) same(source string) error {
 		return errors.New(faults[0].Message)
 	}
 	if len(all) != 1 || len(all[0].Tasks) != 1 {
-		return errors.New("the written file reads back as a different workflow")
+		return errors.New("its file would not have exactly one workflow with one task")
 	}
 	w := all[0]
 	t := &w.Tasks[0]
@@ -123,13 +123,13 @@ func (d *draft) same(source string) error {
 	}
 	switch {
 	case w.Name != d.name || t.Name != d.name:
-		return errors.New("its name reads back as a different name")
+		return errors.New("its name would differ from the intended one")
 	case t.Run.Shell != d.run.text || !slices.Equal(t.Run.Argv, d.run.argv):
-		return errors.New("its command reads back as a different command")
+		return errors.New("its command would differ from that of the line")
 	case t.Dir != importer.Literal(d.dir) || !slices.Equal(w.Env, env):
-		return errors.New("its variables read back as different variables")
+		return errors.New("its folder or variables would differ from those of the line")
 	case len(w.Triggers) != 1 || !d.when.is(&w.Triggers[0]):
-		return errors.New("its trigger reads back as a different trigger")
+		return errors.New("its trigger would differ from the schedule of the line")
 	}
 	return nil
 }
