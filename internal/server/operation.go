@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -39,6 +40,8 @@ type anyOut struct {
 type call struct {
 	hc huma.Context
 	in reflect.Value // a pointer to the input of the handler
+	// nothing says that a text of the path is not UTF-8 or has a NUL character, so that it names nothing.
+	nothing bool
 }
 
 // operation describes a handler: where its input comes from, and where its output goes.
@@ -259,7 +262,7 @@ func (o *operation) known(of huma.API) func(huma.Context, func(huma.Context)) {
 // Resolve implements huma.Resolver. It reads the parameters of a request, after huma has read the body.
 func (c *call) Resolve(hc huma.Context) []error {
 	o := hc.Operation().Metadata[operationKey].(*operation)
-	*c = call{hc, reflect.New(o.in)}
+	*c = call{hc: hc, in: reflect.New(o.in)}
 	res, path := &huma.ValidateResult{}, huma.NewPathBuffer(nil, 0)
 	u := hc.URL()
 	var query url.Values
@@ -278,6 +281,7 @@ func (c *call) Resolve(hc huma.Context) []error {
 			}
 			continue
 		}
+		c.nothing = c.nothing || p.place == "path" && (!utf8.ValidString(text) || strings.ContainsRune(text, 0))
 		value, err := p.set(c.in.Elem().FieldByIndex(p.field), text, query)
 		if err != nil {
 			res.Add(path, text, err.Error())
@@ -367,6 +371,9 @@ func (o *operation) serve(ctx context.Context, c call, body []byte) (any, error)
 	// The body has been read. The deadline for reading it would end a request that waits for a run.
 	if rec, ok := ctx.Value(recorderKey{}).(*recorder); ok {
 		_ = http.NewResponseController(rec).SetReadDeadline(time.Time{}) // a call within this process has no connection
+	}
+	if c.nothing { // the store would refuse the text
+		return nil, failed(notFound("the path has a text that is not UTF-8 or has a NUL character, and no name is such a text"))
 	}
 	in := c.in.Elem()
 	if o.raw != nil {

@@ -58,7 +58,8 @@ func TestOneMeaning(t *testing.T) {
 	}
 }
 
-// TestParameters: a name without a value means true, and a wrong parameter is found before the body.
+// TestParameters: a name without a value means true, a wrong parameter is found before the body, and a path that
+// the store could not look for names nothing.
 func TestParameters(t *testing.T) {
 	b := newBed(t, true)
 	wantProblem(t, b.get("/api/v1/runs?limit"), 422, api.ProblemInvalid)
@@ -71,6 +72,9 @@ func TestParameters(t *testing.T) {
 		if a := b.get("/api/v1/runs?" + query); a.status != http.StatusOK || strings.Contains(a.body, `"total":{`) != has {
 			t.Errorf("?%s: %d %s", query, a.status, a.body)
 		}
+	}
+	for _, path := range []string{"/classes/%00", "/classes/default/%ff", "/channels/%00/x"} {
+		wantProblem(t, b.do(http.MethodDelete, "/api/v1"+path, ""), 404, api.ProblemNotFound)
 	}
 	for _, body := range []string{"", "{", `{"other":1}`} {
 		p := wantProblem(t, b.post("/api/v1/backfills?nonsense=1", body), 422, api.ProblemInvalid)
