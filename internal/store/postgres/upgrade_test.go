@@ -42,6 +42,9 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	if _, err := db.Commit(ctx, &b); err != nil {
 		t.Fatal(err)
 	}
+	if info, err := db.Info(ctx); err != nil || info.Isolation != store.IsolationNew {
+		t.Errorf("the level of a new database is %q, %v", info.Isolation, err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +81,6 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 	}
 	if n := ask(built); n != 1 {
 		t.Error("a new database has no index of requests")
-	}
-	if info, err := db.Info(ctx); err != nil || info.Isolation != store.IsolationNew {
-		t.Errorf("the level of a new database is %q, %v", info.Isolation, err)
 	}
 	exec(0, noStates+"; ALTER TABLE meta DROP node_key; UPDATE meta SET format = 15, applied = 15")
 	exec(1, "BEGIN; INSERT INTO request (created, scope, key, hash, answer) VALUES (200, 's', 'young', 'x', 'y'); LOCK TABLE run IN SHARE UPDATE EXCLUSIVE MODE")
