@@ -19,14 +19,7 @@ import (
 func TestBundle(t *testing.T) {
 	t.Parallel()
 	one, two := newWorld(t), newWorld(t)
-	ok := func(w *world, args ...string) string {
-		t.Helper()
-		o := w.skein(args...)
-		if o.code != 0 {
-			t.Fatalf("skein %q: %v", args, o)
-		}
-		return o.out
-	}
+	ok := (*world).ok
 	one.write("hello.sh", "echo from the bundle\n")
 	file := one.write("hello.yaml", "name: hello\nfiles: [hello.sh]\nqueue: etl\ntasks: {a: {run: sh hello.sh, resources: big}}\n")
 	alerts := one.write("alerts.yaml", "channels: {ops: {log: {}}}\n")
@@ -119,14 +112,7 @@ func TestBundle(t *testing.T) {
 func TestBundleKilled(t *testing.T) {
 	t.Parallel()
 	one, two := newWorld(t), newWorld(t)
-	ok := func(w *world, args ...string) string {
-		t.Helper()
-		o := w.skein(args...)
-		if o.code != 0 {
-			t.Fatalf("skein %q: %v", args, o)
-		}
-		return o.out
-	}
+	ok := (*world).ok
 	const flows = 6
 	one.write("x.sh", "echo x\n")
 	var text strings.Builder

@@ -181,6 +181,16 @@ func (w *world) skein(args ...string) outcome {
 	return w.call(w.command(args...))
 }
 
+// ok runs a command that must succeed, and returns what it prints.
+func (w *world) ok(args ...string) string {
+	w.t.Helper()
+	o := w.skein(args...)
+	if o.code != 0 {
+		w.t.Fatalf("skein %q: %v", args, o)
+	}
+	return o.out
+}
+
 func (w *world) call(cmd *exec.Cmd) outcome {
 	w.t.Helper()
 	var out, errs bytes.Buffer

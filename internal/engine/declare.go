@@ -341,13 +341,20 @@ type Pause struct {
 	From, Until dag.Micros
 }
 
-func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
+// living returns a trigger that this process owns and that has not ended.
+func (s *schedule) living(k store.TriggerKey) (*store.Trigger, error) {
 	t, err := s.owned(k)
+	if err == nil && t.State == store.TriggerEnded {
+		err = fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
+	}
+	return t, err
+}
+
+func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
+	t, err := s.living(k)
 	switch {
 	case err != nil:
 		return err
-	case t.State == store.TriggerEnded:
-		return fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
 	case p.Resume == (t.State == store.TriggerActive):
 		return nil // the trigger is in that state already
 	}

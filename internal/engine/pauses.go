@@ -17,12 +17,9 @@ const PlannedPausesMax = 20
 // planPause adds a planned pause to a trigger, or removes one. The due instants are decided first, so the
 // change affects later instants only.
 func (s *schedule) planPause(k store.TriggerKey, p Pause) error {
-	t, err := s.owned(k)
-	switch {
-	case err != nil:
+	t, err := s.living(k)
+	if err != nil {
 		return err
-	case t.State == store.TriggerEnded:
-		return fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
 	}
 	now := s.dueNow()
 	data, err := s.withPause(t, p, now)
