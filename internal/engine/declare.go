@@ -341,17 +341,16 @@ type Pause struct {
 	From, Until dag.Micros
 }
 
-// living returns a trigger that this process owns and that has not ended.
-func (s *schedule) living(k store.TriggerKey) (*store.Trigger, error) {
-	t, err := s.owned(k)
+// living refuses a trigger that has ended. It takes and returns the results of schedule.owned.
+func living(t *store.Trigger, err error) (*store.Trigger, error) {
 	if err == nil && t.State == store.TriggerEnded {
-		err = fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, k.Name, t.Reason)
+		err = fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, t.Name, t.Reason)
 	}
 	return t, err
 }
 
 func (s *schedule) pauseTrigger(k store.TriggerKey, p Pause) error {
-	t, err := s.living(k)
+	t, err := living(s.owned(k))
 	switch {
 	case err != nil:
 		return err

@@ -17,7 +17,7 @@ const PlannedPausesMax = 20
 // planPause adds a planned pause to a trigger, or removes one. The due instants are decided first, so the
 // change affects later instants only.
 func (s *schedule) planPause(k store.TriggerKey, p Pause) error {
-	t, err := s.living(k)
+	t, err := living(s.owned(k))
 	if err != nil {
 		return err
 	}
