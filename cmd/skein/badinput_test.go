@@ -238,7 +238,7 @@ func TestSecondServer(t *testing.T) {
 	w.remedy("server", "--data", odd)
 	w.env = w.env[:len(w.env)-1]
 	p.kill()
-	if lock := w.read("data/lock"); !strings.Contains(lock, p.url) {
+	if lock := w.read(filepath.Join(w.data, "lock")); !strings.Contains(lock, p.url) {
 		t.Fatalf("kill -9 leaves its address: %q", lock)
 	}
 	// No command uses the address of the dead server, although the file has it.
@@ -247,7 +247,7 @@ func TestSecondServer(t *testing.T) {
 	}
 	w.server().stop()
 	for _, rubbish := range []string{"", "\x00\xff", `{"pid":1,"address":"http://127.0.0.1:1"}`, `{"pid":-1}`, strings.Repeat("x", 1<<16)} {
-		w.write("data/lock", rubbish)
+		w.write(filepath.Join(w.data, "lock"), rubbish)
 		w.server().stop()
 	}
 }
@@ -461,7 +461,7 @@ func TestBadDatabase(t *testing.T) {
 		"runs":          {spoilt(root("run"), root("run")+4096), exitError, "restore a backup"},
 		"shards":        {spoilt(root("shard"), root("shard")+4096), exitError, "restore a backup"},
 	} {
-		w.write("data/skein.db", f.content)
+		w.write(db, f.content)
 		for _, end := range []string{"-wal", "-shm"} {
 			_ = os.Remove(db + end)
 		}
@@ -470,7 +470,7 @@ func TestBadDatabase(t *testing.T) {
 			w.expect(o, f.code, []string{f.says}, []string{name})
 		}
 		if strings.Contains(f.says, "database") {
-			if w.read("data/skein.db") != f.content {
+			if w.read(db) != f.content {
 				t.Errorf("%s: the file was changed", name)
 			}
 		}
@@ -484,20 +484,20 @@ func TestBadDatabase(t *testing.T) {
 		"newer":   {"PRAGMA user_version = 99", "newer skein"},
 		"another": {"PRAGMA application_id = 4711", "another program"},
 	} {
-		w.write("data/skein.db", string(good))
+		w.write(db, string(good))
 		sql(t, db, f.script)
-		before := w.read("data/skein.db")
+		before := w.read(db)
 		for _, verb := range [][]string{{"server"}, {"dev"}, {"run", valid}, {"status"}, {"verify"}} {
 			o := w.skein(verb...)
 			if o.code != exitError || !strings.Contains(o.err, f.says) {
 				t.Errorf("%s: skein %v: want %d and %q: %v", name, verb, exitError, f.says, o)
 			}
 		}
-		if w.read("data/skein.db") != before {
+		if w.read(db) != before {
 			t.Errorf("%s: the file was changed", name)
 		}
 	}
-	w.write("data/skein.db", string(good))
+	w.write(db, string(good))
 	w.refused(exitOK, nil, "run", valid)
 	w.verify()
 }
@@ -538,7 +538,7 @@ func TestEmptyDatabase(t *testing.T) {
 	if err := os.MkdirAll(w.data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w.write("data/skein.db", "")
+	w.write(filepath.Join(w.data, "skein.db"), "")
 	for _, verb := range []string{"status", "verify"} {
 		if o := w.skein(verb); o.code == exitInterrupted || strings.Contains(o.err, "panic") {
 			t.Error(o)

@@ -118,10 +118,18 @@ func (p *process) crash() {
 	killKeeper(p.t, p.data)
 }
 
+// path gives the path of a file in the world: name itself if it is absolute.
+func (w *world) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(w.dir, name)
+}
+
 // write makes a file in the world and gives its path.
 func (w *world) write(name, content string) string {
 	w.t.Helper()
-	path := filepath.Join(w.dir, name)
+	path := w.path(name)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +154,7 @@ func (w *world) workflow(name, tasks string) string {
 
 func (w *world) read(name string) string {
 	w.t.Helper()
-	b, err := os.ReadFile(filepath.Join(w.dir, name))
+	b, err := os.ReadFile(w.path(name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		w.t.Fatal(err)
 	}
