@@ -24,7 +24,7 @@ const (
 type abroad struct {
 	runs  map[dag.RunID]bool
 	asked time.Time
-	open  bool // a question of the last round has no answer yet
+	open  bool // a request of the last round has no answer yet
 }
 
 // forget drops the runs. For the runs that the owner loads next, it asks at once.
@@ -78,8 +78,8 @@ func (b *abroad) ask(w *writer) {
 	askWorkers(w, old)
 }
 
-// carriedMax bounds the attempts in carried. If an attempt is forgotten and its shard comes back before its
-// report is written, the attempt may run again.
+// carriedMax bounds the attempts in carried. If carried is full and drops an attempt, and the attempt's shard
+// comes back before its report is written, the attempt may run again.
 const carriedMax = 100_000
 
 // carried holds the attempts of this process whose reports are being delivered by the peers. Such an attempt
@@ -116,9 +116,7 @@ func (e *Engine) Disown(ids []AttemptID) error {
 	return e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, id := range ids {
 			k := dag.KeyOf(id.Run, id.Task, id.Token)
-			// If an owner on another node borrowed the slot of an attempt, the attempt is not booked here. An
-			// attempt whose report is not written yet is booked, carried, or in the list. Executor.Running
-			// cannot be used: the executor also remembers reports that the database has lost since.
+			// An attempt that uses the lent slot of an owner on another node is not booked here.
 			if e.slots.has(k) || w.carried.has(k) || e.cfg.Executor.Live(id.Run, id.Task, id.Token) || w.told()[k] {
 				continue
 			}

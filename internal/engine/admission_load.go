@@ -12,7 +12,7 @@ import (
 )
 
 // loadAdmission builds the state of the admission owner from rows and messages. The caller calls it before a
-// transaction, while the store has everything that this writer knows.
+// transaction, at a moment when the rows contain every change of this writer.
 func (l *limits) loadAdmission(ctx context.Context) error {
 	g := &l.admission
 	if g.Loaded || l.held(store.GateShard) == nil {
@@ -49,7 +49,7 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 		l.aside += int(lines[i].Runs)
 	}
 	if g.Loaded = true; !l.alone {
-		l.aside = 0 // unknown: some queued runs may not be in memory
+		l.aside = 0 // unknown, because runs of other nodes may be queued, too
 	} else {
 		for _, r := range l.inMemory() {
 			if r.Claim.InLine() {
@@ -60,8 +60,8 @@ func (l *limits) loadAdmission(ctx context.Context) error {
 	return nil
 }
 
-// loadHolders adds the runs that hold queue slots or locks. A node on SQLite finds them in memory, because
-// all runs are there.
+// loadHolders adds the runs that hold queue slots or locks. A node on SQLite has all runs in memory, so it
+// finds them there.
 func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]dag.Share) error {
 	g := &l.admission
 	enroll := func(c *store.Claimant) {
@@ -100,7 +100,7 @@ func (l *limits) loadHolders(ctx context.Context, given map[admission.CrewKey]da
 }
 
 // fillWindows reads the next waiting runs of each open queue whose window is nearly empty. The caller calls
-// it before a transaction, while the store has every waiting run.
+// it before a transaction, at a moment when the rows contain every waiting run.
 func (l *limits) fillWindows(ctx context.Context) error {
 	return l.admission.Fill(func(at admission.Window) ([]store.Claimant, error) {
 		page, err := l.store.InLine(ctx, at.Line, at.Level, at.From, at.Limit)

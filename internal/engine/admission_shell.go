@@ -140,7 +140,8 @@ func (s *shell) Refuse(c *admission.Crew, why string) {
 	s.l.refuseTasks(c.Run, c.Share.Queue, why)
 }
 
-// bounded returns a denial with a text that every store can hold. The text of a deadlock may name many runs.
+// bounded returns the denial with a text that every store can hold: it shortens the text of a deadlock, which
+// may name many runs.
 func bounded(d *admission.Denial) *admission.Denial {
 	if d == nil || d.Cause != dag.CauseCycle {
 		return d

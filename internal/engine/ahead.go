@@ -14,9 +14,10 @@ import (
 // first transaction fails, the writer reloads the rows and applies the items of both again.
 //
 // A transaction made ahead must not read rows that the transaction in flight changes. So the transaction in
-// flight contains only runs without relations to other runs (see plain), or with relations that the admission
-// owner on this node has in memory, and incidents, which are in memory, too. Only simple items are applied
-// ahead. An idempotency key is searched both in the store and in the transaction in flight.
+// flight contains only runs that have no relations to other runs (see plain), or only relations that the
+// admission owner of this node has in memory. It may also contain incidents, which are in memory, too. Only
+// simple items are applied ahead. An idempotency key is searched both in the store and in the transaction in
+// flight.
 
 // aheadRowsDefault is the number of rows from which a transaction counts as large.
 const aheadRowsDefault = 400
@@ -26,7 +27,7 @@ type flight struct {
 	tx   *transaction
 	n    int           // the number of its items, which are the first items of kept
 	done chan struct{} // receives a value when the flight has ended
-	over bool          // the value of done was read
+	over bool          // the value was received from done
 	took time.Duration
 	wall dag.Micros
 	err  error
@@ -160,7 +161,7 @@ func (w *writer) ahead(ctx context.Context, f *flight) (n int, err error) {
 			if len(w.kept) == f.n {
 				w.take()
 			}
-			if !w.quotas.fresh() { // a caller may have set a quota before it sent one of the items
+			if !w.quotas.fresh() { // a caller may have set a quota before it sent one of the waiting items
 				return 0, nil
 			}
 			simple := 0

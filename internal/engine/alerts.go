@@ -25,16 +25,16 @@ type alerts struct {
 	open   map[dag.WorkflowID]map[string]*alert.Incident // workflow → rule → open incident
 	loaded bool
 	rules  map[versionOf][]alert.Rule
-	// watching has the workflows of the owned shards with rules, as the transaction being made leaves them,
-	// or nil if not loaded. changed says that a transaction that has not committed has changed watching. undo
-	// holds the changes of open by the transaction being made, and flown those by the transaction in flight,
-	// in their order.
+	// watching holds the workflows of the owned shards that have rules, as the transaction being made leaves
+	// them. It is nil if they are not loaded. changed says that a transaction that has not committed has
+	// changed watching. undo lists, in order, the changes that the transaction being made made to open. flown
+	// lists those of the transaction in flight.
 	watching  map[dag.WorkflowID]*current
 	unlisted  bool // watching is incomplete, because some of its rows cannot be read
 	changed   bool
 	undo      []noted
 	flown     []noted
-	expecting bool // the times of lateness are loaded
+	expecting bool // times is loaded
 	times     lateness
 	// overseen is the last observation of the cluster.
 	overseen overseen
@@ -106,7 +106,7 @@ func (a *alerts) load(ctx context.Context) error {
 			for i := range page {
 				after = page[i].ID
 				n, err := alert.Read(page[i])
-				if err != nil { // the incident stays open, so that a person can examine it
+				if err != nil { // the damaged incident stays open, so that a person can examine it
 					a.log.Error("an incident cannot be read, and its rule opens no other one; resolve it with skein alert resolve", "code", "incident_unread", "incident", page[i].ID.String(), "err", err)
 					n = &alert.Incident{Incident: page[i]}
 				}
@@ -396,7 +396,7 @@ func (a *alerts) buried(r *dag.RunRow, b *store.Batch) (then func(), err error) 
 	}
 	wf, err := a.defs.workflow(r.Workflow)
 	if errors.Is(err, errkind.ErrNotFound) {
-		return func() {}, nil // the incident's rows are invalid
+		return func() {}, nil // the incident belongs to a workflow that does not exist, so its row is invalid
 	}
 	if err != nil {
 		return nil, err

@@ -114,7 +114,8 @@ func (a *alerts) settled() {
 	a.undo, a.changed = a.undo[:0], false
 }
 
-// departed is called when the transaction that was made begins to be written, and another one is made.
+// departed is called when the store begins to write the transaction that was just made. Later changes belong
+// to the next transaction.
 func (a *alerts) departed() { a.flown, a.undo = a.undo, a.flown[:0] }
 
 // landed is called when the transaction in flight has committed.

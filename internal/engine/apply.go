@@ -272,8 +272,9 @@ func (w *writer) step(it *item, r *dag.Run) answer {
 	return answer{run: it.run, verdict: v}
 }
 
-// waits makes a run that another transaction inserted pass its gates. It also returns the event to use, with
-// the reason if a recovered run has to wait.
+// waits moves a run that another transaction inserted through its gates. It returns the event for the run,
+// completed with the reason if the run has to wait. For a recovered run it only finds out whether the run has
+// to wait; gated says so.
 func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err error) {
 	switch {
 	case ev.Kind == dag.EvSubmit && r.Gate == gateNone:
@@ -297,7 +298,7 @@ func (w *writer) waits(r *dag.Run, ev *dag.Event) (_ *dag.Event, gated bool, err
 	return ev, ev.Wait != "", err
 }
 
-// called loads a run for a verb, if the run is queued and therefore not in memory.
+// called loads a run for a command such as stop, if the run is queued and therefore not in memory.
 func (w *writer) called(r *dag.Run, it *item) (*dag.Run, error) {
 	switch {
 	case r != nil || w.bad[it.run] != "":

@@ -17,8 +17,8 @@ const (
 	// backlogEvery is the greatest age of a backlog on a page of metrics. backlogWait bounds the time for
 	// which a scrape waits for a new backlog.
 	backlogEvery, backlogWait = 5 * time.Second, time.Second
-	// placesShown bounds the number of placements that are summed. linesShown bounds the number of queue
-	// lines that are counted.
+	// placesShown bounds the placements whose tasks are counted. linesShown bounds the waiting lines of
+	// queues whose runs are counted.
 	placesShown, linesShown = 10_000, 20_000
 	// topQueues bounds the queues that have their own label values. topGroups bounds the pairs of group and
 	// kind.
@@ -74,7 +74,7 @@ func lookAtBacklog(ctx context.Context, e *Engine) (*backlog, error) {
 	return b, nil
 }
 
-// look reads the placements, queues and lines in the writer's memory, but no runs.
+// look reads the placements and the queues in the writer's memory. It does not read single runs.
 func (b *backlog) look(w *writer) {
 	b.now = w.clock.now().Wall
 	left := placesShown

@@ -54,7 +54,7 @@ type Batch struct {
 // Event is an event that a source has read.
 type Event struct {
 	Key string    // the key of the event: if the key has fired before, the event starts nothing
-	At  time.Time // the time of the event, which is trigger.time; the zero time: now
+	At  time.Time // the time of the event, which is trigger.time; the zero time means now
 	// Value is trigger.event, a JSON value. If the source could not read the event, Value is nil.
 	Value json.RawMessage
 	// Reason describes the event in a few words. If Value is nil, it says why the event cannot be used.

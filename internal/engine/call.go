@@ -20,8 +20,8 @@ import (
 //   - The parent's attempt names its child before the child exists: the transaction of the parent's shard
 //     that writes the name also sends the start. The child's id is derived from the attempt, so a start
 //     message that arrives twice makes one run.
-//   - The end of a child makes the parent's owner look: it reads the child's rows and settles the call with
-//     them. A reload of the parent also looks, so the message may be lost.
+//   - The end of a child makes the parent's owner read the child's rows and settle the call with them. A
+//     reload of the parent does the same, so the message about the end may be lost.
 
 // childLetter is a message to the owner of a child run or of a parent run.
 type childLetter struct {
@@ -32,7 +32,7 @@ type childLetter struct {
 	Released *errandEnd     `json:"released,omitempty"`
 }
 
-// childStart requests a child run, or another generation of an existing one.
+// childStart requests a child run, or a further generation of an existing child run.
 type childStart struct {
 	Run        dag.RunID      `json:"run"`
 	Generation int32          `json:"generation"` // 1: make a new run

@@ -35,11 +35,11 @@ func (e *Engine) CheckAll(ctx context.Context, list []Suspect) (repaired int, er
 func (w *writer) suspected(s *Suspect) (fixed bool, err error) {
 	before := w.runs[s.Run]
 	switch {
-	case w.bad[s.Run] != "": // known
+	case w.bad[s.Run] != "": // the fault is known already
 		return false, nil
 	case s.Fault == FaultCircle:
 		return w.breakCircle(s)
-	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run is queued, so it waits for a good reason
+	case s.Fault == FaultUnsubmitted && before != nil && before.Queued(): // the run is queued, so it is right that it waits
 		return false, nil
 	}
 	page, err := w.e.store.Load(context.Background(), store.LoadQuery{IDs: []dag.RunID{s.Run}})

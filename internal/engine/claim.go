@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file contains what the owner of a run does about the run's claim. If this node is also the admission
+// This file handles the claim of a run on the side of the run's owner. If this node is also the admission
 // owner, the same transaction decides about the claim. Otherwise the owner sends a message, and the answer
 // comes in another message.
 

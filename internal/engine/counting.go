@@ -10,10 +10,10 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The first quota of runs of a namespace needs the number of its unfinished runs, and to count them, all of
-// them must be read. The writer does not wait for this: a helper reads the runs as of one instant, and the
-// writer notes each run that begins or ends. Afterwards the writer adds the changes made by transactions
-// after that instant.
+// To enforce the first quota of runs of a namespace, the writer needs the number of its unfinished runs. Only
+// a read of all these runs can count them. The writer does not wait for this read: a helper reads the runs as
+// of one instant, and the writer notes each run that begins or ends meanwhile. Afterwards the writer adds the
+// changes made by transactions after that instant.
 
 // counting is a count in progress.
 type counting struct {
@@ -85,8 +85,8 @@ func (q *quotas) countsBeside() bool {
 	return true
 }
 
-// take adds the result of a count to the counts. The caller calls it while the store has everything that the
-// writer knows.
+// take adds the result of a count to the counts. The caller calls it at a moment when the rows contain every
+// change of the writer.
 func (q *quotas) take(c *counting, is *countResult) error {
 	pending := q.pending
 	q.counting, q.pending = nil, nil
@@ -175,8 +175,8 @@ const (
 	heldEach = 20 * time.Millisecond
 )
 
-// held waits until this node enforces the quotas that it has read last. If counting for a first quota takes
-// longer than heldMax, held returns, and the node enforces the quotas later, when it has counted.
+// held waits until this node enforces the quotas that it has read most recently. If counting for a first
+// quota takes longer than heldMax, held returns, and the node enforces the quotas later, when it has counted.
 func (n Namespaces) held(ctx context.Context) {
 	e := n.e
 	set := e.quotas.is.Load()

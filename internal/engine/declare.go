@@ -341,7 +341,8 @@ type Pause struct {
 	From, Until dag.Micros
 }
 
-// living refuses a trigger that has ended. It takes and returns the results of schedule.owned.
+// living refuses a trigger that has ended. It takes the results of schedule.owned, and returns them with an
+// error if the trigger has ended.
 func living(t *store.Trigger, err error) (*store.Trigger, error) {
 	if err == nil && t.State == store.TriggerEnded {
 		err = fmt.Errorf("%w: trigger %s has ended: %s", errkind.ErrConflict, t.Name, t.Reason)

@@ -42,7 +42,7 @@ type definition struct {
 // The copies of a gateway may be older.
 type definitions struct {
 	known  map[dag.WorkflowID]store.Workflow
-	names  *directory     // the copies of the gateways
+	names  *directory     // the copies of the workflows for the gateways
 	system dag.WorkflowID // the workflow whose tasks this process executes without a slot; 0 if it is not known
 	// release is the workflow of errands, or 0 if not known.
 	release dag.WorkflowID
@@ -299,7 +299,7 @@ func (d *definitions) define(ch *definition) answer {
 	}
 	if decl != nil {
 		next.MaxRuns, next.Tags = decl.MaxRuns, decl.Tags
-		// the due instants are decided by the version in whose time they were due
+		// the due instants are decided by the version that was current when they became due
 		if err := d.schedule.settleChanged(&wf, decl); err != nil {
 			d.broken(err)
 			return answer{err: err}
@@ -333,8 +333,8 @@ func (d *definitions) define(ch *definition) answer {
 	return a
 }
 
-// room returns the result of declaration. It returns a QuotaError instead if the change would exceed a quota
-// of the namespace.
+// room returns the result of the method declaration, or a QuotaError if the change would exceed a quota of
+// the namespace.
 func (d *definitions) room(next, was *store.Workflow, ch *definition, existing bool) (*Declaration, error) {
 	decl, err := d.declaration(next, was, ch)
 	if err == nil {
@@ -456,8 +456,9 @@ func (d *definitions) version(id dag.WorkflowID, version int32) (store.Version, 
 	return v, errkind.FromStore(fmt.Sprintf("read version %d", version), err)
 }
 
-// newWorkflowID makes an id that no other owner can make: the present time, which the only writer uses once.
-// The id fits into 53 bits, so that a JSON number can hold it.
+// newWorkflowID makes an id that no other owner can make: the present time in microseconds, or the next value
+// that no workflow has. There is only one writer, so no value is used twice. The id fits into 53 bits, so
+// that a JSON number can hold it.
 func (d *definitions) newWorkflowID() (dag.WorkflowID, error) {
 	for id := dag.WorkflowID(d.txn().now.Wall); ; id++ {
 		_, err := d.workflow(id)

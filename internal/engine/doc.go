@@ -60,7 +60,7 @@
 //	hub              watchers of runs in this process; remote.go reads for watchers of other runs
 //	w.lead           Leader work and tasks of the system, in goroutines of this process, without a slot
 //
-// A slot of this process is booked by the attempt's name (type slots in dispatch.go), so a repeated message
+// A slot of this process is booked by the attempt's name (type slots in slots.go), so a repeated message
 // counts once.
 //
 // # Reading order

@@ -166,7 +166,7 @@ type look struct {
 	now       dag.Micros // the store's clock
 	asOf      time.Time
 	next      dag.Micros
-	read      bool // next counts
+	read      bool // next is valid
 	decided   int
 	failed    int
 }

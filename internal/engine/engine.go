@@ -113,7 +113,7 @@ const (
 	submitMaxDefault = 20_000
 )
 
-// Engine owns all shards of a store.
+// Engine owns shards of a store: all of them or, in a cluster, those that Own is called with.
 type Engine struct {
 	*inspect.Reader
 
@@ -149,12 +149,12 @@ type Stats struct {
 	AttemptsEnded           atomic.Int64
 	Rejected                atomic.Int64 // reports whose sender no longer holds the attempt
 	Lost, Repaired          atomic.Int64
-	RunsRevived             atomic.Int64 // runs that a verb continued after their end
+	RunsRevived             atomic.Int64 // ended runs that a command continued
 	Retaken, Quarantined    atomic.Int64
 	Poisoned                atomic.Int64 // tasks that failed because they were lost too often
 	Orphans                 atomic.Int64 // handles for whose release a run no longer waits
 	Expired                 atomic.Int64 // runs that retention deleted
-	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns rises and falls
+	CommitNanos, ActiveRuns atomic.Int64 // ActiveRuns is not a counter: it can also fall
 	ReadyTasks, InboxItems  atomic.Int64 // the values after the last transaction
 	Sweeps                  atomic.Int64
 	Regressed               atomic.Int64         // how often the store went back to an earlier state

@@ -7,7 +7,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// completed returns the completed parameters of a run.
+// completed returns the parameters of a run. If another program inserted the run, it completes them by the
+// defaults of the version.
 func (w *writer) completed(r *dag.Run) ([]byte, error) {
 	if !r.Raw() || w.e.cfg.Planner == nil {
 		return r.Params, nil
@@ -30,7 +31,7 @@ func (w *writer) filling(a Assignment) *ParamsQuery {
 }
 
 // split does Leader work: it makes the graph of a run and, with fill, completes the parameters. If the
-// parameters are refused, it returns the parameters that the row may keep.
+// parameters are invalid, it returns an error, and those of the parameters that the run's row may keep.
 func (e *Engine) split(ctx context.Context, a *Assignment, fill *ParamsQuery) (*dag.Graph, []byte, error) {
 	g, err := e.graphs.Get(a.Workflow, a.Version)
 	if err != nil || fill == nil {

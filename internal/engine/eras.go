@@ -56,7 +56,7 @@ func (e *Engine) Back(floor dag.Era) {
 	e.stats.Regressed.Add(1)
 	e.graphs.Forget()
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
-		if w.clock.floor < floor { // doing it here covers a node without shards, too, and does it only once
+		if w.clock.floor < floor { // the check of the floor covers a node without shards, too, and makes the change only once
 			w.clock.era, w.clock.floor = max(w.clock.era, floor), floor
 			w.unsure = errors.Join(w.unsure, errBack)
 		}

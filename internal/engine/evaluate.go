@@ -111,7 +111,7 @@ func (q *evaluating) next(ctx context.Context) []dag.Evaluation {
 		es := q.todo[id]
 		n := min(len(es), evaluatedMax)
 		switch {
-		case n == 0: // dropped
+		case n == 0: // the conditions of the run were dropped
 			continue
 		case n < len(es):
 			q.todo[id] = es[n:]

@@ -55,8 +55,8 @@ func (s *schedule) carryOut(t *store.Trigger, p *Plan) error {
 	}
 	s.putTrigger(next)
 	s.txn().batch.Watermark = max(s.txn().batch.Watermark, p.Decided)
-	// The clock of the reader may be ahead of this transaction's. So a trigger that is declared later in this
-	// transaction must begin after the decided instants.
+	// The plan was made by a clock that may be ahead of the clock of this transaction. So a trigger that is
+	// declared later in this transaction must begin after the decided instants.
 	s.txn().due = max(s.txn().due, p.Decided)
 	return nil
 }
@@ -308,7 +308,7 @@ func (s *schedule) prolong(k store.TriggerKey, last, by *store.Fire) {
 	last.Last, last.Decided = by.Last, by.Decided
 	last.Count += by.Count
 	if here {
-		return // last is in the batch
+		return // the changed line is a new row of the batch
 	}
 	s.txn().batch.FireUpdates = append(s.txn().batch.FireUpdates, store.FireUpdate{Fire: *last, WasOutcome: was.Outcome, WasCount: was.Count})
 	s.txn().lines[k] = lineAt{i: len(s.txn().batch.FireUpdates) - 1}

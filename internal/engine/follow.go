@@ -124,8 +124,8 @@ func (s *schedule) tell(r *dag.Run) error {
 	return nil
 }
 
-// notOffered returns the reason why a workflow may not react to the ends of another one's runs, or "". Only
-// for a workflow of another namespace, a definition is read.
+// notOffered returns the reason why a workflow may not react to the ends of another one's runs, or "". It
+// reads a definition only if the two workflows are in different namespaces.
 func (s *schedule) notOffered(of *store.Workflow, listener dag.WorkflowID) (refusal string, err error) {
 	by, err := s.defs.workflow(listener)
 	if err != nil || by.Namespace == of.Namespace {

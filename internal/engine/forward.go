@@ -9,8 +9,8 @@ import (
 
 // Forward divides the content of a message between shards again. It is for a copy of the database in which
 // workflows are in other shards than when the message was written. It returns a payload for each shard that
-// gets a part. It leaves out messages about claims, because the node that loads the rows sees in them what
-// the runs ask for and hold.
+// gets a part. It leaves out messages about claims, because the node that loads the rows finds the claims of
+// the runs in them.
 func Forward(payload []byte, home func(dag.WorkflowID) dag.ShardID) (map[dag.ShardID][]byte, error) {
 	var letters []letter
 	if err := json.Unmarshal(payload, &letters); err != nil {

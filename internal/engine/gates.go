@@ -44,9 +44,9 @@ func (g *gates) forget() {
 }
 
 // reopen makes all waiting runs pass their gates again from the first gate on, as after a reload. It is
-// called when the transaction that tried the gates, and whose limits they have read, is undone. If that
-// transaction moved a run from its trigger's gate to its workflow's gate, it did not change the run's row, so
-// only the counts in memory have to be corrected.
+// called when a transaction is undone in which runs tried the gates, because that transaction may also have
+// changed the limits of the gates. If that transaction moved a run from its trigger's gate to its workflow's
+// gate, it did not change the run's row, so only the counts in memory have to be corrected.
 func (g *gates) reopen() {
 	for k, is := range g.of {
 		if k.Name != "" {

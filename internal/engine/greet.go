@@ -106,7 +106,7 @@ func (s *schedule) started(k store.TriggerKey, key string) answer {
 	case err != nil:
 		return answer{err: err}
 	case t == nil || t.State == store.TriggerEnded:
-		return answer{} // just now
+		return answer{} // the trigger was removed or has ended just now
 	case s.held(t.Shard) == nil:
 		return answer{err: s.here(t.Shard)}
 	}

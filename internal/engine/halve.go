@@ -16,7 +16,7 @@ import (
 // assignment is alone.
 func (w *writer) halve(ctx context.Context, n int, cause error) error {
 	tried := w.tx.tried
-	if _, over := quotaRefusal(cause); !over { // the caller gets the error as its answer
+	if _, over := quotaRefusal(cause); !over { // the caller whose run exceeds the quota gets the error as its answer
 		w.e.log.Warn("a transaction was refused; the node looks for the run at fault", "code", "transaction_refused", "tried", tried, "err", cause)
 	}
 	var guilty dag.RunID // the run of an assignment that no item has requested
@@ -108,8 +108,8 @@ func strip(it *item) {
 	}
 }
 
-// putBack undoes the transaction being made, in memory. It loads the runs that the transaction touched again,
-// and keeps the items.
+// putBack undoes the transaction being made, in memory. It loads again the runs that the transaction touched.
+// It keeps the items.
 func (w *writer) putBack(ctx context.Context) error {
 	ids := make([]dag.RunID, 0, len(w.tx.touched)+1)
 	if r := w.tx.current; r != nil && !w.tx.touches(r) {
@@ -158,8 +158,8 @@ func (w *writer) quarantine(id dag.RunID, cause error) error {
 	return bury(w, rec, cause)
 }
 
-// bury puts a run into quarantine. rec has the attempts that are held or have handles, as memory or a load
-// has them, so bury does not read the attempts of the run.
+// bury puts a run into quarantine. rec contains the attempts that are held or have handles. They come from
+// memory or from a load, so bury does not read them.
 func bury(w *writer, rec *store.RunRecord, cause error) error {
 	ctx, id := context.Background(), rec.Run.ID
 	row, err := w.e.store.Run(ctx, id)

@@ -33,8 +33,9 @@ type Subscription struct {
 	c   chan Notice
 	run dag.RunID
 	hub *hub
-	// Only for one run in a cluster: seq is the newest transaction that was published to the subscription,
-	// and stop ends the goroutine that reads the store for it.
+	// These fields are used only for the subscription to one run in a cluster. seq is the number of the
+	// newest transaction that was published to the subscription. stop ends the goroutine that reads the store
+	// for the subscription.
 	seq  int64
 	stop func()
 	// lost says that the last element of c is a notice that is marked as lost. Until the subscriber has read
@@ -92,7 +93,7 @@ func (h *hub) publish(events []dag.EventRow) {
 			if n == nil {
 				records, err := dag.UnpackRecords(e.Records)
 				if err != nil {
-					break // verify finds it
+					break // skein verify reports the damaged row
 				}
 				n = &Notice{Seq: e.Seq, Run: e.Run, At: e.At, Records: records}
 			}

@@ -14,9 +14,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// item is one unit of work for the writer: an event of a run, a submission, or a change of a definition.
-// done is set if a caller waits for the answer. It is called once, on the writer's goroutine, after the
-// commit or when it is certain that there will be none.
+// item is one unit of work for the writer: an event of a run, a submission, or a change of a definition. done
+// is set if a caller waits for the answer. It is called once, on the writer's goroutine, after the commit or
+// when it is certain that the item will not be committed.
 type item struct {
 	run    dag.RunID
 	ev     dag.Event
@@ -219,14 +219,14 @@ func (b *inbox) send(ctx context.Context, it item) (answer, error) {
 	return answer{}, fmt.Errorf("%w: no answer yet; the request may have been accepted: %w", errkind.ErrUnavailable, ctx.Err())
 }
 
-// ask makes the writer call look, and returns the result and the error of look. If ctx ends first, ask
-// returns the zero value, because the writer may still be running look.
+// ask makes the writer call look, and returns the results of look. If ctx ends first, ask returns the zero
+// value, because the writer may still be running look.
 func ask[T any](ctx context.Context, b *inbox, look func(w *writer) (T, error)) (T, error) {
 	said := make(chan T, 1)
 	_, err := b.send(ctx, item{ask: func(w *writer) error {
 		seen, err := look(w)
 		select {
-		case <-said: // the value is from an earlier transaction that failed; only the last call of look counts
+		case <-said: // the value is from an earlier transaction that failed; only the last call of look has the result
 		default:
 		}
 		said <- seen

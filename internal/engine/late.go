@@ -26,10 +26,11 @@ type lateness struct {
 	// those rules of late whose deadline is for the start of the run.
 	late     map[ruleOf]map[string]bool
 	starting map[dag.RunID][]ruleOf
-	// ahead has, by run that has not started, the rules whose deadline counts from the start of the run.
+	// ahead holds, for each run that has not started, the rules whose deadline counts from the start of the
+	// run.
 	ahead   map[dag.RunID][]ruleOf
 	aheadAt int
-	// usual has, by workflow, the durations of the last successful runs.
+	// usual holds, by workflow, the durations of the last successful runs.
 	usual map[dag.WorkflowID][]dag.Micros
 	// barred are moments whose changes the store has refused. This process does not try them again.
 	barred map[moment]bool
@@ -159,7 +160,7 @@ func (a *alerts) watch(r *dag.Run, rule *alert.Rule) {
 		return
 	}
 	if is := a.open[of.workflow][of.rule]; due != 0 && is != nil && is.State != store.IncidentCounting && is.Counted(due) {
-		a.isLate(of, r, rule) // an incident of this rule has already counted the run's deadline
+		a.isLate(of, r, rule) // an incident of this rule has already taken the run's deadline into account
 		return
 	}
 	if due != 0 {
@@ -328,7 +329,7 @@ func (a *alerts) dueItems(to []item, most int) []item {
 	return to
 }
 
-// refused prevents that a moment is tried again for ever.
+// refused notes a moment whose changes the store has refused, so that the writer does not try it for ever.
 func (a *alerts) refused(m moment, err error) {
 	if err == nil {
 		return

@@ -25,7 +25,7 @@ type limits struct {
 	namer  Namer
 	ageing time.Duration
 	alone  bool          // no other node owns shards
-	shards []dag.ShardID // all
+	shards []dag.ShardID // all shards that exist
 	clock  func() time.Time
 	// trigger returns the row of a trigger, or nil.
 	trigger func(store.TriggerKey) (*store.Trigger, error)

@@ -27,15 +27,15 @@ type loads struct {
 	of map[dag.ShardID]*rates
 }
 
-// rates are decaying sums of work and, decaying in the same way, the time in which the work was done. Their
-// quotient is right from the start, also for a shard that was just taken.
+// rates holds decaying sums: of the work for a shard, and of the time in which the work was done. Both decay
+// in the same way, so their quotient is right from the start, also for a shard that was just taken.
 type rates struct {
 	at      time.Time // time of the last decay
 	seconds float64
 	busy    float64 // seconds
 	rows    float64
 	commits float64
-	waited  float64 // seconds, over commits
+	waited  float64 // seconds, summed over the commits
 }
 
 // shardRows is the number of rows of a transaction that belong to one shard.

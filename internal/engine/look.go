@@ -22,7 +22,7 @@ func (e *Engine) reading() inspect.Config {
 	return c
 }
 
-// outside gives the findings of a Preparer to explanations.
+// outside lets explanations of runs use the results of a Preparer.
 type outside struct{ Preparer }
 
 func (o outside) Missing(ctx context.Context, row *dag.RunRow, g *dag.Graph, t dag.TaskID, token dag.Token) (inspect.Missing, error) {

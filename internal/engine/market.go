@@ -41,9 +41,9 @@ type Market interface {
 // Demand describes ready tasks of one placement that found no slot.
 type Demand struct {
 	Place dag.Place
-	N     int // the least number of waiting tasks, at most demandMax
-	// The best of these tasks. Its order is given by the level, submission time and id of its run, and by its
-	// rank in the run. The lowest values come first.
+	N     int // at least this number of tasks are waiting; at most demandMax
+	// These fields describe the best of these tasks. Its order is given by the level, submission time and id
+	// of its run, and by its rank in the run. The lowest values come first.
 	Level   int64
 	Created dag.Micros
 	Run     dag.RunID

@@ -86,8 +86,7 @@ func (d *draft) reset() {
 	*d = draft{attempts: d.attempts, fires: d.fires, runs: d.runs[:0]}
 }
 
-// flushed counts the rows that one run adds to a transaction: the rows of c whose indexes are at least the
-// given numbers.
+// flushed counts the rows that one run adds to a transaction: the rows of c from the given indexes on.
 func (d *draft) flushed(r *dag.Run, c *dag.Changes, inserts, updates, runs int) {
 	for i := range c.AttemptInserts[inserts:] {
 		if a := &c.AttemptInserts[inserts+i]; a.State.Ended() {
@@ -212,8 +211,8 @@ func addTo(m *map[end]int64, e end, n int64) {
 	(*m)[e] += n
 }
 
-// causes are the label values of causes. Workers can report any cause, so all causes outside of this set
-// share one value.
+// causes holds the causes that have a label value of their own. Workers can report any cause, so all other
+// causes share one value.
 var causes = func() map[dag.Cause]bool {
 	all := map[dag.Cause]bool{}
 	for _, c := range dag.Causes() {
@@ -241,7 +240,7 @@ func (m *Meter) show(p *metric.Page, name func(context.Context, dag.WorkflowID) 
 	// A deleted workflow and a new one can have the same name, but a page may contain each label only once.
 	named := map[string]*workflowMeter{}
 	m.workflows.Each(func(id dag.WorkflowID, of *workflowMeter) {
-		if name := m.names[id]; name != "" { // a workflow that was counted first after find is shown on the next page
+		if name := m.names[id]; name != "" { // a workflow whose first count came after find is shown on the next page
 			named[name] = of.plus(named[name])
 		}
 	})

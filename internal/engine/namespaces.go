@@ -19,7 +19,7 @@ type Namespaces struct{ e *Engine }
 // NamespacesOf returns the Namespaces of an engine.
 func NamespacesOf(e *Engine) Namespaces { return Namespaces{e} }
 
-// List lists the namespaces that have settings by name.
+// List returns the namespaces that have settings, in the order of their names.
 func (n Namespaces) List(ctx context.Context) ([]store.Namespace, error) {
 	rows, err := n.e.store.NamespaceList(ctx)
 	return rows, errkind.FromStore("read the namespaces", err)
@@ -63,7 +63,7 @@ func (n Namespaces) Change(ctx context.Context, namespace, by string, change fun
 			return is, errkind.FromStore("set the quotas", err)
 		}
 		narrower := narrows(&was, &is, rulesMax(n.e.cfg.QuotasEach))
-		if narrower { // a job that was made by an earlier reading, and was not sent yet, is made again
+		if narrower { // a job that is based on an earlier reading and was not sent yet is made again
 			now := n.e.quotas.now()
 			n.e.quotas.since.Store(&now)
 		}

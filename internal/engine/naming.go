@@ -54,8 +54,8 @@ type namesKey struct {
 type naming struct {
 	names map[namesKey]Names
 	keys  map[string]func([]byte, dag.Micros) (string, error) // expression → the function that computes its key
-	// queues holds definitions of queues for a writer that is not the admission owner. They may be up to a
-	// second old. nil: there was no such queue.
+	// queues holds definitions of queues for a writer that is not the admission owner. An entry may be up to
+	// a second old. A nil entry means that there was no such queue.
 	queues map[string]*store.Queue
 	read   time.Time
 }

@@ -182,7 +182,7 @@ func (c *calls) tryAgain(r *dag.Run, a *dag.AttemptRow) error {
 	h, _ := dag.HandleOf(a)
 	row, err := c.store.Run(context.Background(), dag.ChildID(a))
 	switch {
-	case errors.Is(err, store.ErrNotFound): // it was never started, or retention has deleted it
+	case errors.Is(err, store.ErrNotFound): // the errand was never started, or retention has deleted it
 		return c.errand(r, errandFor(r.ID, a, h.Text))
 	case err != nil:
 		return errkind.FromStore("read the errand", err)

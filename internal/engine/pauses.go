@@ -67,7 +67,7 @@ func (s *schedule) withPause(t *store.Trigger, p Pause, now dag.Micros) ([]byte,
 	return data, err
 }
 
-// addPause returns the planned pauses of a trigger with another one.
+// addPause returns the planned pauses of a trigger, with a new one added.
 func addPause(name string, all []PlannedPause, p Pause, now dag.Micros) ([]PlannedPause, error) {
 	is := PlannedPause{From: p.From, Until: p.Until, Actor: p.Actor, Reason: p.Reason}
 	if is.From == 0 {
@@ -96,8 +96,8 @@ func addPause(name string, all []PlannedPause, p Pause, now dag.Micros) ([]Plann
 	return all, nil
 }
 
-// endPause returns the planned pauses of a trigger without one of them. The instants that have passed stay
-// skipped.
+// endPause returns the planned pauses of a trigger, with one of them removed. The instants that have passed
+// stay skipped.
 func endPause(name string, all []PlannedPause, p Pause, _ dag.Micros) ([]PlannedPause, error) {
 	i := slices.IndexFunc(all, func(o PlannedPause) bool { return o.Until == p.Until && (p.From == 0 || o.From == p.From) })
 	if i < 0 {

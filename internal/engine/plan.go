@@ -41,7 +41,7 @@ type Planner interface {
 	// cannot be read now.
 	Offered(ctx context.Context, w dag.WorkflowID, version int32, namespace string) (refusal string, err error)
 	// Policy returns the rules by which the runs of a trigger are started. BackfillPolicy returns those of a
-	// backfill, of which only Priority and Params count.
+	// backfill, of which only Priority and Params are used.
 	Policy(t *store.Trigger) (Policy, error)
 	BackfillPolicy(b *store.Backfill) (Policy, error)
 	// Params returns the parameters of a run: the defaults of the version, overridden by the given ones. It
@@ -126,12 +126,12 @@ type Occurred struct {
 	Existing bool // the same occurrence was recorded before
 }
 
-// Overlap policies.
+// The overlap policies: what a trigger does with its next run while earlier runs are active.
 const (
-	OverlapSkip   = "skip"  // start no run while MaxRuns runs of the trigger are active
-	OverlapQueue  = "queue" // wait, up to QueueMax runs
+	OverlapSkip   = "skip"  // start no further run while MaxRuns runs of the trigger are active
+	OverlapQueue  = "queue" // while MaxRuns runs are active, let up to QueueMax further runs wait
 	OverlapCancel = "cancel_running"
-	OverlapAllow  = "allow" // start the run, or wait if MaxRuns runs are active
+	OverlapAllow  = "allow" // make the run; it waits while MaxRuns runs are active
 	OverlapWait   = "wait"  // take no batch of events while MaxRuns runs are active
 )
 
@@ -157,6 +157,7 @@ type Ended struct {
 	Finished  dag.Micros
 	Successor bool   // the trigger that gets this value has itself started the run
 	Refused   string `json:",omitempty"` // the reason why the trigger may not react to this end; "" if it may
-	// The trace context for a run of another workflow that this run starts; "" if there is none.
+	// Trace is the trace context for a run of another workflow that the end of this run starts. It is "" if
+	// there is none.
 	Trace string `json:",omitempty"`
 }

@@ -19,9 +19,9 @@ type Preparer interface {
 	// Prepare finds out for which event a deferred task waits. After errkind.ErrUnavailable the engine calls
 	// it again. Any other error fails the task.
 	Prepare(ctx context.Context, q PrepareQuery) (Prepared, error)
-	// Outputs makes the outputs of a call from the outputs of the last tasks of its run. last is in the order
-	// of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable the engine calls
-	// Outputs again. Any other error fails the call.
+	// Outputs makes the outputs of a call from the outputs of the last tasks of its run. last has their
+	// outputs in the order of the graph. The result is a JSON object, or nil. After errkind.ErrUnavailable
+	// the engine calls Outputs again. Any other error fails the call.
 	Outputs(ctx context.Context, q PrepareQuery, last [][]byte) ([]byte, error)
 }
 

@@ -150,7 +150,7 @@ func (e *Engine) changeQueue(ctx context.Context, name string, revision int64, c
 		}
 		return answer{}
 	}})
-	if err != nil { // ctx may have ended, and then the writer may still use out
+	if err != nil { // if ctx has ended, the writer may still use out
 		return store.Queue{}, err
 	}
 	return out, nil

@@ -15,8 +15,8 @@ import (
 //     counts too: a namespace full of parents would wait for itself.
 //
 // The owner knows exactly what its shards use. The store compares the sum of all shards. If the store refuses
-// a transaction of one item, the transaction is made again with full set. Then each code path does what it
-// does when the quota is used up.
+// a transaction of one item, the transaction is made again, and quotas.full lists the namespaces without
+// room. Then each code path treats the quota as used up.
 
 // newcomer says how a run begins, as far as quotas are concerned.
 type newcomer uint8
@@ -163,7 +163,7 @@ func (q *quotas) mayReturn(r *dag.Run) error {
 type heldBackfills struct {
 	of   map[int64]string // the namespace, by backfill
 	open []int64          // may try again
-	at   *quotaSet        // the reading of the quotas when they began to wait
+	at   *quotaSet        // the reading of the quotas when the backfills began to wait
 }
 
 func (h *heldBackfills) put(id int64, namespace string, at *quotaSet) {

@@ -58,13 +58,14 @@ type use struct {
 type quotaSet struct {
 	of   map[string]store.Quotas
 	rows []store.Namespace
-	// isolation is the least level of the namespaces that demand one.
+	// isolation holds, by namespace, the lowest level of isolation that its tasks may have. It has no entry
+	// for a namespace that demands none.
 	isolation map[string]string
 	users     map[string]string               // the Unix users of the namespaces that have one
 	shared    map[string]bool                 // the namespaces that share the names of their locks
 	uses      map[string][]store.NamespaceUse // namespace → the use by each shard
 	stocks    map[string]store.NamespaceStock // stock of each namespace
-	counts    bool                            // whether there is a namespace whose runs are counted
+	counts    bool                            // there is a namespace whose runs are counted
 	order     uint64                          // the number of the reading: readings are numbered in the order in which they began
 	at        time.Time                       // the time at which the reading began
 }
@@ -80,8 +81,8 @@ type quotaBook struct {
 	held atomic.Uint64
 
 	now    func() time.Time          // the clock of this machine
-	oldest time.Duration             // see rulesMax
-	since  atomic.Pointer[time.Time] // see Reading
+	oldest time.Duration             // the greatest age of a reading that is still used: see rulesMax
+	since  atomic.Pointer[time.Time] // the last change by this process that narrowed rules: see Reading
 	// rereads lets one caller read again while the others that need it wait for the result.
 	rereads sync.Mutex
 }
@@ -158,7 +159,7 @@ type recount struct {
 	before  map[*use]store.NamespaceUse // the values of the changed counts before the transaction
 	flushed []*use                      // the counts in its batch
 	stocks  []store.StockUpdate         // the amounts that the transaction adds to the stocks of namespaces
-	keeps   []store.StockUpdate         // what the runs that it ends add to them
+	keeps   []store.StockUpdate         // the amounts that the runs which end in the transaction add to these stocks
 	moves   []move                      // the moves of the transaction, for a count in progress
 	kept    int                         // how many moves that count had before this transaction
 }
@@ -210,8 +211,9 @@ func (q *quotas) fresh() bool {
 	return true
 }
 
-// counted reports whether the present counts are also enough for the quotas of set: every namespace whose
-// runs set counts is already counted. So only the first quota of a namespace makes the writer count the runs.
+// counted reports whether the present counts suffice for the quotas in set. They do if the runs of every
+// namespace whose runs these quotas limit are counted already. So only the first quota of a namespace makes
+// the writer count the runs.
 func (q *quotas) counted(set *quotaSet) bool {
 	for name, bounds := range set.of {
 		if was := q.set.of[name]; bounds.Counted() && !was.Counted() {
@@ -231,7 +233,7 @@ func (q *quotas) sameShards() bool {
 }
 
 // load counts the runs of the owned shards again, if that is necessary. The caller calls it before a
-// transaction, while the store has everything that this writer knows.
+// transaction, at a moment when the rows contain every change of this writer.
 func (q *quotas) load(ctx context.Context) error {
 	if q.fresh() {
 		return nil
@@ -440,7 +442,7 @@ func (q *quotas) flush(b *store.Batch) {
 // buried counts the end of a run that is written in a separate transaction. If that transaction fails, the
 // counts are forgotten.
 func (q *quotas) buried(row *dag.RunRow, b *store.Batch) {
-	if row.State == dag.RunSubmitted { // the run was not counted; but from now on its parameters are
+	if row.State == dag.RunSubmitted { // the run was never counted, but its parameters have to be counted as stored now
 		q.keepParams(&dag.Run{Header: row.Header})
 		q.flush(b)
 		q.txn().recount.reset()

@@ -260,7 +260,8 @@ func (s *sweep) lookAll(ctx context.Context, shard dag.ShardID) error {
 	return nil
 }
 
-// turn returns at most about most runs of a list. If the list is longer, it returns another part each minute.
+// turn returns a part of a list, of about the length most. If the list is longer, it returns another part
+// each minute.
 func (s *sweep) turn(list []dag.RunID, most int) []dag.RunID {
 	if len(list) <= most || most == 0 {
 		return list[:min(len(list), most)]
@@ -298,7 +299,7 @@ func (s *sweep) still(rec *store.RunRecord, shard dag.ShardID) string {
 	}
 	due := map[dag.TaskID]dag.Micros{} // task → time of its next retry
 	for i := range rec.Attempts {
-		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // attempts come in the order of their tokens, so the newest one counts
+		due[rec.Attempts[i].Task] = rec.Attempts[i].RetryAt // attempts come in the order of their tokens, so the time of the newest one remains
 	}
 	work, waits, left := false, false, false
 	for t := range views {

@@ -72,7 +72,7 @@ func (e *Engine) tellFromStore(ctx context.Context, s *Subscription) {
 	e.eachEvent(ctx, s, func(row dag.EventRow) {
 		records, err := dag.UnpackRecords(row.Records)
 		if err != nil {
-			return // verify finds it
+			return // skein verify reports the damaged row
 		}
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()

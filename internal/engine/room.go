@@ -10,7 +10,7 @@ import (
 // room counts the cpu and memory of this process, and the part that its attempts use. It ignores tasks that
 // name neither. The writer uses it, and so do the goroutines that lend slots to other nodes.
 type room struct {
-	booked map[dag.AttemptKey]dag.Need // the writer's
+	booked map[dag.AttemptKey]dag.Need // used only by the writer
 
 	mu   sync.Mutex // protects following fields
 	free dag.Need
@@ -64,7 +64,7 @@ func (r *room) back(n dag.Need) {
 	r.free, r.used = r.free.Plus(n), r.used.Minus(n)
 }
 
-// note names the attempt for which resources were taken.
+// note records the attempt for which resources were taken.
 func (r *room) note(k dag.AttemptKey, p dag.Place) {
 	if n := p.Need(); !n.IsZero() {
 		r.booked[k] = r.booked[k].Plus(n)
@@ -115,8 +115,8 @@ func (h *slots) aged(r *dag.Run, now dag.Micros) bool {
 }
 
 // keepFor reserves resources for the first of the tasks that have waited long and need many resources.
-// Without this, small tasks could prevent such a task from ever running, because one of them always fits.
-// Only tasks with cpu or memory wait for resources.
+// Without this, small tasks could prevent such a task from ever running, because a small task always fits
+// before the large one does. Only tasks with cpu or memory wait for resources.
 func (h *slots) keepFor(queue *dag.Board, now dag.Micros) {
 	if !queue.Any() {
 		if h.room.kept != dag.Anywhere {

@@ -30,26 +30,27 @@ func rulesMax(each time.Duration) time.Duration { return each + each/2 }
 
 // A Reading is a reading of the rules of namespaces. The zero Reading is never old.
 type Reading struct {
-	At  time.Time     // the time at which it began
-	Max time.Duration // the age from which on it is old
-	// since is the time of the last change by this process that narrowed rules. A reading from before is old.
+	At  time.Time     // the time at which the reading began
+	Max time.Duration // the age from which on the reading is old
+	// since is the time of the last change by this process that narrowed rules. A reading that began before
+	// that time is old.
 	since *atomic.Pointer[time.Time]
 }
 
-// Old reports whether no attempt may begin any more by a reading.
+// Old reports whether the reading is so old that no attempt may begin by it any more.
 func (r Reading) Old(now time.Time) bool {
 	if r.since != nil {
 		if at := r.since.Load(); at != nil && r.At.Before(*at) {
 			return true
 		}
 	}
-	// A machine that slept has counted the time of its sleep only on the clock of the day.
+	// Compare the wall clock, too: while a machine sleeps, its monotonic clock may stand still.
 	return r.Max > 0 && max(now.Sub(r.At), now.Round(0).Sub(r.At.Round(0))) > r.Max
 }
 
 // Demands returns the settings of a namespace, and the reading that they are from. An attempt may begin by
-// these settings until the reading is old. Demands reads them again if they are old. An error is one of the
-// store.
+// these settings until the reading is old. If the last reading is old, Demands reads again. An error is one
+// of the store.
 func (n Namespaces) Demands(ctx context.Context, namespace string) (is store.Namespace, from Reading, err error) {
 	b := &n.e.quotas
 	if !b.on {
@@ -114,9 +115,9 @@ func (b *quotaBook) recent(ctx context.Context, st store.Store) (*quotaSet, erro
 	return nil, fmt.Errorf("%w: the database took too long to show the rules of namespaces", errkind.ErrUnavailable)
 }
 
-// narrows reports whether a change must wait until other nodes know it: it forbids tasks what they could do
-// before. A change that came so soon after the previous one that other nodes may not know that one waits for
-// it, too: a caller that has lost its answer tries again.
+// narrows reports whether a change must wait until other nodes know it. This is the case if the change
+// forbids something that tasks could do before. It is also the case if the previous change was less than span
+// ago: other nodes may not know that one yet, and this call may repeat it after a lost answer.
 func narrows(was, is *store.Namespace, span time.Duration) bool {
 	switch {
 	case dag.Stricter(was.Isolation, is.Isolation) != was.Isolation,

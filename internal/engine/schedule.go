@@ -32,8 +32,8 @@ type schedule struct {
 	newID   func() uuid.UUID
 	expr    *evaluating
 	defs    *definitions
-	// of the workflows in the set that is being applied: by full name, the workflows whose ends fire their
-	// triggers
+	// beside holds the references between the workflows of the set that is being applied: by full name of a
+	// workflow, the workflows whose ends fire its triggers.
 	beside map[string][]string
 	// readClock reads the clock of the store.
 	readClock func(context.Context) (reading, error)

@@ -47,7 +47,7 @@ func (w *writer) held(s dag.ShardID) *store.Fence {
 	return &w.fences[i]
 }
 
-// here returns nil if a shard is owned here.
+// here returns nil if a shard is owned here, and otherwise an error that names the owner.
 func (w *writer) here(s dag.ShardID) error {
 	if w.held(s) == nil {
 		return &errkind.Elsewhere{Shard: s}
@@ -243,7 +243,7 @@ func (w *writer) abandonShard(s dag.ShardID) {
 	w.schedule.backfills.retire()
 }
 
-// Bury declares attempts lost whose handlers are no longer listed.
+// Bury marks as lost the attempts of handlers that are gone, because the cluster no longer lists them.
 func (e *Engine) Bury(gone func(dag.HandlerID) bool) {
 	_ = e.writer.inbox.put(item{op: func(w *writer) answer {
 		for _, r := range sortedRuns(w.runs) {

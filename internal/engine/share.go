@@ -11,9 +11,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// This file contains what the owner of a run does about the queue slots of the run's tasks. If this node is
-// also the admission owner, the same transaction decides about the slots. Otherwise the owner sends a
-// message, and slots arrive in another message.
+// This file handles the queue slots of a run's tasks on the side of the run's owner. If this node is also the
+// admission owner, the same transaction decides about the slots. Otherwise the owner sends a message, and
+// slots arrive in another message.
 
 // balance sends the changed shares of a run to the admission owner. It is called for every run that a
 // transaction touches.

@@ -75,7 +75,7 @@ func (h *slots) claim() bool {
 	}
 }
 
-// note names the attempt for which a slot was claimed.
+// note records the attempt for which a slot was claimed.
 func (h *slots) note(k dag.AttemptKey) { h.booked[k]++ }
 
 // book takes a slot for an attempt that uses one according to its rows, even if no slot is free.
@@ -159,7 +159,7 @@ func (h *slots) giveBack(of dag.HandlerID, p dag.Place) {
 	}
 }
 
-// assigned names the attempt for which take took a slot. It reports whether another node holds the attempt.
+// assigned records the attempt for which take took a slot. It reports whether another node holds the attempt.
 func (h *slots) assigned(a *Assignment, p dag.Place) (abroad bool) {
 	if a.Handler != h.me() {
 		return !h.isWorker(a.Handler)

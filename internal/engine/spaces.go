@@ -10,19 +10,20 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// spaces are what the namespaces of the runs in memory add to the placements of their tasks. They come from
-// the reading of the quotas. So a new level takes effect on this node when the call that sets it returns, and
-// on other nodes within Config.QuotasEach. They are a cache of rows.
+// spaces holds, for the namespaces of the runs in memory, the demands on the placements of tasks (dag.Space):
+// the level of isolation, the user and the name. They come from the reading of the quotas. So a new level
+// takes effect on this node when the call that sets it returns, and on other nodes within Config.QuotasEach.
+// They are a cache of rows.
 type spaces struct {
 	known *quotaBook
 	store store.Store
 	defs  *definitions
 
 	set   *quotaSet             // the reading to which the following fields belong; nil if there is none yet
-	named bool                  // placements may name the namespace
+	named bool                  // placements may contain the name of the namespace
 	names map[string]*dag.Space // space of each namespace
 	by    map[dag.WorkflowID]*dag.Space
-	// behind is set while runs in memory may have what an earlier reading said.
+	// behind is set while placements of runs in memory may be from an earlier reading.
 	behind bool
 }
 
@@ -39,8 +40,8 @@ func (s *spaces) renew() {
 	s.set, s.named = set, named
 }
 
-// of returns what the namespace of a run adds. An error is one of the store: then it is not known at which
-// level the tasks may run.
+// of returns the space of a run's namespace. An error comes from the store: then the level is unknown at
+// which the tasks may run.
 func (s *spaces) of(r *dag.Run) (*dag.Space, error) {
 	if !s.known.on {
 		return nil, nil
@@ -79,7 +80,7 @@ func (s *spaces) of(r *dag.Run) (*dag.Space, error) {
 	return is, nil
 }
 
-// house makes the placements of a run's tasks contain what the namespace adds.
+// house applies the space of a run's namespace to the placements of the run's tasks.
 func (s *spaces) house(r *dag.Run) error {
 	is, err := s.of(r)
 	if err == nil {
@@ -88,7 +89,7 @@ func (s *spaces) house(r *dag.Run) error {
 	return err
 }
 
-// rehouse places the ready tasks of all runs again, if a namespace now adds something else.
+// rehouse places the ready tasks of all runs again, if the space of a namespace has changed.
 func rehouse(w *writer) error {
 	if w.spaces.renew(); !w.spaces.behind {
 		return nil
@@ -106,8 +107,7 @@ func rehouse(w *writer) error {
 	return nil
 }
 
-// spaceReader returns a function that returns what a namespace adds to placements, as this node has read it
-// last.
+// spaceReader returns a function that returns the space of a namespace, from this node's last reading.
 func spaceReader(b *quotaBook, st store.Store) func(namespace string) *dag.Space {
 	return func(namespace string) *dag.Space {
 		set := b.is.Load()

@@ -108,7 +108,7 @@ func (q *quotas) mayKeep(wf *store.Workflow, bounds *store.Quotas, more store.Na
 	return nil
 }
 
-// versionBytes returns the size with which a version counts in the stock of its namespace.
+// versionBytes returns the bytes that a version adds to the stock of its namespace.
 func versionBytes(v *store.Version) int64 {
 	n := len(v.Source) + len(v.Def) + len(v.Graph)
 	for i := range v.Files {

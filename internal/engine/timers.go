@@ -121,7 +121,8 @@ func (w *writer) dueTimers(to []item, most int) []item {
 			}
 			continue
 		}
-		// The list of orphans consists of errands, and the errand of this handle has not begun.
+		// The list of orphans shows errands, so the handle becomes an orphan only after its errand has begun.
+		// Wait for that.
 		if t.Kind == dag.TimerRelease && w.defs.release == 0 && w.awaited(&t) {
 			t.Due = mono + releasePause
 			w.timers.push(t)

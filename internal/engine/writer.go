@@ -62,7 +62,7 @@ type writer struct {
 	// messages that wait for a transaction, and messages that cannot be processed, with their shards
 	reading map[int64]dag.ShardID
 	abroad  abroad
-	marks   []store.Fence       // room for confirmed
+	marks   []store.Fence       // the buffer of the method confirmed
 	telling map[int64]dag.RunID // message id → the last run to whose history the entry was added; see tellBack
 
 	leading map[dag.AttemptKey]bool // Leader work that other goroutines are doing
@@ -111,8 +111,8 @@ type transaction struct {
 	filled  map[int64]bool              // backfills whose row is in the batch
 	// incidents are the indexes of incidents in the batch.
 	incidents map[uuid.UUID]int
-	// timed: the batch has an incident of a rule about the times of runs. Such rules read incidents from the
-	// store.
+	// timed says that the batch has an incident of a rule about the times of runs. Such rules read incidents
+	// from the store.
 	timed bool
 	// letters are the messages that the transaction sends to shards of other nodes. addressed are the shards
 	// whose messages the transaction processes, or to which it sends a message within this node.
@@ -124,7 +124,7 @@ type transaction struct {
 	evaluated   time.Duration // the time that it has spent on evaluating expressions
 	evaluations int           // the number of expressions that it has evaluated
 	shown       int           // answers that contain the state of their run
-	rows        int           // estimate
+	rows        int           // the estimated number of rows of the batch
 	tried       int           // the number of items and assignments that were begun
 	tally       tally
 	draft       draft       // changes of the metrics
