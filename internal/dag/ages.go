@@ -117,7 +117,7 @@ func (b *Board) gone(r *Run) {
 	r.approvalsSeen = 0
 }
 
-// awaits adds by to the number of the run's tasks that wait for an approval.
+// awaits changes the number of the run's tasks that wait for an approval. The change, by, may be negative.
 func (r *Run) awaits(by int32) {
 	if r.approvals == 0 {
 		r.approvalSince = r.clock

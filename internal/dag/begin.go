@@ -47,7 +47,8 @@ func (r *Run) tooLate(now Now) Verdict {
 	return Accepted
 }
 
-// unbegun returns the end of a task that had not begun, or that would not be retried, when the run ended.
+// unbegun returns the end that the end of its run gives to a task that had not begun, or that waited for a
+// retry.
 func (r *RunRow) unbegun() TaskState {
 	switch {
 	case r.State == RunSkipped:

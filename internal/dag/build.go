@@ -238,9 +238,9 @@ func (b *builder) mayRead(t, read TaskID) bool {
 	return b.ancestor(t, read)
 }
 
-// ancestor reports whether t depends on the task of. Each pair of a reading task and a read task costs its
-// own walk, so walkMax bounds all walks together. When that bound is reached, ancestor returns false, and the
-// author must name the read task in needs.
+// ancestor reports whether the task t depends on another task, which is the parameter of. Each pair of a
+// reading task and a read task costs its own walk, so walkMax bounds all walks together. When that bound is
+// reached, ancestor returns false, and the author must name the read task in needs.
 func (b *builder) ancestor(t, of TaskID) bool {
 	if b.seen == nil {
 		b.seen = make([]int32, len(b.g.names))

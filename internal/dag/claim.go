@@ -118,7 +118,7 @@ func (c *Claim) Pack() []byte {
 // appendTo appends the stored form.
 func (c *Claim) appendTo(b []byte) []byte {
 	w := packer{b: b}
-	w.byte(1) // the form
+	w.byte(1) // the version of this form
 	w.byte(byte(c.Stage))
 	var flags byte
 	if c.Fail {
@@ -145,7 +145,7 @@ func (c *Claim) appendTo(b []byte) []byte {
 	return w.b
 }
 
-// PackNames packs consecutive names as a packed claim does.
+// PackNames packs names in the form that they have within a packed claim.
 func PackNames(names ...string) []byte {
 	var w packer
 	for _, n := range names {
@@ -209,7 +209,7 @@ func (r *Run) deny(ev *Event, now Now) Verdict {
 
 // await makes an admitted run wait again, for the reason that the event names.
 func (r *Run) await(ev *Event) Verdict {
-	for i := 0; i < len(r.stirred); i++ { // the wait prevents that tasks begin here, but a decided foreach task has also ended its instances
+	for i := 0; i < len(r.stirred); i++ { // no task begins while the run waits, but a foreach task that was just decided ends its instances
 		r.endWith(r.stirred[i])
 	}
 	r.record(Record{Kind: RecWaiting, Task: LeaderTask, Text: ev.Wait})

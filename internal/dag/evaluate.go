@@ -18,7 +18,7 @@ type Evaluation struct {
 	Run        RunID
 	Generation int32
 	Task       TaskID
-	Branch     int32 // the branch of a switch; OwnIf: the task's own if
+	Branch     int32 // the branch of a switch, or OwnIf for the task's own if
 	Condition  Condition
 	View       View // a copy, which any goroutine may read
 }

@@ -45,8 +45,8 @@ type Event struct {
 	Intent  Intent
 	Graph   *Graph // EvSubmit, EvSplit: the graph; EvAdmit: also, but nil means that the run must still be split
 	Wait    string // EvSubmit, EvAdmit, EvRecover, EvMark: why the run must wait; "" if it need not wait
-	Cause   Cause  // EvDeny
-	Queue   string // EvRefuse
+	Cause   Cause  // EvDeny: the cause of the run's end
+	Queue   string // EvRefuse: the name of the queue
 	Skip    bool   // EvDeny: the run ends skipped, not failed
 	Own     bool   // EvSubmit, EvSplit: Graph is not the version's; it is stored with the run
 	Err     string // EvSplit: the reason why the run cannot be split
@@ -61,11 +61,12 @@ type Event struct {
 	Due     Micros // EvArm: the instant for which the task waits; 0 if there is none
 	Child   Child  // EvArm, EvSettle of a call: the started run; EvSettle of a foreach: the generation whose outputs were read
 	Items   *Items // EvArm of a foreach: its items
-	// EvCheck: the fault that recovery found and that the step repairs; "" if the step only checks.
+	// Fault belongs to EvCheck: the fault that recovery found and that the step repairs; "" if the step only
+	// checks.
 	Fault string
 
-	Generation int32       // EvEvaluated
-	Evaluated  []Evaluated // EvEvaluated
+	Generation int32       // EvEvaluated: the generation of the results
+	Evaluated  []Evaluated // EvEvaluated: the results
 }
 
 // Result is the end of an attempt, as its holder reports it.
@@ -96,13 +97,13 @@ type Cause string
 const (
 	CauseExit      Cause = "exit"      // exit code other than 0
 	CauseOutput    Cause = "output"    // the outputs or artifacts of the attempt cannot be accepted
-	CauseTimeout   Cause = "timeout"   // execution cap
+	CauseTimeout   Cause = "timeout"   // the timeout of the attempt, the task or the run has passed
 	CausePermanent Cause = "permanent" // the task function says that a retry cannot succeed
 	CauseOverdue   Cause = "overdue"   // the timeout and the grace period have passed without a report of the holder
 	CauseCondition Cause = "condition" // the condition (if) of the task could not be evaluated
 	CauseLost      Cause = "lost"      // the handler is gone
 	CauseNodeGone  Cause = "node_gone" // the handler of the attempt is gone, and the task may not run on another handler
-	CausePoison    Cause = "poison"    // lost too often
+	CausePoison    Cause = "poison"    // the task lost its handler too often
 	CauseNoRetake  Cause = "if_lost"   // lost, and the trigger has if_lost: fail
 	CauseOnLost    Cause = "on_lost"   // lost, and the task has on_lost: fail
 	CauseAsk       Cause = "ask"       // lost, and the task has on_lost: ask
@@ -175,7 +176,7 @@ type Cancel struct {
 	Run   RunID
 	Task  TaskID
 	Token Token
-	// Handler has the attempt.
+	// Handler is the holder of the attempt.
 	Handler HandlerID
 	Kill    bool // send KILL at once, instead of TERM, then grace, then KILL
 }
@@ -185,7 +186,7 @@ type Cancel struct {
 type Effects struct {
 	Timers  []Timer
 	Cancels []Cancel
-	// Prepares are deferred tasks for which the owner must find out what they wait for.
+	// Prepares lists deferred tasks. The owner must find out for which event each of them waits.
 	Prepares []Prepare
 	// Orders are messages to child runs. Unlike the other effects they are written in the transaction,
 	// because a reload does not make them again.

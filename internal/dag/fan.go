@@ -67,7 +67,7 @@ type fan struct {
 	index map[string]TaskID // suffix → the instance
 	order []TaskID          // the instances that have an item, in the order of the items
 	place []int32           // for each instance in all, its index in order, or -1 if it is retired
-	items [][]byte          // items in the order of order
+	items [][]byte          // the items, in the same sequence as the field order
 	stale bool              // the items must be computed again before the next use
 }
 
@@ -139,9 +139,9 @@ func (g *Graph) findInstance(name string) (TaskID, bool) {
 // errTooManyTasks is in the error chain that grow returns if the run would have too many tasks.
 var errTooManyTasks = errors.New("the run would have too many tasks")
 
-// grow returns the graph of a run that splits a foreach task. The graph itself does not change. Both graphs
-// share their common part in memory. So if grow made several graphs from one graph, only one of them may grow
-// further.
+// grow returns the graph of a run after a foreach task was split into instances. The graph itself does not
+// change. Both graphs share their common part in memory. So if grow made several graphs from one graph, only
+// one of them may grow further.
 func (g *Graph) grow(of TaskID, items *Items) (*Graph, error) {
 	was, n := g.fans[of], len(items.Values)
 	f := &fan{of: of, order: make([]TaskID, n), items: items.Values}

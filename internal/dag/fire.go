@@ -11,7 +11,7 @@ type Fire struct {
 	Key      string // if an event started the run: the id of the event
 	Of       RunID  // the run that this run repeats; zero if there is none
 	From     string // the task at which the run begins; "" if the run begins at the start of its graph
-	// FailLost: if a task loses its handler, the run fails, and no task is assigned again.
+	// FailLost says that the run fails if one of its tasks loses its handler. No task is then assigned again.
 	FailLost bool
 	Parent   *Parent // the call that started the run; nil if there is none
 	Trace    string  // the trace context of the caller, as ParseTrace returns it; "" if there is none
@@ -94,7 +94,7 @@ func (f *Fire) Pack() []byte {
 		return nil
 	}
 	w := packer{b: make([]byte, 0, len(f.Trigger)+len(f.Key)+32)}
-	w.byte(1) // the form
+	w.byte(1) // the version of this form
 	var flags byte
 	if f.FailLost {
 		flags |= fireFailLost

@@ -64,8 +64,9 @@ type Policy struct {
 	// Queue is the named queue that limits the number of concurrent attempts of tasks that name it, in all
 	// runs. "" means no queue.
 	Queue string
-	// Release: an attempt may start work outside of its process and name the work by a handle; a command of
-	// the task ends the work. Adopts: after an attempt was lost, the next attempt continues its work.
+	// Release says that an attempt may start work outside of its process and name the work by a handle. A
+	// command of the task ends the work. Adopts says that after an attempt was lost, the next attempt
+	// continues its work.
 	Release, Adopts bool
 	// ReleaseTimeout is the time after which a run no longer waits for the release of a handle. 0 means
 	// ReleaseTimeoutDefault.
@@ -100,7 +101,7 @@ type Graph struct {
 	needs    adjacency
 	deps     adjacency
 	topo     []TaskID // every task after all of its needs
-	policies []Policy // distinct ones
+	policies []Policy // each distinct policy once
 	policy   []uint32 // index in policies of each task's policy
 	conds    map[TaskID]Condition
 	kept     map[TaskID]bool // the tasks whose outputs conditions read
@@ -111,7 +112,7 @@ type Graph struct {
 	named    bool                // a task names a group or a worker
 	calling  bool                // a foreach task has calls as instances
 
-	// The tasks that a run adds (see fan.go). The graph of a version has none.
+	// The fields below describe the tasks that a run adds (see fan.go). The graph of a version has none.
 	grown []instance // in their order; their numbers follow those of the version's tasks
 	fans  map[TaskID]*fan
 }

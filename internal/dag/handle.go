@@ -36,9 +36,9 @@ type Handle struct {
 	Text  string      `json:"handle"`
 	State HandleState `json:"state"`
 	Since Micros      `json:"since,omitempty"` // the time at which the errand began, or at which the run stopped waiting for it
-	Why   string      `json:"why,omitempty"`   // HandleOrphan
-	// Adopts: if the attempt is lost, the next attempt continues its work. Policy.Adopts sets this for all
-	// attempts of a task, and a kind of task may set it for each handle.
+	Why   string      `json:"why,omitempty"`   // HandleOrphan: why the handle was not released
+	// Adopts says that the next attempt continues the work if this attempt is lost. Policy.Adopts sets this
+	// for all attempts of a task, and a kind of task may set it for each handle.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func handlesOf(r *Run) outside { return outside{r} }
 // Errand requests the release of a handle. An errand is carried out by a run whose id is computed from the
 // attempt.
 type Errand struct {
-	Attempt AttemptRow // Run, Task, Token and Assigned
+	Attempt AttemptRow // only Run, Task, Token and Assigned are set
 	Handle  string
 }
 
@@ -253,8 +253,8 @@ func (r *Run) Releasing(t TaskID, token Token) bool {
 	return ok && o.at(i).State == HandleReleasing
 }
 
-// Errands returns ended attempts whose handles are being released by errands: all of the task of, and at most
-// most of other tasks.
+// Errands returns ended attempts whose handles errands are releasing. It returns all such attempts of the
+// task of, and up to the number most of those of other tasks.
 func (r *Run) Errands(of TaskID, most int) (all []AttemptRow) {
 	for _, i := range r.handles {
 		a := &r.slots[i]

@@ -45,11 +45,11 @@ func ParseRunID(s string) (RunID, error) {
 }
 
 type (
-	// WorkflowID is the row of a workflow.
+	// WorkflowID identifies the row of a workflow.
 	WorkflowID int64
-	// ShardID is the unit of ownership: one owner writes it at a time.
+	// ShardID identifies a shard. A shard is the unit of ownership: one owner at a time writes it.
 	ShardID int32
-	// HandlerID is the row of a handler: one process of a node or worker, from its start to its end.
+	// HandlerID identifies the row of a handler: one process of a node or worker, from its start to its end.
 	HandlerID int64
 	// TaskID is a task's position in its run's graph, from 0.
 	TaskID int32

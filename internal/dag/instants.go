@@ -13,7 +13,7 @@ const InstantsMax = 100_000
 // and a row that contains the list may be written often. The list may have at most [InstantsMax] instants.
 func PackInstants(list []Micros) []byte {
 	var w packer
-	w.byte(1) // the form
+	w.byte(1) // the version of this form
 	w.uint(uint64(len(list)))
 	if len(list) == 0 {
 		return w.b

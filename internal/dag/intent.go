@@ -49,8 +49,9 @@ func (r *Run) resume(ev *Event) {
 	}
 }
 
-// raise sets the stop or kill of the verb and orders the holders to end their attempts. The run keeps its
-// first cause: if a failed run is being stopped and then killed, its cause is still the failure.
+// raise sets the intent of the verb, which is stop or kill, and orders the holders to end their attempts. The
+// run keeps its first cause: if a failed run is being stopped and then killed, its cause is still the
+// failure.
 func (r *Run) raise(verb *Event, cause Cause, now Now, fx *Effects) {
 	if r.Intent < IntentStop {
 		r.Cause = cause
@@ -89,7 +90,7 @@ func (r *Run) runTimer(due time.Duration) Timer {
 	return Timer{Due: due, Run: r.ID, Kind: TimerRunTimeout, Task: LeaderTask, Token: Token(r.Generation)}
 }
 
-// runTimeout returns the timeout of the run.
+// runTimeout stops a run whose timeout has passed. It ignores a timer of an earlier generation.
 func (r *Run) runTimeout(ev *Event, now Now, fx *Effects) Verdict {
 	if r.Intent >= IntentStop || r.Graph == nil || ev.Token != Token(r.Generation) {
 		return Stale

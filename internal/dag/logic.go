@@ -64,7 +64,7 @@ type Logic struct {
 
 // Branch is a choice of a switch.
 type Branch struct {
-	If   Condition // nil means else
+	If   Condition // nil means that the branch is the else branch
 	Then string    // the task that this branch chooses
 }
 
@@ -135,7 +135,7 @@ func ChildID(a *AttemptRow) RunID {
 	copy(id[:], h.Sum(nil))
 	ms := uint64(a.Assigned) / 1000
 	id[0], id[1], id[2], id[3], id[4], id[5] = byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
-	id[6], id[8] = 0x70|id[6]&0x0f, 0x80|id[8]&0x3f // a UUIDv7
+	id[6], id[8] = 0x70|id[6]&0x0f, 0x80|id[8]&0x3f // the version and variant bits of a UUIDv7
 	return id
 }
 

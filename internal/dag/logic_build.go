@@ -9,7 +9,7 @@ import (
 // branchesMax bounds the branches of one switch.
 const branchesMax = 1000
 
-// logic checks the logical tasks and takes them into the graph.
+// logic checks the logical tasks and adds them to the graph.
 func (b *builder) logic() {
 	foreach := 0
 	for i := range b.spec.Tasks {

@@ -5,7 +5,7 @@ import "time"
 // OnLost is the rule for a task whose handler is gone.
 type OnLost uint8
 
-// The policies.
+// The rules for a task whose handler is gone.
 const (
 	LostResubmit OnLost = iota // the task is assigned again, to another handler
 	LostFail                   // the task fails
@@ -25,7 +25,7 @@ func (r *Run) afterLoss(ev *Event, p *task, a *attempt, now Now, fx *Effects) {
 	policy := r.Graph.Policy(t).OnLost
 	node := r.Graph.Policy(t).Place.Node()
 	switch {
-	case node != "" && !ev.Here && r.Intent < IntentStop: // never moved
+	case node != "" && !ev.Here && r.Intent < IntentStop: // a task that is bound to this node is never moved to another one
 		a.Cause, a.Message = CauseNodeGone, "node "+node+" is gone, and the task may run nowhere else"
 		r.failFinally(t, a)
 	case policy == LostFail && r.Intent < IntentStop:

@@ -50,7 +50,7 @@ func Bytes(n int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", v), "0"), ".") + unit
 }
 
-// With returns the placement with the resources that a task uses there.
+// With returns the placement of a task that also uses the given resources there.
 func (p Place) With(n Need) Place {
 	if n.CPU > 0 {
 		p += Place(string(rune(placeCPU)) + strconv.FormatInt(n.CPU, 10) + placeEnd)

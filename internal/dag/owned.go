@@ -2,8 +2,9 @@ package dag
 
 import "strings"
 
-// Queues and resource classes belong to a namespace, or to the cluster: then all namespaces share them. The
-// stored name of one of a namespace is NAMESPACE/NAME. A shared one has its name alone, without a slash.
+// Queues and resource classes belong to a namespace, or to the cluster. Those of the cluster are shared by
+// all namespaces. The stored name of an object of a namespace is NAMESPACE/NAME. The stored name of a shared
+// object is its name alone, without a slash.
 
 // OwnName returns the stored name of an object of a namespace; "" is the namespace of shared objects.
 func OwnName(namespace, name string) string {
@@ -26,7 +27,7 @@ func CutName(stored string) (namespace, name string) {
 // the locks of one namespace never have the stored name of another lock.
 const lockEnd = "\x1f"
 
-// OwnLock returns the stored name of a lock of a namespace. A shared lock has its name alone.
+// OwnLock returns the stored name of a lock of a namespace. For a shared lock, the namespace is "".
 func OwnLock(namespace, name string) string { return namespace + lockEnd + name }
 
 // CutLock splits the stored name of a lock into its namespace, which is "" for a shared lock, and its name.
@@ -39,13 +40,13 @@ func CutLock(stored string) (namespace, name string) {
 }
 
 // LockName returns the name of a lock without its namespace, for messages. All runs that can hold the lock
-// name it so.
+// use this name.
 func LockName(stored string) string {
 	_, name := CutLock(stored)
 	return name
 }
 
-// LockNames does so for several locks.
+// LockNames returns the names of several locks without their namespaces.
 func LockNames(stored []string) []string {
 	names := make([]string, len(stored))
 	for i, l := range stored {

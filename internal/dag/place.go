@@ -46,9 +46,9 @@ type Traits struct {
 	// namespaces gets only tasks that name the worker or its group. Their placement then names their
 	// namespace, see Space.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Levels are the levels of isolation that the worker offers, the weakest first. Empty means only that of
-	// LabelIsolation. The label then has the weakest one, because nodes of earlier versions read only the
-	// label.
+	// Levels are the levels of isolation that the worker offers, the weakest first. If it is empty, the
+	// worker offers only the level in the label LabelIsolation. Otherwise the label has the weakest level,
+	// because nodes of earlier versions read only the label.
 	Levels []string `json:"levels,omitempty"`
 	// Users are the Unix users that namespaces may choose for their tasks on this worker.
 	Users []string `json:"users,omitempty"`
@@ -59,7 +59,8 @@ type Traits struct {
 	Full bool `json:"full,omitzero"`
 	// Quick is a promise of a node with a registry: its attempts end within three quarters of Quick, in
 	// milliseconds, after its last renewal. So if the registry has also lost the node, the node counts as
-	// dead after a silence of Quick. It is 0 if there is no promise, and only the lag counts.
+	// dead after a silence of Quick. It is 0 if there is no promise. Then the node counts as dead only after
+	// the lag.
 	Quick int64 `json:"quick,omitzero"`
 }
 
@@ -70,9 +71,9 @@ type Extension struct {
 	Digest  string `json:"digest,omitempty"` // the digest of the declaration of the kind
 	// Connection is the type of connection that the input of the kind names, or "" if there is none.
 	Connection string `json:"connection,omitempty"`
-	// Releases: attempts may have handles, and the kind has a command that releases them.
+	// Releases says that attempts may have handles, and that the kind has a command that releases them.
 	Releases bool `json:"releases,omitempty"`
-	// Adopts: after an attempt was lost, the next attempt continues its work, as with Policy.Adopts.
+	// Adopts says that after an attempt was lost, the next attempt continues its work, as with Policy.Adopts.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
@@ -224,7 +225,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 			fits = ok && has == v || k == LabelIsolation && t.Isolates(v)
 		case placeSpace:
 			fits = len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, text)
-		case placeUser: // a task function has the user of its program
+		case placeUser: // a task function runs as the user of its program
 			fits = function || slices.Contains(t.Users, text)
 		case placeCPU, placeMemory:
 		default: // a requirement of a later version, which this version does not know
@@ -235,7 +236,7 @@ func (p Place) Fits(name string, t *Traits) bool {
 	return fits && (handled || len(t.Kinds) == 0) && (named || len(t.Namespaces) == 0)
 }
 
-// LabelIsolation is the label of a worker with the least level at which it isolates tasks, one of
+// LabelIsolation is the label of a worker with the lowest level at which it isolates tasks, one of
 // IsolationLevels; a worker without it has the first level. A task that requires a level also fits a worker
 // that offers a higher one.
 const LabelIsolation = "isolation"

@@ -348,8 +348,8 @@ func (b *Board) Head(now Micros, open func(Place) bool) (best *Run, at Place) {
 	return best, at
 }
 
-// Ahead counts the ready tasks of the run that come before one of its tasks and whose placements are shared.
-// It stops at most.
+// Ahead counts the ready tasks of the run that come before one of its tasks. It counts only tasks for whose
+// placements shared returns true. It stops when it has counted as many as most.
 func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	than := r.rank(t)
 	count := func(p Place, l *readyList) {
@@ -379,7 +379,8 @@ func (r *Run) Ahead(t TaskID, shared func(Place) bool, most int) (n int) {
 	return n
 }
 
-// Before counts the runs that come before r and have ready tasks with shared placements. It stops at most.
+// Before counts the runs that come before r. It counts only runs with a ready task for whose placement shared
+// returns true. It stops when it has counted as many as most.
 func (b *Board) Before(r *Run, shared func(Place) bool, now Micros, most int) int {
 	seen := map[*Run]bool{}
 	b.Places(func(p Place, q *Queue) {

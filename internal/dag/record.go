@@ -42,15 +42,15 @@ func (k RecordKind) String() string { return recordNames[k] }
 // Record is one entry of a run's history, which is also its audit.
 type Record struct {
 	Kind     RecordKind
-	Task     TaskID // LeaderTask: the run itself
+	Task     TaskID // LeaderTask means the run itself
 	Token    Token
 	Handler  HandlerID
 	State    TaskState // RecEnded: the state of the task after the end
 	Exited   bool
 	ExitCode int32
-	Count    int32  // RecSplit, RecRecovered: tasks
-	Actor    string // who asked
-	Text     string // cause, origin, intent, state or fault
+	Count    int32  // RecSplit, RecRecovered: the number of tasks
+	Actor    string // the person or service that asked
+	Text     string // a cause, an origin, an intent, a state or a fault, depending on Kind
 	Reason   string
 }
 

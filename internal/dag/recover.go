@@ -165,9 +165,9 @@ func (r *Run) unstartable(ev *Event, again []bool) string {
 	return ""
 }
 
-// regenerate begins a new generation of a run, whether the run has ended or not. The tasks in again become
-// pending. All others keep their states, and running ones continue. Afterwards the caller must call recount.
-// Before that, it may decide about a task.
+// regenerate begins a new generation of a run, whether the run has ended or not. The tasks that the parameter
+// again marks become pending. All other tasks keep their states, and running ones continue. The caller must
+// then call recount. In between, it may decide about a task.
 func (r *Run) regenerate(again []bool, rec *Record, to RunState, now Now, fx *Effects) {
 	r.base = append([]byte{r.pastEnd()}, r.packKept(again)...)
 	r.Generation++
@@ -228,7 +228,7 @@ func (r *Run) recount() {
 			}
 		}
 	}
-	// This includes tasks whose states follow from ends that the generation keeps.
+	// Decide all pending tasks, including those whose states follow from ends that the generation keeps.
 	for _, t := range r.Graph.topo {
 		if r.tasks[t].state == Pending {
 			r.decide(t)

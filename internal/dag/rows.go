@@ -23,9 +23,10 @@ type RunRow struct {
 	Leader     HandlerID
 	LeaderAt   Micros
 	Claim      *Claim // the claim on a queue and locks; nil if the run names none
-	// The slots in named queues that its tasks have and want; nil if its tasks have never needed such a slot.
+	// Shares are the slots in named queues that the tasks of the run have or want. It is nil if the tasks
+	// have never needed such a slot.
 	Shares []Share
-	Kept   int64 // the bytes with which it counts in the stock of its namespace, as of its last end, see Weigh
+	Kept   int64 // the bytes that the run adds to the stock of its namespace, computed at its last end: see Weigh
 	Weight int64 // the sum of EventRow.Weight; only Store.Load and Store.Scan fill it in
 }
 
@@ -45,7 +46,7 @@ type AttemptRow struct {
 	Exited     bool // ExitCode is valid
 	ExitCode   int32
 	Signal     string // the signal that ended the attempt; for a call the child run, see ChildOf
-	Outputs    []byte // if the attempt has not succeeded: its handle, see HandleOf
+	Outputs    []byte // the outputs; if the attempt has not succeeded, its handle: see HandleOf
 	Assigned   Micros
 	Started    Micros
 	Finished   Micros
@@ -63,8 +64,8 @@ type AttemptRow struct {
 type AttemptUpdate struct {
 	AttemptRow
 	Was AttemptState
-	// Plain: readers read this attempt only together with its whole run, and never alone. So a store may keep
-	// its end in the smallest form.
+	// Plain says that readers read this attempt only together with its whole run, and never alone. So a store
+	// may keep its end in the smallest form.
 	Plain bool
 }
 
@@ -86,7 +87,7 @@ type EventRow struct {
 	Seq     int64 // the shard's transaction; the store sets it
 	At      Micros
 	Records []byte
-	Weight  int64 // the bytes that the attempts keep that ended in it: logs, artifacts, outputs; stores need not return it
+	Weight  int64 // the bytes of logs, artifacts and outputs of attempts that ended in it; stores need not return it
 }
 
 // Changes collects the rows that one transaction writes for its runs.
@@ -165,9 +166,9 @@ func (r *Run) Flush(c *Changes, now Micros) {
 }
 
 // plain reports whether a store may leave out the row of the attempt. The attempt must be the first attempt
-// of an ordinary task, and must have succeeded without outputs. A reader of an ended task takes a missing row
-// for such an end. Instances and logical tasks are not ordinary, because their foreach task or their owner
-// reads every row.
+// of an ordinary task, and must have succeeded without outputs. If an ended task has no row, readers assume
+// such an end. Instances and logical tasks are not ordinary, because their foreach task or their owner reads
+// every row.
 func (r *Run) plain(a *AttemptRow) bool {
 	if a.State != AttemptSucceeded || a.Outputs != nil || a.Token.Number() != 1 || a.Task == LeaderTask || r.Graph == nil {
 		return false

@@ -50,7 +50,7 @@ type Run struct {
 	FinishedAt Micros
 	Leader     HandlerID // the handler that split the run
 	LeaderAt   Micros
-	Kept       int64 // the bytes with which its row counts in the stock of its namespace, see Weigh
+	Kept       int64 // the bytes that its row adds to the stock of its namespace: see Weigh
 
 	tasks []task
 	// left is the number of tasks that are not terminal. Invariant: when it becomes 0, a split run without
@@ -84,7 +84,7 @@ type Run struct {
 	ready  readyList // ready tasks without a placement
 	placed []*line   // ready tasks with a placement
 	shares []*share  // ready tasks that name queues, with any placement
-	space  *Space    // additions of the run's namespace to placements
+	space  *Space    // the demands of the run's namespace on placements
 	turns  []int32   // order in which each task became ready, if there was more than one list
 	turn   int32     // the last value that turns received
 	slots  []attempt // live attempts, those changed since the last flush, and those with handles
@@ -126,7 +126,7 @@ type task struct {
 	blockers int32  // while pending: the number of needs that are not settled; while listed: the next task of the list + 1
 	slot     int32  // index in Run.slots + 1; 0 if there is none
 	retries  int32  // retries in this generation
-	since    uint32 // while listed: when it became ready, in ms of the owner's clock, modulo 2^32
+	since    uint32 // while listed: when the task became ready, in ms of the owner's clock, modulo 2^32
 }
 
 // attempt is an attempt whose row is not final, or not yet flushed.

@@ -246,7 +246,7 @@ func (r *Run) failAttempt(t TaskID, p *task, a *attempt, now Now, fx *Effects) {
 	pol := r.Graph.Policy(t)
 	if r.Intent < IntentStop && p.retries < pol.Retry.Max && retryable(&pol.Retry, a) {
 		wait := pol.Retry.wait(p.retries+1, r.ID, t, a.Token)
-		if a.Generation == r.Generation { // failures of earlier generations do not count against the retries
+		if a.Generation == r.Generation { // attempts that failed in earlier generations do not use up the retries of this one
 			p.retries++
 		}
 		r.recordEnd(a, RetryWait)
@@ -389,8 +389,7 @@ func (r *Run) failedEnough() bool {
 }
 
 // stopRest ends the remaining tasks of a run that is being stopped, once no attempt runs and no task will
-// start. If the run ends because it must not be assigned again, tasks that have not begun count as failed,
-// not as stopped.
+// start. If the run ends because of if_lost: fail, tasks that have not begun count as failed, not as stopped.
 func (r *Run) stopRest() {
 	if r.Cause == CauseNoRetake {
 		r.endRest(Failed)

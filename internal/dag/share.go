@@ -33,7 +33,7 @@ func (s *Share) Wants() int64 { return max(s.Need-s.Got, 0) }
 // Line returns the name of the line in which the tasks wait.
 func (s *Share) Line() string { return QueueLine(s.Queue, s.Key) }
 
-// Of reports whether the share is that of the tasks whose definition names a queue.
+// Of reports whether the share belongs to the tasks whose definition names the given queue.
 func (s *Share) Of(queue string) bool {
 	if len(s.Queue) == len(queue) {
 		return s.Queue == queue
@@ -55,7 +55,7 @@ type share struct {
 	Share
 	keyed bool  // whether Key is known, as it always is for a stored share
 	used  int64 // tasks that a handler has
-	done  int64 // tasks that have left their handler since the last check; other tasks can use their slots
+	done  int64 // tasks that have left their handler since the last Balance; other tasks can use their slots
 	ready int64 // tasks that wait for a queue slot, or that have one and wait for a worker
 	lists []*spot
 }

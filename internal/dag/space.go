@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Space is what the namespace of a run adds to the placements of its tasks. Only one goroutine at a time may
-// use it. A nil Space adds nothing.
+// Space holds the demands of a run's namespace on the placements of the run's tasks. Only one goroutine at a
+// time may use it. A nil Space demands nothing.
 type Space struct {
 	// Name is the namespace. It becomes a part of the placements that workers with Traits.Namespaces can fit.
 	// It is "" if nodes of earlier versions are present, because these do not know this part.
 	Name string
-	// Isolation is the least level of isolation of all tasks, or "" if the namespace demands none.
+	// Isolation is the lowest level of isolation that a task may have, or "" if the namespace demands none.
 	Isolation string
 	// User is the Unix user of all tasks, or "" if workers choose one. With a user, Isolation is user or a
 	// higher level.
 	User string
 
-	places map[Place]Place // the results of Place
+	places map[Place]Place // cached results of the method Place, by the placement before
 }
 
 // spacePlacesMax bounds the cached placements of a Space.
 const spacePlacesMax = 1024
 
-// Same reports whether two spaces add the same.
+// Same reports whether two spaces make the same demands.
 func (s *Space) Same(o *Space) bool {
 	return s == o || s != nil && o != nil && s.Name == o.Name && s.Isolation == o.Isolation && s.User == o.User
 }
@@ -73,11 +73,11 @@ func (p Place) User() (name string) {
 	return name
 }
 
-// Place returns the placement of a task, with what the namespace of the run adds.
+// Place returns the placement of a task, with the demands of the run's namespace.
 func (r *Run) Place(t TaskID) Place { return r.space.Place(r.Graph.Policy(t).Place) }
 
-// House makes the placements of a run's tasks contain what the namespace adds. Ready tasks move to the lists
-// of their new placements, in their order. The caller then updates the board.
+// House applies the demands of the namespace to the placements of a run's tasks. Ready tasks move to the
+// lists of their new placements, in their order. The caller then updates the board.
 func (s *Space) House(r *Run) {
 	if r.space.Same(s) {
 		r.space = s

@@ -15,7 +15,7 @@ import (
 type spread struct {
 	left int32 // number of instances that have not ended
 	live int32 // ready, held, or waiting for a retry
-	next int32 // up to here, in the order of the items, no instance waits because of parallel
+	next int32 // the index in the order of the items before which no instance waits because of parallel
 }
 
 // goes reports whether an instance in this state counts against parallel.
@@ -29,8 +29,8 @@ func (l *Logic) cap() int32 {
 	return l.Parallel
 }
 
-// ending returns the state of an instance without an attempt when its foreach task is in the state of.
-// Pending means that the instance waits because of parallel.
+// ending returns the state of an instance without an attempt. The parameter of is the state of its foreach
+// task. Pending means that the instance waits because of parallel.
 func ending(of TaskState, halted bool) TaskState {
 	switch {
 	case of.fails() || halted:
@@ -246,7 +246,7 @@ func (r *Run) splitForeach(ev *Event, p *task, now Now, fx *Effects) Verdict {
 	if err == nil {
 		packed := packSplit(t, ev.Items)
 		own = appendSegment(r.own, segmentSplit, packed)
-		_, items, _ := unpackSplit(own[len(own)-len(packed):]) // one copy of the items is enough
+		_, items, _ := unpackSplit(own[len(own)-len(packed):]) // read the items back, so that they share the memory of the packed form
 		g, err = r.Graph.grow(t, &items)
 	}
 	if err != nil {

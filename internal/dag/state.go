@@ -13,10 +13,10 @@ const (
 	Assigned                        // assigned to a handler under a token
 	Running                         // the attempt has reported that it runs
 	RetryWait                       // failed, and will be retried
-	Succeeded                       // end
-	Failed                          // end
+	Succeeded                       // an end
+	Failed                          // an end
 	UpstreamFailed                  // an end: a needed task failed
-	Stopped                         // end
+	Stopped                         // an end
 	Skipped                         // an end: the condition was false, or all needed tasks were skipped
 	Deferred                        // waits for something outside the run, and holds no slot
 	taskStates
@@ -214,7 +214,7 @@ func (r *Run) moveTask(t TaskID, to TaskState) {
 	}
 }
 
-// count counts the tasks in the states that make a run suspended.
+// count changes the numbers of tasks in the states that matter for a suspended run. by is 1 or -1.
 func (r *Run) count(t TaskID, s TaskState, by int32) {
 	switch s {
 	case RetryWait:

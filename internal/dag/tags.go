@@ -41,7 +41,7 @@ func tagKey(s string) bool {
 	return s != "" && len(s) <= TagPartMax
 }
 
-// TagsOf returns the tags of a map. It returns an error if a tag is invalid, or if there are more than most.
+// TagsOf returns the tags of a map. It returns an error if a tag is invalid, or if their number exceeds most.
 func TagsOf(m map[string]string, most int) (Tags, error) {
 	if len(m) > most {
 		return "", fmt.Errorf("%d tags are too many: at most %d", len(m), most)

@@ -14,7 +14,7 @@ const (
 // stated returns a size that a worker has stated, within its bounds.
 func stated(size int64) int64 { return max(0, min(size, SizeMax)) }
 
-// weigh adds what an attempt keeps that has ended.
+// weigh adds the bytes that an ended attempt keeps to the weight of its run.
 func weigh(r *Run, res *Result) {
 	n := stated(res.Logged) + stated(res.Left)
 	if res.State == AttemptSucceeded {
