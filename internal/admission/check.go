@@ -84,7 +84,8 @@ func (s *State) crewsDiff(stored map[CrewKey]dag.Share) string {
 	return ""
 }
 
-// unread reports whether some waiting runs of a window, which want a lock, are only in the store.
+// unread reports whether the store has waiting runs of a window that are not in memory, because they want a
+// lock for which enough runs wait in memory.
 func (s *State) unread(at stand) bool {
 	for _, k := range s.locks {
 		if _, more := k.more[at]; more {

@@ -56,7 +56,7 @@
 //
 // # Invariants
 //
-//	I1  No run gets a slot while its line uses as many as the limit lets. Only a lower limit leaves more.
+//	I1  No run gets a slot while its line uses as many as the limit. Only after a lower limit are more in use.
 //	I2  The holders of a lock are one family.
 //	I3  A claimant is known (field of) from its Ask to its Leave or denial, or only the store keeps it. One
 //	    that is not known changes nothing when it leaves again.
@@ -72,9 +72,9 @@
 //
 // # Memory
 //
-// A line may have a million waiting runs. A State knows those that hold something and a window of each line's
-// first ones (window.go); Fill reads more when a window is thin. The runs known that wait for one lock are
-// bounded, too, so that they do not hide the runs behind them.
+// A line may have a million waiting runs. A State has in memory the runs that hold something and, for each
+// line, a window of its first waiting runs (window.go). Fill reads more when a window is thin. The number of
+// runs in memory that wait for one lock is bounded, too, so that they do not hide the runs behind them.
 //
 // Reading order: state.go, claims.go (runs), tasks.go (crews), window.go, load.go, check.go; order.go and
 // words.go are the rules that explanations share.

@@ -58,11 +58,11 @@ type Window struct {
 	Line  string
 	Level dag.Priority
 	From  dag.Micros // only runs that asked at this time or later
-	Limit int        // bound on the number of runs
+	Limit int        // the largest number of runs to read
 }
 
 // Fill calls read for each open line whose window in memory is nearly empty, and adds the waiting runs that
-// read returns. The caller must call it while the store has every waiting run.
+// read returns. The caller must call it at a moment when the rows contain every waiting run.
 func (s *State) Fill(read func(Window) ([]store.Claimant, error)) error {
 	for name := range s.open {
 		l := s.lines[name]

@@ -9,10 +9,12 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// State is what the admission owner keeps in memory. New makes it. A State that is not Loaded is empty.
+// State is the memory of the admission owner about queues and locks. New makes it. A State that is not Loaded
+// is empty.
 type State struct {
 	Loaded bool // the state was filled from the rows, so it contains every run that holds locks or queue slots
-	// The wait that raises a run by one level in a queue that orders by priority; 0 if levels do not rise.
+	// Ageing is the wait after which a run rises by one level, in a queue that orders by priority. It is 0 if
+	// levels do not rise.
 	Ageing dag.Micros
 
 	queues map[string]*queue
@@ -86,12 +88,12 @@ type lock struct {
 	family dag.RunID // the family that has the lock
 	has    map[dag.RunID]*Claimant
 	wants  []*Claimant // sorted by Asked
-	// more is set if only the store has further runs that want the lock. By window, it has the time since
-	// which these runs have asked.
+	// more lists the windows with further runs that want the lock and are only in the store. The value is the
+	// earliest time at which these runs asked.
 	more map[stand]dag.Micros
 }
 
-// stand names a window.
+// stand names a window: the line and the level of its runs.
 type stand struct {
 	line  string
 	level dag.Priority
@@ -189,7 +191,7 @@ func (s *State) enter(c *Claimant) bool {
 			v.more, v.from = true, c.Claim.Asked
 		}
 		if v.more && c.Claim.Asked >= v.from {
-			v.far = min(v.far, c.Claim.Asked) // page again, so that later runs are read, too
+			v.far = min(v.far, c.Claim.Asked) // read pages from this time again, so that later runs are read, too
 			return false
 		}
 		return s.stand(c)
@@ -332,8 +334,8 @@ func (l *line) room(now dag.Micros) (ok bool, later dag.Micros) {
 	return true, 0
 }
 
-// pace uses up one start of a queue's rate. Unused starts are lost, apart from those within slack, which
-// covers that the writer does not wake at every instant.
+// pace uses up one start of a queue's rate. Unused starts are lost. The constant slack, in microseconds, is
+// an allowance for a writer that wakes later than at the instant of the next start.
 func (q *queue) pace(now dag.Micros) {
 	const slack = 50_000
 	q.Paced = max(q.Paced, now-min(slack, q.Each/dag.Micros(q.Rate))) + q.Each/dag.Micros(q.Rate)

@@ -20,7 +20,7 @@ type CrewKey struct {
 	Queue string
 }
 
-// crew is what the admission owner knows about one crew.
+// crew is one crew in the memory of the admission owner.
 type crew struct {
 	Crew   // Share.Got counts the granted slots, including grants that have not reached the run
 	wait   *waitList

@@ -11,8 +11,8 @@ type window struct {
 	more bool        // the store may have more runs; all of them asked at from or later
 	from dag.Micros
 	page int // the number of runs to read next; 0 means windowFill
-	// far is the position that reading had reached before it went back to read the runs that wait for the
-	// locks in again.
+	// far is the position that reading had reached before it went back. It went back to read the runs that
+	// wait for the locks that the field again lists.
 	far   dag.Micros
 	again map[string]bool
 }
@@ -82,7 +82,7 @@ func (s *State) crowded(c *Claimant) bool {
 	return false
 }
 
-// recall makes the windows read the runs again that want a lock, when few known runs are left.
+// recall makes the windows read again the runs that want a lock, if only few of these runs are in memory.
 func (s *State) recall(k *lock) {
 	if len(k.wants) >= windowThin {
 		return
