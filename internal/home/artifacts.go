@@ -193,7 +193,7 @@ func (h *Home) upload(ctx context.Context, w *worker, k key, ref artifact.Ref) (
 	case w.out == nil || w.running[k] == nil: // the worker is no longer attached, or the attempt has ended
 		go fresh.end()
 		return nil, h.stale(k)
-	case u != nil: // another goroutine has made it meanwhile
+	case u != nil: // another goroutine has made the upload meanwhile
 		go fresh.end()
 		return u, nil
 	}

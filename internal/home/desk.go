@@ -43,8 +43,8 @@ type worker struct {
 	// echoes are attempts that were delivered after the worker reported their end, but before the owner took
 	// the report. If the rows still show such an attempt as running after that, it is lost.
 	echoes map[key]*delivery
-	// those of ended whose reports the owners have taken: the rows have these ends, unless the database has
-	// lost them
+	// settled holds those attempts of ended whose reports the owners have accepted. The rows show these ends,
+	// unless the database has lost them.
 	settled  ring
 	names    register // the names of attempts that the worker has or had
 	uploads  map[key]*upload
@@ -58,12 +58,14 @@ type worker struct {
 	reads    map[string]*reading      // requested pieces, by ticket
 	turns    chan struct{}            // cap readsMax
 	doubts   map[key]bool             // attempts that the worker says it has, while this home asks their owners
-	// Attempts that the worker has, according to its newest poll; nil if there was no poll yet.
+	// said holds the attempts that the worker has, according to its newest poll; nil if there was no poll
+	// yet.
 	said map[key]*workerv1.Attempt
 
 	fresh     []*holding // attempts for which jobs must be made
 	preparing int        // the number of goroutines that make jobs for fresh attempts
-	// Jobs for which the worker has not confirmed the attempt; nil if the worker is detached.
+	// out holds the jobs of attempts that the worker has not confirmed yet. It is nil if the worker is
+	// detached.
 	out      map[key]*errand
 	ready    []key // the attempts of out that were not sent to the worker yet
 	takers   int   // the number of calls of Report that are now taking fresh or ready attempts for their answers
@@ -92,8 +94,8 @@ type holding struct {
 	// counts as lost
 	over bool
 	at   time.Time // latest start
-	// logged is the number of bytes of its log that have arrived. An attempt counts at least these, whatever
-	// its worker states.
+	// logged is the number of bytes of the attempt's log that have arrived. The log counts with at least this
+	// size, whatever size the worker states.
 	logged int64
 
 	// unwant cancels the making of the job by a separate goroutine. unwanted says that the job is no longer
@@ -143,8 +145,8 @@ type loan struct {
 	need  dag.Need
 }
 
-// account counts the slots of a worker that were lent to one owner. Invariant: all counts only rise, returned
-// + used ≤ granted, and told ≤ granted.
+// account counts the slots of a worker that were lent to one owner. told is the number of granted slots of
+// which the owner knows. Invariant: all counts only rise, returned + used ≤ granted, and told ≤ granted.
 type account struct{ granted, returned, used, told int64 }
 
 func (a *account) idle() int64 { return a.granted - a.returned - a.used }
@@ -427,7 +429,7 @@ func (h *Home) Ended(run dag.RunID, t dag.TaskID, token dag.Token) {
 	}
 }
 
-// ring remembers the attempts that have ended last.
+// ring remembers the attempts that have ended most recently.
 type ring struct {
 	keys []key
 	next int
@@ -453,7 +455,7 @@ func (r *ring) add(k key) {
 
 func (r *ring) has(k key) bool { return r.in[k] }
 
-// register remembers the names of the attempts that were added last.
+// register remembers the names of the attempts that were added most recently.
 type register struct {
 	order ring
 	names map[key]called

@@ -17,7 +17,7 @@ import (
 // errand is a job of an attempt on its way to the worker. It ends when the worker has confirmed the attempt.
 type errand struct {
 	job   *workerv1.Job
-	rules engine.Reading // the job is not sent when these are old
+	rules engine.Reading // the reading of the rules for the job; when it is old, the job is not sent
 	// beside says that the job was sent in an answer to a report. The worker may have sent its next poll
 	// before that answer arrived. So a poll without the attempt proves nothing.
 	beside bool
@@ -57,8 +57,8 @@ func (h *Home) begin(w *worker, x *holding) {
 	}
 }
 
-// refute reports to the owner that an attempt is lost which ended here long ago. This happens if the owner's
-// rows have gone back to a time before the end. The caller must hold h.mu.
+// refute reports an attempt to the owner as lost, because it ended here long ago. This is needed if the
+// owner's rows have gone back to a time before the end. The caller must hold h.mu.
 func (h *Home) refute(w *worker, x *holding) {
 	k := keyOf(&x.Assignment)
 	x.missing = true
@@ -86,8 +86,9 @@ func (h *Home) Settled() {
 // remaining work.
 const hasteMax = 8
 
-// handOn begins to make the jobs that no other goroutine will make. haste reports whether other goroutines
-// make the jobs, and the jobs are few.
+// handOn starts goroutines that make the jobs of workers for which no call of Report takes jobs now. haste
+// reports whether there is a worker for which a call of Report takes jobs, and which has at most hasteMax of
+// them.
 func (h *Home) handOn() (haste bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +227,7 @@ func (h *Home) take(w *worker) []*workerv1.Job {
 	return h.errands(w, true)
 }
 
-// jobs makes the jobs of attempts. One without a job is not made here: see job.
+// jobs makes the jobs of attempts. An element of the result may have no job: see job.
 func (h *Home) jobs(w *worker, batch []*holding) []errand {
 	made := make([]errand, len(batch))
 	for i, x := range batch {

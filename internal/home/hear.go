@@ -38,7 +38,7 @@ type word struct {
 	Lent    *lent
 }
 
-// heard is the answer of the owner.
+// heard is the answer of the owner to a word.
 type heard struct {
 	Verdict dag.Verdict
 	Lent    bool // the owner has noted the slots

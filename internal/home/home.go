@@ -28,8 +28,8 @@ type Directory interface {
 	View() ([]store.Member, []store.ShardRow)
 	OwnerOf(s dag.ShardID) (store.Member, bool)
 	Wake()
-	// Vouched is the last instant, on the boot clock, for which it is known that no listed node could read
-	// the store.
+	// Vouched returns the newest instant, on the boot clock, at which no listed node could read the store, or
+	// 0 if there is none.
 	Vouched() time.Duration
 }
 
@@ -396,10 +396,10 @@ func (h *Home) confirmed(m *store.Member, at time.Duration) {
 // is at most a quarter of the lag.
 func (h *Home) usual() time.Duration { return h.cfg.Lag / 4 }
 
-// behind returns by how much a worker's attempts must have a shorter lease at an instant, because the store's
-// last confirmation is older than usual. If only this home cannot reach the store, other nodes may have
-// deposed its workers, so the leases of their attempts are not extended. While no node can reach the store,
-// no node can depose them. The caller must hold h.mu.
+// behind returns by how much the lease of a worker's attempts must be shortened at an instant, because the
+// last renewal that the store has confirmed is older than usual. If only this home cannot reach the store,
+// other nodes may have deposed its workers, so the leases of their attempts are not extended. While no node
+// can reach the store, no node can depose them. The caller must hold h.mu.
 func (h *Home) behind(w *worker, at time.Duration) time.Duration {
 	return max(0, at-max(w.sure, h.dir.Vouched())-h.usual())
 }

@@ -15,7 +15,7 @@ import (
 // Proof holds what a worker has proven with its certificate: its name, and the bounds of its invitation.
 type Proof struct {
 	Worker             string
-	Groups, Namespaces []string // no namespaces: all
+	Groups, Namespaces []string // no namespaces means all
 	Slots              int32    // 0 means no bound
 }
 
@@ -75,8 +75,8 @@ func tokenFits(ctx context.Context, h *Home, name string) error {
 	return nil
 }
 
-// speaks returns an error for a call about a worker if the caller has another certificate. It also does if
-// the caller has only a token and the worker has registered with a certificate.
+// speaks returns an error for a call about a worker if the caller has another certificate. It also returns
+// one if the caller has only a token, although the worker has registered with a certificate.
 func (h *Home) speaks(ctx context.Context, in caller) error {
 	is, proven := proofOf(ctx, h)
 	h.mu.Lock()

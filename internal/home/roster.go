@@ -100,8 +100,8 @@ func classKey(t *dag.Traits, of string, n dag.Need) string {
 	return b.String()
 }
 
-// enter lists a lender, at first without free slots. Lenders with different values of of are never in the
-// same class.
+// enter lists a lender, at first without free slots. The parameter of separates lenders: two lenders with
+// different values are never in the same class.
 func (r *roster[T]) enter(x T, name, of string, t *dag.Traits, n dag.Need) {
 	key := classKey(t, of, n)
 	c := r.classes[key]
@@ -265,7 +265,7 @@ func (s *site[T]) draw(suits func(T) bool) (drawn T, found bool) {
 	if n == 0 {
 		return drawn, false
 	}
-	if drawn = s.nth(rand.IntN(n)); suits == nil || suits(drawn) { // mostly
+	if drawn = s.nth(rand.IntN(n)); suits == nil || suits(drawn) { // usually the first drawn lender suits
 		return drawn, true
 	}
 	n = 0

@@ -293,7 +293,8 @@ func (d *desk) PushLogs(ctx context.Context, in *workerv1.PushLogsRequest) (*wor
 	return out, nil
 }
 
-// countLogs raises the length of a log that a worker states to what has arrived of it.
+// countLogs corrects the length of a log in reports of a worker. If the worker states less than the bytes
+// that have arrived, the latter number is used.
 func (h *Home) countLogs(w *worker, words []spoken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

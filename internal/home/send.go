@@ -46,7 +46,7 @@ func (h *Home) send(as []engine.Assignment) {
 		for n < len(as) && as[n].Handler == id {
 			n++
 		}
-		if w := h.workers[id]; w != nil && h.mail.open[id] == nil { // without a detour
+		if w := h.workers[id]; w != nil && h.mail.open[id] == nil { // send directly, without the loop of Run
 			d := &delivery{Owner: h.self(), Handler: id, Lease: w.member.Lease, Items: as[:n]}
 			h.mail.sent(d)
 			h.accept(w, d)

@@ -62,7 +62,7 @@ type listing struct {
 	next *listed    // the next read, which has not begun; nil if no caller waits for it
 }
 
-// listed is one read.
+// listed is one read of the members, for all callers that wait for it.
 type listed struct {
 	done    chan struct{} // closed when the read has ended
 	members []store.Member
