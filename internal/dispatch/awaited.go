@@ -46,9 +46,9 @@ type awaiting struct {
 	namespace string
 	of        *workflow.Awaited
 	group     string     // equal for tasks that want the same types and sources of one namespace
-	since     dag.Micros // only later events count
+	since     dag.Micros // earlier events do not satisfy the task
 	begun     bool       // since and seq are set
-	seq       int64      // no event up to this number satisfies the task
+	seq       int64      // the place of the task in the log: no event up to this number satisfies the task
 	idle      bool       // no check is due: no event that was read after seq has the task's type and source
 	looks     int
 	fault     string // why the filter could not be evaluated for an event
@@ -120,7 +120,7 @@ func (w *Awaited) begin(k dag.AttemptKey, v *version, t int) (is awaiting, reset
 	return *a, w.reset
 }
 
-// start finds the beginning of the span whose events count.
+// start finds the beginning of the span whose events can satisfy the task.
 func (w *Awaited) start(ctx context.Context, k dag.AttemptKey, is *awaiting) error {
 	rows, err := w.cfg.Engine().Begun(ctx, k.Run, dag.TaskID(k.Task))
 	if err != nil {

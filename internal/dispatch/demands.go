@@ -121,7 +121,7 @@ func search(env []string) (folders []string) {
 		if !is {
 			continue
 		}
-		folders = nil // the last value counts
+		folders = nil // if PATH is set twice, the last value is used
 		for folder := range strings.SplitSeq(path, ":") {
 			system := slices.ContainsFunc([]string{"/usr", "/bin", "/sbin"}, func(at string) bool { return within(filepath.Clean(folder), at) })
 			if filepath.IsAbs(folder) && !system {

@@ -61,7 +61,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 		return engine.Prepared{}, ofStore(err)
 	}
 	why := inspect.Reason{Kind: "dependent", Code: "wait_dependent", What: d.Words(target, from, until) + "; there is none yet", Unblocks: "such a run: skein run list --workflow " + target}
-	known := d.Task == "" // some run has the task
+	known := d.Task == "" // if no task is named, any run will do; otherwise a run that has the task was found
 	for i := range found {
 		o := &other{RunRow: &found[i], state: found[i].State.String(), has: true}
 		if d.Task != "" {
@@ -77,7 +77,7 @@ func (l logic) dependent(ctx context.Context, v *version, d *workflow.Needed, q 
 		if why.Holder != "" {
 			continue
 		}
-		why.Holder = "run " + o.ID.String() // the newest
+		why.Holder = "run " + o.ID.String() // the run is the newest one
 		why.What = d.Words(target, from, until) + "; " + o.words(d.Task)
 		why.Unblocks = o.remedy(d.Task)
 	}
@@ -164,7 +164,7 @@ func (o *other) remedy(task string) string {
 		return another
 	case !o.State.Terminal():
 		return "its end: skein explain " + o.ID.String()
-	// a recover without a task does not change the task
+	// a recover of the whole run does not run this task again
 	case task != "" && (o.State == dag.RunSucceeded || o.state == dag.Skipped.String()):
 		return "skein run recover " + o.ID.String() + " --from " + task + ", or " + another
 	}

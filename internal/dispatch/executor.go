@@ -465,9 +465,9 @@ func (h *handed) attrs() []any {
 	return []any{"workflow", h.workflow, "run", h.Run.String(), "task", h.Name, "attempt", int(h.Token)}
 }
 
-// ringPerSlot × slots is the number of reports that are remembered. Only before the commit of its
-// transaction, it is unknown whether a report is durable. Until then the slot gets no other attempt, so 2 per
-// slot would suffice.
+// ringPerSlot × slots is the number of reports that are remembered. A report must be
+// remembered until it is known whether its transaction has committed. Until then the slot gets no other
+// attempt, so 2 per slot would suffice.
 const ringPerSlot = 8
 
 // ring remembers the attempts reported last.

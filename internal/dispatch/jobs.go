@@ -124,7 +124,7 @@ func (j jobs) Files(ctx context.Context, run dag.RunID, w dag.WorkflowID, versio
 	return out, nil
 }
 
-// logic finds out for which events logical tasks wait. It is the engine's Preparer.
+// Left implements home.Jobs.
 func (j jobs) Left(run dag.RunID) { j.x.resolver.leave(run) }
 
 // Inputs implements home.Jobs.

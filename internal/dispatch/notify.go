@@ -19,8 +19,8 @@ import (
 // The pause between two looks at the notices of a message is an eighth of its age, within these bounds.
 const noticeLookMin, noticeLookMax = 200 * time.Millisecond, 15 * time.Second
 
-// notify looks at the notices of the message that a task sends. Without any, it returns the message. The id
-// of the message is computed from the attempt, so one attempt has one message.
+// notify looks at the notices of the message that a task sends. If there are none yet, it returns the
+// message. The id of the message is computed from the attempt, so one attempt has one message.
 func (l logic) notify(ctx context.Context, v *version, t int, q *engine.PrepareQuery, in workflow.Inputs) (engine.Prepared, error) {
 	n := v.Tasks[t].Notify
 	id := uuid.NewSHA1(uuid.UUID(q.Row.ID), fmt.Appendf(nil, "notify %d %d", q.Task, q.Token))

@@ -62,12 +62,13 @@ type Config struct {
 	Engine    func() *engine.Engine // engine of this process; must be set before worker.Link.Begin
 	// Extensions holds the kinds that this node runs as processes, or nil if there is none.
 	Extensions *extension.Book
-	// Isolation is store.Info.Isolation.
+	// Isolation is the level of isolation of tasks that require none: see store.Info.Isolation.
 	Isolation string
 	// Egress returns the rules for requests on every machine; Here adds the rules of this node.
 	Egress func() egress.Rules
 	Here   func(egress.Rules) egress.Rules
-	// Traceparent returns the trace context for an attempt. nil means that of the run's caller.
+	// Traceparent returns the trace context for an attempt. If it is nil, an attempt gets the trace context
+	// of the run's caller.
 	Traceparent func(run *dag.Header, task dag.TaskID, token dag.Token) string
 }
 
@@ -84,7 +85,7 @@ type Resolver struct {
 	// runs without attempts here, by the time of their release; a run may occur several times, and may be in
 	// use again
 	idle []idleRun
-	left int64 // how often the run was released
+	left int64 // the number of releases of any run so far
 	// waits holds the reasons why attempts are not started yet. It has few entries.
 	waits map[engine.AttemptID]string
 }
@@ -111,10 +112,10 @@ type runEntry struct {
 	row  dag.RunRow
 	read bool
 	uses int
-	left int64 // the time at which the run's last attempt here ended
+	left int64 // the value of Resolver.left when the run was last released
 }
 
-// idleRun is a run without attempts here since a time.
+// idleRun is a run without attempts here. left is the value of Resolver.left when the run was released.
 type idleRun struct {
 	run  dag.RunID
 	left int64
@@ -194,8 +195,8 @@ const (
 )
 
 // surely makes a job. While the store does not answer, it repeats the reads, because then a task does not
-// fail. It waits at most secretsAway for a provider of secrets, without the time of such outages. wait
-// pauses, and returns false if the job is no longer needed. surely also stops when ctx ends.
+// fail. It waits at most secretsAway for a provider of secrets, not counting the time in which the store does
+// not answer. wait pauses, and returns false if the job is no longer needed. surely also stops when ctx ends.
 func (r *Resolver) surely(ctx context.Context, a *engine.Assignment, resolve func() error, wait func(time.Duration) bool) error {
 	var since time.Time // the time of the first failure of a provider after the last failure of the store
 	defer r.note(a, nil)
@@ -277,7 +278,8 @@ func (r *Resolver) leave(id dag.RunID) {
 }
 
 const (
-	// idleMax bounds the cached rows of runs without attempts, such as a chain between two of its tasks.
+	// idleMax bounds the cached rows of runs without attempts, such as a run that is between two of its
+	// tasks.
 	idleMax = 512
 	// idleBytesMax is the largest size of a cached row.
 	idleBytesMax = 16 << 10
