@@ -23,7 +23,7 @@ type AloneConfig struct {
 	// Shards is the number of shards of the store. The node owns all of them.
 	Shards int32
 	Now    func() (busy int, used dag.Need, full bool) // returns the present load of the node
-	// Silence after which a worker counts as dead; 0 means LagDefault.
+	// Lag is the silence after which a worker counts as dead. 0 means LagDefault.
 	Lag time.Duration
 	// Deposed, if not nil, is called after a worker was declared dead.
 	Deposed func(store.Member)
@@ -33,7 +33,7 @@ type AloneConfig struct {
 
 // AloneOwner is the engine of a node that is alone.
 type AloneOwner interface {
-	// Bury declares attempts lost whose handlers are gone.
+	// Bury marks as lost the attempts of handlers that are gone.
 	Bury(gone func(dag.HandlerID) bool)
 	// Meet repeats the requests about attempts of an older era.
 	Meet(ctx context.Context) error
@@ -316,8 +316,8 @@ func (a *Alone) Lose(ctx context.Context, handler dag.HandlerID) error {
 	return err
 }
 
-// remove removes a worker by the given call of the store, if the worker is listed and is returns true for its
-// row at that time.
+// remove removes a worker by the given call of the store, if the worker is listed and the function is returns
+// true for the worker's row at that time.
 func (a *Alone) remove(ctx context.Context, handler dag.HandlerID, by func(context.Context, dag.HandlerID) error, is func(*store.Member) bool) (bool, error) {
 	return a.write(func() (bool, error) {
 		if m, listed := a.Member(handler); !listed || !is(&m) {

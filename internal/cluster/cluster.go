@@ -33,7 +33,7 @@ type Owner interface {
 	// Own takes and releases shards until the node owns exactly these, as far as possible. It returns the
 	// shards that the node then owns.
 	Own(ctx context.Context, shards []dag.ShardID) ([]dag.ShardID, error)
-	// Bury declares attempts lost whose handlers are gone.
+	// Bury marks as lost the attempts of handlers that are gone.
 	Bury(gone func(dag.HandlerID) bool)
 	// Meet takes up runs that other programs have inserted.
 	Meet(ctx context.Context) error
@@ -52,15 +52,16 @@ type Config struct {
 	// with the rows that were read: see past.Past.
 	Look func() Compare
 	Full func() bool // reports whether the disk is full, so that the node takes no attempts; nil means never
-	// Returns the number of attempts that run, or whose end is not reported yet; nil if unknown.
+	// Busy returns the number of attempts that run, or whose end is not reported yet. It is nil if the number
+	// is unknown.
 	Busy func() int
 	// Loads configures the balancing of shards by load.
 	Loads Loads
 	Beat  time.Duration // the time between two renewals; 0 means BeatDefault
 	Lag   time.Duration // silence after which a member counts as dead; 0 means LagDefault
 	// Started, if not nil, is called once if the cluster starts with this node: either no other node was
-	// listed before, or all of them began together. All these nodes get the same life. Started is called in a
-	// separate goroutine when the node owns its shards. Run waits for it to return.
+	// listed before, or all of them began together. All these nodes get the same value of life. Started is
+	// called in a separate goroutine when the node owns its shards. Run waits for it to return.
 	Started func(ctx context.Context, life string)
 	// Deposed, if not nil, is called in a separate goroutine after this node has declared another one dead.
 	// Run waits for it to return.
@@ -208,7 +209,8 @@ func (n *Node) turns(ctx context.Context) error {
 }
 
 // join writes this node's row. It tries until the row is written. It gives up if another process of this name
-// is younger than the node's previous handler, before. before is 0 if there was none.
+// is younger than the node's previous handler, which the parameter before names. before is 0 if there was
+// none.
 func (n *Node) join(ctx context.Context, before dag.HandlerID) error {
 	for pause := lookEvery; ; pause = min(2*pause, n.cfg.Beat) {
 		sent, boot := n.host.Now(), n.cfg.Boot()

@@ -12,8 +12,8 @@
 //
 // With a registry (judge.go, package registry), a member whose session the registry has lost counts as dead
 // after a shorter silence, quick. This is so only if the member's row promises that its leases are short
-// enough: for such a member, read quick for lag in the lease of a node below. The registry alone decides
-// nothing.
+// enough: for such a member, quick takes the place of lag in the formula for the lease of a node below. The
+// registry alone decides nothing.
 //
 // A node judges silence with its own monotonic clock, over reads that succeeded (watch.go). A gap between two
 // reads, or a store that takes no renewals of this node, starts the count again. So neither an outage of the

@@ -7,8 +7,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Compare compares shards as read with the states that the store had confirmed before the read began. It
-// reports whether the store has gone back to an earlier state. If it has, Compare raises the era.
+// Compare compares the shards that were read with the states that the store had confirmed before the read
+// began. It reports whether the store has gone back to an earlier state. If it has, Compare raises the era.
 type Compare func(ctx context.Context, read []store.Fence) (back bool, err error)
 
 // readMembers reads the members and the owners of shards, and compares the shards with the rows that were

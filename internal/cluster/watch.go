@@ -10,8 +10,8 @@ import (
 // watch measures silence: the time since the counter of a member last moved, by this process's monotonic
 // clock.
 type watch struct {
-	// the greatest allowed time between two successful reads; after a longer one, earlier silence does not
-	// count
+	// gap is the greatest allowed time between two successful reads. After a longer time, the silence before
+	// it is ignored.
 	gap   time.Duration
 	last  time.Time // the time of the last successful read
 	beats map[dag.HandlerID]int64
@@ -34,8 +34,8 @@ func newWatch(shortest time.Duration) watch {
 // restart makes the silence of all members count from the next read.
 func (w *watch) restart() { w.beats = nil }
 
-// see records the counters of a successful read. After a gap, earlier silence does not count, because this
-// node could not see the members meanwhile.
+// see records the counters of a successful read. After a gap, earlier silence is ignored, because this node
+// could not see the members meanwhile.
 func (w *watch) see(members []store.Member, now time.Time) {
 	if w.beats == nil || now.Sub(w.last) > w.gap {
 		w.beats, w.since = map[dag.HandlerID]int64{}, map[dag.HandlerID]time.Time{}
