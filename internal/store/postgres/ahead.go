@@ -245,7 +245,7 @@ func (d *DB) finish(f *flight) (now dag.Micros, ahead bool, err error) {
 		return 0, false, nil
 	}
 	defer d.writers.give(x.conn)
-	x.alertRows(f.batch) // write has left them out
+	x.alertRows(f.batch) // the method write has left these rows out
 	x.fence()
 	now, err = x.end()
 	return now, true, err

@@ -10,8 +10,8 @@ import (
 // checkMax bounds the faults that one check reports.
 const checkMax = 100
 
-// Check compares derived data with the rows that it is derived from, in one snapshot: the lists of runs,
-// the number of workflows of each shard, and, once everything was counted, what namespaces store.
+// Check compares derived data with the rows that it is derived from, in one snapshot: the lists of runs, the
+// number of workflows of each shard, and the stocks of namespaces, once they were counted.
 func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	report := func(format string) func(*row) error {
 		return func(r *row) error {

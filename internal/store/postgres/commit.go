@@ -123,7 +123,7 @@ type tx struct {
 	// small reports whether the statements are held until the transaction is complete; see fold.go.
 	small  bool
 	tags   bool // all programs know the tags of runs
-	keeps  bool // all programs know what ended runs keep
+	keeps  bool // all programs know RunRow.Kept
 	held   []held
 	folded string // the name of the one statement into which the transaction was folded
 }
@@ -140,7 +140,7 @@ func (x *tx) commit() (dag.Micros, error) {
 			x.fail = x.fold()
 		}
 		if x.fail != nil {
-			return 0, translate("send", x.fail) // nothing was
+			return 0, translate("send", x.fail) // nothing was sent
 		}
 		x.begin()
 		x.sendHeld()

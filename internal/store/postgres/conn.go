@@ -25,7 +25,7 @@ type conn struct {
 	settled  bool             // the connection belongs to the history of the server in which the present era began
 	backend  uint32           // the server process that serves the session; behind a pooler, PID() is the pooler's number
 	made     time.Time
-	idle     time.Time // since when
+	idle     time.Time // the time since which the connection is idle
 }
 
 // prepare prepares the statements that are not prepared yet, in one round trip.
@@ -68,12 +68,12 @@ func (c *conn) prepare(ctx context.Context, names ...string) error {
 	return translate("prepare", err)
 }
 
-// query runs one statement and shows its rows.
+// query runs one statement and passes its rows to a function.
 func (c *conn) query(ctx context.Context, name string, a args, see func(*row) error) error {
 	return c.queries(ctx, []query{{name, a, see}})
 }
 
-// query is one statement of several.
+// query is one of the statements that are sent in one round trip.
 type query struct {
 	name string
 	args args
@@ -145,7 +145,7 @@ type callerError struct{ error }
 
 func (e *callerError) Unwrap() error { return e.error }
 
-// show reads one statement's answer.
+// show reads the answer to one statement, and passes its rows to a function.
 func show(p *pgconn.Pipeline, see func(*row) error) error {
 	got, err := p.GetResults()
 	if err != nil {
@@ -173,7 +173,7 @@ func show(p *pgconn.Pipeline, see func(*row) error) error {
 	return err
 }
 
-// room returns the empty parameters of a statement.
+// room returns the empty buffers for the parameters of a statement.
 func (c *conn) room(name string) *rows {
 	r := c.rows[name]
 	if r == nil {

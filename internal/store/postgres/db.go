@@ -76,7 +76,7 @@ const (
 	// formatNames is the first format under which all programs know Demands, and queues and classes of
 	// namespaces.
 	formatNames = 47
-	// formatKept is the first format under which all programs know weights, and what ended runs keep.
+	// formatKept is the first format under which all programs know EventRow.Weight and RunRow.Kept.
 	formatKept = 48
 	// formatRunAs is the first format under which all programs know the users of namespaces.
 	formatRunAs = 50
@@ -118,17 +118,17 @@ func known(claims string) int {
 	return formatNewest
 }
 
-// Options of a store. URL is enough.
+// Options are the settings of a store. Only URL is required.
 type Options struct {
 	// URL is the address of the database: postgres://user@host:port/database?sslmode=…, or in the form of
 	// libpq. Missing parts come from the environment (PGHOST …).
 	URL string
-	// Schema is the schema of all tables. Open creates it if it does not exist. "" is "skein".
+	// Schema is the schema of all tables. Open creates it if it does not exist. "" means "skein".
 	Schema string
 	// Shards is the number of shards of a new database, which can never be changed; 0 means 32. An existing
 	// database keeps its number.
 	Shards int
-	// Application is the application name of the connections; "" is "skein".
+	// Application is the application name of the connections; "" means "skein".
 	Application string
 	// Writers and Readers bound the number of connections; 0 means 8 of each.
 	Writers, Readers int
@@ -160,7 +160,7 @@ type DB struct {
 	hosts   *hosts
 	schema  string
 	cluster string
-	// isolation is Info.Isolation.
+	// isolation is the value of Info.Isolation.
 	isolation string
 	shards    int
 	writers   *pool
@@ -220,7 +220,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// await calls ready again for as long as the options say.
+// await calls ready until it succeeds, for at most Options.Patience.
 func (d *DB) await(ctx context.Context, o Options) error {
 	said := ""
 	for began := time.Now(); ; {
@@ -243,7 +243,7 @@ func (d *DB) await(ctx context.Context, o Options) error {
 	}
 }
 
-// a schema has a name that needs no quotes, so that it reads the same everywhere.
+// schemaName matches names of schemas that need no quotes, so that a name reads the same everywhere.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func (o Options) complete() (Options, error) {

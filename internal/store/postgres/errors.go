@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// codeFenced is the error code that the database's function must raises.
+// codeFenced is the error code that is raised by the function must() in the database.
 const codeFenced = "SK001"
 
 // codeUnique is the code for a key that exists already.

@@ -11,8 +11,8 @@ type Facts struct {
 	SynchronousCommit string // the server's setting; sessions of Skein always use on
 	Fsync             bool   // if it is false, a power cut damages the database
 	Recovering        bool   // the server is a standby: it takes no writes
-	// this user may not read the timeline, so the server's history cannot be compared, and only the nodes can
-	// notice a loss
+	// TimelineUnknown says that this user may not read the timeline. So the server's history cannot be
+	// compared, and only the nodes can notice a loss
 	TimelineUnknown   bool
 	Autovacuum        bool          // if it is false, tables grow with every update
 	Connections       int           // clients connected now

@@ -36,8 +36,8 @@ func small(b *store.Batch) bool {
 
 // held is a statement of a small transaction.
 type held struct {
-	name   string // without its form
-	sent   string // with it
+	name   string // the name of the statement, without the suffix of its form
+	sent   string // the name with this suffix
 	params [][]byte
 	more   [][]byte
 }
@@ -105,7 +105,7 @@ func (c *conn) text(name string) string {
 
 // fenceForm is the fence as the first part of a folded statement.
 type fenceForm struct {
-	with   string // moved: the shards
+	with   string // the part WITH: its query moved returns the shards whose fences match
 	params int
 	guard  string
 	gate   string // a statement that returns one row if the fence matches
@@ -151,7 +151,7 @@ func folded(sql map[string]string, bits int, fence fenceForm) string {
 		}
 		most := first
 		text = parameter.ReplaceAllStringFunc(text, func(p string) string {
-			n, _ := strconv.Atoi(p[1:]) // digits
+			n, _ := strconv.Atoi(p[1:]) // p[1:] consists of digits
 			most = max(most, first+n)
 			return "$" + strconv.Itoa(first+n)
 		})

@@ -82,7 +82,7 @@ type settling struct {
 	d       *DB
 	c       *conn
 	is, was line    // the history of the connection, and that of the present era
-	era     dag.Era // the present one
+	era     dag.Era // the present era
 }
 
 // settle begins an era if the connection belongs to another history than the one in which the present era
@@ -114,8 +114,8 @@ func (s *settling) settle(ctx context.Context) (err error) {
 	return fmt.Errorf("read the history of the server: %w", err)
 }
 
-// name adds the identifier of the server to the present era, if the transaction that began it could not read
-// the identifier.
+// name stores the identifier of the server with the present era, if the transaction that began it could not
+// read the identifier.
 func (s *settling) name(ctx context.Context) error {
 	if s.was.system != "" || s.is.system == "" || s.was.timeline != s.is.timeline {
 		return nil

@@ -88,7 +88,7 @@ func (d *DB) Rise(ctx context.Context) (int, error) {
 	return is, nil
 }
 
-// mark records that a statement has returned a row.
+// mark returns a function that records that a statement has returned a row.
 func mark(done *bool) func(*row) error {
 	return func(*row) error {
 		*done = true

@@ -101,9 +101,9 @@ const (
 	keptParts = 16
 )
 
-// uses sends what namespaces use and store after the transaction. The comparisons with quotas are the last
-// statements of the transaction, in the order of the namespaces. The reason is that each comparison blocks
-// the transactions of other shards that change the same namespace until this transaction has ended.
+// uses sends the uses and stocks of namespaces after the transaction. The comparisons with quotas are the
+// last statements of the transaction, in the order of the namespaces. The reason is that each comparison
+// blocks the transactions of other shards that change the same namespace until this transaction has ended.
 func (x *tx) uses(b *store.Batch) {
 	checks := map[string]func(){}
 	for i := range b.Uses {

@@ -13,8 +13,8 @@ import (
 )
 
 // codePrepared is PostgreSQL's error code if a statement of that name is already prepared. A new session has
-// no prepared statements. So on a new session this code means that a pooler has given it to another client
-// before.
+// no prepared statements. So on a new session this code means that a pooler has given the session to another
+// client before.
 const codePrepared = "42P05"
 
 // pooler remembers the result of checkPooler, which is needed once per DB.

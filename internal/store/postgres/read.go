@@ -75,7 +75,7 @@ func list[T any](ctx context.Context, d *DB, q query, scan func(*row, *T) error)
 	return all, nil
 }
 
-// into collects rows.
+// into returns a function that appends each row to a list.
 func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 	return func(r *row) error {
 		var v T
@@ -92,7 +92,7 @@ func into[T any](all *[]T, scan func(*row, *T) error) func(*row) error {
 type records struct {
 	all    []store.RunRecord
 	at     map[dag.RunID]int
-	packed map[int][][]byte // hand-overs
+	packed map[int][][]byte // the packed attempts of each run, by the index of the run
 }
 
 func (c *records) run(r *row) error {
@@ -203,7 +203,7 @@ func (d *DB) Attempts(ctx context.Context, q store.AttemptQuery) ([]dag.AttemptR
 	var parts [][]byte
 	of.see = into(&rows, scanAttempt)
 	hands := query{"loadNamedHands", args{}.array(ids([]dag.RunID{q.Run})), func(r *row) error {
-		r.col++ // the run
+		r.col++ // skip the id of the run
 		if b := r.next(); !q.One || packed.MayHave(b, q.Task) {
 			parts = append(parts, slices.Clone(b))
 		}
@@ -228,7 +228,8 @@ const (
 
 // attemptsUpTo reads the attempts of a task up to the end of the attempt that the query names, because a run
 // of 100,000 tasks has thousands of packed transactions. Each exchange reads packed attempts first and rows
-// after them. If an attempt gets its row in between, the row is used. The query of reads the rows.
+// after them. If an attempt gets its row in between, the row is used. The parameter of is the query that
+// reads the rows.
 func attemptsUpTo(ctx context.Context, d *DB, q *store.AttemptQuery, of query) ([]dag.AttemptRow, error) {
 	var rows []dag.AttemptRow
 	var parts [][]byte
@@ -364,7 +365,7 @@ func (d *DB) Scan(ctx context.Context, see func(store.RunRecord, []dag.EventRow)
 	return c.query(ctx, "done", nil, nil)
 }
 
-// scanOn shows one page.
+// scanOn passes one page of runs to a function.
 func scanOn(ctx context.Context, c *conn, after dag.RunID, see func(store.RunRecord, []dag.EventRow) error) (last dag.RunID, more bool, err error) {
 	var page records
 	events := map[dag.RunID][]dag.EventRow{}

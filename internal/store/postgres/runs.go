@@ -24,7 +24,7 @@ const rowsRoom = 51
 
 // runList is the index that a query for runs uses.
 type runList struct {
-	page, floor, count string // statements
+	page, floor, count string // names of statements
 	by                 args   // further parameters of the statements floor and count
 	own                args   // further parameters of the statement page
 	exact              bool   // the query selects every row of the list
@@ -74,7 +74,7 @@ type listing struct {
 	list   runList
 	names  store.Names
 	from   dag.RunID // the greatest id that the page reads
-	floor  dag.RunID // the least
+	floor  dag.RunID // the least id that the page reads
 	cut    bool      // the store may have more runs below the floor
 }
 
@@ -149,7 +149,7 @@ func (l *listing) rows(ctx context.Context, limit int) (rows []dag.RunRow, sizes
 		last = run.ID
 		if errors.Is(err, store.ErrCorrupt) {
 			rows = rows[:len(rows)-1]
-			return nil // a damaged row must not hide the others; verify names it
+			return nil // a damaged row must not hide the others; skein verify names it
 		}
 		sizes = append(sizes, r.int())
 		return err

@@ -57,7 +57,7 @@ func (e sessions) EndSession(ctx context.Context, id int64) error {
 	return nil
 }
 
-// change returns the rows of the last statement.
+// change runs statements that write, and returns the rows of the last one.
 func (e sessions) change(ctx context.Context, all ...query) (found []store.Session, err error) {
 	if err := ended(ctx, all[len(all)-1].name); err != nil {
 		return nil, err

@@ -35,7 +35,8 @@ func (e alerts) EndSilence(ctx context.Context, id uuid.UUID) (store.Silence, er
 	return found[0], nil
 }
 
-// silenced makes a change after other statements of the same transaction.
+// silenced runs a statement that changes silences, after other statements in the same transaction. It returns
+// the changed silences.
 func (e alerts) silenced(ctx context.Context, name string, a args, before ...query) (found []store.Silence, err error) {
 	if err := ended(ctx, name); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func singular(text string) string {
 	text = strings.ReplaceAll(text, "cardinality($1)", "1")
 	text = unnested.ReplaceAllLiteralString(text, "(VALUES ("+strings.ReplaceAll(arrays[1], "[]", "")+")) x (")
 	return parameter.ReplaceAllStringFunc(text, func(p string) string {
-		n, _ := strconv.Atoi(p[1:]) // digits
+		n, _ := strconv.Atoi(p[1:]) // p[1:] consists of digits
 		if n < 2*columns {
 			n = n/2 + 1
 		} else {

@@ -57,7 +57,8 @@ func (d *DB) RevokeToken(ctx context.Context, id int64, more ...int64) error {
 	return nil
 }
 
-// changeToken makes a change after other statements of the same transaction.
+// changeToken runs a statement that changes tokens, after other statements in the same transaction. It
+// returns the changed tokens.
 func (d *DB) changeToken(ctx context.Context, name string, a args, before ...query) (found []store.Token, err error) {
 	if err := ended(ctx, name); err != nil {
 		return nil, err

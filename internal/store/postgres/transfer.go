@@ -67,7 +67,7 @@ func (d *DB) snapshot(ctx context.Context, doing string, f func(*conn, map[strin
 	return translate(doing, err)
 }
 
-// each shows the rows of a statement when they arrive. The errors of see are returned without changes.
+// each passes the rows of a statement to see when they arrive. It returns the errors of see without changes.
 func each(ctx context.Context, c *conn, name, sql string, see func(*row) error) error {
 	result := c.ExecParams(ctx, sql, nil, nil, nil, binaryForm)
 	for result.NextRow() {

@@ -16,7 +16,7 @@ var upgradeSQL string
 const (
 	// statesStep is the number of runs that one step of Upgrade examines.
 	statesStep = 5000
-	// formatStock is the format from which on every node counts what namespaces store.
+	// formatStock is the format from which on every node counts the stocks of namespaces.
 	formatStock = 36
 	// buildMax bounds the time for building an index. If that takes longer, the build begins again.
 	buildMax = time.Hour
@@ -57,7 +57,7 @@ func upgradeStates(ctx context.Context, d *DB) (more bool, err error) {
 		_, err := c.Exec(ctx, statements(upgradeSQL)["clearStates"]).ReadAll()
 		return err == nil, translate("clearStates", err)
 	}
-	more = true // the result is the same if another node holds the row of meta and does this work
+	more = true // the value if another node holds the row of meta, because it does this work
 	err = c.change(ctx, []query{{"listStates", args{}.int8(statesStep), func(r *row) error {
 		more = r.bool()
 		return r.damaged("the list of states")
@@ -131,8 +131,8 @@ func indexState(ctx context.Context, d *DB, name string) (state IndexState, err 
 	})
 }
 
-// restock counts what namespaces store. It does so once, when no node is left that does not count. It reports
-// whether this is done.
+// restock counts the stocks of namespaces once, when every node that is left counts them. It reports whether
+// this has been done.
 func restock(ctx context.Context, d *DB) (done bool, err error) {
 	if d.stands.Load() < formatStock {
 		return false, nil

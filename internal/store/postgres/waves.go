@@ -24,7 +24,7 @@ const (
 // waveMin is the least number of runs of a wave.
 var waveMin = 16
 
-// waves is what the writers know of the waves of their shards. A new owner of a shard unpacks its waves
+// waves holds the waves that the writers know of their shards. A new owner of a shard unpacks its waves
 // before it reads its runs. The same is done in the first transaction after a transaction with an unknown
 // outcome.
 type waves struct {
@@ -40,14 +40,15 @@ type shardWaves struct {
 // wave holds the runs that one transaction started.
 type wave struct {
 	runs []dag.RunID
-	left int // have not ended
+	left int // the number of its runs that have not ended
 }
 
 // wavePlan says how a transaction changes waves.
 type wavePlan struct {
-	unpack []int32               // shards
+	unpack []int32               // the shards whose waves are unpacked
 	starts map[dag.ShardID]*wave // shard → the wave that the transaction begins
-	// For each update of an ended run: whether the run was in a wave, and so is not in active.
+	// ended says, for each update of a run, whether the update ends a run that was in a wave and so is not in
+	// active.
 	ended  []bool
 	gone   []waveKey
 	listed []listedRun // the unfinished runs of the unpacked waves
@@ -76,7 +77,7 @@ func begins(r *dag.RunRow) bool { return r.State == dag.RunRunning || r.State ==
 // leaves reports whether the update ends a run that is in a wave.
 func (p *wavePlan) leaves(update int) bool { return p.ended != nil && p.ended[update] }
 
-// known reports whether no shard of a batch has waves that must be unpacked.
+// known reports whether the waves of all shards of a batch are known, so that none has to be unpacked.
 func (w *waves) known(b *store.Batch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

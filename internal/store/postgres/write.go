@@ -134,7 +134,7 @@ func (x *tx) insertRuns(b *store.Batch) {
 	x.pushAll(rows, list, wait, line, states, tags)
 }
 
-// claims packs the claims of a run and, if all programs know it, what it keeps.
+// claims packs the claims of a run and, if all programs know RunRow.Kept, its value.
 func (x *tx) claims(r *dag.RunRow) []byte {
 	packed := dag.PackClaims(r.Claim, r.Shares)
 	if !x.keeps {

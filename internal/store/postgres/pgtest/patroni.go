@@ -35,7 +35,7 @@ const (
 type PatroniOptions struct {
 	Synchronous bool          // a commit waits until one standby has it
 	TTL         time.Duration // how long the leader may be silent; Patroni's default is 30 s
-	Etcd        Place         // the server of the registry
+	Etcd        Place         // the place of the server of the registry
 	Servers     []Place
 }
 
@@ -266,7 +266,7 @@ func (p *Patroni) Whole() error {
 	})
 }
 
-// until polls until is returns true.
+// until polls until the function is returns true.
 func (p *Patroni) until(what string, is func() bool) error {
 	for began := time.Now(); !is(); time.Sleep(poll) {
 		if time.Since(began) > untilMax {

@@ -46,7 +46,7 @@ const (
 	Locked = "locked"
 )
 
-// Options of a server.
+// Options are the settings of a server.
 type Options struct {
 	// NoSync turns fsync off: the server is faster, and commits do not survive a crash of the machine.
 	NoSync bool
@@ -59,7 +59,7 @@ type Options struct {
 // Place describes where a process of a test runs. The zero value is this machine.
 type Place struct {
 	Address string // IP address at which the process listens; "" means 127.0.0.1
-	// Calls start on the machine that has the address; nil means on this one.
+	// Within calls start on the machine that has the address. If it is nil, start is called on this machine.
 	Within func(start func() error) error
 }
 

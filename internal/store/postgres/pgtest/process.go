@@ -192,7 +192,7 @@ func (s *Server) CPU() time.Duration {
 	var ticks int
 	for _, p := range append(children(pid), pid) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
-		_, rest, _ := strings.Cut(string(text), ") ") // the name before it may contain any character
+		_, rest, _ := strings.Cut(string(text), ") ") // the name of the process comes first, and may contain any character
 		if f := strings.Fields(rest); len(f) > 13 {
 			user, _ := strconv.Atoi(f[11])
 			system, _ := strconv.Atoi(f[12])
