@@ -74,7 +74,7 @@ func (d *DB) Stage(b *store.Batch) {
 	}
 }
 
-// stagePacker returns what a plan that reads nothing asks about a batch.
+// stagePacker returns the HandPacker for a plan of a batch that reads nothing.
 func stagePacker(b *store.Batch) packed.HandPacker {
 	return packed.HandPacker{Hands: true, Ends: true, Weights: true, History: packed.Tells(b)}
 }

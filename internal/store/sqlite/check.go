@@ -89,7 +89,7 @@ func (d *DB) Check(ctx context.Context) (bad []string, err error) {
 	return checkStocks(d, conn, bad)
 }
 
-// checkStocks counts again what namespaces store.
+// checkStocks counts the stocks of namespaces again, and reports those that differ.
 func checkStocks(d *DB, conn *sqlite.Conn, bad []string) ([]string, error) {
 	err := d.on(conn, "wrongStocks", nil, func(s *sqlite.Stmt) error {
 		r := row{s: s}

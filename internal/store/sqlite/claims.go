@@ -152,7 +152,7 @@ func (d *DB) Holders(ctx context.Context, q store.HolderQuery) (_ []store.Claima
 		err := d.on(conn, "claimsAbout", []any{string(append(page, ']')), about}, func(s *sqlite.Stmt) error {
 			c := row{s: s}
 			n := c.int()
-			// a damaged claim counts as no claim: the owner will quarantine the run
+			// a damaged claim is ignored: the owner will quarantine the run
 			if claim, _, err := dag.UnpackClaims(c.blob()); err == nil && q.Of(claim) {
 				found.Add(claim.Grant, n)
 			}

@@ -77,17 +77,17 @@ type DB struct {
 	sentEvents
 	path    string
 	cluster string
-	// isolation is Info.Isolation.
+	// isolation is the value of Info.Isolation.
 	isolation string
 	read      map[string]string // statements by name
 	pool      *sqlitex.Pool
 	closed    atomic.Bool
-	// readOnly: another process may write the database.
+	// readOnly says that this process must not write the database, because another process may do so.
 	readOnly bool
 	broken   atomic.Bool // a COMMIT failed, so the connection must be opened again
 	syncs    syncs
 	stages   stages
-	// syncFile is syncData. Tests replace it.
+	// syncFile syncs a file. It is syncData, except in tests that replace it.
 	syncFile func(*os.File) error
 
 	mu      sync.Mutex // protects following fields; held by a transaction
@@ -197,7 +197,7 @@ func (d *DB) reopenWriter() error {
 		return err
 	}
 	d.stmts.finalize()
-	_, _ = d.conn.Close(), d.log.close() // both have failed
+	_, _ = d.conn.Close(), d.log.close() // both failed, so their errors do not matter
 	return d.openWriter()
 }
 

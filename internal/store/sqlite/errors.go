@@ -97,7 +97,7 @@ func wasDatabase(path string) bool {
 func isTree(page []byte) bool {
 	head := 8
 	switch page[0] {
-	case 2, 5: // with children
+	case 2, 5: // a page with children
 		head = 12
 	case 10, 13:
 	default:

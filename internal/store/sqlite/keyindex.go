@@ -82,7 +82,7 @@ type lateKeys struct {
 	added    int       // the number of keys at the end of young
 	moved    int       // the number of keys of old, from at on
 	gone     []lateKey // keys of deleted runs
-	raise    bool      // meta.keyed is upTo
+	raise    bool      // meta.keyed rises to upTo
 
 	moving []lateKey // used by keyTree.move
 }
@@ -125,7 +125,7 @@ func (l *lateKeys) load(conn *sqlite.Conn) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.runs, l.fresh = map[store.RunKey]int64{}, map[store.RunKey]struct{}{}
-	l.young, l.old, l.at, l.owed, l.upTo = nil, nil, 0, movedKeys, 0 // movedKeys: also processes that end soon move keys
+	l.young, l.old, l.at, l.owed, l.upTo = nil, nil, 0, movedKeys, 0 // owed begins with movedKeys, so that a process that ends soon moves keys, too
 	l.runsMade, l.added, l.moved, l.gone, l.raise = 0, 0, 0, nil, false
 	if l.keyed, err = scalar(conn, "SELECT keyed FROM meta"); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (d keyTree) listAll(keys []lateKey) error {
 			s.int(keys[i].hash).int(keys[i].n)
 		}
 		n, err := s.exec(d.conn)
-		for i := 0; i < hashesEach && n < hashesEach && err == nil; i++ { // another key has the hash of one of them
+		for i := 0; i < hashesEach && n < hashesEach && err == nil; i++ { // fewer rows were inserted, because another key has the hash of one of the keys
 			var listed bool
 			if listed, err = d.found(d.stmts.hashOfRun.row().int(keys[i].hash).int(keys[i].n)); err == nil && !listed {
 				err = d.list(&keys[i])

@@ -55,7 +55,7 @@ type lineMoves struct {
 }
 
 func (m *lineMoves) reset() {
-	clear(m.come) // the names
+	clear(m.come) // releases the names
 	clear(m.leave)
 	m.come, m.leave = m.come[:0], m.leave[:0]
 }

@@ -120,7 +120,7 @@ func (e namespaces) UnfinishedOf(ctx context.Context, shards []dag.ShardID) (all
 	return all, err
 }
 
-// writeUses writes what namespaces use after the transaction, and compares it with their quotas.
+// writeUses writes the use of namespaces after the transaction, and compares it with their quotas.
 func writeUses(d *DB, b *store.Batch) error {
 	for i := range b.Uses {
 		u := &b.Uses[i]
@@ -147,8 +147,8 @@ func writeUses(d *DB, b *store.Batch) error {
 	return writeStocks(d, b)
 }
 
-// writeStocks adds the parameters of new runs, and what ended runs keep, to what namespaces store. It
-// compares the sum with their quotas.
+// writeStocks adds the parameters of new runs, and the bytes that ended runs keep, to the stocks of
+// namespaces. It compares the stocks with the quotas.
 func writeStocks(d *DB, b *store.Batch) error {
 	for i := range b.Kept {
 		if _, err := d.stmts.putStock.row().text(b.Kept[i].Namespace).int(b.Kept[i].Bytes).exec(d.conn); err != nil {

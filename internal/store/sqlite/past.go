@@ -131,7 +131,7 @@ func oldFires(ctx context.Context, d *DB, x *store.FireExpiry) (old []store.Fire
 		var f store.Fire
 		looked++
 		if err := scanFire(s, &f); err != nil {
-			return nil // a damaged line stays, and verify reports it
+			return nil // a damaged line stays, and skein verify reports it
 		}
 		last = store.FireKey{Decided: f.Decided, Workflow: f.Workflow, Trigger: f.Trigger, At: f.At, Key: f.Key}
 		bound := x.Exceptions

@@ -210,7 +210,7 @@ func (d *DB) RunsByKeys(ctx context.Context, keys []store.RunKey) (rows []dag.Ru
 	return rows, nil
 }
 
-// keyLook is a statement that finds the run of a key, and its third value, if it has one.
+// keyLook is a statement that finds the run of a key. n is its third parameter, or 0 if it has only two.
 type keyLook struct {
 	name string
 	n    int64

@@ -26,8 +26,8 @@ func userList(user string) string          { return "u/" + user }
 // tagList returns the list of the runs that have a tag, KEY=VALUE.
 func tagList(tag string) string { return "t/" + tag }
 
-// tagsIn returns the tags in the packed origin of a run. It returns none for a damaged origin, and verify
-// reports the damage.
+// tagsIn returns the tags in the packed origin of a run. It returns none for a damaged origin, and skein
+// verify reports the damage.
 func tagsIn(fire []byte) dag.Tags {
 	f, err := dag.UnpackFire(fire)
 	if err != nil || f == nil {

@@ -348,7 +348,7 @@ func (l *listing) page() (page store.RunPage, err error) {
 }
 
 // row reads a row into r, and reports whether the query selects it. It skips a damaged row, so that the row
-// does not hide others; verify reports the damage.
+// does not hide others; skein verify reports the damage.
 func (l *listing) row(s *sqlite.Stmt, r *dag.RunRow) (fits bool, err error) {
 	if len(l.states) > 0 && !slices.Contains(l.states, s.ColumnText(colState)) {
 		return false, nil

@@ -71,8 +71,8 @@ func (d *DB) insertTrigger(t *store.Trigger) error {
 	return d.hear(t)
 }
 
-// updateTrigger first tries the form of nearly all updates: a fire changes no column on which other tables
-// depend.
+// updateTrigger writes a changed trigger. It first tries the statement for the update that a fire makes,
+// because nearly all updates are of this form. A fire changes no column on which other tables depend.
 func (d *DB) updateTrigger(t *store.Trigger) error {
 	hears, err := packed.PackHears(t.On, checkText)
 	if err != nil {

@@ -23,7 +23,7 @@ var scheduleKinds = []string{"cron", "every", "at", "daily", "weekly", "monthly"
 func pageOf(limit int) int { return min(limitOf(limit), limitDefault) }
 
 // legible reads the rows of a statement, and leaves out damaged ones. A damaged row must not hide the other
-// rows or prevent their fires. verify reports the damage.
+// rows or prevent their fires. skein verify reports the damage.
 func legible[T any](d *DB, ctx context.Context, name string, args []any, scan func(*sqlite.Stmt, *T) error) (_ []T, err error) {
 	conn, err := d.take(ctx)
 	if err != nil {

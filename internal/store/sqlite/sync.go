@@ -114,8 +114,8 @@ func unsynced(lost error) error {
 // walFile is the log, opened to sync it.
 type walFile struct {
 	f *os.File
-	// held during a sync, because the kernel reports a lost write only once, to one of several concurrent
-	// syncs
+	// mu is held during a sync, because the kernel reports a lost write only once, to one of several
+	// concurrent syncs.
 	mu sync.Mutex
 }
 
