@@ -159,7 +159,7 @@ func (e *namespaces) stocks(namespace string) (all []store.NamespaceStock) {
 	return all
 }
 
-// keep counts what runs that end keep.
+// keep adds the bytes that ended runs keep to the stock of their namespace.
 func (x *tx) keep(u *store.StockUpdate) error {
 	if err := x.fenced(u.Shard, "the stock of namespace "+u.Namespace); err != nil {
 		return err
@@ -171,7 +171,8 @@ func (x *tx) keep(u *store.StockUpdate) error {
 	return nil
 }
 
-// addKept replaces the map, so that a snapshot keeps the one that it has.
+// addKept adds n to the kept bytes of a namespace. It replaces the map, so that a snapshot keeps the earlier
+// one.
 func (e *namespaces) addKept(namespace string, n int64) {
 	next := maps.Clone(e.kept)
 	if next == nil {

@@ -158,7 +158,7 @@ func (s *Store) ExpireWorkflow(ctx context.Context, owner dag.HandlerID, x store
 	return n, err
 }
 
-// DeletedWorkflows lists deleted workflows by id.
+// DeletedWorkflows lists deleted workflows, ordered by id.
 func (s *Store) DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]store.Workflow, error) {
 	var found []store.Workflow
 	err := s.read(ctx, Read, func() error {

@@ -178,7 +178,7 @@ func (s *Store) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Work
 	return w, err
 }
 
-// Workflows lists the workflows that are not deleted, by namespace, then name.
+// Workflows lists the workflows that are not deleted, ordered by namespace, then name.
 func (s *Store) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	var found []store.Workflow
 	namespace, name, _ := strings.Cut(q.After, "/")
@@ -248,7 +248,7 @@ func (s *Store) Versions(ctx context.Context, w dag.WorkflowID, before int32, li
 	return found, err
 }
 
-// Files reads a version's files by name.
+// Files reads a version's files, ordered by name.
 func (s *Store) Files(ctx context.Context, q store.FileQuery) ([]store.File, error) {
 	var files []store.File
 	err := s.read(ctx, Read, func() error {

@@ -67,7 +67,7 @@ func (s *Store) ExpireVersions(ctx context.Context, owner dag.HandlerID, x store
 	return n, err
 }
 
-// finishedLocked lists the finished runs of a workflow by id.
+// finishedLocked lists the finished runs of a workflow, ordered by id.
 func finishedLocked(s *Store, w dag.WorkflowID) (finished []*dag.RunRow) {
 	if list := s.byWorkflow[w]; list != nil {
 		for _, id := range *list {

@@ -59,7 +59,7 @@ func byKeyOf(a, b store.Trigger) int { return byTriggerKey(keyOf(&a), keyOf(&b))
 
 func byNext(a, b store.Trigger) int { return cmp.Or(cmp.Compare(a.Next, b.Next), byKeyOf(a, b)) }
 
-// Triggers lists triggers by their keys.
+// Triggers lists triggers, ordered by their keys.
 func (s *Store) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {
 	return s.selectTriggers(ctx, listSize(q.Limit), func(t *store.Trigger) bool {
 		return (q.Workflow == 0 || t.Workflow == q.Workflow) && (q.State == "" || t.State == q.State) && byTriggerKey(keyOf(t), q.After) > 0
@@ -73,7 +73,7 @@ func (s *Store) Due(ctx context.Context, shards []dag.ShardID, until dag.Micros,
 	}, byNext)
 }
 
-// NextDue returns the earliest Next of the triggers of some shards, or 0 if none of them is due.
+// NextDue returns the earliest Next of the triggers of some shards, or 0 if none of them has a next instant.
 func (s *Store) NextDue(ctx context.Context, shards []dag.ShardID) (dag.Micros, error) {
 	due, err := s.Due(ctx, shards, math.MaxInt64, 1)
 	if err != nil || len(due) == 0 {
@@ -173,7 +173,7 @@ func byFireKey(a, b store.FireKey) int {
 		cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key))
 }
 
-// Backfill reads one.
+// Backfill reads one backfill.
 func (s *Store) Backfill(ctx context.Context, id int64) (store.Backfill, error) {
 	var f store.Backfill
 	err := s.read(ctx, Read, func() error {
@@ -187,7 +187,7 @@ func (s *Store) Backfill(ctx context.Context, id int64) (store.Backfill, error) 
 	return f, err
 }
 
-// Backfills lists the newest first.
+// Backfills lists backfills, the newest first.
 func (s *Store) Backfills(ctx context.Context, w dag.WorkflowID, state string, before int64, limit int) ([]store.Backfill, error) {
 	var found []store.Backfill
 	err := s.read(ctx, Read, func() error {
@@ -204,7 +204,7 @@ func (s *Store) Backfills(ctx context.Context, w dag.WorkflowID, state string, b
 	return found, err
 }
 
-// BackfillRuns lists the runs of a backfill by their instants.
+// BackfillRuns lists the runs of a backfill, ordered by their instants.
 func (s *Store) BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]store.BackfillRun, error) {
 	var found []store.BackfillRun
 	err := s.read(ctx, Read, func() error {

@@ -17,7 +17,7 @@ type sentEvents struct {
 	log      []store.SentEvent // sorted by Seq, without gaps
 	last     int64
 	received dag.Micros       // time of the last event
-	known    map[sentID]int64 // the Seq of each event of the log; nil if not made since the log was exchanged
+	known    map[sentID]int64 // the Seq of each event of the log; nil if it was not made since the log was replaced
 }
 
 // sentID is the identity of an event.

@@ -65,7 +65,7 @@ func (e *alerts) lose(m *store.Member) {
 	}
 }
 
-// find drops the record that a member was lost.
+// find drops the record that a member was lost, because a member with its name has joined.
 func (e *alerts) find(name string) {
 	e.lost = slices.DeleteFunc(slices.Clone(e.lost), func(o store.LostMember) bool { return o.Name == name })
 }

@@ -25,7 +25,7 @@ const handedMax = 1 << 17
 type Handed struct {
 	mu     sync.Mutex
 	open   map[dag.AttemptKey]hand
-	plans  uint64 // made
+	plans  uint64 // the number of plans that were made
 	staged map[*store.Batch]*HandPlan
 	// late and later hold attempts that have ended without ever having a row. They are kept for a while, because
 	// the last part of their output may arrive after their end.
@@ -52,7 +52,7 @@ type HandPlan struct {
 	Own []bool
 	// Changes gives the form of each of AttemptUpdates.
 	Changes []AttemptWrite
-	weights bool // HandPacker.Weights
+	weights bool // the value of HandPacker.Weights
 	number  uint64
 	err     error      // the reason why the batch is refused
 	missing []int      // updates of unknown attempts
@@ -112,7 +112,7 @@ func (p *HandPlan) of(id dag.RunID, runs int) *runHands {
 	return &p.packed[i]
 }
 
-// HandPacker is what a plan asks its engine.
+// HandPacker holds the answers of an engine to the questions of a plan.
 type HandPacker struct {
 	// Hands reports whether the rows of histories in the database may contain packed assignments. Ends
 	// reports whether they may contain packed ends as well.
@@ -281,7 +281,7 @@ func (h *Handed) insert(b *store.Batch, i int, with *HandPacker, p *HandPlan, en
 	return nil
 }
 
-// update reports whether the form of the attempt is known.
+// update decides the form of one change of an attempt. It reports whether the form is known without a read.
 func (h *Handed) update(b *store.Batch, i int, with *HandPacker, p *HandPlan) (known bool, err error) {
 	u := &b.AttemptUpdates[i]
 	if u.Was != dag.AttemptAssigned {

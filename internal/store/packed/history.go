@@ -11,7 +11,7 @@ import (
 type Past struct {
 	rows  []dag.EventRow // the events of the batch
 	runs  RunIndex       // finds the index of a run's events in rows
-	taken []bool         // taken[i]: rows[i] was packed into a row of the database
+	taken []bool         // taken[i] says that rows[i] was packed into a row of the database
 }
 
 // Begin sets the events of a transaction. It returns ErrRefused if two of the rows are of the same run.
