@@ -58,7 +58,7 @@ func expireByNumber(b *bed) {
 	var ids []dag.RunID
 	for i := range 10 {
 		ids = append(ids, b.past(dag.Micros(100+i), nil).ID)
-		if i%3 == 0 { // unfinished runs must not count
+		if i%3 == 0 { // unfinished runs must be ignored
 			b.put(func(x *store.Batch) { x.RunInserts = []dag.RunRow{b.run(dag.RunRunning)} })
 		}
 	}

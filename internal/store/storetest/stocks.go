@@ -83,8 +83,8 @@ func stockCounted(b *bed) {
 	b.same(is, store.NamespaceStock{Namespace: "default", Versions: int64(3 - n), Triggers: 1, Bytes: int64(3-n)*size + 5000}, "after versions have gone")
 }
 
-// stockOfEnded checks that the bytes of ended runs count until the runs are deleted, and that a loader finds
-// the weight of a run.
+// stockOfEnded checks that the bytes of ended runs are part of the stock until the runs are deleted, and that
+// a loader finds the weight of a run.
 func stockOfEnded(b *bed) {
 	b.put(func(x *store.Batch) { x.WorkflowInserts = []store.Workflow{workflow(1, "first")} })
 	const kept = int64(0x1_0203_0405_0607)
