@@ -26,11 +26,11 @@ const (
 	// FirstService is the principal that every database begins with. API tokens that name no other principal
 	// belong to this service, among them all tokens of earlier versions.
 	FirstService = 1
-	// FirstServiceName is its name.
+	// FirstServiceName is the name of FirstService.
 	FirstServiceName = "api"
-	// FirstServiceRole is its role, in all namespaces.
+	// FirstServiceRole is the role of FirstService in all namespaces.
 	FirstServiceRole = "cluster"
-	// All means every verb of a principal, or all namespaces.
+	// All means every verb in a list of verbs, and every namespace in a list of namespaces.
 	All = "*"
 )
 
@@ -102,15 +102,16 @@ type RightsChange struct {
 	// PutRoles adds roles or changes their verbs. DropRoles removes roles with their bindings.
 	PutRoles  []Role
 	DropRoles []string
-	// Identify adds an identity, or changes its principal and source. Principal 0 is Add.
+	// Identify adds an identity, or changes its principal and source. In it, Principal 0 means the new
+	// principal Add.
 	Identify *Identity
-	// Unbind removes bindings, by their keys. Bind adds bindings, or changes their end and source. Subject 0
-	// is Add.
+	// Unbind removes bindings, by their keys. Bind adds bindings, or changes their end and source. In Bind,
+	// Subject 0 means the new principal Add.
 	Unbind []Binding
 	Bind   []Binding
-	// Password sets the password of a principal; principal 0 is Add. An empty hash removes it. Both delete
-	// the principal's sessions and codes that were opened without a token, unless SamePassword is set: then
-	// the password is the same, and only its hash was computed again.
+	// Password sets the password of a principal; principal 0 means the new principal Add. An empty hash
+	// removes the password. Both delete the principal's sessions and codes that were opened without a token,
+	// unless SamePassword is set: then the password is the same, and only its hash was computed again.
 	Password     *Password
 	SamePassword bool
 }
@@ -169,7 +170,7 @@ func (r *Rights) left(c *RightsChange) bound {
 	return keys
 }
 
-// fits bounds the bindings of each principal to which a change adds bindings.
+// fits returns an error if a principal to which a change adds bindings would have more than BindingsOfOneMax.
 func (keys bound) fits(c *RightsChange) error {
 	of := map[int64]int{}
 	for k := range keys {

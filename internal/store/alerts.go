@@ -169,7 +169,7 @@ type Alerts interface {
 	PutAlertChannel(ctx context.Context, c AlertChannel) (AlertChannel, error)
 	// DropAlertChannel removes a channel. It returns ErrNotFound if there is none.
 	DropAlertChannel(ctx context.Context, namespace, name string) error
-	// AlertChannels lists all channels by namespace and name.
+	// AlertChannels lists all channels, ordered by namespace and name.
 	AlertChannels(ctx context.Context) ([]AlertChannel, error)
 
 	// PutSilence adds a silence. The store sets Created. It also deletes ended silences: those that ended
@@ -184,16 +184,17 @@ type Alerts interface {
 	// PutAlertRules adds or replaces the rules of a namespace. The store sets the times. It returns ErrFenced
 	// unless the version follows the present one.
 	PutAlertRules(ctx context.Context, r AlertRules) (AlertRules, error)
-	// AlertRules lists the rules that belong to no workflow, by namespace.
+	// AlertRules lists the rules that belong to no workflow, ordered by namespace.
 	AlertRules(ctx context.Context) ([]AlertRules, error)
-	// LostMembers lists the members that were declared dead and have not joined again, by name.
+	// LostMembers lists the members that were declared dead and have not joined again, ordered by name.
 	LostMembers(ctx context.Context) ([]LostMember, error)
 	// Watched lists the undeleted workflows of the shards whose current version has alert rules. It may also
 	// list a version whose definition contains the text of the key elsewhere. It reads no row of other
 	// versions.
 	Watched(ctx context.Context, shards []dag.ShardID) ([]Watched, error)
 
-	// OpenIncidents lists the incidents of a shard that have not ended, by ID, after the given ID.
+	// OpenIncidents lists the incidents of a shard that have not ended and come after the given ID, ordered
+	// by ID.
 	OpenIncidents(ctx context.Context, shard dag.ShardID, after uuid.UUID, limit int) ([]Incident, error)
 	// Incident returns an incident, or ErrNotFound.
 	Incident(ctx context.Context, id uuid.UUID) (Incident, error)
@@ -201,7 +202,7 @@ type Alerts interface {
 	LastIncident(ctx context.Context, workflow dag.WorkflowID, rule string) (Incident, error)
 	// Incidents lists incidents for people.
 	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
-	// Notices lists the notices of an incident by Seq and channel.
+	// Notices lists the notices of an incident, ordered by Seq and channel.
 	Notices(ctx context.Context, incident uuid.UUID) ([]Notice, error)
 	// DueNotices lists due notices, the oldest first.
 	DueNotices(ctx context.Context, q NoticeQuery) ([]Notice, error)
@@ -211,7 +212,7 @@ type Alerts interface {
 	// NoteNotice records the end of a call: State, Tries, Due, Ended and Error of a pending notice. It
 	// returns ErrFenced unless the notice is pending and had Tries-1 calls.
 	NoteNotice(ctx context.Context, n Notice) error
-	// AlertTroubles lists the channels that do not accept notices, by namespace and name.
+	// AlertTroubles lists the channels that do not accept notices, ordered by namespace and name.
 	AlertTroubles(ctx context.Context, since dag.Micros) ([]Trouble, error)
 	// ExpireIncidents deletes old incidents and their notices, except incidents with a pending notice. It
 	// returns the number of deleted incidents.

@@ -39,8 +39,8 @@ type Audit struct {
 	Count     int64      // the number of refused calls; 1 for a change
 	Principal string     // the user or service for whom the call was made
 	Kind      string     // user, service, local, …; "" if the caller is unknown
-	Token     int64      // the id of the credential of the call; 0 if there was none
-	Session   int64      // the id of the credential of the call; 0 if there was none
+	Token     int64      // the id of the API token of the call; 0 if there was none
+	Session   int64      // the id of the session of the call; 0 if there was none
 	Address   string     // the address of the caller
 	Verb      string     // the verb that the call needs
 	Action    string     // the action: the operation of the API
@@ -64,7 +64,7 @@ type AuditTree struct {
 	Base int64
 }
 
-// AuditLeaf returns the hash of a row.
+// AuditLeaf is a row that gets a position in the tree, with the hash of its leaf.
 type AuditLeaf struct {
 	ID   int64
 	Hash []byte
@@ -73,7 +73,7 @@ type AuditLeaf struct {
 // AuditQuery selects rows for people: the newest first, by At and then by ID.
 type AuditQuery struct {
 	// Before and BeforeAt are the ID and the At of a row. The query selects only rows after this row, in its
-	// order. Before 0: the query begins with the newest row.
+	// order. If Before is 0, the query begins with the newest row.
 	Before     int64
 	BeforeAt   dag.Micros
 	Since      dag.Micros // only rows at or after this time; 0 means all
@@ -83,7 +83,8 @@ type AuditQuery struct {
 	Limit      int
 }
 
-// Edge returns a time and an ID. All rows of the query are below them.
+// Edge returns the edge of a page, as a time and an ID. The rows of the page are older than the time, or have
+// the same time and a lower ID.
 func (q *AuditQuery) Edge() (at dag.Micros, id int64) {
 	if q.Before == 0 {
 		return math.MaxInt64, math.MaxInt64
@@ -110,20 +111,21 @@ type AuditLog interface {
 	// AddAudit writes rows that belong to no change of the store. A row whose Key exists is not written
 	// again.
 	AddAudit(ctx context.Context, rows ...Audit) error
-	// AuditFresh reads at most limit rows without an index, by ID.
+	// AuditFresh reads at most limit rows without an index, ordered by ID.
 	AuditFresh(ctx context.Context, limit int) ([]Audit, error)
 	// AuditTree reads the state of the tree.
 	AuditTree(ctx context.Context) (AuditTree, error)
-	// GrowAudit gives indexes to rows, in their order and beginning with size, and sets the state of the tree
-	// to to. It returns ErrFenced if the tree has another size, or if a row already has an index or does not
-	// exist.
+	// GrowAudit gives indexes to rows, in their order, beginning with the index size. It stores the parameter
+	// to as the new state of the tree. It returns ErrFenced if the tree has another size, or if a row already
+	// has an index or does not exist.
 	GrowAudit(ctx context.Context, size int64, to AuditTree, rows []AuditLeaf) error
-	// AuditLeaves reads at most limit rows by index, from an index on.
+	// AuditLeaves reads at most limit rows from an index on, ordered by index.
 	AuditLeaves(ctx context.Context, from int64, limit int) ([]Audit, error)
 	// AuditList reads rows for people.
 	AuditList(ctx context.Context, q AuditQuery) ([]Audit, error)
-	// ForgetAudit deletes the rows with an index below to.First and sets the state of the tree to to. It
-	// returns ErrFenced if the tree has another size or another First.
+	// ForgetAudit deletes the rows with an index below to.First, and stores the parameter to as the new state
+	// of the tree. It returns ErrFenced if the present tree differs from the parameter from in its size or
+	// its First.
 	ForgetAudit(ctx context.Context, from, to AuditTree) error
 }
 

@@ -13,7 +13,7 @@ type Checker interface {
 // have the part.
 type Capabilities struct {
 	Workers   Workers   // a store that lists the workers of its nodes
-	Cluster   Cluster   // several nodes can share it
+	Cluster   Cluster   // a store that several nodes can share
 	Stager    Stager    // a store that writes a transaction ahead
 	Mortal    Mortal    // a store that can fail permanently before it is closed
 	Upgrader  Upgrader  // a store that completes migrations while it is used

@@ -45,8 +45,8 @@ type Queue struct {
 	PerKey   string // CEL over params and trigger.time; "" if the queue has one line
 	Order    string
 	Overflow string
-	// The largest number of runs, of all keys together, that get a queue slot within Each; 0 means any
-	// number.
+	// Rate is the largest number of runs, of all keys together, that get a queue slot within Each. 0 means
+	// any number.
 	Rate     int32
 	Each     dag.Micros // one second, minute or hour
 	State    string
@@ -78,7 +78,7 @@ func (c *QueueChanges) Rows() int {
 	return len(c.QueueInserts) + len(c.QueueUpdates) + len(c.QueueDeletes) + len(c.QueuePaces)
 }
 
-// Reset empties it for the next transaction.
+// Reset empties the changes for the next transaction.
 func (c *QueueChanges) Reset() {
 	clear(c.QueueInserts)
 	clear(c.QueueUpdates)
@@ -209,7 +209,7 @@ type Line struct {
 // written with its row. The store keeps the lines of waiting runs in order.
 type Claims interface {
 	Queue(ctx context.Context, name string) (Queue, error)
-	// Queues lists queues by name, after the given one.
+	// Queues lists the queues after the given name, ordered by name.
 	Queues(ctx context.Context, after string, limit int) ([]Queue, error)
 	// Holding reads the unfinished runs of all shards whose claim is granted, lent or requested again, and
 	// those with shares of slots for their tasks. It reads them in an order of the engine, after the given
@@ -218,7 +218,7 @@ type Claims interface {
 	// Holders finds the runs that a query selects. It returns the first of them, ordered by Grant, and the
 	// number of all of them.
 	Holders(ctx context.Context, q HolderQuery) (first []Claimant, count int, err error)
-	// Lines reads all lines that are not empty, by name and level.
+	// Lines reads all lines that are not empty, ordered by name and level.
 	Lines(ctx context.Context) ([]Line, error)
 	// InLine reads the first runs of a line at a level that asked at an instant or later, by Asked. Runs
 	// that asked at the same instant come in any order.

@@ -26,7 +26,7 @@ type Classes interface {
 	PutClass(ctx context.Context, c Class) (Class, error)
 	// DropClass removes a class. It returns ErrNotFound if there is none.
 	DropClass(ctx context.Context, name string) error
-	// ClassList lists all classes by name.
+	// ClassList lists all classes, ordered by name.
 	ClassList(ctx context.Context) ([]Class, error)
 }
 

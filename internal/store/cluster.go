@@ -68,8 +68,8 @@ func (m *Member) Able() bool {
 	return !m.Worker && m.State == MemberActive && !m.Cordoned && !m.Stopped
 }
 
-// ShardRow names the owner of a shard. Owner 0: the shard is free. Invariant: a shard has at most one owner,
-// and each new one raises Epoch.
+// ShardRow names the owner of a shard. If Owner is 0, the shard is free. Invariant: a shard has at most one
+// owner, and each new one raises Epoch.
 type ShardRow struct {
 	ID    dag.ShardID
 	Epoch int64
@@ -141,10 +141,10 @@ type Cluster interface {
 	// Rise raises the format of the database to the newest one that all listed nodes know, and returns the
 	// format. The format never falls.
 	Rise(ctx context.Context) (int, error)
-	// NodeKey reads the key by which a node proves to another node which caller's request it passes on. The
-	// key is random, and was made with the database.
+	// NodeKey reads the key with which a node proves to another node that it may pass on the request of a
+	// caller. The key is random, and was made with the database.
 	NodeKey(ctx context.Context) ([]byte, error)
-	// Orders lists the present orders by node and kind.
+	// Orders lists the present orders, ordered by node and kind.
 	Orders(ctx context.Context) ([]Order, error)
 	// Submitted lists runs in the state submitted, the oldest first. Programs and nodes other than the owner
 	// have inserted them.

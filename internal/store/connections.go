@@ -28,6 +28,6 @@ type Connections interface {
 	DropConnection(ctx context.Context, namespace, name string) error
 	// ConnectionOf returns a connection, or ErrNotFound.
 	ConnectionOf(ctx context.Context, namespace, name string) (Connection, error)
-	// ConnectionList lists at most limit connections by namespace and name, after the given name.
+	// ConnectionList lists at most limit connections after the given name, ordered by namespace and name.
 	ConnectionList(ctx context.Context, namespace, name string, limit int) ([]Connection, error)
 }

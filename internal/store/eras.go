@@ -59,11 +59,12 @@ type Eras interface {
 	// EndOf reads the marks at which an era ended because the next era began quietly. It returns none if the
 	// era is the present one, or if it ended in another way.
 	EndOf(ctx context.Context, era dag.Era) ([]Fence, error)
-	// Raise begins the era to, if the present era is from. In one transaction it sets the epochs of all
-	// shards to the first epoch of the era to, and the floor to the same era. If to equals from, it only
-	// raises the floor to that era, unless the floor is already there. If letter is not empty, Raise also
-	// writes it as a message from each shard to itself. It returns the era of the store afterwards, which is
-	// not to if the present era was not from. It waits for open transactions of owners.
+	// Raise begins a new era, which the parameter to names, if the present era is the one that from names. In
+	// one transaction it sets the epochs of all shards to the first epoch of the new era, and the floor to
+	// the new era. If to equals from, Raise only raises the floor to that era, unless the floor is already
+	// there. If letter is not empty, Raise also writes it as a message from each shard to itself. It returns
+	// the era of the store afterwards. This is another era than to if the present era was another one than
+	// from. Raise waits for open transactions of owners.
 	Raise(ctx context.Context, from, to dag.Era, letter []byte) (dag.Era, error)
 }
 
@@ -83,10 +84,10 @@ func FloorOf(marks []Fence) (is dag.Era) {
 	return is
 }
 
-// NextEra returns the era that begins quietly in a store whose present era is era. When the present era
-// began, the server was on the timeline was; it is now on the timeline is. Two timelines of which neither
-// continues the other get different eras, because the era grows with the timeline. known is the greatest era
-// that the caller has read.
+// NextEra returns the era that begins quietly after the present one, which the parameter era names. The
+// parameter was is the timeline of the server when the present era began, and is the present timeline. Two
+// timelines of which neither continues the other get different eras, because the era grows with the timeline.
+// known is the greatest era that the caller has read.
 func NextEra(era, known dag.Era, was, is int64) dag.Era {
 	next := max(era, known) + 1
 	if grown := int64(era) + is - was; grown > int64(next) && grown <= dag.EraMax {

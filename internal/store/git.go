@@ -12,7 +12,8 @@ type GitSource struct {
 	Version         int64       // version of Spec, from 1
 	Shard           dag.ShardID // every workflow of the source is in this shard, so that one transaction can change all of them
 	Spec            []byte      // in the format of package gitsync
-	// The result of the last look, in the form that package gitsync writes; nil if there is none yet.
+	// State is the result of the last look at the repository, in the form that package gitsync writes. It is
+	// nil if there is none yet.
 	State    []byte
 	Seq      int64  // +1 at every change of State
 	By       string // the user who set Spec last
@@ -42,6 +43,6 @@ type GitSources interface {
 	DropGitSource(ctx context.Context, namespace, name string) error
 	// GitSourceOf returns a source, or ErrNotFound.
 	GitSourceOf(ctx context.Context, namespace, name string) (GitSource, error)
-	// GitSourceList lists at most limit sources by namespace and name, after the given name.
+	// GitSourceList lists at most limit sources after the given name, ordered by namespace and name.
 	GitSourceList(ctx context.Context, namespace, name string, limit int) ([]GitSource, error)
 }

@@ -19,11 +19,12 @@ const LoadMax = 64
 type Load struct {
 	// Shards has the costliest shards, in the order of their ids. The cost of any other shard is negligible.
 	Shards []ShardLoad
-	// Callers has the callers with a bound that use most of it at the node, at most LoadMax.
+	// Callers has those callers with a bound that have used the largest part of their bound at the node. It
+	// has at most LoadMax elements.
 	Callers []CallerUse `json:",omitempty"`
 }
 
-// CallerUse is what a caller has used at a node in the last beat.
+// CallerUse is the use of a node by one caller during the last beat.
 type CallerUse struct {
 	Name    string
 	Rate    float64 `json:",omitempty"` // calls per second

@@ -64,7 +64,7 @@ type Namespace struct {
 // Demands are the rules of a namespace for its tasks besides the level of isolation. "" is no rule. No rule
 // gives a task more than the settings of its worker do.
 type Demands struct {
-	AllowRead  string // the only paths outside of a fresh folder that tasks may name for reading, each in a line
+	AllowRead  string // the only paths outside of a fresh folder that tasks may name for reading, one per line
 	AllowWrite string // the same for writing
 	Egress     string // the policy for outgoing calls, see egress.ParsePolicy
 	Locks      string // LocksShared or ""
@@ -84,8 +84,8 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// LocksShared, as Demands.Locks, says that the locks of the namespace have the names that its workflows give
-// them, which workflows of other such namespaces can give, too. Otherwise the locks belong to the namespace.
+// LocksShared as Demands.Locks says that all namespaces with this value share their locks by name. The locks
+// of any other namespace belong to that namespace alone.
 const LocksShared = "shared"
 
 // NamespacesMax bounds the namespaces with settings, because they are read as one list.
@@ -126,8 +126,8 @@ type NamespaceStock struct {
 	Versions  int64
 	Triggers  int64
 	// Bytes are the bytes of the files of kept versions, of the parameters of kept runs if they have at least
-	// StockParams, and of what ended runs keep (dag.RunRow.Kept). The parameters of runs in the state submitted
-	// do not count yet.
+	// StockParams, and of what ended runs keep (dag.RunRow.Kept). The parameters of runs in the state
+	// submitted are not included yet.
 	Bytes int64
 }
 
@@ -135,7 +135,8 @@ type NamespaceStock struct {
 // would make starts slower for little information.
 const StockParams = 1 << 10
 
-// StockBytes returns the size with which parameters count as stored bytes.
+// StockBytes returns the number of stored bytes that parameters count as: 0 if they are smaller than
+// StockParams.
 func StockBytes(params []byte) int64 {
 	if len(params) < StockParams {
 		return 0
@@ -183,7 +184,7 @@ type Namespaces interface {
 	// PutNamespace adds or replaces the settings of a namespace; the store sets Modified. It returns ErrFenced
 	// unless Revision follows the present one, and ErrRefused if there are NamespacesMax namespaces.
 	PutNamespace(ctx context.Context, n Namespace) (Namespace, error)
-	// NamespaceList lists all namespaces with settings by name.
+	// NamespaceList lists all namespaces that have settings, ordered by name.
 	NamespaceList(ctx context.Context) ([]Namespace, error)
 	// LevelsStand reports whether all programs that use the database know Namespace.Isolation, and placements
 	// that name a namespace.
@@ -193,9 +194,9 @@ type Namespaces interface {
 	NamesStand() bool
 	// RunAsStands reports whether all programs that use the database know Demands.RunAs.
 	RunAsStands() bool
-	// NamespaceUses lists the use of a namespace, or of all namespaces (""), by namespace and shard.
+	// NamespaceUses lists the use of a namespace, or of all namespaces (""), ordered by namespace and shard.
 	NamespaceUses(ctx context.Context, namespace string) ([]NamespaceUse, error)
-	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), by name.
+	// NamespaceStocks lists the stock of a namespace, or of each namespace (""), ordered by name.
 	NamespaceStocks(ctx context.Context, namespace string) ([]NamespaceStock, error)
 	// UnfinishedOf counts the unfinished runs of shards by workflow, except runs in the state submitted. It
 	// reads every such run, all at the same instant.
@@ -229,7 +230,7 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("quota %s of namespace %s: "+quotaSentences[e.Quota], e.Quota, e.Namespace, e.Used, e.Bound)
 }
 
-// Unwrap makes it an ErrRefused.
+// Unwrap returns ErrRefused, so that errors.Is finds it in a QuotaError.
 func (e *QuotaError) Unwrap() error { return ErrRefused }
 
 // Exceeded returns an error if the given numbers of runs exceed a quota of the namespace, and nil otherwise.

@@ -115,7 +115,7 @@ type Value struct {
 type Head struct {
 	Cluster string
 	Created dag.Micros
-	// Isolation is that of Info.
+	// Isolation is the value of Info.Isolation.
 	Isolation string
 	Shards    []ShardHead // sorted by id
 }
@@ -128,7 +128,7 @@ type ShardHead struct {
 
 // Rows receives the content of a database.
 type Rows interface {
-	// Head comes first.
+	// Head receives the head of the database. It is called before the other methods.
 	Head(h Head) error
 	// Row receives one row, in the order of Tables. The values belong to the caller and are valid until Row
 	// returns. ErrRefused means that this row is invalid; the copy may continue with others.
@@ -139,7 +139,7 @@ type Rows interface {
 
 // Portable is the part of a store that copies a whole database.
 type Portable interface {
-	// Export passes all rows to to, in one read snapshot. A writer may work meanwhile.
+	// Export passes all rows to a receiver, from one read snapshot. A writer may work meanwhile.
 	Export(ctx context.Context, to Rows) error
 	// Import fills an empty database in one transaction, so it stores all rows that fill passes, or none. It
 	// returns ErrRefused if the database is not empty. The Head that fill passes must have as many shards as

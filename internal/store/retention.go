@@ -35,8 +35,8 @@ type Expiry struct {
 	KeyedTo  RunPos // the result of FinishedBut for runs with keys; zero if keys protect any number of runs
 	After    RunPos // only runs after this position are read
 	Limit    int    // the largest number of runs to delete
-	// Tallied: the runs are counted in the tally. Expire then selects no run that ended after the transaction
-	// Counted of the shard, and counts the deleted runs as TallyGone.
+	// Tallied says that the runs are counted in the tally. Expire then selects no run that ended after the
+	// transaction Counted of the shard, and counts the deleted runs as TallyGone.
 	Tallied bool
 	Counted int64
 }
@@ -207,6 +207,6 @@ type Retention interface {
 	// ExpireRecords deletes selected rows that belong to no workflow. It returns their number, or 0 if no
 	// work is left.
 	ExpireRecords(ctx context.Context, owner dag.HandlerID, x RecordExpiry) (int, error)
-	// DeletedWorkflows lists deleted workflows with greater ids than after, by id.
+	// DeletedWorkflows lists deleted workflows whose ids are greater than the parameter after, ordered by id.
 	DeletedWorkflows(ctx context.Context, after dag.WorkflowID, limit int) ([]Workflow, error)
 }

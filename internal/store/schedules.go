@@ -149,7 +149,7 @@ func (c *ScheduleChanges) Rows() int {
 		len(c.BackfillInserts) + len(c.BackfillUpdates) + len(c.BackfillRuns)
 }
 
-// Reset empties it for the next transaction.
+// Reset empties the changes for the next transaction.
 func (c *ScheduleChanges) Reset() {
 	clear(c.TriggerInserts)
 	clear(c.TriggerUpdates)
@@ -290,8 +290,8 @@ type Schedules interface {
 	// an empty key, it finds the line without a key that covers the instant at: At ≤ at ≤ Last.
 	FireByKey(ctx context.Context, k TriggerKey, at dag.Micros, key string) (Fire, error)
 	Fires(ctx context.Context, q FireQuery) ([]Fire, error)
-	// FireDays lists the counts of deleted lines of a trigger, the newest days first, from the day before the
-	// day before. 0 means from the newest day.
+	// FireDays lists the counts of deleted lines of a trigger, the newest days first. It begins with the last
+	// day that is earlier than the parameter before or, if before is 0, with the newest day.
 	FireDays(ctx context.Context, k TriggerKey, before int32, limit int) ([]FireDay, error)
 
 	Backfill(ctx context.Context, id int64) (Backfill, error)

@@ -22,8 +22,8 @@ type Seat struct {
 // SeatQuery selects the seats whose positions are to be computed.
 type SeatQuery struct {
 	Seats []Seat
-	// Most is about the number of runs that are counted in each line. If there are many lines, fewer are
-	// counted.
+	// Most is the approximate bound of the runs that are counted in each line. If there are many lines, fewer
+	// are counted.
 	Most        int
 	Now, Ageing dag.Micros // Ageing is used for lines that age; if it is 0, no line ages
 }
@@ -48,7 +48,8 @@ type Span struct {
 const seatSpanMin = 100
 
 // CountSeats computes positions from the counts of spans. Spans do not overlap, so a run between two seats is
-// counted once. inOrder is the engine's order of two runs that asked at the same instant. nil means by id.
+// counted once. inOrder is the engine's order of two runs that asked at the same instant. If it is nil, such
+// runs are ordered by id.
 func CountSeats(q *SeatQuery, inOrder func(a, b *Seat) int, count func([]Span) ([]int, error)) ([]Place, error) {
 	if len(q.Seats) == 0 {
 		return nil, nil

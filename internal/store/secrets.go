@@ -34,16 +34,17 @@ type Secrets interface {
 	// follows the present one and Key is the present key, and ErrRefused if there are SecretsMax secrets.
 	PutSecret(ctx context.Context, s Secret) (Secret, error)
 	// RewrapSecret replaces Key and Wrapped of a version. It returns ErrFenced if the secret has another
-	// version, or if its Key is not from.
+	// version, or if its Key is another one than the parameter from.
 	RewrapSecret(ctx context.Context, s Secret, from string) error
 	// DropSecret removes a secret. It returns ErrNotFound if there is none.
 	DropSecret(ctx context.Context, namespace, name string) error
 	// SecretOf returns a secret, or ErrNotFound.
 	SecretOf(ctx context.Context, namespace, name string) (Secret, error)
-	// SecretList lists at most limit secrets by namespace and name, after the given name.
+	// SecretList lists at most limit secrets after the given name, ordered by namespace and name.
 	SecretList(ctx context.Context, namespace, name string, limit int) ([]Secret, error)
 	// SecretKey returns the present key.
 	SecretKey(ctx context.Context) (SecretKey, error)
-	// SetSecretKey makes id the present key, if the present key is instead. Otherwise it returns ErrFenced.
+	// SetSecretKey makes id the present key. It returns ErrFenced unless the parameter instead is the key
+	// that was present before.
 	SetSecretKey(ctx context.Context, id, instead string) error
 }

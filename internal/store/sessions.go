@@ -11,15 +11,16 @@ import (
 // Session is the sign-in of a person in a browser or on a command line. The store keeps only the hash of the
 // secret that the client sends.
 type Session struct {
-	ID   int64  // never used again
+	ID   int64  // no later session gets the same ID
 	Hash []byte // SHA-256 of the secret
 	// Code says that this is a code, which can be exchanged for a session once.
 	Code bool
 	// Principal is the owner of the session. Token is the token with which the person signed in. The session
-	// has the rights of that token, and ends with it. Token 0: the session has the rights of the principal.
+	// has the rights of that token, and ends with it. If Token is 0, the session has the rights of the
+	// principal.
 	Principal, Token int64
-	// Parent is the session that made the code of this session, or of this code. This session ends with its
-	// parent, whatever the reason. Parent 0: no session made a code for it.
+	// Parent is the session that made this code, or the code from which this session was made. The session
+	// ends with its parent, whatever the reason. Parent is 0 if no session made a code for it.
 	Parent         int64
 	Created        dag.Micros
 	Used           dag.Micros // the time of the last use, accurate to some minutes
@@ -63,7 +64,7 @@ type Sessions interface {
 	// it deletes the oldest of them. It returns ErrRefused if the bound of all sessions is reached, or if there
 	// is no session Parent.
 	AddSession(ctx context.Context, s Session, b SessionBounds) (Session, error)
-	// SessionList lists all sessions by number, including ended ones that are not deleted yet.
+	// SessionList lists all sessions, ordered by number. It includes ended sessions that are not deleted yet.
 	SessionList(ctx context.Context) ([]Session, error)
 	// UseSession records that a session is used now. It does nothing if the session does not exist.
 	UseSession(ctx context.Context, id int64) error

@@ -15,31 +15,32 @@ import (
 // The kinds of errors. Engines convert the errors of their drivers by code, never by text, and wrap one of
 // these.
 var (
-	// ErrNotFound: there is no such row.
+	// ErrNotFound says that there is no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrFenced: the shard has another owner now, or a row is not in the state that the writer expects.
-	// Nothing was written. The writer must drop its memory of the shard.
+	// ErrFenced says that the shard has another owner now, or a row is not in the state that the writer
+	// expects. Nothing was written. The writer must drop its memory of the shard.
 	ErrFenced = errors.New("fenced")
-	// ErrRefused: the store refused the content (a key that exists, a text with a NUL, a row that is too
-	// large). Nothing was written. A smaller batch may be accepted.
+	// ErrRefused says that the store refused the content (a key that exists, a text with a NUL, a row that is
+	// too large). Nothing was written. A smaller batch may be accepted.
 	ErrRefused = errors.New("refused by the store")
 	// ErrUnknown says that the outcome of the transaction cannot be known.
 	ErrUnknown = errors.New("outcome unknown")
-	// ErrUnavailable: the store cannot write or read now (disk full, read-only, no answer). Nothing was written.
+	// ErrUnavailable says that the store cannot write or read now (disk full, read-only, no answer). Nothing
+	// was written.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrFull is the ErrUnavailable of a full disk.
 	ErrFull = fmt.Errorf("the disk is full; make room: %w", ErrUnavailable)
-	// ErrCorrupt: a row cannot be read, because of an unknown state or a damaged value.
+	// ErrCorrupt says that a row cannot be read, because of an unknown state or a damaged value.
 	ErrCorrupt = errors.New("corrupt row")
-	// ErrDamaged: the database itself, or a part larger than single rows, cannot be read. Single rows are
-	// ErrCorrupt. Another try does not help.
+	// ErrDamaged says that the database itself, or a part larger than single rows, cannot be read. For single
+	// rows, the error is ErrCorrupt. Another try does not help.
 	ErrDamaged = errors.New("the database is damaged")
-	// ErrNameHeld: the name belongs to a listed worker or node.
+	// ErrNameHeld says that the name belongs to a listed worker or node.
 	ErrNameHeld = errors.New("the name is held by another member")
 	// ErrFormat says that the database has a format that this program does not know.
 	ErrFormat = errors.New("unknown database format")
-	// ErrLost: the last writes may never reach the disk. The store cannot be used any more and must be opened
-	// again, preferably by another process.
+	// ErrLost says that the last writes may never reach the disk. The store cannot be used any more and must
+	// be opened again, preferably by another process.
 	ErrLost = errors.New("the last writes may be lost; start the program again")
 )
 
@@ -158,12 +159,12 @@ type File struct {
 type FileQuery struct {
 	Workflow dag.WorkflowID
 	Version  int32
-	Heads    bool // without their data
+	Heads    bool // the files are read without their data
 }
 
 // Request is an answer kept under an idempotency key.
 type Request struct {
-	Scope   string // the key is unique for this verb and object
+	Scope   string // the verb and the object for which the key is unique
 	Key     string
 	Hash    []byte // hash of the request's body
 	Answer  []byte
@@ -202,7 +203,7 @@ func PublicID(handler string) string {
 type Acquired struct {
 	Fence
 	Now dag.Micros // the store's clock
-	// The owner before this one, or 0 if there was none.
+	// Previous is the owner before this one, or 0 if there was none.
 	Previous  dag.HandlerID
 	Watermark dag.Micros // see ScheduleChanges
 }
@@ -371,13 +372,13 @@ type Catalog interface {
 	Workflow(ctx context.Context, namespace, name string) (Workflow, error)
 	// WorkflowByID finds a workflow by its number, even a deleted one.
 	WorkflowByID(ctx context.Context, id dag.WorkflowID) (Workflow, error)
-	// Workflows lists workflows by namespace and name.
+	// Workflows lists workflows, ordered by namespace and name.
 	Workflows(ctx context.Context, q WorkflowQuery) ([]Workflow, error)
 	// Version returns one version of a workflow, without its files.
 	Version(ctx context.Context, w dag.WorkflowID, version int32) (Version, error)
 	// Versions lists versions, the newest first, without sources, definitions and graphs.
 	Versions(ctx context.Context, w dag.WorkflowID, before int32, limit int) ([]Version, error)
-	// Files reads a version's files by name.
+	// Files reads a version's files, ordered by name.
 	Files(ctx context.Context, q FileQuery) ([]File, error)
 }
 

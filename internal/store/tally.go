@@ -13,7 +13,8 @@ type TallySpan int32
 const (
 	TallyDay  TallySpan = 0 // At is a day since 1970, UTC. Only these rows have tasks
 	TallyHour TallySpan = 1 // At is an hour since 1970, UTC
-	// TallyGone: N is the number of deleted runs that ended on the day At in the state Task. Data is empty.
+	// TallyGone marks rows about deleted runs. In such a row, N is the number of deleted runs that ended on
+	// the day At in the state Task. Data is empty.
 	TallyGone TallySpan = 2
 )
 
@@ -39,12 +40,13 @@ type TallyKey struct {
 // TallyRow counts the ended runs of a workflow, or the attempts of a task in them, in one period.
 type TallyRow struct {
 	TallyKey
-	N    int64  // ends
+	N    int64  // the number of ends
 	Data []byte // the counts, packed by package tally
 }
 
-// TallyMark is the position up to which the ends of runs are counted: those with a Seq of the shard up to
-// Seq. The mark of a workflow applies to its runs. Without one, that of Workflow 0 applies.
+// TallyMark is the position up to which the ends of runs are counted: all ends in transactions of the shard
+// up to Seq. The mark of a workflow applies to its runs. If a workflow has no mark, the mark of Workflow 0
+// applies.
 type TallyMark struct {
 	Shard    dag.ShardID
 	Workflow dag.WorkflowID // 0 means all workflows that have no mark of their own
@@ -60,7 +62,7 @@ type TallyStep struct {
 	Shard dag.ShardID
 	Epoch int64 // the epoch of the shard when the ends were counted
 	Rev   int64 // the Rev of the mark of Workflow 0; 0 if there is no mark yet
-	Seq   int64 // the new Seq of that mark; negative: it stays
+	Seq   int64 // the new Seq of that mark; a negative value leaves the mark unchanged
 	At    dag.Micros
 	// Marks are new or changed marks of workflows. If Whole is set, existing ones are deleted first.
 	Marks []TallyMark
@@ -75,8 +77,9 @@ type TallyQuery struct {
 	Span     TallySpan
 	From, To int32  // both included
 	Tasks    bool   // rows of all tasks and of the runs; else only those of Task
-	Task     string // without Tasks
-	// After is the last row of the previous page; its At and Task are used. Zero: the first page.
+	Task     string // used only if Tasks is not set
+	// After is the last row of the previous page; its At and Task are used. If it is zero, the first page is
+	// read.
 	After TallyKey
 	Limit int
 }
@@ -95,10 +98,10 @@ type Tallies interface {
 	// TallyStands reports whether all programs that use the database know the tally. Until then nothing is
 	// counted.
 	TallyStands() bool
-	// TallyMarks lists the marks of a shard by workflow.
+	// TallyMarks lists the marks of a shard, ordered by workflow.
 	TallyMarks(ctx context.Context, shard dag.ShardID) ([]TallyMark, error)
 	// PutTally writes a step. It returns ErrFenced if the shard has another owner or epoch, has not reached
-	// Seq, or if Rev is another.
+	// Seq, or if its mark has another Rev.
 	PutTally(ctx context.Context, owner dag.HandlerID, s TallyStep) error
 	// Tally reads rows of a workflow.
 	Tally(ctx context.Context, q TallyQuery) ([]TallyRow, error)
@@ -131,6 +134,7 @@ type Ended struct {
 	Created, Split, Finished dag.Micros
 	Root                     dag.RunID // see Header.Root
 	Trace                    string    // the trace context of the caller; "" if there is none
-	// Fresh: the transaction that inserted the run also ended it, and none of its attempts has started.
+	// Fresh says that the transaction that inserted the run also ended it, and none of its attempts has
+	// started.
 	Fresh bool
 }

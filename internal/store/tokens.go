@@ -35,8 +35,8 @@ type Token struct {
 	// Principal is the principal whose rights the token has. It applies to the kind TokenAPI. 0 means none,
 	// and so no right.
 	Principal int64
-	// Verbs and Namespaces narrow these rights. They are separated by spaces. All: no narrowing. Empty: no
-	// right is left.
+	// Verbs and Namespaces narrow these rights. They are separated by spaces. The value All keeps all rights.
+	// An empty value leaves no right.
 	Verbs, Namespaces string
 	// Maker is the principal that made the token. The token has only rights that its maker has. 0 means an
 	// operator with access to the database or to the machine of a node.
@@ -50,7 +50,7 @@ type Token struct {
 	Replaced dag.Micros
 
 	// Groups and Slots bound the worker of an invitation or a certificate, as Namespaces does. Groups are
-	// separated by spaces. Slots 0: no bound.
+	// separated by spaces. If Slots is 0, there is no bound.
 	Groups string
 	Slots  int32
 	// Uses bounds the number of workers that join with an invitation. Used counts them.
@@ -160,7 +160,7 @@ type Tokens interface {
 	AddToken(ctx context.Context, t Token) (Token, error)
 	// TokenByHash finds a token, even a revoked one.
 	TokenByHash(ctx context.Context, hash []byte) (Token, error)
-	// TokenList lists all tokens by number.
+	// TokenList lists all tokens, ordered by number.
 	TokenList(ctx context.Context) ([]Token, error)
 	// RevokeToken revokes a token and those that must end with it, in one transaction. A revoked token does
 	// not change. If one of them does not exist, it returns ErrNotFound, and nothing changes.
@@ -182,8 +182,8 @@ type Tokens interface {
 	// name, or adds a row. It returns ErrFenced if a revoked row has the key, and ErrRefused if there are
 	// TokensMax tokens.
 	EnrollNode(ctx context.Context, n Enrolling) (Token, error)
-	// RenewToken sets the end of the row of a certificate to life from now. It returns ErrFenced if the row
-	// was revoked or has expired.
+	// RenewToken prolongs the row of a certificate: it ends when the time life has passed from now. It
+	// returns ErrFenced if the row was revoked or has expired.
 	RenewToken(ctx context.Context, id int64, life dag.Micros) (Token, error)
 }
 

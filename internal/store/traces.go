@@ -19,7 +19,7 @@ type TraceMark struct {
 type Traces interface {
 	// TraceMark returns the position of a shard. It returns ErrNotFound if nothing was exported yet.
 	TraceMark(ctx context.Context, shard dag.ShardID) (TraceMark, error)
-	// PutTraceMark writes the position of a shard. It returns ErrFenced if the shard has another owner or epoch,
-	// or has not come to Seq.
+	// PutTraceMark writes the position of a shard. It returns ErrFenced if the shard has another owner or
+	// epoch, or has not reached Seq.
 	PutTraceMark(ctx context.Context, owner dag.HandlerID, m TraceMark) error
 }
