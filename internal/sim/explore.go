@@ -47,7 +47,7 @@ type bounds struct {
 	fails  map[dag.TaskID]bool // tasks whose attempts fail
 	faults int                 // number of faults of all kinds in one history
 	// wrong and anyToken are bugs that the exploration must find. wrong is a graph that runs instead of the
-	// right one. With anyToken, a report counts for the newest attempt, whatever its token.
+	// right one. With anyToken, a report is applied to the newest attempt, whatever its token.
 	wrong    *plan
 	anyToken bool
 }

@@ -285,7 +285,7 @@ func judgeHandles(r *dag.RunRow, attempts []dag.AttemptRow, named map[string]boo
 	return fs
 }
 
-// judgeErrand checks an unfinished errand: its handle must be in release, or be an orphan.
+// judgeErrand checks an unfinished errand: its handle must be in the state releasing, or be an orphan.
 func judgeErrand(r *dag.RunRow, runs map[dag.RunID]*shadow) (fs findings) {
 	if r.State.Terminal() {
 		return nil

@@ -41,7 +41,7 @@ type life struct {
 	leaving      bool
 	traits       store.Traits // the levels of isolation that it offers
 	hindered     int64        // when a call of the store last failed, or the process last thawed
-	slept        int64        // when its clock last went on after it had stood still
+	slept        int64        // when its clock last continued after it had stood still
 	renewed      int64        // time of the last renewal of its member row
 	line         int64        // timeline of the server that it is connected to
 }

@@ -74,7 +74,7 @@ func moveByHand(w *World) {
 	})
 }
 
-// loads returns the means by which a process takes part in the balance of load.
+// loads returns the settings with which a process takes part in balancing the load.
 func (l *life) loads() cluster.Loads {
 	if !l.w.stage.Load {
 		return cluster.Loads{}

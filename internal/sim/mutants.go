@@ -25,7 +25,7 @@ type Mutant struct {
 	claim     func(v *view, owner dag.HandlerID, shards []dag.ShardID) ([]store.Acquired, error)
 	load      func(v *view, recs []store.RunRecord) []store.RunRecord
 	graph     func(p *plan) *plan // the graph that the engine gets
-	slots     int                 // number of slots that the engine believes to have in addition
+	slots     int                 // number of slots that the engine has only by mistake
 	ahead     dag.Micros          // offset of the clock that the engine reads
 	alive     func(bool) bool     // replaces the answer to the question whether another handler is alive
 	anyBeat   bool                // a member is deposed even if its counter moves
@@ -35,7 +35,7 @@ type Mutant struct {
 	unfenced  bool                // the store accepts writes of former owners
 	noneDue   bool                // no trigger is ever due
 	boundless bool                // workflows have no concurrency limit
-	anyToken  bool                // every report counts for the newest attempt, whatever its token
+	anyToken  bool                // every report is applied to the newest attempt, whatever its token
 	forgetful bool                // a report is sent only once
 	again     bool                // a running attempt is started again
 	eraless   bool                // no node raises the era
@@ -202,7 +202,7 @@ func (v *view) Renew(ctx context.Context, m store.Member) (bool, error) {
 	return listed || v.m.deaf, err
 }
 
-// forge changes a report like a program that does not check tokens.
+// forge changes a report so that it takes effect as in a program that does not check tokens.
 func (m *Mutant) forge(w *World, from dag.HandlerID, r engine.Report) (dag.HandlerID, engine.Report) {
 	sh := w.witness.runs[r.Run]
 	if !m.anyToken || sh == nil {

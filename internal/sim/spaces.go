@@ -154,7 +154,7 @@ func (v *witness) fit(l *life, a *engine.Assignment) {
 }
 
 // obeys begins an attempt at the level that its namespace demands, as far as the node knows. While the node
-// cannot read it, the attempt waits, like those of a home.
+// cannot read this level, the attempt waits, as at a home node.
 func (wk *worker) obeys(at *attempt, a *engine.Assignment) {
 	l, w := wk.life, wk.life.w
 	begin := func() {
@@ -272,8 +272,8 @@ func (v *witness) spaces() {
 	}
 }
 
-// weighed judges what an ended run counts: the bytes of all of its attempts, also of those that ended under
-// an earlier owner.
+// weighed judges the bytes that an ended run adds to the stock: those of all of its attempts, also of those
+// that ended under an earlier owner.
 func (v *witness) weighed(rec *store.RunRecord) {
 	w := v.w
 	if !w.stage.Spaces || !rec.Run.State.Terminal() || rec.Run.Cause == dag.CauseCorrupt {

@@ -332,7 +332,7 @@ func (w *World) send(to *life, f func(to *life)) {
 	}
 }
 
-// delay draws a delay of at most most. Usually it is much shorter.
+// delay draws a delay up to the bound most. Usually it is much shorter.
 func (w *World) delay(most time.Duration) time.Duration {
 	d := w.rng.Int64N(int64(most) + 1)
 	if w.rng.IntN(4) > 0 {
