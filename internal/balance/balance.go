@@ -50,7 +50,7 @@ import (
 
 // Rule holds the bounds of the decision.
 type Rule struct {
-	Period   time.Duration // between two decisions
+	Period   time.Duration // the time between two decisions
 	Patience int           // how many decisions in a row must find the cluster uneven
 	Stay     time.Duration // how long a shard that has moved stays
 	Back     time.Duration // the time for which a shard does not return to the node from which it came
@@ -72,7 +72,7 @@ type State struct {
 	Steady bool
 }
 
-// Memory is what a decision needs to know about earlier decisions. Its zero value is an empty memory.
+// Memory holds the results of earlier decisions that a decision needs. Its zero value is an empty memory.
 type Memory struct {
 	from   dag.HandlerID // the busiest node of the last decision, if the cluster was uneven
 	times  int           // how many decisions in a row have found this
@@ -260,7 +260,7 @@ func clock(members []store.Member) (now dag.Micros) {
 }
 
 // sinceShift returns the time since a shard was shifted. If the time of the shift is far in the future,
-// because a clock was set back since, the shift counts as long ago.
+// because a clock was set back since, sinceShift returns the longest duration.
 func sinceShift(s *store.ShardRow, now dag.Micros, stay time.Duration) time.Duration {
 	since := time.Duration(now-s.Shift.At) * time.Microsecond
 	switch {

@@ -37,7 +37,7 @@ type Client struct {
 
 	wake chan struct{}
 	open sync.WaitGroup // counts the reports that have not arrived
-	left atomic.Int64   // how many
+	left atomic.Int64   // the number of these reports
 
 	mu      sync.Mutex // protects following fields
 	waiting []report

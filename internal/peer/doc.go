@@ -1,10 +1,11 @@
-// Package peer is what the nodes of a cluster say to each other over HTTP: reports and cancels
-// of attempts whose run is owned elsewhere, whether they hold an attempt still, whether they see the
-// store, a nudge to look at it, and requests passed on to the node that can answer them.
+// Package peer contains the calls that the nodes of a cluster make to each other over HTTP. A node reports
+// and cancels attempts whose runs another node owns. It asks other nodes whether they still hold an attempt,
+// and whether they can use the store. It nudges them to read the store, and passes on requests to the node
+// that can answer them.
 //
 // Reports of workers that are no nodes come by another way: see package home.
 //
-// No message is the only way: a message that does not arrive is sent again, or the store has its content.
+// No message has to arrive: a lost message is sent again, or the store has its content.
 package peer
 
 import (

@@ -20,7 +20,7 @@ func (c *Client) Check(ctx context.Context, s dag.ShardID, list []engine.Suspect
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("no node owns shard %d now", s)
-	case m.Handler == c.dir.Self().Handler: // since just now
+	case m.Handler == c.dir.Self().Handler: // this node has become the owner just now
 		return c.engine.CheckAll(ctx, list)
 	}
 	return repaired, c.Call(ctx, m, checkPath, list, &repaired)

@@ -117,7 +117,7 @@ func (d *detour) untilGone(ctx context.Context, cancel func()) {
 	}
 }
 
-// instead answers here.
+// instead lets this node answer.
 func (d *detour) instead(w http.ResponseWriter, r *http.Request) {
 	again := r.Clone(r.Context())
 	again.Header.Set(HeaderHere, "true")

@@ -4,7 +4,7 @@
 // # What a verdict is worth
 //
 // Each node keeps a session in the registry, under the UUID of its present life. A judge (judge.go) looks at
-// the list of sessions twice a second. Three rules decide how much the list counts:
+// the list of sessions twice a second. Three rules limit what the list can cause:
 //
 //   - The list alone deposes no member. The counter in the member's row must have stood still, too, for
 //     Judge.Quick instead of the lag (package cluster). A member that has promised this in its row ends its
@@ -21,7 +21,7 @@
 //	renew  1/4   the session is renewed this often
 //	call   1/4   bound of one call
 //	grace  1/4   a member must be missing for this long, over reads that succeeded
-//	gap    1/2   after a longer time without an answer, earlier looks do not count
+//	gap    1/2   after a longer time without an answer, earlier looks are ignored
 //	quick  3/2   silence of a missing member's counter after which it counts as dead (Quick)
 //
 // If a node dies, its session ends after one TTL at the latest (ZooKeeper: up to one tick later), and its
