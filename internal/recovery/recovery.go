@@ -3,7 +3,7 @@
 //
 // The sweep itself is in package engine (Sweep): it looks at every unfinished run, and lets the owners repair
 // runs that stand still. It should find nothing. It is a run of an ordinary workflow, so its trigger, its
-// history and its outputs are where those of other runs are. A person may pause it, or change its queue.
+// history and its outputs can be found like those of any run. A person may pause it, or change its queue.
 //
 // Every node of a cluster has a [Keeper]. Each tries to apply the workflow, and only the owner of its shard
 // succeeds, so the workflow is there however the shards move. The queue is made before the workflow, so no
@@ -28,7 +28,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// source is the workflow that sweeps. Its builtin task is known to no other file.
+// source is the workflow that sweeps. No other workflow file may have its builtin task.
 const source = `namespace: system
 name: recovery
 description: Looks at every unfinished run, and has the owners repair what stands still. It should find nothing.
@@ -50,7 +50,7 @@ tasks:
   release: {run: "true"}
 `
 
-// release returns that workflow as it is applied.
+// release returns the workflow of releaseSource as it is applied.
 func release() (engine.Definition, error) {
 	d := engine.Definition{Namespace: engine.SystemNamespace, Name: engine.ReleaseName, Source: []byte(releaseSource), User: "skein"}
 	ws, faults := workflow.Parse(d.Source, workflow.Options{})

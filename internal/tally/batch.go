@@ -13,8 +13,8 @@ type batch struct {
 	f      *Folder
 	counts Counts
 	ids    []dag.RunID
-	// ends contains the ends to be counted, by run. If it is nil, all ends after the position after and up to
-	// the position to are counted.
+	// ends contains the ends to be counted, by run. If it is nil, all ends between the positions after and to
+	// are counted. An end at to is counted, and an end at after is not.
 	ends      map[dag.RunID][]*store.Ended
 	after, to int64
 	at        dag.Micros // the time of the position after
@@ -59,7 +59,7 @@ func (b *batch) run(ctx context.Context, rec *store.RunRecord) error {
 		if err == nil {
 			all, err = Ends(row, events)
 		}
-		if errors.Is(err, store.ErrCorrupt) { // verify says so
+		if errors.Is(err, store.ErrCorrupt) { // skein verify reports the damaged history
 			all = b.byRow(row, events)
 		} else if err != nil {
 			return err

@@ -22,9 +22,9 @@ type End struct {
 	At         dag.Micros
 	State      dag.RunState
 	Generation int32
-	Began      bool // Took counts
+	Began      bool // Took is valid
 	Took       dag.Micros
-	First      bool // the run has never ended before; in this case Wait counts if Began is set
+	First      bool // the run has never ended before; in this case Wait is valid if Began is set
 	Wait       dag.Micros
 	After      int32 // the generation of the previous end; 0 if there was none
 }

@@ -67,9 +67,9 @@ type Folder struct {
 	told string // used by Run: the last logged error
 }
 
-// progress is how far a shard is counted.
+// progress is the position up to which the ends of a shard are counted.
 //
-// Invariant: every end after mark.Seq under epoch is in Folder.held, or comes there.
+// Invariant: every end after mark.Seq under epoch is in Folder.held, or will be added to it.
 type progress struct {
 	epoch int64
 	mark  store.TallyMark
@@ -344,7 +344,7 @@ func (f *Folder) countsTasks(w dag.WorkflowID, version int32) (bool, error) {
 // deleted, or does not compile. It returns any other error of Graphs unchanged, because a later step can
 // succeed.
 func UnlessForever(err error) error {
-	if errors.Is(err, store.ErrDamaged) { // the whole database
+	if errors.Is(err, store.ErrDamaged) { // the error is about the whole database, not about the version
 		return err
 	}
 	for _, forever := range [...]error{errkind.ErrDamaged, errkind.ErrNotFound, errkind.ErrPanic, store.ErrCorrupt, store.ErrNotFound} {

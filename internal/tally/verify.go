@@ -18,7 +18,8 @@ type Check struct {
 	marks  map[dag.ShardID][]store.TallyMark
 	counts Counts
 	shards map[dag.WorkflowID]dag.ShardID
-	// Workflows with a run that could not be read; 0 means a run of an unknown workflow.
+	// unread holds the workflows with a run that could not be read. The key 0 stands for a run of an unknown
+	// workflow.
 	unread map[dag.WorkflowID]bool
 	gone   map[dag.WorkflowID]uint64 // checksums of the counts of deleted runs before the scan
 }
@@ -103,9 +104,9 @@ func (c *Check) Run(rec *store.RunRecord, events []dag.EventRow, g *dag.Graph) {
 
 // Differences describes the differences between the new counts and the rows of the tally. It skips a workflow
 // whose counts changed during the scan, or of which runs were deleted during the scan. It also skips a
-// workflow with an unreadable run, because verify reports that run. If the workflow of such a run is unknown,
-// it skips all workflows. Of deleted runs only day and state are known, so a workflow with deleted runs is
-// compared only by the counts of days.
+// workflow with an unreadable run, because skein verify reports that run. If the workflow of such a run is
+// unknown, it skips all workflows. Of deleted runs only day and state are known, so a workflow with deleted
+// runs is compared only by the counts of days.
 func (c *Check) Differences(ctx context.Context) (found []string, err error) {
 	before := c.marks
 	workflows := make([]dag.WorkflowID, 0, len(c.shards))
