@@ -41,7 +41,7 @@ type memory struct {
 
 type heardRun struct {
 	Run  string     `json:"run"`
-	At   dag.Micros `json:"at"` // when it ended
+	At   dag.Micros `json:"at"` // when the run ended
 	Time dag.Micros `json:"time,omitempty"`
 	End  string     `json:"end"` // state of the run at its end
 }
@@ -128,7 +128,7 @@ func (d *declared) beginSensor(t *store.Trigger, now dag.Micros) error {
 const pastEnd = "its end is past"
 
 // outside reports whether an instant is before the start or after the end of the trigger, and whether the end
-// is over.
+// has passed.
 func (d *declared) outside(at dag.Micros) (out, over bool, err error) {
 	from, until, err := d.Span()
 	if err != nil {

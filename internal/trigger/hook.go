@@ -54,7 +54,8 @@ type Verified struct {
 	Form string // the form of the signature
 }
 
-// VerifyHook checks that a call is genuine and meant, and makes an event of it. It takes
+// VerifyHook checks that a call is genuine, recent and not refused by the trigger, and makes an event of it.
+// It accepts these signatures:
 //
 //	X-Skein-Signature: t=UNIX,id=ID,v3=HEX      HMAC-SHA256 over "v3:" UNIX ":" ID ":" TARGET "\n" BODY
 //	Webhook-Id, -Timestamp, -Signature          Standard Webhooks: HMAC-SHA256 over ID "." UNIX "." BODY

@@ -73,9 +73,10 @@ type TriggerReport struct {
 	First       dag.Micros `json:"first"`    // 0 if there is none
 	Last        dag.Micros `json:"last"`
 	Overlaps    int64      `json:"overlaps"` // fires at which the limit of active runs was reached
-	// Those of the Overlaps that are skipped, by overlap: skip or a full queue.
+	// Skipped is the number of fires among the Overlaps that are skipped, because of overlap: skip or a full
+	// queue.
 	Skipped   int64         `json:"skipped"`
-	Waiting   int64         `json:"waiting"`   // those of the Overlaps that wait
+	Waiting   int64         `json:"waiting"`   // fires among the Overlaps whose runs wait
 	Cancelled int64         `json:"cancelled"` // runs that a newer run stops
 	Median    time.Duration `json:"median"`
 	P95       time.Duration `json:"p95"`
@@ -109,7 +110,7 @@ type LimitReport struct {
 	Peak     int64        `json:"peak"` // largest number of active runs if there were no limits
 	Hits     int64        `json:"hits"` // runs that reach the limit
 	First    dag.Micros   `json:"first"`
-	Instants []dag.Micros `json:"instants"` // the first ones
+	Instants []dag.Micros `json:"instants"` // the first instants at which runs reach the limit
 	What     string       `json:"what"`
 }
 

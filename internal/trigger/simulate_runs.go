@@ -49,7 +49,7 @@ type gateSim struct {
 
 type hits struct {
 	count int64
-	at    []dag.Micros // the first of these instants
+	at    []dag.Micros // the first instants at which runs reached the limit
 }
 
 func (h *hits) note(at dag.Micros) {
