@@ -24,7 +24,7 @@ func (o *Options) place() (*time.Location, error) {
 	case nil:
 		return LoadZone(o.Zone)
 	case time.Local:
-		return LoadZone(o.Location.String()) // is refused
+		return LoadZone(o.Location.String()) // LoadZone refuses this name
 	}
 	return o.Location, nil
 }

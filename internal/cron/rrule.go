@@ -272,8 +272,8 @@ func (r *recurrence) monthDay(day int) bool {
 	return false
 }
 
-// weekday reports whether BYDAY selects a day. A number counts within the month. For a yearly rule without
-// BYMONTH, it counts within the year.
+// weekday reports whether BYDAY selects a day. The number n of an nthDay is counted within the month or, for
+// a yearly rule without BYMONTH, within the year.
 func (r *recurrence) weekday(day int) bool {
 	y, m, d := civil(day)
 	at, length := d, daysIn(y, m)

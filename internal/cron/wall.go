@@ -100,8 +100,8 @@ func (w *wall) pieces(s span) []piece {
 	return all
 }
 
-// addPoint adds an instant that replaces the instants that do not exist on that day, unless the schedule also
-// fires at that instant for another reason.
+// addPoint adds an instant that replaces skipped wall times, unless the schedule also fires at that instant
+// for another reason.
 func (w *wall) addPoint(all []piece, walls []interval, at, off int64) []piece {
 	for _, iv := range walls {
 		if here := at + off; here >= iv.lo && here < iv.hi && w.times.has(here) {

@@ -213,8 +213,8 @@ func zoneKey(s string) string {
 	}, strings.ToLower(s))
 }
 
-// slipsTo returns the number of edits between two names. It returns enough if their lengths alone differ by
-// that much.
+// slipsTo returns the number of edits between two names. It returns the bound enough if the lengths of the
+// names alone differ by that much.
 func slipsTo(a, b string, enough int) int {
 	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
 		return enough
