@@ -42,8 +42,8 @@ type waiter struct {
 type Waits struct {
 	now    dag.Micros
 	limits map[dag.WorkflowID]int32
-	// an earlier reading, or nil; a run is stuck only if it already waited in that reading, by the same
-	// request
+	// before is an earlier reading, or nil. A run is stuck only if it already waited in that reading, by the
+	// same request.
 	before *Waits
 
 	all     []*waiter // in the order of reading
@@ -246,7 +246,7 @@ func family(w *waiter) dag.RunID {
 // Circle is a set of runs that wait for each other.
 type Circle struct {
 	Last  store.Standing // the run that began to wait last
-	Since dag.Micros     // when it did
+	Since dag.Micros     // the time at which that run began to wait
 	Words string         // a sentence: which run waits for which
 }
 

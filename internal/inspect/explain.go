@@ -36,7 +36,7 @@ type Action struct {
 	Task     string
 	Queue    string
 	Workflow *store.Workflow
-	Trigger  string // of Workflow
+	Trigger  string // a trigger of Workflow
 }
 
 // on returns actions on one task of a run, or on the run if the task is "".

@@ -134,7 +134,7 @@ func seatOf(r *dag.RunRow) store.Seat {
 func (rd *Reader) seat(ctx context.Context, views []RunView) error {
 	q := store.SeatQuery{Most: positionsMax, Ageing: dag.Micros(rd.cfg.Ageing.Microseconds())}
 	var at []int
-	ages := map[string]bool{} // queues
+	ages := map[string]bool{} // the queues whose waiting runs rise by age
 	for i := range views {
 		v := &views[i]
 		if !v.Claim.InLine() {
@@ -219,17 +219,17 @@ func (x *explaining) runsOf(ctx context.Context, first []store.Claimant, of int)
 // QueueView is a queue with its use.
 type QueueView struct {
 	store.Queue
-	Held    int64 // places taken
-	Waiting int64 // runs in its lines
+	Held    int64 // the queue slots that runs use
+	Waiting int64 // the runs that wait in its lines
 	Keys    int64 // keys with a run that waits, or with a queue slot in use
-	// Counts of tasks, separate from those of runs: slots in use, slots requested and, if only one queue is
-	// read, the runs of these tasks.
+	// The fields below count tasks, separately from runs: slots in use, slots requested and, if only one
+	// queue is read, the runs of these tasks.
 	TasksHeld    int64
 	TasksWaiting int64
 	Crews        []CrewView
 }
 
-// Queues lists the queues by name, after a given name.
+// Queues lists the queues after a given name, ordered by name.
 func (rd *Reader) Queues(ctx context.Context, after string, limit int) ([]QueueView, error) {
 	page, err := rd.store.Queues(ctx, after, limit)
 	if err != nil {
@@ -322,7 +322,7 @@ type LockView struct {
 	Since     dag.Micros
 }
 
-// Locks lists the locks that are held, by name.
+// Locks lists the locks that are held, ordered by name.
 func (rd *Reader) Locks(ctx context.Context) ([]LockView, error) {
 	held, err := rd.holders(ctx, func(c *dag.Claim) bool { return len(c.Locks) > 0 })
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Sights are what the columns of a trigger's row do not say.
+// Sights gives facts about triggers that are not in the columns of their rows.
 type Sights struct {
 	// Away says since when the source of a trigger does not reach the other system, and why. since is 0 if the
 	// source reaches it, or if no node says otherwise.
@@ -16,7 +16,7 @@ type Sights struct {
 	Pause func(t *store.Trigger) (until dag.Micros, actor, reason string)
 }
 
-// Idle returns the reasons why a workflow starts no runs. What holds a trigger up comes first, before the
+// Idle returns the reasons why a workflow starts no runs. Reasons that hold a trigger up come first, before
 // instants that are to come.
 func Idle(w *store.Workflow, ts []store.Trigger, is Sights) (all []Reason) {
 	name := w.Namespace + "/" + w.Name

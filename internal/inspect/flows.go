@@ -19,7 +19,7 @@ type flowCache struct {
 	forgets uint64 // how often the cache was emptied; a row that was read before the last time is not stored
 }
 
-// flowsMax bounds the cache. A full one starts over.
+// flowsMax bounds the cache. A full cache is emptied.
 const flowsMax = 10_000
 
 func (c *flowCache) get(ctx context.Context, st store.Store, id dag.WorkflowID) (store.Workflow, error) {

@@ -32,7 +32,7 @@ func (l *Ledger) Trigger(ctx context.Context, k store.TriggerKey) (store.Trigger
 	return t, errkind.FromStore("trigger "+k.Name, err)
 }
 
-// Triggers lists triggers by workflow and name.
+// Triggers lists triggers, ordered by workflow and name.
 func (l *Ledger) Triggers(ctx context.Context, q store.TriggerQuery) ([]store.Trigger, error) {
 	ts, err := l.store.Triggers(ctx, q)
 	return ts, errkind.FromStore("list triggers", err)
@@ -93,7 +93,7 @@ func (l *Ledger) Backfills(ctx context.Context, w dag.WorkflowID, state string, 
 	return bs, errkind.FromStore("list backfills", err)
 }
 
-// BackfillRuns lists the runs of a backfill by their instants.
+// BackfillRuns lists the runs of a backfill, ordered by their instants.
 func (l *Ledger) BackfillRuns(ctx context.Context, id int64, after dag.Micros, limit int) ([]store.BackfillRun, error) {
 	rs, err := l.store.BackfillRuns(ctx, id, after, limit)
 	return rs, errkind.FromStore(fmt.Sprintf("runs of backfill %d", id), err)

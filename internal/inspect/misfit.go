@@ -108,12 +108,12 @@ func (rd *Reader) there(ctx context.Context) ([]store.Member, error) {
 
 // Unplaced describes tasks that no present member may run.
 type Unplaced struct {
-	Task string // the first
+	Task string // the name of the first of these tasks
 	More int    // the number of other tasks with the same placement
 	Why  string
 }
 
-// spaceOf returns what a namespace adds to the placements of its tasks.
+// spaceOf returns the demands of a namespace on the placements of its tasks.
 func spaceOf(rd *Reader, namespace string) *dag.Space {
 	if rd.cfg.Space == nil {
 		return nil
@@ -157,7 +157,7 @@ func (rd *Reader) Unplaced(ctx context.Context, namespace string, g *dag.Graph) 
 	return all, nil
 }
 
-// misplaced adds a reason for each placement of ready tasks that no member has, and returns the other tasks
+// misplaced adds a reason for each placement of ready tasks that fits no member, and returns the other tasks
 // by placement.
 func (x *explaining) misplaced(ctx context.Context, ts ...dag.TaskID) (others [][]dag.TaskID, err error) {
 	if x.rd.rowsOnly() {

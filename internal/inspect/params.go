@@ -37,7 +37,7 @@ func (d *decoding) storedParams(ctx context.Context, row *dag.RunRow) string {
 		}
 	}
 	if !found {
-		return string(row.Params) // byte for byte
+		return string(row.Params) // the stored bytes, unchanged
 	}
 	out, err := json.Marshal(all)
 	if err != nil {

@@ -527,7 +527,7 @@ func (rd *Reader) WorkflowByID(ctx context.Context, id dag.WorkflowID) (store.Wo
 	return w, errkind.FromStore(fmt.Sprintf("workflow %d", id), err)
 }
 
-// Workflows lists workflows by name.
+// Workflows lists workflows, ordered by name.
 func (rd *Reader) Workflows(ctx context.Context, q store.WorkflowQuery) ([]store.Workflow, error) {
 	ws, err := rd.store.Workflows(ctx, q)
 	return ws, errkind.FromStore("list workflows", err)

@@ -35,7 +35,8 @@ type Config struct {
 	Node   string              // the name of this process
 	Slots  int                 // attempts that this process runs at once
 	Traits func() store.Traits // returns the present traits of this process; nil if it runs no attempts
-	// Space returns what a namespace adds to the placements of its tasks. It is nil if that is not known.
+	// Space returns the demands of a namespace on the placements of its tasks. It is nil if they are not
+	// known.
 	Space func(namespace string) *dag.Space
 	// Ageing is the waiting time after which a run counts as one priority level higher.
 	Ageing time.Duration

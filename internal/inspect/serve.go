@@ -25,7 +25,7 @@ func (rd *Reader) RunByKey(ctx context.Context, w dag.WorkflowID, key string) (d
 	return row, errkind.FromStore("run with that idempotency key", err)
 }
 
-// Attempts reads the attempts of one task, by token, without outputs.
+// Attempts reads the attempts of one task without outputs, ordered by token.
 func (rd *Reader) Attempts(ctx context.Context, id dag.RunID, t dag.TaskID) ([]dag.AttemptRow, error) {
 	as, err := rd.store.Attempts(ctx, store.AttemptQuery{Run: id, Task: t, One: true})
 	return as, errkind.FromStore("attempts of run "+id.String(), err)

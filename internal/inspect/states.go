@@ -63,7 +63,8 @@ type Course struct {
 	Graph    *dag.Graph
 	Attempts []dag.AttemptRow         // sorted by task; attempts of the Leader are left out
 	Nodes    map[dag.HandlerID]string // the names of the nodes, by the handlers of the attempts
-	// By task: the end of the last needed task; 0 if some needed task has not ended.
+	// Ready has, for each task, the end of the last task that it needs. It is 0 if one of these tasks has not
+	// ended.
 	Ready []dag.Micros
 	Path  []dag.TaskID // the critical path, first to last
 	Now   dag.Micros

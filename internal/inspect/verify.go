@@ -73,7 +73,7 @@ type verifier struct {
 	found  []Violation
 	rec    *store.RunRecord
 	g      *dag.Graph
-	// The transactions that assigned and ended each attempt, from the run's history.
+	// given and ended hold the transactions that assigned and ended each attempt, from the run's history.
 	given, ended map[attemptOf]int64
 	marked       map[dag.TaskID][]int64 // the transactions in which an operator decided about a task
 	// claims counts the claims on shared things in all runs.
@@ -160,8 +160,9 @@ func (v *verifier) attempts() {
 	}
 }
 
-// kept checks that an ended run counts at least the bytes of its rows in its namespace. A run that ended
-// under an earlier version counts 0. While nodes of an earlier version run, the rows do not tell all bytes.
+// kept checks that an ended run adds at least the bytes of its rows to the stock of its namespace. A run that
+// ended under an earlier version adds 0. While nodes of an earlier version run, the rows do not tell all
+// bytes.
 func (v *verifier) kept() {
 	r := &v.rec.Run
 	if n := dag.WeightOf(r, v.rec.Attempts); r.State.Terminal() && r.Kept != 0 && r.Kept < n {

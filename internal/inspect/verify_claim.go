@@ -10,8 +10,8 @@ import (
 
 // claimCount counts, from the rows of one snapshot, the shared things that runs hold.
 type claimCount struct {
-	places map[string]*places // places of each line
-	tasks  map[string]*places // the same for tasks
+	places map[string]*places // the queue slots of runs, by line
+	tasks  map[string]*places // the queue slots of tasks, by line
 	locks  map[string]locked
 }
 
