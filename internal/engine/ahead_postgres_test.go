@@ -21,9 +21,10 @@ type oneNode struct {
 	store.Stager
 }
 
-// TestSessionsEndAhead: runs go through PostgreSQL, the next transaction written ahead on a second session, while one session after
-// another is ended by its server in the middle, those that wait for their end first. What was acknowledged ends as it should, no attempt is started
-// twice, and the rows are as if nothing had been.
+// TestSessionsEndAhead: runs go through PostgreSQL, and the next transaction is written ahead on a second
+// session. Meanwhile the server ends one session after another in the middle of a transaction, preferably
+// sessions that wait for the end of theirs. Every acknowledged run succeeds, no attempt is started twice, and
+// the rows are as if no session had ended.
 func TestSessionsEndAhead(t *testing.T) {
 	server, err := pgtest.Start(pgtest.Options{NoSync: true})
 	if err != nil {
@@ -42,7 +43,7 @@ func TestSessionsEndAhead(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	acknowledged := make(chan []dag.RunID, 40) // by each who starts runs
+	acknowledged := make(chan []dag.RunID, 40) // one list from each goroutine that starts runs
 	for _, g := range []string{"a", "a; b: a; c: a; d: b c"} {
 		w := n.apply("w"+g[len(g)-1:], graph(t, g))
 		for range 20 {
@@ -82,8 +83,9 @@ func submitUntil(over context.Context, n *node, w store.Workflow) (runs []dag.Ru
 	return runs
 }
 
-// endSessions ends sessions in the middle of a transaction, with a few transactions in between: twelve, or more until three of
-// them waited for its end; it says how many did.
+// endSessions ends sessions in the middle of a transaction, with a few transactions in between. It ends
+// twelve sessions, or more until three of the ended sessions were waiting for the end of their transaction.
+// It returns the number of those that were waiting.
 func endSessions(n *node, url string) (waiting int) {
 	n.t.Helper()
 	conn, err := pgx.Connect(n.t.Context(), url)

@@ -54,7 +54,7 @@ func underWay(t *testing.T, outcome memory.Outcome) (st *memory.Store, armed *at
 	return st, armed, under, goOn
 }
 
-// aheadOf has a submission be under way when another one comes, or a report.
+// aheadOf keeps the transaction of a submission under way until another submission or a report has arrived.
 func aheadOf(t *testing.T, outcome memory.Outcome, report bool, others store.Quotas) {
 	st, armed, under, goOn := underWay(t, outcome)
 	defer goOn()
@@ -170,8 +170,8 @@ func TestAheadIncidents(t *testing.T) {
 	}
 }
 
-// TestAheadQueue does the same with a queue of two slots. Whatever the outcome of the transaction under
-// way, which granted the first slots, two runs at a time have one, and none is lost.
+// TestAheadQueue makes a transaction ahead in a queue of two slots. The transaction under way has granted the
+// first slots. Whatever its outcome, two runs at a time have a slot, and no slot is lost.
 func TestAheadQueue(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {

@@ -87,7 +87,7 @@ const (
 	toldResolved = " resolved:mail resolved:ops"
 )
 
-// TestIncidents follows one through the lives of a process.
+// TestIncidents follows an incident through several processes of a node.
 func TestIncidents(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,8 @@ func TestIncidentsOfPeople(t *testing.T) {
 	}
 }
 
-// TestIncidentsOfLostRules: an edit or a deletion of the workflow closes what no run can resolve.
+// TestIncidentsOfLostRules: an edit or a deletion of the workflow closes the incidents that no run can
+// resolve.
 func TestIncidentsOfLostRules(t *testing.T) {
 	st := openMemory(t)
 	var failing atomic.Bool
@@ -218,8 +219,8 @@ func TestIncidentsOfLostRules(t *testing.T) {
 	wantIncidents(t, st, "resolved 1"+toldOpened+toldResolved+", resolved 1"+toldOpened+toldResolved+", open 1"+toldOpened)
 }
 
-// TestAlertsOfDeleted: a run that fails after its workflow was deleted opens nothing, because no run could
-// resolve it. What an earlier version of the program has left open ends.
+// TestAlertsOfDeleted: a run that fails after its workflow was deleted opens no incident, because no run
+// could resolve it. An incident that an earlier version of the program has left open is closed.
 func TestAlertsOfDeleted(t *testing.T) {
 	st := openMemory(t)
 	var failing atomic.Bool
@@ -232,7 +233,7 @@ func TestAlertsOfDeleted(t *testing.T) {
 	n.close()
 	h := newHands(t)
 	h.drop = func() bool { return true } // the attempts are lost
-	older := start(t, st, h)             // it knows no alerts
+	older := start(t, st, h)             // an engine without alerts
 	ids := []dag.RunID{older.submit(left), older.submit(late)}
 	for _, name := range []string{"left", "late"} {
 		if _, err := older.SetState(t.Context(), older.named(name), store.WorkflowDeleted, 0, nil); err != nil {
@@ -253,7 +254,7 @@ func TestAlertsOfDeleted(t *testing.T) {
 type unreadVersions struct {
 	store.Store
 	err   atomic.Pointer[error]
-	reads atomic.Int32 // that failed
+	reads atomic.Int32 // the number of reads that failed
 	once  atomic.Bool  // the next transaction is refused
 }
 
@@ -282,7 +283,7 @@ func (u *unreadVersions) Version(ctx context.Context, id dag.WorkflowID, version
 func TestAlertsOfUnreadVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
-		reads int32 // at the least, after the rules are forgotten, and until two runs have ended
+		reads int32 // the least number of reads, after the rules are forgotten, and until two runs have ended
 	}{
 		"corrupt":   {fmt.Errorf("%w: its definition is cut off", store.ErrCorrupt), 1},
 		"not found": {store.ErrNotFound, 1},
@@ -356,7 +357,8 @@ func TestAlertsCrashAtEveryCommit(t *testing.T) {
 	}
 }
 
-// startUntil starts a run under the key k. It returns when the run is over, or the process of the store died.
+// startUntil starts a run under the key k. It returns when the run has ended, or when the process of the
+// store has died.
 func startUntil(t *testing.T, n *node, wf store.Workflow, m *mortal) (died bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

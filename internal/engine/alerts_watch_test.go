@@ -90,7 +90,7 @@ func TestAlertsReadLittle(t *testing.T) {
 	h.held = true
 	n = start(t, st, h, func(c *engine.Config) { c.Rules = alert.Rules })
 	n.submit(all[0])
-	// Versions are not counted here: the runs that continue need the graphs of theirs.
+	// Reads of versions are not compared, because the runs that continue need the graphs of their versions.
 	if f, w, l, o := st.workflows.Load(), st.watched.Load(), st.lists.Load(), st.incidents.Load(); f > ruled || w != ruled || l != 1 || o != ruled {
 		t.Errorf("a takeover with %d workflows read %d of them, %d rows of rules in %d queries, and %d incidents; want at most %d, %d, 1, %d",
 			len(all), f, w, l, o, ruled, ruled, ruled)
@@ -105,8 +105,9 @@ func TestAlertsReadLittle(t *testing.T) {
 	n.close()
 }
 
-// TestRefusedIncidentIsUndone: if the store refuses the transaction that opens an incident, memory has it no more,
-// and the repeated transaction opens it once. engine.MirrorShard compares memory with the rows.
+// TestRefusedIncidentIsUndone: if the store refuses the transaction that opens an incident, memory no longer
+// has the incident, and the repeated transaction opens it once. engine.MirrorShard compares memory with the
+// rows.
 func TestRefusedIncidentIsUndone(t *testing.T) {
 	st := &rowCounter{Store: openMemory(t)}
 	h := newHands(t)

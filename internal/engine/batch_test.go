@@ -18,7 +18,8 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// batch is the events from one number to another, after the event before.
+// batch returns the batch of the events from one number to another, which a source has read after the
+// previous event.
 func batch(from, to int) engine.Batch {
 	b := engine.Batch{After: fmt.Append(nil, from-1), Cursor: fmt.Append(nil, to)}
 	if from == 1 {
@@ -34,7 +35,7 @@ func (x *timed) take(w store.Workflow, b engine.Batch) (engine.Taken, error) {
 	return engine.IntakeOf(x.Engine).Take(x.t.Context(), store.TriggerKey{Workflow: w.ID, Name: "e"}, b)
 }
 
-// taken is take of a batch that must be taken.
+// taken gives a batch to a trigger, and requires that the trigger takes it.
 func (x *timed) taken(w store.Workflow, b engine.Batch) engine.Taken {
 	x.t.Helper()
 	got, err := x.take(w, b)
@@ -68,7 +69,7 @@ func TestBatchIsTakenOnce(t *testing.T) {
 			}
 		}
 		b := batch(7, 8)
-		b.Events = append(b.Events, batch(1, 1).Events...) // it comes again
+		b.Events = append(b.Events, batch(1, 1).Events...) // the event comes a second time
 		if got := x.taken(w, b); got != (engine.Taken{Fired: 1, Filtered: 1, Existing: 1}) {
 			t.Errorf("%+v", got)
 		}
@@ -111,15 +112,15 @@ func TestBatchBounds(t *testing.T) {
 	})
 }
 
-// An event that cannot be evaluated has a line, and the others go on. Lost events have one line with their
-// number, and pause the trigger unless it says lost: skip.
+// TestBatchWithoutStarts: an event that cannot be evaluated has a line, and the other events start runs. Lost
+// events have one line with their number, and pause the trigger unless it says lost: skip.
 func TestBatchWithoutStarts(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", eventsParams, `name: e, event: {type: a, filter: "event.n > 0"}, overlap: allow, params: {n: "${{ trigger.event.n }}"}`)
 		b := batch(1, 4)
 		b.Events[0].Value, b.Events[0].Reason = nil, "it is not JSON, at offset 17"
 		b.Events[1].Value = json.RawMessage(`{"m":1}`)
-		b.Events[2].Value = json.RawMessage(`{"n":1.5}`) // no int, as the parameter wants
+		b.Events[2].Value = json.RawMessage(`{"n":1.5}`) // not an int, which the parameter requires
 		if got := x.taken(w, b); got != (engine.Taken{Fired: 1, Missed: 3}) {
 			t.Errorf("%+v", got)
 		}
@@ -133,7 +134,7 @@ func TestBatchWithoutStarts(t *testing.T) {
 		if got := x.taken(w, batch(1005, 1006)); got.Fired != 2 {
 			t.Errorf("%+v", got)
 		}
-		w = x.set("w", eventsParams, `name: e, event: {type: b, lost: skip}, overlap: allow`) // the log of events is the same
+		w = x.set("w", eventsParams, `name: e, event: {type: b, lost: skip}, overlap: allow`) // the source is still the log of events
 		if got := x.taken(w, engine.Batch{After: []byte("1006"), Cursor: []byte("1009"), Lost: 3}); got.Paused {
 			t.Errorf("%+v", got)
 		}
@@ -152,8 +153,8 @@ func TestBatchWithoutStarts(t *testing.T) {
 	})
 }
 
-// With overlap: wait, a batch is not taken while a run of the trigger is unfinished. All events of a batch
-// that is taken start runs.
+// TestBatchWaits: with overlap: wait, a batch is not taken while a run of the trigger is unfinished. All
+// events of a batch that is taken start runs.
 func TestBatchWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", `name: e, event: a`)
@@ -188,7 +189,7 @@ func TestBatchWaits(t *testing.T) {
 	})
 }
 
-// With batch, one run is started for many events.
+// TestBatchAsOneRun: with batch, one run is started for many events.
 func TestBatchAsOneRun(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", eventsParams, `name: e, event: {type: a, filter: "event.n != 4", batch: {max: 5}}, params: {n: "${{ size(trigger.event.items) }}"}, overlap: allow`)

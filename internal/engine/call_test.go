@@ -16,7 +16,7 @@ import (
 type caller struct{ st store.Store }
 
 func (c caller) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepared, error) {
-	name, _, _ := strings.Cut(q.Graph.Name(q.Task), ".") // of an instance that of its foreach
+	name, _, _ := strings.Cut(q.Graph.Name(q.Task), ".") // for an instance, the name of its foreach task
 	if q.Graph.Kind(q.Task) == dag.Wait {
 		return engine.Prepared{Until: q.Row.Created}, nil
 	}
@@ -57,14 +57,15 @@ func runsOf(t testing.TB, st store.Store, w store.Workflow) []dag.RunRow {
 	return page.Runs
 }
 
-// nested applies main → mid → leaf.
+// nested applies three workflows: main calls mid, and mid calls leaf.
 func nested(n *node) (top, mid, leaf store.Workflow) {
 	leaf = n.apply("leaf", graph(n.t, "x; y: x"))
 	mid = n.apply("mid", graph(n.t, "leaf; z: leaf", logical(map[string]*dag.Logic{"leaf": call})))
 	return n.apply("main", graph(n.t, "a; mid: a; w: mid", logical(map[string]*dag.Logic{"mid": call, "w": {Kind: dag.Wait}}))), mid, leaf
 }
 
-// TestCallsOnOneSlot: levels that wait for each other hold no slot, and say so.
+// TestCallsOnOneSlot: runs that wait for the runs that they have called hold no slot, and their explanations
+// say so.
 func TestCallsOnOneSlot(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)
@@ -131,7 +132,8 @@ func TestCallsStopAndRecover(t *testing.T) {
 	}
 }
 
-// TestCallsThatCannotBe: an unknown workflow and a ring fail the task and say why.
+// TestCallsThatCannotBe: a call of an unknown workflow, and a cycle of calls, fail the task with a message
+// that says why.
 func TestCallsThatCannotBe(t *testing.T) {
 	st := openMemory(t)
 	n := start(t, st, newHands(t), calls)
@@ -147,7 +149,8 @@ func TestCallsThatCannotBe(t *testing.T) {
 	n.quiet()
 }
 
-// TestDecide: an approval waits for a person, once, over a restart.
+// TestDecide: an approval waits for the decision of a person, also over a restart. Only one decision takes
+// effect.
 func TestDecide(t *testing.T) {
 	st := openMemory(t)
 	n := start(t, st, newHands(t), calls)

@@ -27,7 +27,8 @@ type names struct {
 // naming gives an engine the names in definitions.
 func naming(cfg *engine.Config) { cfg.Namer = trigger.New(cfg.Store) }
 
-// held is a node that knows what definitions name, and whose attempts end when a test says so.
+// held returns a node that finds the queues and locks of definitions, and whose attempts end only when a test
+// ends them.
 func held(t *testing.T) (*hands, *node) {
 	t.Helper()
 	h := newHands(t)
@@ -35,7 +36,7 @@ func held(t *testing.T) (*hands, *node) {
 	return h, start(t, openMemory(t), h, naming)
 }
 
-// naming applies a workflow of one task that names things.
+// naming applies a workflow of one task that names queues or locks.
 func (n *node) naming(name string, what names) store.Workflow {
 	n.t.Helper()
 	def, err := json.Marshal(what)
@@ -62,7 +63,7 @@ func (n *node) queue(name string, limit int32, change ...func(*store.Queue)) {
 	}
 }
 
-// runs gives the runs of attempts.
+// runs returns the runs of attempts.
 func runs(of []attempt) (ids []dag.RunID) {
 	for _, a := range of {
 		ids = append(ids, a.run)
@@ -214,7 +215,7 @@ func TestQueueOverflowAndStates(t *testing.T) {
 	}
 }
 
-// TestQueueUntil: a pause with an end is over after that time; a rate spreads starts evenly.
+// TestQueueUntil: a pause with an end ends at that time; a rate spreads starts evenly.
 func TestQueueUntil(t *testing.T) {
 	h := newHands(t)
 	n := start(t, openers["memory"](t), h, naming)
@@ -279,7 +280,7 @@ func TestLocks(t *testing.T) {
 			a := n.submit(one, params(`{"day":"1"}`))
 			other := n.submit(one, params(`{"day":"2"}`))
 			both := n.submit(two)
-			b := n.submit(one, params(`{"day":"1"}`)) // after the one that needs two
+			b := n.submit(one, params(`{"day":"1"}`)) // behind the run that needs both keys
 			live := h.holding(2)
 			if got := runs(live); !slices.Equal(got, []dag.RunID{a, other}) {
 				t.Fatalf("started %v", got)
@@ -404,7 +405,7 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	t.Helper()
 	m := newMortal(st, 0, after)
 	h := newHands(t)
-	of := sync.Map{} // what the runs of a workflow hold
+	of := sync.Map{} // workflow → the queues and locks that its runs use
 	c := &counting{live: map[string]int{}, most: map[string]int{"q": 2, "l": 1, "k": 1}}
 	result := func(a engine.Assignment) dag.Result {
 		what, _ := of.Load(a.Workflow)
@@ -457,9 +458,9 @@ func claimsCrash(t *testing.T, st store.Store, at int, after bool) (died bool) {
 	return died
 }
 
-// TestLoweredLimit: if a run has passed the limit of its workflow, it uses a place of the limit while it
-// waits in a queue. If the limit is lowered, the run keeps this place, like a run that has begun. A restart
-// does not change that.
+// TestLoweredLimit: if a run has passed the limit of its workflow, it counts against the limit while it waits
+// in a queue. If the limit is lowered, the run may still begin, like a run that has begun may continue. A
+// restart does not change that.
 func TestLoweredLimit(t *testing.T) {
 	for name, restarts := range map[string]bool{"alive": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {

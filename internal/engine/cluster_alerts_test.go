@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// clusterRules watch lost nodes and low disks.
+// clusterRules returns rules about lost nodes and full disks.
 func clusterRules() *alert.ClusterRules {
 	c := &alert.ClusterRules{Rules: []alert.ClusterRule{
 		{On: []alert.Event{alert.NodeLost, alert.ShardUnowned}, To: []string{"ops", "mail"}},
@@ -36,8 +36,8 @@ func disk(node string, free int64) alert.Finding {
 	return alert.Finding{Event: alert.DiskLow, Subject: node, Value: free}
 }
 
-// TestClusterIncidents follows the incidents of a cluster: each condition opens one, its end resolves it, and
-// what cannot be measured changes nothing.
+// TestClusterIncidents follows the incidents of a cluster: each condition opens one, and its end resolves it.
+// A condition that cannot be measured changes nothing.
 func TestClusterIncidents(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestClusterIncidents(t *testing.T) {
 			see(clusterRules(), found(lostNode("b", 2), disk("a", 999)), opened+", "+disked)
 			see(clusterRules(), &alert.Findings{Unknown: map[alert.Event]bool{alert.NodeLost: true}, Blind: map[string]bool{"a": true}}, opened+", "+disked)
 			see(clusterRules(), found(disk("a", 999)), over+", "+disked)
-			see(clusterRules(), found(lostNode("b", 2), disk("a", 999)), over+", "+disked) // the same death is told once
+			see(clusterRules(), found(lostNode("b", 2), disk("a", 999)), over+", "+disked) // the same loss is notified only once
 			see(clusterRules(), found(lostNode("b", 7), disk("a", 999)), over+", "+disked+", "+opened)
 			see(nil, found(), over+", resolved 1 opened:ops resolved:ops, "+over)
 		})
@@ -171,7 +171,7 @@ func wantSorted(t *testing.T, st store.Store, want []string) {
 	}
 }
 
-// TestClusterEscalation: an alert of the cluster climbs, and all channels hear of its end.
+// TestClusterEscalation: an alert about the cluster escalates, and all channels are notified of its end.
 func TestClusterEscalation(t *testing.T) {
 	st := openMemory(t)
 	var failing atomic.Bool

@@ -46,7 +46,8 @@ func (d *doomed) everywhere(t *testing.T) {
 	}
 }
 
-// dies runs the workload until it is done or dies at commit k, and has the next life end it.
+// dies runs the workload until it is done or the process dies at commit k. Then the next process completes
+// the workload.
 func (d *doomed) dies(t *testing.T, k int, after bool) (died bool) {
 	t.Helper()
 	st := openMemory(t)
@@ -94,7 +95,7 @@ func (d *doomed) dies(t *testing.T, k int, after bool) (died bool) {
 	return died
 }
 
-// once demands that workflows have one run each, of one generation, which succeeded.
+// once requires that each workflow has one run, of one generation, which has succeeded.
 func once(t *testing.T, st store.Store, all ...store.Workflow) {
 	t.Helper()
 	for _, w := range all {
@@ -119,7 +120,7 @@ func TestCallsCrashAtEveryCommit(t *testing.T) {
 	d.everywhere(t)
 }
 
-// named is a workflow that was applied.
+// named returns a workflow that was applied.
 func (n *node) named(name string) store.Workflow {
 	n.t.Helper()
 	w, err := n.store.Workflow(context.Background(), "test", name)
@@ -142,9 +143,10 @@ func (l lists) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prepa
 	return engine.Prepared{Items: l.items[q.Graph.Name(q.Task)]}, nil
 }
 
-// TestForeachCrashesAtEveryCommit: a foreach whose list is read, with an instance that is tried again, one over two lists,
-// one instance at a time, one over an empty list, and one whose instances fail and are handled. Whenever the process dies,
-// each instance is there once, and the run ends as it would have.
+// TestForeachCrashesAtEveryCommit: a run has several foreach tasks. One reads its list, and one of its
+// instances is retried. One is over two lists, and runs one instance at a time. One is over an empty list.
+// The instances of one fail, and the failures are handled. Whenever the process dies, each instance exists
+// once, and the run ends as without a crash.
 func TestForeachCrashesAtEveryCommit(t *testing.T) {
 	one, two := []byte("1"), []byte("2")
 	items := map[string]*dag.Items{"each": {Values: [][]byte{one, two}}, "none": {},
@@ -226,8 +228,8 @@ func TestForeachOfCallsCrashesAtEveryCommit(t *testing.T) {
 	d.everywhere(t)
 }
 
-// maker makes the workflow of a task with tasks, as the maker of production does: it applies the workflow in
-// the shard of the run, and starts exactly that version.
+// maker makes the workflow of a task that consists of tasks, as package dispatch does: it applies the
+// workflow in the shard of the run, and starts exactly that version.
 type maker struct {
 	caller
 	e    atomic.Pointer[engine.Engine]

@@ -111,7 +111,7 @@ func atEveryCommit(t *testing.T, least int, dies func(k int) bool) {
 	}
 }
 
-// crashAt runs the workload until it is done or dies at commit k, and then once more.
+// crashAt runs the workload until it is done or the process dies at commit k, and then runs it a second time.
 func crashAt(t *testing.T, st store.Store, k int, after bool) (died bool) {
 	t.Helper()
 	m := newMortal(st, k, after)

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// queued has the tasks whose names begin with q pass the queue q.
+// queued makes the tasks whose names begin with q use the queue q.
 func queued(s *dag.GraphSpec) {
 	for i := range s.Tasks {
 		if strings.HasPrefix(s.Tasks[i].Name, "q") {
@@ -23,7 +23,7 @@ func queued(s *dag.GraphSpec) {
 	}
 }
 
-// shares applies a workflow that names nothing itself.
+// shares applies a workflow whose definition names no queue and no lock. Its tasks may name queues.
 func (n *node) shares(name string, g *dag.Graph) store.Workflow {
 	n.t.Helper()
 	w, _, err := n.Apply(n.t.Context(), engine.Definition{Namespace: "test", Name: name, Def: []byte("{}"), Graph: g.Pack(), Digest: g.Pack(), User: "ada"})
@@ -33,7 +33,7 @@ func (n *node) shares(name string, g *dag.Graph) store.Workflow {
 	return w
 }
 
-// in counts the attempts that are live of tasks that pass the queue.
+// in counts the live attempts of tasks that use the queue.
 func (h *hands) in() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func TestTaskQueueTurns(t *testing.T) {
 	h.holding(1)
 	n.queue("q", 1, func(q *store.Queue) { q.Order = store.QueuePriority })
 	c := n.submit(w, urgent(dag.Highest))
-	next(a, "q2") // has its place
+	next(a, "q2") // the run already has its slot
 	next(c, "q3")
 	next(c, "q1")
 	next(c, "q2")
@@ -259,8 +259,8 @@ func TestTaskQueueNames(t *testing.T) {
 	n.free()
 }
 
-// apart gives the owner of the gate, and of shard 0, and the owner of shard 1, with a workflow on each that names the queue q,
-// which has one place.
+// apart returns the admission owner, which owns shard 0, and the owner of shard 1. Each shard has a workflow
+// that names the queue q, which has one slot.
 func apart(t *testing.T, tasks string) (gate, other *node, of [2]store.Workflow) {
 	t.Helper()
 	gate, other = pair(t)
@@ -282,11 +282,11 @@ func TestTaskQueueElsewhere(t *testing.T) {
 	far := b.submit(of[1])
 	b.says()
 	a.again(0)
-	a.meet() // the place is on its way
+	a.meet() // the message with the grant is written
 	near := a.submit(of[0])
 	a.again(1)
 	a.own()
-	a.own(0) // the gate is made of rows and messages
+	a.own(0) // the admission owner loads its state from rows and messages
 	if n := a.hands.starts(); n != 0 {
 		t.Fatalf("%d attempts of run %s run beside the one whose place is on its way", n, near)
 	}
@@ -319,7 +319,7 @@ func TestTaskQueueElsewhere(t *testing.T) {
 	a.verified()
 }
 
-// says waits until something is said to the gate.
+// says waits until there is a message to the admission owner.
 func (n *node) says() {
 	n.t.Helper()
 	eventually(n.t, "something is said to the gate", func() bool {
@@ -352,13 +352,13 @@ func TestTaskQueueLeft(t *testing.T) {
 	if n := b.hands.starts(); n != 0 {
 		t.Fatalf("%d attempts run on a place of an earlier life", n)
 	}
-	a.meet() // the run has left, and asks again
+	a.meet() // the messages that the run has left, and asks again
 	b.meet()
 	k := b.hands.holding(1)
 	b.hands.end(k[0], done)
 	b.ends(run, dag.RunSucceeded)
 	a.meet()
-	asked[0].ID = 0 // a word of long ago
+	asked[0].ID = 0 // an old message
 	if _, err := a.store.Commit(t.Context(), &store.Batch{Messages: asked}); err != nil {
 		t.Fatal(err)
 	}
@@ -454,7 +454,8 @@ func TestSweepDueRetry(t *testing.T) {
 	x.sound()
 }
 
-// TestSweepTaskQueue: tasks that wait for a place, while slots are spare, stand as they should.
+// TestSweepTaskQueue: a sweep finds no fault in tasks that wait for a queue slot while slots of workers are
+// free.
 func TestSweepTaskQueue(t *testing.T) {
 	x := newSwept(t, naming)
 	x.hands.held = true

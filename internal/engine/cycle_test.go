@@ -26,7 +26,8 @@ func circled(t *testing.T) *swept {
 	return x
 }
 
-// flow applies a workflow that has limits, or names things. Its tasks that are named in called are calls.
+// flow applies a workflow that has limits, or names queues or locks. Its tasks that are named in called are
+// calls.
 func (n *node) flow(name, tasks string, what workflow.Workflow, called ...string) store.Workflow {
 	n.t.Helper()
 	what.Namespace, what.Name = "test", name
@@ -52,7 +53,7 @@ func limited(n int32, names ...string) workflow.Workflow {
 	return workflow.Workflow{MaxRuns: n, Locks: names}
 }
 
-// child waits until a run that was called waits, and gives it.
+// child waits until a called run is waiting, and returns that run.
 func (n *node) child(w store.Workflow, parent dag.RunID) (id dag.RunID) {
 	n.t.Helper()
 	eventually(n.t, "the called run waits", func() bool {
@@ -90,7 +91,7 @@ func (h *hands) of(run dag.RunID) attempt {
 	return found
 }
 
-// broken sweeps, and expects that this run was ended because it waited in a circle of these.
+// broken sweeps, and expects that this run was ended because it waited in a circle of these runs.
 func (x *swept) broken(victim dag.RunID, circle ...dag.RunID) {
 	x.t.Helper()
 	x.sweeps(0) // the run may still continue without help
@@ -110,7 +111,7 @@ func (x *swept) broken(victim dag.RunID, circle ...dag.RunID) {
 	x.repaired(victim, engine.FaultCircle)
 }
 
-// explained is what explain says of a run, in one text.
+// explained returns the explanation of a run as one text.
 func (x *swept) explained(id dag.RunID) string {
 	x.t.Helper()
 	e, err := x.Explain(x.t.Context(), id, "")
@@ -201,7 +202,7 @@ func TestCircleOfLocksBehindALine(t *testing.T) {
 	x.rest(hasA, first, between)
 }
 
-// TestCircleOfLimits: two workflows of which one version of each calls the other.
+// TestCircleOfLimits: two workflows call each other, by one version of each.
 func TestCircleOfLimits(t *testing.T) {
 	x := circled(t)
 	first := x.flow("first", "go; second: go", limited(1), "second")
@@ -227,15 +228,15 @@ func TestNoCircle(t *testing.T) {
 	x := circled(t)
 	x.queue("q", 1)
 	family := workflow.Workflow{Queue: "q", Locks: []string{"f"}}
-	child := x.flow("child", "x", family) // it uses its parent's lock, and the place that its parent lends
+	child := x.flow("child", "x", family) // it uses its parent's lock, and the queue slot that its parent lends
 	parent := x.submit(x.flow("parent", "go; child: go", family, "child"))
 	narrow := x.flow("narrow", "x", limited(1, "a"))
 	other := x.submit(x.flow("other", "go; narrow: go", locks("b"), "narrow"))
 	x.hands.holding(2)
-	has := x.submit(narrow) // runs
+	has := x.submit(narrow) // this run is running
 	x.hands.of(has)
 	x.hands.end(x.hands.of(other), done)
-	called := x.child(narrow, other) // behind one that runs
+	called := x.child(narrow, other) // the child waits behind a run that is running
 	paused := x.submit(x.flow("paused", "x", locks("b")))
 	if err := x.do(x.standing(paused), dag.IntentPause); err != nil {
 		t.Fatal(err)
@@ -255,7 +256,8 @@ func TestNoCircle(t *testing.T) {
 	x.rest(parent, runsOf(t, x.store, child)[0].ID, other, called, has, paused)
 }
 
-// helping are peers and helpers of a node: whatever is not its own is the other's.
+// helping implements the peers and helpers of a node in a cluster of two nodes. The other node owns all
+// shards that this node does not own.
 type helping struct {
 	friends
 	other func() *engine.Engine
@@ -268,8 +270,8 @@ func (h *helping) Missing(context.Context, dag.HandlerID, []engine.Held) ([]engi
 	return nil, nil
 }
 
-// TestCircleAcrossNodes: the runs of the circle are of two shards with an owner each. Either may sweep; both at once
-// end one run.
+// TestCircleAcrossNodes: the runs of the circle are in two shards with different owners. Either owner may
+// sweep. If both sweep at once, only one run is ended.
 func TestCircleAcrossNodes(t *testing.T) {
 	for _, by := range []string{"a", "b", "both"} {
 		t.Run(by, func(t *testing.T) {

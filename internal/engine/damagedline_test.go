@@ -51,7 +51,7 @@ func TestDamagedLine(t *testing.T) {
 			go func() {
 				stopped <- n.Do(t.Context(), engine.Command{Run: waits, Intent: dag.IntentStop})
 			}()
-			h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded}) // its place is free
+			h.end(h.holding(1)[0], dag.Result{State: dag.AttemptSucceeded}) // its slot is free
 			n.ends(first, dag.RunSucceeded)
 			id := n.submit(other)
 			h.end(h.of(id), dag.Result{State: dag.AttemptSucceeded})

@@ -97,8 +97,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestFirstAppliesAtOnce has many callers make the same three workflows at once: each is
-// made once, with one version.
+// TestFirstAppliesAtOnce makes many callers apply the same three workflows at once. Each workflow is made
+// once, with one version.
 func TestFirstAppliesAtOnce(t *testing.T) {
 	n := start(t, openSQLite(t), newHands(t))
 	var wg sync.WaitGroup
@@ -157,7 +157,7 @@ func TestDeleteAndCreateTogether(t *testing.T) {
 	}
 }
 
-// TestRefusedDefinition leaves nothing behind of a definition that the store refuses.
+// TestRefusedDefinition: nothing remains of a definition that the store refuses.
 func TestRefusedDefinition(t *testing.T) {
 	n := start(t, openSQLite(t), newHands(t))
 	w := n.apply("w", wide(t, 1))
@@ -172,7 +172,7 @@ func TestRefusedDefinition(t *testing.T) {
 	}
 }
 
-// TestGraphCache keeps a bounded number of graphs, and no errors.
+// TestGraphCache: the cache keeps a bounded number of graphs, and no errors.
 func TestGraphCache(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	w := n.apply("w", wide(t, 1))

@@ -74,7 +74,7 @@ func TestSetIsAllOrNothing(t *testing.T) {
 }
 
 // TestSetInARing: a set after which workflows start each other without end is refused, whether they are new
-// or not. One that turns the direction is not.
+// or not. A set that reverses the direction is accepted.
 func TestSetInARing(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.set("a", "", "name: t, run_of: {workflow: b}")

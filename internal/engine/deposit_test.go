@@ -30,7 +30,7 @@ func (a *alone) Nudge(s dag.ShardID) {
 	a.nudged = append(a.nudged, s)
 }
 
-// ownerless is an engine of a cluster of one; give has it own the shard, or nothing.
+// ownerless returns an engine of a cluster of one node. give makes it own the shard, or no shard.
 func ownerless(t *testing.T, fault func(memory.Op) memory.Outcome, change ...func(*engine.Config)) (n *node, peers *alone, give func(own bool)) {
 	st := memory.New(memory.Options{Fault: fault})
 	peers = &alone{}

@@ -18,7 +18,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// watching is an engine of a cluster that remembers the confirmed states of a store with two shards.
+// watching returns an engine of a cluster that remembers the confirmed states of a store with two shards.
 func watching(t *testing.T, fault func(memory.Op) memory.Outcome) (st *memory.Store, n *node, p *past.Past) {
 	t.Helper()
 	st = memory.New(memory.Options{Shards: 2, Fault: fault})
@@ -116,8 +116,8 @@ func TestRegressDuringAClaim(t *testing.T) {
 // severed is a store whose answers are lost. Before the shards are taken again, its server fails over.
 type severed struct {
 	*memory.Store
-	lose, back atomic.Bool   // lose the answer of the next commit; with its effect
-	from       *memory.Saved // of before that commit
+	lose, back atomic.Bool   // lose the answer of the next commit; with back, also its effect
+	from       *memory.Saved // the state before that commit
 }
 
 func (s *severed) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) {

@@ -20,8 +20,8 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// tally counts what each transaction of an engine evaluates: names of locks, keys and parameters. With an
-// EvaluateMax below zero, the first of them is already too many for a further one.
+// tally counts the expressions that each transaction of an engine evaluates: names of locks, keys and
+// parameters. If EvaluateMax is negative, a transaction stops after its first expression.
 type tally struct {
 	engine.Planner
 	engine.Namer
@@ -33,7 +33,7 @@ type tally struct {
 	total int
 }
 
-// tallied sets the planner and the namer of an engine, which counts its commits.
+// tallied makes an engine use a tally as its planner and namer. commits returns the number of commits so far.
 func tallied(cfg *engine.Config, commits func() int64) *tally {
 	p := trigger.New(cfg.Store)
 	c := &tally{Planner: p, Namer: p, commits: commits, in: map[int64]int{}}
@@ -104,7 +104,7 @@ func (c *tally) oneEach(t *testing.T, want int) {
 	}
 }
 
-// counted is a node of which each transaction stops after its first expression.
+// counted returns a node whose transactions stop after their first expression.
 func counted(t *testing.T, st store.Store, h *hands) (n *node, c *tally) {
 	t.Helper()
 	var of atomic.Pointer[engine.Engine]
@@ -119,7 +119,7 @@ func counted(t *testing.T, st store.Store, h *hands) (n *node, c *tally) {
 	return n, c
 }
 
-// manyQueues is a graph of a first task and n others, each in a queue of its own.
+// manyQueues returns a graph of a first task and n others, each in a queue of its own.
 func manyQueues(t *testing.T, n int) *dag.Graph {
 	t.Helper()
 	spec := dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: "first"}}}
@@ -129,9 +129,8 @@ func manyQueues(t *testing.T, n int) *dag.Graph {
 	return build(t, spec)
 }
 
-// TestKeysStopAtTheirTime: the keys of a run in the queues of its tasks are worked out by as many
-// transactions as their time needs. Each key is worked out once, also if the tasks fail because it cannot
-// be.
+// TestKeysStopAtTheirTime: the keys of a run in the queues of its tasks are computed by as many transactions
+// as their time needs. Each key is computed once, also if the tasks fail because the key is invalid.
 func TestKeysStopAtTheirTime(t *testing.T) {
 	const queues = 40
 	for key, ends := range map[string]dag.RunState{"params.site": dag.RunSucceeded, "params.site + 1": dag.RunFailed} {
@@ -152,8 +151,8 @@ func TestKeysStopAtTheirTime(t *testing.T) {
 	}
 }
 
-// TestKeysAfterACrash: the owner ends while some queues of a run have keys. The next owner works out the
-// rest.
+// TestKeysAfterACrash: the owner ends while some queues of a run have keys. The next owner computes the other
+// keys.
 func TestKeysAfterACrash(t *testing.T) {
 	const queues, half = 10, 5
 	st := openMemory(t)

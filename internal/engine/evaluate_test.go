@@ -11,12 +11,13 @@ import (
 	"skein.dev/skein/internal/engine"
 )
 
-// costly is a condition that costs more than a step may take, and that is not done before the test lets it.
+// costly is a condition that costs more than a step may take. Its evaluation ends only when the test allows
+// it.
 type costly struct {
 	cond
 	gate  chan struct{}
 	begun *atomic.Int64
-	on    *atomic.Int64 // how often it was asked on the writer
+	on    *atomic.Int64 // the number of evaluations on the writer's goroutine
 }
 
 func (c costly) Holds(v dag.View) (bool, error) {
@@ -29,7 +30,7 @@ func (c costly) Holds(v dag.View) (bool, error) {
 	return true, nil
 }
 
-// costlyNode is an engine whose condition "costly" is evaluated until the gate is closed.
+// costlyNode returns an engine whose condition "costly" is evaluated until the test closes a gate.
 func costlyNode(t *testing.T) (n *node, c costly) {
 	t.Helper()
 	c = costly{cond: "costly", gate: make(chan struct{}), begun: new(atomic.Int64), on: new(atomic.Int64)}
@@ -45,7 +46,7 @@ func costlyNode(t *testing.T) (n *node, c costly) {
 	return n, c
 }
 
-// fanned is a graph of n tasks that need the first, each with the condition.
+// fanned returns a graph of n tasks with the condition, which all need a first task.
 func fanned(t *testing.T, n int, c dag.Condition) *dag.Graph {
 	t.Helper()
 	spec := dag.GraphSpec{Tasks: []dag.TaskSpec{{Name: "first"}}}
@@ -55,8 +56,8 @@ func fanned(t *testing.T, n int, c dag.Condition) *dag.Graph {
 	return build(t, spec)
 }
 
-// TestCostlyConditionsHoldUpNobody: while two hundred conditions of a run are evaluated, other runs start and end. The
-// writer asks each of them once at most.
+// TestCostlyConditionsHoldUpNobody: while two hundred conditions of a run are evaluated, other runs start and
+// end. The writer tries each condition at most once.
 func TestCostlyConditionsHoldUpNobody(t *testing.T) {
 	const tasks, others = 200, 50
 	n, c := costlyNode(t)
@@ -95,8 +96,8 @@ func TestCostlyConditionsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestEvaluationsStopAtTheirTime: a transaction that has evaluated for long enough leaves the rest to others, whatever
-// each condition costs. The run ends as it does when the writer evaluates them all.
+// TestEvaluationsStopAtTheirTime: a transaction that has evaluated for long enough leaves the rest to other
+// goroutines, whatever each condition costs. The run ends as it does when the writer evaluates them all.
 func TestEvaluationsStopAtTheirTime(t *testing.T) {
 	const tasks = 300
 	for name, most := range map[string]time.Duration{"none on the writer": -1, "one of each transaction": 1, "all on the writer": time.Hour} {

@@ -38,7 +38,7 @@ func TestExplainFromMemory(t *testing.T) {
 			case len(live) == 0 || r.IntN(8) == 0:
 				verb := [...]dag.Intent{dag.IntentPause, dag.IntentRun, dag.IntentRun, dag.IntentStop}[r.IntN(4)]
 				if err := n.do(a.Run, verb); err != nil {
-					continue // it does not fit now
+					continue // the intent is not possible now
 				}
 			default:
 				result := dag.Result{State: dag.AttemptSucceeded, Exited: true}
@@ -73,7 +73,7 @@ func explainedAlike(t *testing.T, n *node, run dag.RunID, g *dag.Graph) {
 			memory, err = n.Explain(t.Context(), run, name)
 			rows, err2 = n.Explain(inspect.FromRows(t.Context()), run, name)
 			for _, x := range []*inspect.Explanation{&memory, &rows} {
-				for i := range x.Reasons { // since the run changed last, as far as the one who says it knows
+				for i := range x.Reasons { // ignore the times of these reasons, because memory and rows give different ones
 					if name == "" && (x.Reasons[i].Kind == "slot" || x.Reasons[i].Kind == "resources") {
 						x.Reasons[i].Since = 0
 					}

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "".
-// It looks between transactions.
+// MemoryDiff says where the owner's memory differs from a fresh load of its rows, or "". It is computed
+// between transactions.
 func (e *Engine) MemoryDiff(ctx context.Context) (string, error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) {
 		diff, err := w.mirror(ctx, 0)
@@ -32,20 +32,20 @@ func (e *Engine) Shards(ctx context.Context) ([]dag.ShardID, error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) ([]dag.ShardID, error) { return w.shards(), nil })
 }
 
-// Timers is the length of the heap, Cached the size of what is kept of definitions. Both
-// are read on the writer's goroutine.
+// Timers returns the length of the heap of timers. Cached returns the number of cached definitions. Both must
+// be called on the writer's goroutine.
 func (e *Engine) Timers() int { return len(e.writer.timers.heap) }
 
-// Free is the number of free slots, Booked that of attempts that have one.
+// Free returns the number of free slots. Booked returns the number of attempts that have a slot.
 func (e *Engine) Free() int { return int(e.slots.free.Load()) }
 
-// Leading is the Leader work under way; on the writer's goroutine.
+// Leading returns the number of tasks of Leader work under way. It must be called on the writer's goroutine.
 func (e *Engine) Leading() int { return len(e.writer.leading) }
 
 // Waiting returns the number of items in the inbox.
 func (e *Engine) Waiting() int { return e.writer.inbox.len() }
 
-// CachedGraphs is the number of graphs that are kept.
+// CachedGraphs returns the number of cached graphs.
 func (e *Engine) CachedGraphs() int {
 	return e.graphs.Len()
 }
@@ -53,7 +53,7 @@ func (e *Engine) CachedGraphs() int {
 // Clean returns the stored form of a holder's sentence.
 func Clean(s string) string { return clean(s) }
 
-// The bounds that tests go to.
+// The bounds that tests reach.
 const (
 	TakeMax       = takeMax
 	NoticesMax    = noticesMax
@@ -63,8 +63,8 @@ const (
 	OutputsMax    = outputsMax
 )
 
-// Shares floods every source of an engine that does not run with n items and tells how
-// many of each the next transaction takes: timers, what a load found, reports, calls.
+// Shares puts n items into every source of an engine that is not running. It returns how many items of each
+// source the next transaction takes: timers, work that a load has found, reports, calls.
 func (e *Engine) Shares(n int) (shares [4]int) {
 	w := e.writer
 	w.clock.start(1)
@@ -90,16 +90,17 @@ func (e *Engine) Shares(n int) (shares [4]int) {
 	return shares
 }
 
-// GatesDiff returns the difference between the counts of the limits and the runs in memory, or "". It looks
-// between transactions.
+// GatesDiff returns the difference between the counts of the limits and the runs in memory, or "". It is
+// computed between transactions.
 func (e *Engine) GatesDiff(ctx context.Context) (string, error) {
 	return ask(ctx, e.writer.inbox, func(w *writer) (string, error) { return w.limits.gatesDiff(), nil })
 }
 
-// DueWait is how long the writer may sleep before it has to look; on its goroutine.
+// DueWait returns how long the writer may sleep before it must read due triggers. It must be called on the
+// writer's goroutine.
 func (e *Engine) DueWait() time.Duration { return e.writer.schedule.due.wait() }
 
-// Gates is the number of gates that are kept.
+// Gates returns the number of gates in memory.
 func (e *Engine) Gates() int { return len(e.writer.limits.gates.of) }
 
 // Recovered begins a new generation of an ended run.
@@ -108,7 +109,7 @@ func (e *Engine) Recovered(ctx context.Context, id dag.RunID) (dag.Verdict, erro
 	return a.verdict, err
 }
 
-// Forget has the owner forget a run, as a bug would.
+// Forget makes the owner forget a run, as a bug would.
 func (e *Engine) Forget(ctx context.Context, id dag.RunID) error {
 	return e.Ask(ctx, func() error { e.writer.leave(id); return nil })
 }
@@ -123,10 +124,11 @@ func (e *Engine) Overwrite(ctx context.Context, b *store.Batch) error {
 	return e.Ask(ctx, func() error { return e.writer.write(ctx, b) })
 }
 
-// Moments is the number of moments that alerts wait for; on the writer's goroutine.
+// Moments returns the number of moments that alerts wait for. It must be called on the writer's goroutine.
 func (e *Engine) Moments() int { return len(e.writer.alerts.times.heap) }
 
-// Pruned prunes the moments, and returns how long each is off; on the writer's goroutine.
+// Pruned prunes the moments, and returns the time until each of them. It must be called on the writer's
+// goroutine.
 func (e *Engine) Pruned() (all []time.Duration) {
 	a := &e.writer.alerts
 	a.prune()

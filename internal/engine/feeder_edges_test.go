@@ -26,7 +26,7 @@ func (x *timed) feeds(log store.SentEvents) *feeds {
 		Namespace: func(context.Context, dag.WorkflowID) (string, error) { return "test", nil }})}
 }
 
-// during feeds while f runs.
+// during runs the Feeder while do runs.
 func (f *feeds) during(do func()) {
 	ctx, stop := context.WithCancel(f.x.t.Context())
 	ended := make(chan struct{})
@@ -42,7 +42,8 @@ func (f *feeds) send(kind string, n int, data []byte) {
 	}
 }
 
-// TestFeederLargeEvents: two events whose values fit into a batch, but not with their keys, are taken.
+// TestFeederLargeEvents: two events are taken although their values and keys together do not fit into one
+// batch.
 func TestFeederLargeEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", `name: e, event: {from: beginning}, overlap: allow`)
@@ -77,7 +78,7 @@ func TestFeederIdleLog(t *testing.T) {
 	})
 }
 
-// shrinking is a log of which the oldest events are deleted after its ends were read.
+// shrinking is a log whose oldest events are deleted after the caller has read its first and last Seq.
 type shrinking struct {
 	store.SentEvents
 	gone int64

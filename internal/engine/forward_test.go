@@ -14,7 +14,7 @@ func TestForward(t *testing.T) {
 	for i := range 6 {
 		letters = append(letters, letter{Trigger: store.TriggerKey{Workflow: dag.WorkflowID(i % 3), Name: string(rune('a' + i))}})
 	}
-	letters = append(letters, letter{Word: &word{Kind: wordGrant, Claim: &dag.Claim{Queue: "q"}}}) // the rows say it all
+	letters = append(letters, letter{Word: &word{Kind: wordGrant, Claim: &dag.Claim{Queue: "q"}}}) // left out, because the rows contain everything
 	payload, err := json.Marshal(letters)
 	if err != nil {
 		t.Fatal(err)

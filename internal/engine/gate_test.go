@@ -19,7 +19,7 @@ type friends struct{ alone }
 
 func (*friends) Alive(dag.HandlerID) bool { return true }
 
-// pair is two engines of a cluster over one store of two shards. Their attempts run until the test ends
+// pair returns two engines of a cluster over one store of two shards. Their attempts run until the test ends
 // them. No message is read until a test calls Meet.
 func pair(t *testing.T, change ...func(*engine.Config)) (a, b *node) {
 	t.Helper()
@@ -38,7 +38,7 @@ func pair(t *testing.T, change ...func(*engine.Config)) (a, b *node) {
 	return one("a"), one("b")
 }
 
-// own gives a node its shards.
+// own makes a node own these shards.
 func (n *node) own(shards ...dag.ShardID) {
 	n.t.Helper()
 	if got, err := n.Own(context.Background(), shards); err != nil || !slices.Equal(got, shards) {
@@ -46,8 +46,8 @@ func (n *node) own(shards ...dag.ShardID) {
 	}
 }
 
-// meet has a node read its messages, and waits until it has taken them in. It reads again while there are
-// some: another node may write one after a reading.
+// meet makes a node read its messages, and waits until the node has processed them. It repeats this while
+// there are messages, because another node may write one after a read.
 func (n *node) meet() {
 	n.t.Helper()
 	eventually(n.t, "what was said is taken in", func() bool {
@@ -63,7 +63,7 @@ func (n *node) meet() {
 	})
 }
 
-// homes applies a workflow that names things in each shard, by a node that owns both.
+// homes makes a node that owns both shards apply a workflow with names of queues or locks in each shard.
 func (n *node) homes(what names) (of [2]store.Workflow) {
 	n.t.Helper()
 	for i := 0; of[0].ID == 0 || of[1].ID == 0; i++ {
@@ -78,7 +78,8 @@ func (n *node) homes(what names) (of [2]store.Workflow) {
 
 var done = dag.Result{State: dag.AttemptSucceeded, Exited: true}
 
-// asking has a run of shard 1, which b owns, ask for the only place, which a gives.
+// asking makes a run of shard 1 ask for the only queue slot. Node b owns shard 1, and node a is the admission
+// owner.
 func asking(t *testing.T) (a, b *node, of [2]store.Workflow, run dag.RunID) {
 	a, b = pair(t)
 	a.own(0, 1)
@@ -115,12 +116,12 @@ func TestGateTaken(t *testing.T) {
 	b.own(1)
 	a.own(0)
 	left := b.submit(of[1])
-	a.meet() // grants
+	a.meet() // a grants the slot
 	if err := b.Do(t.Context(), engine.Command{Run: left, Intent: dag.IntentStop}); err != nil {
 		t.Fatal(err)
 	}
 	b.ends(left, dag.RunStopped)
-	a.meet() // reads that the run has left
+	a.meet() // a reads that the run has left
 	a.own()
 	a.own(0) // the grant still waits for the other
 	next = a.submit(of[0])
@@ -134,8 +135,8 @@ func TestGateTaken(t *testing.T) {
 	a.verified()
 }
 
-// TestGateOwnerChanges: the shard of a run moves between its asking and its grant, and before it leaves.
-// Everything is said twice.
+// TestGateOwnerChanges: the shard of a run moves between its request and the grant, and again before the run
+// leaves. Every message arrives twice.
 func TestGateOwnerChanges(t *testing.T) {
 	a, b, of, run := asking(t)
 	a.again(0)
@@ -156,9 +157,9 @@ func TestGateOwnerChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ends(run, dag.RunSucceeded)
-	a.again(0) // it left
+	a.again(0) // the message that the run has left
 	a.meet()
-	a.again(1) // the grant
+	a.again(1) // the message with the grant
 	if s := a.state(third); s != dag.RunWaiting {
 		t.Fatalf("run %s, which asked last, is %s", third, s)
 	}
@@ -179,7 +180,7 @@ func TestGateOwnerChanges(t *testing.T) {
 	a.verified()
 }
 
-// again says what waits for a shard a second time.
+// again repeats the messages that wait for a shard.
 func (n *node) again(s dag.ShardID) {
 	n.t.Helper()
 	page, err := n.store.Messages(context.Background(), s, 10)
@@ -253,7 +254,7 @@ func TestGateJudgesLate(t *testing.T) {
 	b.ends(late, dag.RunSkipped)
 	b.hands.end(k, done)
 	b.ends(run, dag.RunSucceeded)
-	a.meet() // it left
+	a.meet() // a reads that the run has left
 	late = b.submit(of[1])
 	if err := a.DropQueue(t.Context(), "q", 0); err != nil {
 		t.Fatal(err)
@@ -270,7 +271,8 @@ func TestGateJudgesLate(t *testing.T) {
 	a.verified()
 }
 
-// TestClaimsCircle: two families wait for each other's locks. The younger waiter fails and says in what circle.
+// TestClaimsCircle: two families wait for each other's locks. The run that began to wait later fails with a
+// message that describes the circle.
 func TestClaimsCircle(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -297,7 +299,7 @@ func TestClaimsCircle(t *testing.T) {
 		return len(all) == 1 && all[0].State == dag.RunWaiting
 	})
 	h.end(live[1], done)
-	n.ends(hasB, dag.RunFailed) // its child came last
+	n.ends(hasB, dag.RunFailed) // its child asked last
 	young := runsOf(t, n.store, wantA)[0]
 	for _, part := range []string{"circle", "lock a is held by run " + hasA.String(), "lock b is held by run " + hasB.String()} {
 		if young.Cause != dag.CauseCycle || !strings.Contains(young.Message, part) {
@@ -310,8 +312,8 @@ func TestClaimsCircle(t *testing.T) {
 	n.free()
 }
 
-// TestOverflowAndLock: a run that also wants a lock waits for the lock; when it could have that, a full queue
-// sends it away, and the lock is free for the next.
+// TestOverflowAndLock: a run that wants a queue slot and a lock first waits for the lock. When it gets the
+// lock but the queue is full, the run is denied, and the next run gets the lock.
 func TestOverflowAndLock(t *testing.T) {
 	for overflow, end := range map[string]dag.RunState{store.OverflowSkip: dag.RunSkipped, store.OverflowFail: dag.RunFailed} {
 		h := newHands(t)

@@ -23,7 +23,7 @@ import (
 	"skein.dev/skein/internal/store/storetest"
 )
 
-// together makes the writer take everything that do puts in the inbox at once.
+// together makes the writer take all items that do puts into the inbox in one transaction.
 func (n *node) together(do func(), waiting int) {
 	n.t.Helper()
 	hold, held := make(chan struct{}), make(chan struct{})
@@ -51,7 +51,7 @@ func TestGivenUp(t *testing.T) {
 				if shards, err := n.Shards(over); err != nil && (len(shards) > 0 || !errors.Is(err, errkind.ErrUnavailable)) {
 					t.Errorf("given up with %v, %v", shards, err)
 				}
-				<-looked // the detector knows only those that live
+				<-looked // the race detector knows only goroutines that have not ended
 			})
 		}
 	}, 20)
@@ -62,7 +62,8 @@ func TestGivenUp(t *testing.T) {
 	all.Wait()
 }
 
-// TestHalvingSubmissions has one submission among 200 that the store refuses: it alone is.
+// TestHalvingSubmissions: the store refuses one of 200 submissions. Only the caller of this one gets an
+// error.
 func TestHalvingSubmissions(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestGuiltyRun(t *testing.T) {
 	}
 }
 
-// TestBadReport has reports with content that no store holds: the attempts are settled.
+// TestBadReport: attempts are settled although their reports have content that no store can hold.
 func TestBadReport(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -195,8 +196,8 @@ func TestRefusedReport(t *testing.T) {
 	}
 }
 
-// TestPanicInStep has conditions with a bug: only runs that meet them are quarantined, and
-// what ran of them is killed.
+// TestPanicInStep: conditions have a bug. Only runs that evaluate them are quarantined, and the running
+// attempts of these runs are killed.
 func TestPanicInStep(t *testing.T) {
 	h := newHands(t)
 	n := start(t, openMemory(t), h)
@@ -227,8 +228,8 @@ func TestPanicInStep(t *testing.T) {
 	}
 }
 
-// TestCorruptRows damages rows in the file: their runs are quarantined, the node lives and
-// the other runs end.
+// TestCorruptRows damages rows in the file. Their runs are quarantined, the node continues, and the other
+// runs end.
 func TestCorruptRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "skein.db")
 	st, err := sqlite.Open(path)
@@ -315,8 +316,8 @@ func TestCorruptRows(t *testing.T) {
 	n.ends(another, dag.RunSucceeded)
 }
 
-// TestQuarantineDuringReload has a run that cannot be loaded while the outcome of a
-// transaction is in doubt: its end counts as a transaction of its own, not as that one.
+// TestQuarantineDuringReload: a run cannot be loaded while the outcome of a transaction is in doubt. The
+// transaction that quarantines the run must not be mistaken for the transaction in doubt.
 func TestQuarantineDuringReload(t *testing.T) {
 	for _, fault := range []storetest.Fault{storetest.Lost, storetest.Written} {
 		var next, reaps atomic.Int32
@@ -430,7 +431,7 @@ func TestPanicOnce(t *testing.T) {
 	}
 }
 
-// third panics the third time that it is asked.
+// third is a condition whose third evaluation panics.
 type third struct {
 	cond
 	asked *atomic.Int32

@@ -23,22 +23,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// attempt names one.
+// attempt names an attempt.
 type attempt struct {
 	run   dag.RunID
 	task  dag.TaskID
 	token dag.Token
 }
 
-// hands is an executor under a test's control. By default it reports every attempt from
-// goroutines of its own, in any order, with what result says.
+// hands is an executor under a test's control. By default it reports every attempt from separate goroutines,
+// in any order, with the result that the function result returns.
 type hands struct {
 	t      testing.TB
 	e      *engine.Engine
 	result func(a engine.Assignment) dag.Result // nil means success
-	drop   func() bool                          // a Start that gets lost
+	drop   func() bool                          // whether a Start is lost
 	twice  func() bool                          // whether a report is sent twice
-	// held: attempts are kept until take or end.
+	// held says that attempts run until take or end is called.
 	held bool
 
 	wg      sync.WaitGroup
@@ -48,7 +48,7 @@ type hands struct {
 	done    map[attempt]bool
 	cancels []dag.Cancel
 	dead    bool
-	past    *hands // of an earlier life
+	past    *hands // the hands of an earlier process
 }
 
 func newHands(t testing.TB) *hands {
@@ -130,7 +130,7 @@ func (h *hands) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return h.Running(run, task, token)
 }
 
-// holding waits until n attempts are live and gives them in the order of their start.
+// holding waits until n attempts are live, and returns them in the order of their starts.
 func (h *hands) holding(n int) []attempt {
 	h.t.Helper()
 	var now []attempt
@@ -251,7 +251,7 @@ func submission(w store.Workflow) engine.Submission {
 	return engine.Submission{Workflow: w, Priority: dag.Medium, Origin: dag.OriginAPI, User: "ada"}
 }
 
-// state is the state of a run's row.
+// state returns the state in a run's row.
 func (n *node) state(id dag.RunID) dag.RunState {
 	n.t.Helper()
 	row, err := n.store.Run(context.Background(), id)
@@ -295,7 +295,7 @@ func (n *node) verified() {
 	}
 }
 
-// patience is when a test gives up on a condition; nothing depends on its length.
+// patience is the time after which a test stops waiting for a condition. No result depends on it.
 const patience = 60 * time.Second
 
 // eventually waits for a condition.
@@ -380,7 +380,7 @@ func build(t testing.TB, spec dag.GraphSpec, change ...func(*dag.GraphSpec)) *da
 	return g
 }
 
-// wide is a graph of n tasks that wait for nothing.
+// wide returns a graph of n tasks without needs.
 func wide(t testing.TB, n int) *dag.Graph {
 	t.Helper()
 	spec := dag.GraphSpec{Tasks: make([]dag.TaskSpec, n)}

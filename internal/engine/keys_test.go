@@ -42,7 +42,7 @@ func (s *inserting) Commit(ctx context.Context, b *store.Batch) (dag.Micros, err
 func TestAheadKeys(t *testing.T) {
 	for name, outcome := range map[string]memory.Outcome{"committed": memory.OK, "failed": memory.FailBefore, "refused": memory.Refuse,
 		"unknown, written": memory.UnknownWritten, "unknown, lost": memory.UnknownLost} {
-		for _, each := range []int{1, 3} { // one key is read by itself, several are read together
+		for _, each := range []int{1, 3} { // one key is read alone, several are read together
 			t.Run(name, func(t *testing.T) { aheadKeys(t, outcome, each) })
 		}
 	}

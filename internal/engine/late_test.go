@@ -19,7 +19,7 @@ func (x *timed) watching(t *testing.T) {
 	x.start(t)
 }
 
-// incidentsAre compares the incidents, and what has opened them.
+// incidentsAre compares the incidents, and their reasons.
 func (x *timed) incidentsAre(want string) {
 	x.t.Helper()
 	pass(0)
@@ -28,7 +28,7 @@ func (x *timed) incidentsAre(want string) {
 	}
 }
 
-// let ends the tasks that are held.
+// let ends n of the held tasks.
 func (x *timed) let(n int) {
 	for _, k := range x.hands.holding(n) {
 		x.hands.end(k, success())
@@ -36,7 +36,7 @@ func (x *timed) let(n int) {
 	pass(0)
 }
 
-// newest is the newest incident.
+// newest returns the newest incident.
 func (x *timed) newest() *alert.Incident {
 	x.t.Helper()
 	rows, err := x.st.Incidents(x.t.Context(), store.IncidentQuery{Over: true, Counting: true, Limit: 1})
@@ -156,7 +156,7 @@ func TestLateInTime(t *testing.T) {
 	})
 }
 
-// TestLateStart: a rule can ask for the start alone. Runs that wait behind others are late.
+// TestLateStart: a rule can be about the start of a run alone. Runs that wait behind other runs are late.
 func TestLateStart(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.watching(t)
@@ -175,7 +175,7 @@ func TestLateStart(t *testing.T) {
 	})
 }
 
-// TestLateResolvedByHand: what a person has resolved does not open again for the same run.
+// TestLateResolvedByHand: an incident that a person has resolved does not open again for the same run.
 func TestLateResolvedByHand(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.held = true
@@ -196,7 +196,7 @@ func TestLateResolvedByHand(t *testing.T) {
 	})
 }
 
-// TestSlow: a run is slow if it takes longer than usual, which the last successes say.
+// TestSlow: a run is slow if it takes longer than the last successful runs usually took.
 func TestSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.watching(t)
@@ -239,7 +239,7 @@ func TestLateAfterAJump(t *testing.T) {
 	})
 }
 
-// TestLateByAnEdit: a new rule watches the runs that run.
+// TestLateByAnEdit: a new rule also applies to runs that are already running.
 func TestLateByAnEdit(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.watching(t)
@@ -276,7 +276,8 @@ func TestRowsOfAnIncident(t *testing.T) {
 	})
 }
 
-// TestLateByARollback: the rules of an earlier version watch the runs that run, as soon as it is current.
+// TestLateByARollback: the rules of an earlier version apply to running runs as soon as this version is
+// current again.
 func TestLateByARollback(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.held = true
@@ -316,7 +317,8 @@ func TestLateInAQueue(t *testing.T) {
 	})
 }
 
-// TestSlowAfterAWait: the time of a run that waits counts from its start. Nothing looks at it before.
+// TestSlowAfterAWait: the duration of a run that has waited is counted from its start. No rule checks the run
+// before that.
 func TestSlowAfterAWait(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.watching(t)
@@ -366,7 +368,7 @@ func TestLatePrune(t *testing.T) {
 	})
 }
 
-// moments is the number of moments that the owner waits for.
+// moments returns the number of moments for which the owner waits.
 func (x *timed) moments() (n int) {
 	x.t.Helper()
 	if err := x.Ask(x.t.Context(), func() error { n = x.Moments(); return nil }); err != nil {
@@ -375,7 +377,7 @@ func (x *timed) moments() (n int) {
 	return n
 }
 
-// TestRulePanics: a rule that panics keeps no shard from being loaded, and no run from being submitted.
+// TestRulePanics: although a rule panics, its shard is loaded, and runs can be submitted.
 func TestRulePanics(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.held = true

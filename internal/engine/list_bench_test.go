@@ -38,9 +38,9 @@ func (x *failing) loop() {
 	}
 }
 
-// BenchmarkRunLists lists runs among as many as SKEIN_RUNS says, 20,000 if it does not, of which one in 2,451
-// has failed: four pages and a bit of 1,000,000. They are of four workflows. What is measured is one page of
-// 100, from the engine.
+// BenchmarkRunLists lists runs of four workflows. SKEIN_RUNS sets the number of all runs; the default is
+// 20,000. One in 2,451 of them has failed, which is a little more than four pages of 1,000,000 runs. The
+// benchmark measures one page of 100 runs from the engine.
 func BenchmarkRunLists(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkRunLists(b, openSQLite(b)) })
 	b.Run("postgres", func(b *testing.B) {

@@ -23,7 +23,7 @@ func TestLoads(t *testing.T) {
 		l.began, l.arrived = now, 1
 		for _, shard := range shards {
 			tx.batch.Fences = append(tx.batch.Fences, store.Fence{Shard: shard})
-			tx.work(shard, 9) // and one of the fence
+			tx.work(shard, 9) // one more row is that of the fence
 		}
 		now = now.Add(400 * time.Millisecond)
 		l.take(tx, now, 1+int64(500*time.Millisecond))

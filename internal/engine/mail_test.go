@@ -28,9 +28,9 @@ func (n *node) letterbox() int {
 	return len(page)
 }
 
-// TestMessageTakenInDoubt: the transaction that consumed a message was written, but its answer was lost,
-// and another node had the shard before its owner could ask. The message is not consumed a second time, and
-// blocks nothing.
+// TestMessageTakenInDoubt: the transaction that consumed a message was written, but its answer was lost, and
+// another node owned the shard before this owner could find out. The message is not consumed a second time,
+// and blocks nothing.
 func TestMessageTakenInDoubt(t *testing.T) {
 	var n *node
 	var armed, met atomic.Bool
@@ -77,7 +77,7 @@ func TestMessageTakenInDoubt(t *testing.T) {
 	if !met.Load() || n.letterbox() != 0 {
 		t.Errorf("the fault came: %v; %d messages wait", met.Load(), n.letterbox())
 	}
-	n.say() // the next one is taken in
+	n.say() // the next message is processed
 	if err := n.Meet(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"skein.dev/skein/internal/metric/metrictest"
 )
 
-// TestWorkflowDuringAScrape has a run of another workflow end while a scrape looks for names. That workflow is
+// TestWorkflowDuringAScrape: a run of another workflow ends while a scrape looks for names. That workflow is
 // shown on the next page, under its name.
 func TestWorkflowDuringAScrape(t *testing.T) {
 	m := newMeter(time.Now())

@@ -108,7 +108,7 @@ func TestMeterFires(t *testing.T) {
 }
 
 // TestMeterLateFires counts instants of the time in which no node ran, and an instant whose run did not begin
-// in time: that one was counted as fired before.
+// in time. The latter was counted as fired before.
 func TestMeterLateFires(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.set("w", "", "name: t, every: 2m, overlap: allow, catchup: all, delay_tolerance: 4m")
@@ -147,12 +147,12 @@ func TestMeterLost(t *testing.T) {
 		if tries < 2 {
 			t.Fatalf("%d transactions fired", tries)
 		}
-		// What an unknown commit did is found in the rows, and not counted.
+		// The effects of a commit with an unknown outcome are loaded from the rows, and are not counted.
 		x.counted(metrictest.Values{`fires_total{outcome="fired"}`: 2})
 	})
 }
 
-// TestBacklog reads what waits: for slots, for a queue, for an approval, and for an instant.
+// TestBacklog reads the waiting work: for slots, for a queue, for an approval, and for an instant.
 func TestBacklog(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -175,7 +175,7 @@ func TestBacklog(t *testing.T) {
 		n.submit(flow)
 	}
 	want := metrictest.Values{
-		`tasks_ready{group="",kind=""}`:         3, // two of w, one of the run that is through the queue
+		`tasks_ready{group="",kind=""}`:         3, // two of w, and one of the run that has its queue slot
 		`tasks_ready{group="gpu",kind=""}`:      1,
 		`tasks_ready{group="gpu",kind="train"}`: 1,
 		`queue_waiting{queue="q"}`:              2,
@@ -199,7 +199,7 @@ func TestBacklog(t *testing.T) {
 	n.close()
 	h = newHands(t)
 	h.held = true
-	n = start(t, st, h, naming, func(c *engine.Config) { c.Slots = 1 }) // the same from the rows
+	n = start(t, st, h, naming, func(c *engine.Config) { c.Slots = 1 }) // the same numbers, loaded from the rows
 	busy := h.holding(1)
 	same()
 	if err := n.Decide(t.Context(), engine.Decision{Run: id, Task: "ok", Actor: "ada", May: func(*dag.RunRow) error { return nil },

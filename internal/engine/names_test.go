@@ -23,8 +23,9 @@ func (n *node) inSpace(namespace, def string, g *dag.Graph) store.Workflow {
 	return w
 }
 
-// TestQueuesOfNamespaces: a workflow that names a queue passes the queue of its namespace, or else the shared
-// one of that name. The runs of one do not wait for those of the other, also after a restart.
+// TestQueuesOfNamespaces: a workflow that names a queue uses the queue of its namespace or, if there is none,
+// the shared queue of that name. The runs of one queue do not wait for those of the other, also after a
+// restart.
 func TestQueuesOfNamespaces(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestQueuesOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestTaskQueuesOfNamespaces does the same for the tasks of a queue.
+// TestTaskQueuesOfNamespaces: tasks that name a queue use the queue of their namespace.
 func TestTaskQueuesOfNamespaces(t *testing.T) {
 	h, n := held(t)
 	n.queue("q", 1)
@@ -113,8 +114,8 @@ func (n *node) locking(namespace, lock string) store.Workflow {
 }
 
 // TestLocksOfNamespaces: a lock belongs to the namespace of the workflow that names it, unless the name
-// begins with global/. Namespaces that share their locks name them as before. The setting cannot change while a run
-// could hold a lock under its earlier name.
+// begins with global/. Namespaces that share their locks use the names without a namespace. The setting
+// cannot change while a run could hold a lock under its earlier name.
 func TestLocksOfNamespaces(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +187,7 @@ func (n *node) inLock(namespace, lock string) store.Workflow {
 	return w
 }
 
-// TestLockNames: no name of a lock can be that of a lock of a namespace.
+// TestLockNames: no lock name in a definition can be the stored name of a lock of a namespace.
 func TestLockNames(t *testing.T) {
 	_, n := held(t)
 	id := n.submit(n.inSpace("web", `{"locks":["shop\u001fdock"]}`, wide(t, 1)))
@@ -197,7 +198,7 @@ func TestLockNames(t *testing.T) {
 }
 
 // TestEarlierNames: while a node of an earlier version is a member, there are no queues of namespaces, no
-// demands besides the level, and all locks are shared.
+// demands except the level of isolation, and all locks are shared.
 func TestEarlierNames(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -222,7 +223,7 @@ func TestEarlierNames(t *testing.T) {
 	n.quiet()
 }
 
-// unnamed is a store with a node of an earlier version.
+// unnamed is a store that a node of an earlier version also uses.
 type unnamed struct{ store.Store }
 
 func (unnamed) NamesStand() bool { return false }

@@ -11,7 +11,7 @@ import (
 )
 
 // TestPosted: verbs arrive while the run has no owner. The next owner executes them once, in the order of
-// their arrival. A verb that no longer fits does nothing.
+// their arrival. A verb that is no longer possible has no effect.
 func TestPosted(t *testing.T) {
 	n, peers, give := ownerless(t, nil)
 	give(true)
@@ -71,7 +71,7 @@ func TestPosted(t *testing.T) {
 	if err != nil || row.Generation != 2 {
 		t.Errorf("generation %d, %v", row.Generation, err)
 	}
-	if err := n.Post(t.Context(), verb); err != nil { // too late: it has ended
+	if err := n.Post(t.Context(), verb); err != nil { // too late: the run has ended
 		t.Fatal(err)
 	}
 	if err := n.Meet(t.Context()); err != nil {

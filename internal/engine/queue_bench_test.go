@@ -17,8 +17,9 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// Figures of limits, in docs/performance.md. A line is as long as SKEIN_LINE says, 100,000 runs if it does not, which
-// have as many keys as SKEIN_KEYS says, 1,000 if it does not; 1,000 of them are through, whatever keys there are.
+// This file measures limits, for docs/performance.md. SKEIN_LINE sets the length of a line; the default is
+// 100,000 runs. SKEIN_KEYS sets the number of their keys; the default is 1,000. 1,000 runs have passed the
+// limit, whatever the number of keys.
 
 func number(name string, otherwise int) int {
 	n, err := strconv.Atoi(os.Getenv(name))
@@ -118,8 +119,8 @@ func (s *serving) submit(w store.Workflow, n, keys int) {
 	}
 }
 
-// BenchmarkLimits runs workloads without a queue, through one whose limit is never reached, through one in which most
-// runs wait, and through one of these that goes by priority.
+// BenchmarkLimits runs workloads without a queue, and with three queues: one whose limit is never reached,
+// one in which most runs wait, and one in which most runs wait by priority.
 func BenchmarkLimits(b *testing.B) {
 	for shape, g := range map[string]*dag.Graph{"single": graph(b, "a"), "dag9": graph(b, "1; 2; 3; 4: 1 2; 5: 2; 6: 2; 7: 1 4 2; 8: 5 6; 9: 4 6")} {
 		for _, kind := range []string{"plain", "wide", "queue", "priority"} {
@@ -147,8 +148,8 @@ func BenchmarkLimits(b *testing.B) {
 	}
 }
 
-// processor is the time that processors have worked for this process: it says what something costs also while
-// others use the machine.
+// processor returns the processor time that this process has used. It is a useful measure even if other
+// processes use the machine.
 func processor(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -157,9 +158,9 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLine queues runs, one of each of 1,000 keys at a time. It measures the time from the end of a
-// run to the start of the next one, the time of an explain of a queued run, and a restart up to the first
-// start.
+// BenchmarkLine queues runs with 1,000 keys; one run of each key may be active at a time. It measures the
+// time from the end of a run to the start of the next one, the time of an explain of a queued run, and a
+// restart up to the first start.
 func BenchmarkLine(b *testing.B) {
 	line, keys := number("SKEIN_LINE", 100_000), number("SKEIN_KEYS", 1000)
 	st := openSQLite(b)

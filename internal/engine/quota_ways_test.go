@@ -90,8 +90,8 @@ func TestQuotaOfCallsAbroad(t *testing.T) {
 	}
 }
 
-// TestQuotaOfDeposits: a start that was written down while its shard had no owner ends at once if there is no
-// room when the owner takes it. The answer is in the run.
+// TestQuotaOfDeposits: a run was deposited while its shard had no owner. If the quota has no room when the
+// owner takes up the run, the run ends at once. The run's row says why.
 func TestQuotaOfDeposits(t *testing.T) {
 	n, _, give := ownerless(t, nil, bounded)
 	n.hands.held = true
@@ -155,7 +155,7 @@ func TestQuotaOfRecover(t *testing.T) {
 }
 
 // TestQuotaOfBackfills: a backfill waits while its namespace has no room, says so, and continues when a run
-// ends, when the quota grows, and when the hour is over.
+// ends, when the quota grows, and when the hour has ended.
 func TestQuotaOfBackfills(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.close()
@@ -238,8 +238,8 @@ func (c *countingStore) UnfinishedOf(ctx context.Context, shards []dag.ShardID) 
 	return c.Store.UnfinishedOf(ctx, shards)
 }
 
-// TestQuotaChangesCountNothing: only the first quota of runs of a namespace reads the unfinished runs. Other
-// bounds, other quotas and the end of a quota take effect at once, and read no run.
+// TestQuotaChangesCountNothing: only the first quota of runs of a namespace makes the engine read the
+// unfinished runs. Other bounds, other quotas and the end of a quota take effect at once, and read no run.
 func TestQuotaChangesCountNothing(t *testing.T) {
 	st := &countingStore{Store: openMemory(t)}
 	h := newHands(t)
@@ -269,7 +269,7 @@ func TestQuotaChangesCountNothing(t *testing.T) {
 }
 
 // TestFirstQuotaCountsBeside: while the unfinished runs of a namespace are counted for its first quota, the
-// writer starts and ends runs, and the count knows each of them.
+// writer starts and ends runs, and the count includes each of them.
 func TestFirstQuotaCountsBeside(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestFirstQuotaCountsBeside(t *testing.T) {
 				_, err := engine.NamespacesOf(n.Engine).Set(context.Background(), "test", store.Quotas{Runs: 4}, "ann")
 				set <- err
 			}()
-			<-st.begun // it has not read yet
+			<-st.begun // the count has begun, and has not read yet
 			h.end(h.holding(2)[0], done)
 			n.ends(first, dag.RunSucceeded)
 			for range 2 {
@@ -308,7 +308,8 @@ func TestFirstQuotaCountsBeside(t *testing.T) {
 	}
 }
 
-// slowCount is a store whose count of all unfinished runs waits, before and after it has read them.
+// slowCount is a store in which the count of all unfinished runs waits for the test, before and after it has
+// read the runs.
 type slowCount struct {
 	store.Store
 	begun, goOn chan struct{}

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// bounded makes an engine hold runs to quotas.
+// bounded makes an engine enforce quotas.
 func bounded(c *engine.Config) { c.QuotasEach = time.Hour } // Set reads them at once
 
 func (n *node) quotas(q store.Quotas) {
@@ -50,7 +50,7 @@ func (n *node) uses() store.NamespaceUse {
 }
 
 // TestQuotaOfRuns: a quota of runs is exact for all ways to start and to end a run, also after a restart. It
-// includes the runs that were there before the quota.
+// includes the runs that existed before the quota.
 func TestQuotaOfRuns(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestQuotaOfRuns(t *testing.T) {
 			n.quotas(store.Quotas{Runs: 5})
 			var accepted atomic.Int64
 			var wg sync.WaitGroup
-			for range 20 { // together with the one before
+			for range 20 { // in the same transaction as the one before
 				wg.Go(func() {
 					if _, ok := n.tries(w, store.QuotaRuns); ok {
 						accepted.Add(1)
@@ -94,7 +94,7 @@ func TestQuotaOfRuns(t *testing.T) {
 			if got := n.uses().Runs; got != 4 {
 				t.Errorf("%d runs in use after a stop, want 4", got)
 			}
-			if err := n.Do(t.Context(), engine.Command{Run: is, Recover: true}); err != nil { // it is not refused, and counts
+			if err := n.Do(t.Context(), engine.Command{Run: is, Recover: true}); err != nil { // it is not refused, and the run is counted
 				t.Error(err)
 			}
 			if got := n.uses().Runs; got != 5 {
@@ -134,7 +134,7 @@ func TestQuotaPerHour(t *testing.T) {
 			n.ends(id, dag.RunSucceeded)
 		}
 	}
-	if use := n.uses(); ok < 3 || ok > 6 || use.Runs != 0 || ok == 3 && use.Started != 3 { // an hour may have begun meanwhile
+	if use := n.uses(); ok < 3 || ok > 6 || use.Runs != 0 || ok == 3 && use.Started != 3 { // a new hour may have begun meanwhile
 		t.Errorf("%d runs were accepted, %+v", ok, use)
 	}
 }
@@ -153,7 +153,8 @@ func TestQuotaOfParams(t *testing.T) {
 }
 
 // TestQuotaOfSeveralOwners: nodes that own different shards start runs of one namespace at once. Together
-// they start as many as the quota allows. Then one takes all shards over, and counts them all.
+// they start exactly as many runs as the quota allows. Then one node takes over all shards, and counts all
+// these runs.
 func TestQuotaOfSeveralOwners(t *testing.T) {
 	a, b := pair(t, bounded)
 	a.own(0, 1)
@@ -170,7 +171,7 @@ func TestQuotaOfSeveralOwners(t *testing.T) {
 		for range 3 {
 			wg.Go(func() {
 				for k := range 10 {
-					key := func(s *engine.Submission) { s.Key = fmt.Sprint(i, k, "k", accepted.Load()) } // past the look of Submit
+					key := func(s *engine.Submission) { s.Key = fmt.Sprint(i, k, "k", accepted.Load()) } // with a key, Submit does not check the quota before the writer gets the submission
 					if _, ok := n.tries(of[i], store.QuotaRuns, key); ok {
 						accepted.Add(1)
 					}
@@ -215,7 +216,7 @@ func TestQuotaWhileUnderWay(t *testing.T) {
 	set := make(chan struct{})
 	go func() {
 		defer close(set)
-		n.quotas(store.Quotas{Runs: 2}) // it waits until the writer holds runs to it
+		n.quotas(store.Quotas{Runs: 2}) // returns when the writer enforces the quota
 	}()
 	eventually(t, "the quota is set", func() bool {
 		rows, err := engine.NamespacesOf(n.Engine).List(context.Background())
@@ -238,8 +239,8 @@ func TestQuotaWhileUnderWay(t *testing.T) {
 	n.sound()
 }
 
-// BenchmarkStart starts runs of one task on SQLite from many callers at once: without quotas, with those of
-// another namespace, and with its own.
+// BenchmarkStart starts runs of one task on SQLite from many callers at once: without quotas, with quotas of
+// another namespace, and with quotas of its own namespace.
 func BenchmarkStart(b *testing.B) {
 	for _, c := range []struct {
 		name, namespace string

@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/store/storetest"
 )
 
-// dice are a seeded source for many goroutines.
+// dice is a seeded source of random numbers for many goroutines.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -73,7 +73,8 @@ func newChaos(t *testing.T, st store.Store, seed uint64) *chaos {
 	return c
 }
 
-// fault never refuses a small transaction, because that would be a decision about its content.
+// fault draws the outcome of a commit. It never refuses a small transaction, because the engine would take
+// that as a verdict about its content.
 func (c *chaos) fault(b *store.Batch) storetest.Fault {
 	if c.calm.Load() {
 		return storetest.NoFault
@@ -134,7 +135,7 @@ func (c *chaos) run() {
 	c.finish()
 }
 
-// again tries until the store lets it.
+// again calls f until the store no longer makes it fail.
 func (c *chaos) again(f func() error) {
 	for {
 		err := f()
@@ -191,7 +192,7 @@ func (c *chaos) some() (id dag.RunID, ok bool) {
 	return id, false
 }
 
-// operator applies verbs, makes runs be checked, and compares memory with the rows.
+// operator applies verbs, lets the engine check runs, and compares memory with the rows.
 func (c *chaos) operator() {
 	ctx := c.t.Context()
 	for i := range 60 {

@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// older returns an earlier row once, as a reader gets it while the run changes.
+// older is a store that returns an earlier row of a run once, as a reader gets it while the run changes.
 type older struct {
 	store.Store
 	row atomic.Pointer[dag.RunRow]
@@ -23,7 +23,7 @@ func (o *older) Run(ctx context.Context, id dag.RunID) (dag.RunRow, error) {
 	return o.Store.Run(ctx, id)
 }
 
-// lister finds two items for every foreach, when it is let.
+// lister finds two items for every foreach task, once the test allows it.
 type lister struct {
 	caller
 	found chan struct{}
@@ -41,7 +41,8 @@ func (l lister) Prepare(ctx context.Context, q engine.PrepareQuery) (engine.Prep
 	}
 }
 
-// TestReadWhileItGrows: a run is read, gets tasks, and then its attempts are read.
+// TestReadWhileItGrows: the row of a run is read, then the run gets further tasks, and then its attempts are
+// read.
 func TestReadWhileItGrows(t *testing.T) {
 	st := &older{Store: openMemory(t)}
 	found := make(chan struct{})

@@ -16,8 +16,8 @@ func (n *node) tells(c engine.Command) error {
 	return n.Do(n.t.Context(), c)
 }
 
-// TestRecoverAndMark recovers runs after their end, on every store, by all verbs, across a restart, and
-// with repeated calls under one key.
+// TestRecoverAndMark recovers runs after their end, on every store, with all verbs, across a restart, and by
+// repeated calls under one key.
 func TestRecoverAndMark(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRecoverAndMark(t *testing.T) {
 				}
 			}
 			req := &store.Request{Scope: "recover", Key: "k", Hash: []byte("h"), Answer: []byte("202")}
-			for range 2 { // the second is the first
+			for range 2 { // the second call repeats the first one
 				ok("recover", n.tells(engine.Command{Run: id, Recover: true, Request: req}))
 				n.ends(id, dag.RunFailed)
 			}
@@ -96,7 +96,7 @@ func TestRecoverAndMark(t *testing.T) {
 	}
 }
 
-// TestTaskStopAcrossRestart: what an operator asked of a task is asked again by the next owner.
+// TestTaskStopAcrossRestart: the next owner repeats an operator's order to stop a task.
 func TestTaskStopAcrossRestart(t *testing.T) {
 	st := openSQLite(t)
 	h := newHands(t)
@@ -123,7 +123,7 @@ func TestTaskStopAcrossRestart(t *testing.T) {
 	n.verified()
 }
 
-// BenchmarkRecover brings back a run of 100,000 tasks of which one failed.
+// BenchmarkRecover recovers a run of 100,000 tasks of which one has failed.
 func BenchmarkRecover(b *testing.B) {
 	st := openSQLite(b)
 	h := newHands(b)

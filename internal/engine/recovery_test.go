@@ -34,7 +34,7 @@ func newSwept(t *testing.T, change ...func(*engine.Config)) *swept {
 	return &swept{node: start(t, st, h, change...), st: st, ahead: &ahead}
 }
 
-// later sets the store's clock on.
+// later moves the store's clock forward.
 func (x *swept) later(d time.Duration) { x.ahead.Add(d.Microseconds()) }
 
 // sweeps runs a sweep, and requires a number of repairs.
@@ -47,7 +47,7 @@ func (x *swept) sweeps(want int) engine.Swept {
 	return got
 }
 
-// repaired holds the history and the counters to one repair of a kind.
+// repaired requires that the history of a run and the counters show exactly one repair of a fault.
 func (x *swept) repaired(run dag.RunID, fault string) {
 	x.t.Helper()
 	var reasons []string
@@ -83,7 +83,7 @@ func (x *swept) repaired(run dag.RunID, fault string) {
 	}
 }
 
-// attempts are the tokens and ends of a task's attempts.
+// attempts returns the states of the attempts of a run's first task.
 func (x *swept) attempts(run dag.RunID) (states []dag.AttemptState) {
 	x.t.Helper()
 	list, err := x.store.Attempts(x.t.Context(), store.AttemptQuery{Run: run, One: true})
@@ -108,7 +108,7 @@ func TestSweepFindsNothing(t *testing.T) {
 	if err := x.do(paused, dag.IntentPause); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // running for ten minutes, and more
+	for range 2 { // the runs have been running for ten minutes or longer
 		x.later(10 * time.Minute)
 		x.Report(engine.Report{Run: running, Task: 0, Token: 1, Started: dag.Micro(time.Now())})
 		if err := x.Barrier(t.Context()); err != nil {
@@ -137,7 +137,7 @@ func TestSweepUnclaimed(t *testing.T) {
 	w := x.apply("w", graph(t, "a"))
 	id := x.submit(w)
 	eventually(t, "it is handed over, in vain", dropped.Load)
-	x.sweeps(0) // it may begin yet
+	x.sweeps(0) // the attempt may still begin
 	x.later(6 * time.Minute)
 	x.sweeps(1)
 	x.ends(id, dag.RunSucceeded)
@@ -161,7 +161,7 @@ func TestSweepUnfinalised(t *testing.T) {
 			x.hands.held = true
 			text := "a"
 			if c.intent != dag.IntentRun {
-				text = "a; b: a" // which must not begin
+				text = "a; b: a" // b must not begin
 			}
 			w := x.apply("w", graph(t, text))
 			id := x.submit(w)
@@ -184,7 +184,7 @@ func TestSweepUnfinalised(t *testing.T) {
 			if err := x.Overwrite(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
-			x.sweeps(0) // just now
+			x.sweeps(0) // the fault is too recent for a sweep
 			x.later(2 * time.Minute)
 			x.sweeps(1)
 			x.ends(id, c.end)
@@ -254,11 +254,11 @@ func TestSweepCorrupt(t *testing.T) {
 	x.sweeps(0)
 }
 
-// neighbours are peers and helpers of a node that has one neighbour.
+// neighbours implements the peers and helpers of a node in a cluster of two nodes.
 type neighbours struct {
 	alone
 	alive atomic.Bool
-	lacks atomic.Bool // the other node does not have the attempts that it is asked for
+	lacks atomic.Bool // the other node does not have the attempts about which it is asked
 	asked atomic.Int64
 	away  atomic.Int64 // for this number of questions the neighbour cannot answer
 }
@@ -278,7 +278,8 @@ func (p *neighbours) Missing(_ context.Context, _ dag.HandlerID, list []engine.H
 	return nil, nil
 }
 
-// inherited is a node that has taken over a shard from another node, which still holds an attempt of a run.
+// inherited returns a node that has taken over a shard from another node, which still holds an attempt of a
+// run.
 func inherited(t *testing.T) (x *swept, p *neighbours, id dag.RunID) {
 	t.Helper()
 	p = &neighbours{}
@@ -298,7 +299,7 @@ func inherited(t *testing.T) (x *swept, p *neighbours, id dag.RunID) {
 	w := x.apply("w", graph(t, "a"))
 	id = x.submit(w)
 	x.hands.holding(1)
-	if _, err := x.Own(t.Context(), nil); err != nil { // and lives on
+	if _, err := x.Own(t.Context(), nil); err != nil { // the earlier owner lives on without the shard
 		t.Fatal(err)
 	}
 	x.node = start(t, x.st, newHands(t), func(c *engine.Config) { c.Peers, c.Helpers, c.Node = p, p, "heir" })
@@ -348,7 +349,7 @@ func TestSweepReportLost(t *testing.T) {
 	x.sweeps(0)
 }
 
-// slowly is a store that does not say how runs stand while a gate is closed: a sweep takes as long.
+// slowly is a store that returns no states of runs while a gate is closed. A sweep takes at least as long.
 type slowly struct {
 	*memory.Store
 	gate chan struct{}
@@ -362,8 +363,8 @@ func (s *slowly) Standing(ctx context.Context, shard dag.ShardID, after dag.RunI
 	return s.Store.Standing(ctx, shard, after, limit)
 }
 
-// TestRecoveryIsARun: the sweep is a run of an ordinary workflow. One sweep runs at a time, and one waits.
-// Further starts get the waiting one. It needs no slot.
+// TestRecoveryIsARun: the sweep is a run of an ordinary workflow. One sweep runs at a time, and one more
+// waits. Further starts return the waiting sweep. A sweep needs no slot.
 func TestRecoveryIsARun(t *testing.T) {
 	st := &slowly{memory.New(memory.Options{}), make(chan struct{})}
 	n := start(t, st, newHands(t), naming, func(c *engine.Config) { c.Planner, c.Slots = trigger.New(st), 1 })
@@ -439,7 +440,7 @@ func (n *node) recovery() store.Workflow {
 	return w
 }
 
-// started are the attempts that a worker was given.
+// started returns the attempts that were assigned to the worker.
 func (h *hands) started() []attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -144,8 +144,8 @@ func TestLostIsAdopted(t *testing.T) {
 	n.quiet()
 }
 
-// TestOrphans: a run does not wait for ever for a release. What was not released is an orphan, until its
-// errand succeeds after all.
+// TestOrphans: a run does not wait for ever for a release. A handle that was not released is an orphan until
+// its errand succeeds.
 func TestOrphans(t *testing.T) {
 	st, h := openSQLite(t), newHands(t)
 	h.held = true
@@ -291,8 +291,8 @@ func quarantined(n *node, h *hands, g *guilty) (k attempt, errands store.Workflo
 	return k, errands
 }
 
-// TestQuarantinedHandle: a run with a handle is quarantined. Its history and the counter of orphans tell the
-// handle, and an errand releases it. A person can dismiss it.
+// TestQuarantinedHandle: a run with a handle is quarantined. Its history names the handle, the counter of
+// orphans counts it, and an errand releases it. A person can dismiss it.
 func TestQuarantinedHandle(t *testing.T) {
 	var g guilty
 	h := newHands(t)
@@ -379,8 +379,8 @@ func TestQuarantinedHandleSurvives(t *testing.T) {
 	}
 }
 
-// TestOrphanHasAnErrand: while the workflow of errands cannot be made, a handle is no orphan, because the list
-// of orphans is made of errands. The next process makes the workflow, and starts the errand.
+// TestOrphanHasAnErrand: while the workflow of errands cannot be made, a handle is no orphan, because the
+// list of orphans shows errands. The next process makes the workflow, and starts the errand.
 func TestOrphanHasAnErrand(t *testing.T) {
 	st, h := openSQLite(t), newHands(t)
 	h.held = true
@@ -446,7 +446,7 @@ func TestMissingReleaseIsLoggedOnce(t *testing.T) {
 	before := looks.Load()
 	eventually(t, "each errand was tried again", func() bool { return looks.Load() >= before+6 })
 	n.close()
-	for _, cause := range []string{"the shard is away", "the database is away"} { // an errand may bring an old cause late
+	for _, cause := range []string{"the shard is away", "the database is away"} { // an errand may report an old cause late
 		if lines := strings.Count(said.String(), cause); lines < 1 || lines > 2 {
 			t.Errorf("%s: %d lines\n%s", cause, lines, said.String())
 		}

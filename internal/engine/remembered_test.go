@@ -32,7 +32,7 @@ func (l *listening) Report(r engine.Report) {
 	l.reports = append(l.reports, r)
 }
 
-// TestRememberedReport asks a node for an attempt that it has reported and that no longer runs. The owner
+// TestRememberedReport asks a node about an attempt that it has reported and that no longer runs. The owner
 // asks because the database has lost the report. The node answers that it does not hold the attempt.
 func TestRememberedReport(t *testing.T) {
 	asked := engine.AttemptID{Run: dag.RunID{1}, Task: 2, Token: 3}
@@ -53,7 +53,7 @@ func TestRememberedReport(t *testing.T) {
 			if err := n.Disown([]engine.AttemptID{asked}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := n.Own(t.Context(), nil); err != nil { // after what was asked before
+			if _, err := n.Own(t.Context(), nil); err != nil { // this comes after the earlier requests
 				t.Fatal(err)
 			}
 			peers.mu.Lock()

@@ -22,7 +22,7 @@ func taking(n dag.Need) func(*dag.GraphSpec) {
 
 const gi = 1 << 30
 
-// roomy is an engine with slots for all, four cores and 8 GiB, whose attempts are held.
+// roomy returns an engine with enough slots for all attempts, four cores and 8 GiB. Its attempts are held.
 func roomy(t *testing.T, st store.Store, change ...func(*engine.Config)) *node {
 	h := newHands(t)
 	h.held = true
@@ -83,7 +83,8 @@ func TestRoom(t *testing.T) {
 	n.takes(dag.Need{})
 }
 
-// TestRoomIsKept: small tasks may overtake a large one, but only until the large one has waited for long.
+// TestRoomIsKept: small tasks may overtake a large one, but only until the large one has waited for a long
+// time.
 func TestRoomIsKept(t *testing.T) {
 	for _, aged := range []bool{false, true} {
 		t.Run(fmt.Sprintf("aged=%t", aged), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// unreading is the store as a node sees it that cannot read namespaces while cut is set.
+// unreading is the store as one node sees it. The node cannot read namespaces while cut is set.
 type unreading struct {
 	store.Store
 	store.Cluster
@@ -42,7 +42,8 @@ func TestNarrowedRules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// read returns a reading in which there are no rules. Afterwards the other node reads no more.
+	// read returns a reading in which there are no rules. Afterwards the other node no longer reads
+	// namespaces.
 	read := func() (from engine.Reading) {
 		t.Helper()
 		eventually(t, "the other node knows that there are no rules", func() bool {

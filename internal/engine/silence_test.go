@@ -40,7 +40,7 @@ func TestSilence(t *testing.T) {
 		w, other := x.set("w", failed), x.set("other", failed)
 		x.hush(1, "w", 10*time.Minute)
 		x.submit(w)
-		time.Sleep(time.Millisecond) // incidents are listed by their time
+		time.Sleep(time.Millisecond) // incidents are listed in the order of their times, which must differ
 		x.submit(other)
 		x.incidentsAre("open 1, open 1 opened:ops")
 		x.whole()
@@ -149,7 +149,7 @@ func TestEscalation(t *testing.T) {
 	})
 }
 
-// TestEscalationAcknowledged: an acknowledgement ends the escalation. A silence begins it later.
+// TestEscalationAcknowledged: an acknowledgement ends the escalation. A silence delays the escalation.
 func TestEscalationAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.result = func(engine.Assignment) dag.Result { return failure() }

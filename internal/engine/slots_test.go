@@ -6,8 +6,9 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestSecondSlotOfAnAttempt: a task that is assigned twice under one token has two slots with their room. The
-// assignment that is not written gives back its own, and the end of the attempt gives back all.
+// TestSecondSlotOfAnAttempt: a task that is assigned twice under one token has two slots with their
+// resources. If one assignment is not written, its slot is returned. The end of the attempt returns all slots
+// of the attempt.
 func TestSecondSlotOfAnAttempt(t *testing.T) {
 	all := dag.Need{CPU: 4000}
 	place := dag.Anywhere.With(dag.Need{CPU: 1500})
@@ -38,7 +39,7 @@ func TestSecondSlotOfAnAttempt(t *testing.T) {
 	assign()
 	h.unbook(k)
 	is(3, 4000, false)
-	h.release(k, place) // the assignment whose attempt has ended meanwhile
+	h.release(k, place) // the assignment of an attempt that has ended meanwhile
 	is(3, 4000, false)
 	assign()
 	h.release(k, place)

@@ -19,7 +19,7 @@ func (n *node) demand(level string) {
 	}
 }
 
-// levelled is an engine that offers several levels. Its attempts are held.
+// levelled returns an engine that offers several levels. Its attempts are held.
 func levelled(t *testing.T, st store.Store, levels ...string) *node {
 	h := newHands(t)
 	h.held = true
@@ -163,13 +163,13 @@ func TestBoundPlacement(t *testing.T) {
 	n.quiet()
 }
 
-// early is a store with a node of an earlier version.
+// early is a store that a node of an earlier version also uses.
 type early struct{ store.Store }
 
 func (early) LevelsStand() bool { return false }
 
 // TestEarlierNodes: while a node of an earlier version is a member, no level can be demanded, and placements
-// have no part that it does not know.
+// have no part that this node does not know.
 func TestEarlierNodes(t *testing.T) {
 	h := newHands(t)
 	h.held = true

@@ -24,7 +24,8 @@ func (n *node) stock() store.NamespaceStock {
 	return all["test"]
 }
 
-// over fails unless an error is that of a quota. It reports whether there is one.
+// over fails the test if err is an error other than a QuotaError for the given quota. It reports whether err
+// is set.
 func (n *node) over(err error, quota string) bool {
 	n.t.Helper()
 	var over *store.QuotaError
@@ -34,8 +35,8 @@ func (n *node) over(err error, quota string) bool {
 	return err != nil
 }
 
-// TestQuotaOfVersions: versions beyond the quota are refused, those of other workflows of the namespace and
-// those that come at once too, and what changes nothing is accepted.
+// TestQuotaOfVersions: versions beyond the quota are refused, also for other workflows of the namespace, and
+// also if several are applied at once. An apply that changes nothing is accepted.
 func TestQuotaOfVersions(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +87,8 @@ func (n *node) workflow(name string) store.Workflow {
 	return all[slices.IndexFunc(all, func(w store.Workflow) bool { return w.Name == name })]
 }
 
-// TestQuotaOfStoredBytes: starts whose parameters do not fit are refused, and all starts are while more is
-// kept than the quota allows. Retried transactions count once.
+// TestQuotaOfStoredBytes: starts whose parameters exceed the quota are refused. All starts are refused while
+// more bytes are stored than the quota allows. A transaction that is repeated is counted once.
 func TestQuotaOfStoredBytes(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -141,9 +142,9 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 }
 
-// TestQuotaOfKeptRuns: what a run keeps counts when it ends, also what attempts kept that ended under an
-// earlier owner, and once if it ends twice. A deletion subtracts it. No run begins while more is kept than
-// the quota allows.
+// TestQuotaOfKeptRuns: the bytes of a run are counted when it ends, also those of attempts that ended under
+// an earlier owner. They are counted once if the run ends twice, and subtracted when the run is deleted. No
+// run begins while more bytes are stored than the quota allows.
 func TestQuotaOfKeptRuns(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +172,7 @@ func TestQuotaOfKeptRuns(t *testing.T) {
 			end(dag.Result{State: dag.AttemptSucceeded, Left: 500, Outputs: []byte(`{"x":"0123456789"}`)})
 			end(dag.Result{State: dag.AttemptFailed, Cause: dag.CauseExit, Logged: 1 << 50})
 			n.ends(id, dag.RunFailed)
-			want := base + 3000 + 500 + 18 + dag.SizeMax + 4*dag.AttemptWeight // one of b was lost
+			want := base + 3000 + 500 + 18 + dag.SizeMax + 4*dag.AttemptWeight // one attempt of b was lost
 			if got := n.stock().Bytes; got != want {
 				t.Errorf("%d bytes count after the end, want %d", got-base, want-base)
 			}
@@ -185,7 +186,7 @@ func TestQuotaOfKeptRuns(t *testing.T) {
 }
 
 // TestParamsOfQuarantinedRuns: a run that is quarantined before it begins keeps its parameters like any other
-// one. The store takes them away when it deletes the run, so they have to be counted.
+// run. The store subtracts them when it deletes the run, so they have to be counted before.
 func TestParamsOfQuarantinedRuns(t *testing.T) {
 	var counted atomic.Int64
 	n, _, give := ownerless(t, func(op memory.Op) memory.Outcome {

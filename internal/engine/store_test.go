@@ -22,7 +22,7 @@ type sick struct {
 	full, away atomic.Bool
 	commits    atomic.Int64
 	unknown    atomic.Int64 // the commit whose answer is lost, although it is written
-	thenFull   atomic.Bool  // and the disk is full from then on
+	thenFull   atomic.Bool  // the disk is full after that commit
 }
 
 func (s *sick) open(t *testing.T) store.Store {
@@ -118,7 +118,7 @@ func TestUnknownCommits(t *testing.T) {
 			s := submission(w)
 			s.ID = engine.NewRunID()
 			ids = append(ids, s.ID)
-			for { // refused while the shards are being taken again
+			for { // submissions are refused while the shards are being taken again
 				_, err := n.Submit(t.Context(), s)
 				if err == nil {
 					break
@@ -129,7 +129,7 @@ func TestUnknownCommits(t *testing.T) {
 			}
 		}
 		ended := map[dag.RunID]bool{}
-		for len(ended) < len(ids) { // every run's end is published, that of a lost answer too
+		for len(ended) < len(ids) { // the end of every run is published, also if the answer to its commit was lost
 			notice := <-all.C
 			for _, rec := range notice.Records {
 				if rec.Kind == dag.RecState {
@@ -226,7 +226,7 @@ func TestStopWhileAway(t *testing.T) {
 	}
 }
 
-// TestStopUnderLoad ends the engine under load. The next one continues.
+// TestStopUnderLoad ends the engine under load. The next engine continues.
 func TestStopUnderLoad(t *testing.T) {
 	st := openMemory(t)
 	h := newHands(t)
@@ -242,8 +242,7 @@ func TestStopUnderLoad(t *testing.T) {
 	n.quiet()
 }
 
-// TestSplitWhileAway has Leader work that cannot read its version for a while: that is no
-// fault of the run.
+// TestSplitWhileAway: Leader work cannot read its version for a while. The run does not fail because of that.
 func TestSplitWhileAway(t *testing.T) {
 	var s sick
 	st := s.open(t)
@@ -274,7 +273,7 @@ func TestSplitWhileAway(t *testing.T) {
 	n.quiet()
 }
 
-// versions fails the first reads of versions.
+// versions is a store in which the first reads of versions fail.
 type versions struct {
 	store.Store
 	fail atomic.Int64
@@ -308,8 +307,7 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestFirstCommits keeps a commit that failed in the first transaction from
-// being taken for one that happened.
+// TestFirstCommits: if the first transaction fails, the engine must not believe that it has committed.
 func TestFirstCommits(t *testing.T) {
 	for _, f := range []storetest.Fault{storetest.Lost, storetest.Written, storetest.Unavailable} {
 		first := true
@@ -339,7 +337,7 @@ func TestFirstCommits(t *testing.T) {
 	}
 }
 
-// TestBarrier has more reports than a transaction takes: the barrier is behind them all.
+// TestBarrier: more reports arrive than one transaction takes. The barrier returns after all of them.
 func TestBarrier(t *testing.T) {
 	const tasks = 3 * engine.TakeMax
 	h := newHands(t)

@@ -16,8 +16,8 @@ import (
 
 func success() dag.Result { return dag.Result{State: dag.AttemptSucceeded, Exited: true} }
 
-// TestKeys holds idempotency keys to their word: one key, one run; in one transaction, in
-// later ones, after a restart; and another body is a conflict that names the run.
+// TestKeys: an idempotency key makes one run, in one transaction, in later transactions and after a restart.
+// The same key with another body is a conflict that names the run.
 func TestKeys(t *testing.T) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestSubmissionsRefused(t *testing.T) {
 	}
 }
 
-// TestBackPressure fills the inbox: submissions beyond the bound are refused at once, while
-// reports still get through before those that wait.
+// TestBackPressure fills the inbox: submissions beyond the bound are refused at once, while reports are still
+// processed before the waiting submissions.
 func TestBackPressure(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -141,7 +141,7 @@ func TestBackPressure(t *testing.T) {
 	}, 11)
 	wg.Wait()
 	n.ends(id, dag.RunSucceeded)
-	// A list larger than the bound is taken if nothing waits.
+	// A list that is larger than the bound is accepted if no submission waits.
 	many := make([]engine.Submission, 50)
 	for i := range many {
 		many[i] = submission(w)
@@ -151,8 +151,7 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// TestNoStarvation floods the inbox with submissions: tasks that are ready are handed out
-// in the same transactions.
+// TestNoStarvation floods the inbox with submissions: ready tasks are assigned in the same transactions.
 func TestNoStarvation(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -173,7 +172,7 @@ func TestNoStarvation(t *testing.T) {
 	n.sound()
 }
 
-// TestCallerGone has a caller that does not wait: the run may be there, and its key tells.
+// TestCallerGone: a caller stops waiting. The run may exist, and a call with the same key finds out.
 func TestCallerGone(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	w := n.apply("w", graph(t, "a"))
@@ -205,8 +204,8 @@ func TestCallerGone(t *testing.T) {
 	}
 }
 
-// TestOrder has one slot: runs go by priority, then submission; the tasks of a run by
-// theirs, then as they became ready.
+// TestOrder: with one slot, runs are ordered by priority and then by submission. The tasks of a run are
+// ordered by their own priority, and then by the time at which they became ready.
 func TestOrder(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -245,8 +244,8 @@ func TestOrder(t *testing.T) {
 	n.quiet()
 }
 
-// TestAgeing has a run of the lowest level that has waited for four ageings: it is as good
-// as the highest, and older.
+// TestAgeing: a run of the lowest level has waited for four ageing times. It has reached the highest level,
+// and comes before younger runs of that level.
 func TestAgeing(t *testing.T) {
 	const ageing = time.Microsecond // the instants of two submissions differ by more
 	h := newHands(t)
@@ -266,8 +265,8 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// TestLeaderWork splits graphs that are too large, or not known yet, outside of the shard's writer. A
-// reload does it again, once.
+// TestLeaderWork splits graphs that are too large, or not known yet, outside of the shard's writer. A reload
+// does the split again, once.
 func TestLeaderWork(t *testing.T) {
 	st := openSQLite(t)
 	h := newHands(t)
@@ -309,8 +308,8 @@ func TestLeaderWork(t *testing.T) {
 	}
 }
 
-// TestShares floods every source: each gets its share of the next transaction, and what
-// some leave is for the others.
+// TestShares floods every source: each source gets its share of the next transaction, and the others get the
+// part that a source does not use.
 func TestShares(t *testing.T) {
 	for n, want := range map[int][4]int{
 		10:             {10, 10, 10, 10},

@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestCallsPassTagsOn: the runs that a run calls have its tags, at each level.
+// TestCallsPassTagsOn: runs at each level of calls have the tags of the run that called them.
 func TestCallsPassTagsOn(t *testing.T) {
 	st := openMemory(t)
 	n := start(t, st, newHands(t), calls)

@@ -16,12 +16,12 @@ import (
 	"skein.dev/skein/internal/trigger"
 )
 
-// occur has an event come, or with an actor a person fire.
+// occur delivers an event. If there is an actor, this person fires the trigger.
 func (x *timed) occur(w store.Workflow, name, key, actor string) (engine.Occurred, error) {
 	return x.Occur(x.t.Context(), store.TriggerKey{Workflow: w.ID, Name: name}, engine.Occurrence{Key: key, Actor: actor, Reason: "it came"})
 }
 
-// backfill starts one over a list of instants.
+// backfill starts a backfill of a list of instants.
 func (x *timed) backfill(w store.Workflow, parallel int32, change func(*trigger.BackfillSpec), at ...dag.Micros) store.Backfill {
 	x.t.Helper()
 	spec := trigger.BackfillSpec{Instants: at, Listed: len(at), Parallel: parallel, Priority: "medium"}
@@ -110,8 +110,8 @@ func TestResumedListener(t *testing.T) {
 	})
 }
 
-// TestListenerInTheTransactionOfAnEnd declares a trigger in the transaction in which a run
-// ends: of later ends it hears.
+// TestListenerInTheTransactionOfAnEnd declares a trigger in the transaction in which a run ends. The trigger
+// reacts to later ends.
 func TestListenerInTheTransactionOfAnEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		a := x.set("a", "")
@@ -151,7 +151,7 @@ func TestBackfillEndsWhilePaused(t *testing.T) {
 	})
 }
 
-// TestBackfillRunRecovered recovers a failed run of a backfill: it ended once.
+// TestBackfillRunRecovered recovers a failed run of a backfill. The backfill counts one end of the run.
 func TestBackfillRunRecovered(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		fail := true
@@ -304,8 +304,8 @@ func TestStartAfterRetake(t *testing.T) {
 	})
 }
 
-// TestDamagedTrigger has a trigger whose declaration cannot be read: others fire, and the
-// workflow can be edited and deleted.
+// TestDamagedTrigger: the declaration of a trigger cannot be read. Other triggers fire, and the workflow can
+// be edited and deleted.
 func TestDamagedTrigger(t *testing.T) {
 	for _, how := range []string{"edit", "delete"} {
 		t.Run(how, func(t *testing.T) {
@@ -363,12 +363,12 @@ func (x *timed) damage(w store.Workflow, name string) {
 	}
 }
 
-// TestClockBack sets the clock back an hour: nothing fires twice, nothing spins.
+// TestClockBack sets the clock back an hour: no trigger fires twice, and no loop spins.
 func TestClockBack(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 1s, overlap: allow", "name: u, every: 1s, overlap: allow")
 		until(10*time.Second + 999_990*time.Microsecond)
-		x.pause(w, "u", false) // decides up to here
+		x.pause(w, "u", false) // decides the instants up to now
 		x.st.ahead.Store(-3600e6)
 		x.submit(w)
 		pass(40 * time.Second)
@@ -387,7 +387,7 @@ func TestClockBack(t *testing.T) {
 	})
 }
 
-// sleeps is for how long the writer would sleep now.
+// sleeps returns how long the writer would sleep now.
 func (x *timed) sleeps() (d time.Duration) {
 	_ = x.Ask(context.Background(), func() error { d = x.DueWait(); return nil })
 	return d
@@ -435,7 +435,7 @@ func TestHearingDelaysNothing(t *testing.T) {
 	})
 }
 
-// TestDeafTrigger has runs end of which a trigger makes nothing: its row is not written.
+// TestDeafTrigger: if runs end to which a trigger does not react, the trigger's row is not written.
 func TestDeafTrigger(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		a := x.set("a", "")
@@ -451,8 +451,8 @@ func TestDeafTrigger(t *testing.T) {
 	})
 }
 
-// TestBackfillWithoutParameters has a backfill of which no instant has parameters: they all
-// fail, in transactions that others share.
+// TestBackfillWithoutParameters: no instant of a backfill has valid parameters. All instants fail, in
+// transactions that also contain other work.
 func TestBackfillWithoutParameters(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "params: {n: {type: int}}\n")

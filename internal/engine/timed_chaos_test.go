@@ -44,11 +44,11 @@ func TestTimedChaos(t *testing.T) {
 	}
 }
 
-// storm is one such history.
+// storm is one random history of triggers.
 type storm struct {
 	t     *testing.T
-	r     *rand.Rand // of the test's goroutine
-	dice  *dice      // of all others
+	r     *rand.Rand // used by the goroutine of the test
+	dice  *dice      // used by all other goroutines
 	x     *timed
 	flows [3]store.Workflow
 	fills []store.Backfill
@@ -102,7 +102,7 @@ func (c *storm) run() {
 	for range 40 {
 		if c.r.IntN(3) > 0 {
 			time.Sleep(time.Duration(c.r.IntN(3000)) * time.Millisecond)
-		} else { // to the instant
+		} else { // up to the instant
 			now := c.x.st.now()
 			time.Sleep(time.Duration((now/second+1)*second-now) * time.Microsecond)
 		}
@@ -128,7 +128,7 @@ func (c *storm) look() {
 	c.x.st.books.audit(c.x)
 }
 
-// policies are drawn for triggers of the clock.
+// line draws the policies of a trigger whose instants follow from the clock.
 func (c *storm) line(i int) string {
 	pick := func(all ...string) string { return all[c.r.IntN(len(all))] }
 	text := "name: t" + fmt.Sprint(i) + ", " + pick("every: 3s", "every: 5s", "every: 8s", "every: 1s", "cron: '*/7 * * * * *'", "cron: '*/15 * * * * *'")
@@ -166,7 +166,8 @@ func (c *storm) edit(i int) {
 	}
 }
 
-// fine says that something was done; what fails because the store does is no error.
+// fine reports whether an operation has succeeded. A failure that the store has caused is no error of the
+// test.
 func (c *storm) fine(err error) bool {
 	if err != nil && !errors.Is(err, errkind.ErrUnavailable) && !errors.Is(err, errkind.ErrConflict) && !errors.Is(err, errkind.ErrNotFound) &&
 		!errors.Is(err, store.ErrRefused) && !strings.Contains(err.Error(), "in a ring") {
@@ -191,7 +192,7 @@ func (c *storm) act() {
 	case 3:
 		at := c.x.st.now() + dag.Micros(c.r.IntN(20))*1_000_000
 		err := c.x.PauseTrigger(ctx, k, engine.Pause{Resume: c.r.IntN(3) == 0, Actor: "ada", From: at, Until: at + dag.Micros(1+c.r.IntN(15))*1_000_000}, nil)
-		if !errors.Is(err, errkind.ErrNothing) && !errors.Is(err, errkind.ErrInvalid) { // it has no such pause, the range has passed
+		if !errors.Is(err, errkind.ErrNothing) && !errors.Is(err, errkind.ErrInvalid) { // the trigger has no such pause, or the range has passed
 			c.fine(err)
 		}
 	case 4:
@@ -255,7 +256,7 @@ func (c *storm) turnBackfill(ctx context.Context) {
 	c.fine(err)
 }
 
-// finish lets everything come to its end.
+// finish lets all runs and backfills end.
 func (c *storm) finish() {
 	c.mu.Lock()
 	c.calm, c.dieIn = true, 0

@@ -15,7 +15,7 @@ import (
 	"skein.dev/skein/internal/store/storetest"
 )
 
-// states tells how many runs of a workflow are in which state: "2 running, 3 waiting".
+// states returns the number of a workflow's runs in each state, such as "2 running, 3 waiting".
 func (x *timed) states(w store.Workflow) string {
 	counts := map[string]int{}
 	for _, r := range x.runsOf(w.ID) {
@@ -78,7 +78,7 @@ func TestTriggerLimit(t *testing.T) {
 		x.slow.Store(int64(20500 * time.Millisecond))
 		const head = "max_concurrent_runs: 3\n"
 		w := x.set("w", head, "name: t, every: 1s, overlap: allow, max_concurrent_runs: 5")
-		until(7 * time.Second) // 3 run, 2 wait for the workflow, 2 for the trigger
+		until(7 * time.Second) // 3 are running, 2 wait at the workflow's limit, 2 at the trigger's limit
 		x.statesAre(w, "3 running, 4 waiting")
 		x.whole()
 		x.set("w", head, "name: t, every: 1h, overlap: allow, max_concurrent_runs: 1")
@@ -88,7 +88,7 @@ func TestTriggerLimit(t *testing.T) {
 		x.restart(t, 0)
 		pass(0)
 		x.statesAre(w, "1 running, 3 succeeded, 3 waiting")
-		x.set("w", head) // the trigger is gone, and its limit
+		x.set("w", head) // the trigger is removed, and so is its limit
 		pass(0)
 		x.statesAre(w, "3 running, 3 succeeded, 1 waiting")
 		x.set("w", "")
@@ -105,7 +105,7 @@ func TestLimitOfARefusedEdit(t *testing.T) {
 		const head = "max_concurrent_runs: 3\n"
 		w := x.set("w", head, "name: t, every: 1s, overlap: queue, max_concurrent_runs: 2")
 		x.submit(w)
-		until(3500 * time.Millisecond) // the first two of t run, the third waits at the trigger's limit
+		until(3500 * time.Millisecond) // the first two runs of t are running, the third waits at the trigger's limit
 		x.pause(w, "t", false)
 		x.statesAre(w, "3 running, 1 waiting")
 		x.st.fails(func(b *store.Batch) storetest.Fault {
@@ -118,7 +118,7 @@ func TestLimitOfARefusedEdit(t *testing.T) {
 			t.Fatalf("the edit: %v", err)
 		}
 		x.whole()
-		until(20500 * time.Millisecond) // the workflow has room, the trigger has not
+		until(20500 * time.Millisecond) // the workflow has room, but the trigger has not
 		x.statesAre(w, "2 running, 1 succeeded, 1 waiting")
 		until(21500 * time.Millisecond)
 		x.statesAre(w, "2 running, 2 succeeded")
@@ -126,8 +126,8 @@ func TestLimitOfARefusedEdit(t *testing.T) {
 	})
 }
 
-// TestWaitingByPriority has runs wait: the best goes first, and among equals the oldest, also
-// after a restart.
+// TestWaitingByPriority: of the waiting runs, the one with the best priority begins first, and the oldest
+// among equal ones, also after a restart.
 func TestWaitingByPriority(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(10 * time.Second))
@@ -152,7 +152,7 @@ func TestWaitingByPriority(t *testing.T) {
 	})
 }
 
-// TestInsertedByOthers has others insert runs as submitted: they obey the limits, too.
+// TestInsertedByOthers: runs that other programs insert as submitted obey the limits, too.
 func TestInsertedByOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(10 * time.Second))
@@ -206,7 +206,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestOverlap checks each policy with runs that take longer than the time between instants.
+// TestOverlap checks each overlap policy with runs that take longer than the time between instants.
 func TestOverlap(t *testing.T) {
 	for _, c := range []struct{ head, policy, states, ledger string }{
 		{"", "overlap: skip", "1 running, 1 succeeded", "0:02 fired\n0:04..0:06 2 skipped\n0:08 fired\n0:10 skipped"},
@@ -234,7 +234,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestRecoveredWait recovers runs of which only one may be active at a time: they wait like new ones.
+// TestRecoveredWait recovers runs of which only one may be active at a time. They wait like new runs.
 func TestRecoveredWait(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(10 * time.Second))

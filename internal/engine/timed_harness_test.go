@@ -28,24 +28,24 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// Tests of what fires by itself run in a bubble of testing/synctest: time passes when
-// all goroutines wait, and an instant that a test sleeps to is met to the microsecond.
+// Tests of triggers run in a bubble of testing/synctest. Time passes only while all goroutines wait, so a
+// test can sleep until an exact microsecond.
 
 const second = dag.Micros(1_000_000)
 
-// clocked is a store whose clock a test sets, which may fail, and which is watched: it
-// follows every commit that happened, whatever its caller was told.
+// clocked is a store whose clock a test sets, and whose calls can fail. It records every commit that
+// happened, whatever answer the caller got.
 type clocked struct {
 	store.Store
-	ahead  atomic.Int64                                         // of the bubble's clock, in microseconds
-	fault  atomic.Pointer[func(b *store.Batch) storetest.Fault] // of the commit to come
+	ahead  atomic.Int64                                         // offset from the bubble's clock, in microseconds
+	fault  atomic.Pointer[func(b *store.Batch) storetest.Fault] // draws the fault of the next commit
 	dead   atomic.Bool                                          // the process that uses the store is gone
 	read   atomic.Pointer[func()]                               // called after the due instants were read
-	panics atomic.Bool                                          // a read of runs by their state
+	panics atomic.Bool                                          // a read of runs by their state panics
 	race   atomic.Bool                                          // the next read of a request comes before another owner commits it
 	books  *books
 
-	clocks, dues, nexts, reads, commits atomic.Int64 // calls
+	clocks, dues, nexts, reads, commits atomic.Int64 // numbers of calls
 }
 
 // fails sets the faults of the following commits.
@@ -129,7 +129,7 @@ func (c *clocked) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error
 	case storetest.Refused:
 		return 0, fmt.Errorf("commit: injected: %w", store.ErrRefused)
 	}
-	if c.books != nil { // who reads books and store sees them at the same commit
+	if c.books != nil { // a reader of both books and store then sees the same commits
 		c.books.at.Lock()
 		defer c.books.at.Unlock()
 	}
@@ -153,14 +153,14 @@ func (c *clocked) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error
 type timed struct {
 	*node
 	st     *clocked
-	slow   atomic.Int64 // how long a task runs, in nanoseconds
+	slow   atomic.Int64 // duration of a task, in nanoseconds
 	past   *hands
 	result func(a engine.Assignment) dag.Result
 	alerts bool // the node knows the rules of alerts
-	held   bool // tasks run until let
+	held   bool // tasks run until let ends them
 }
 
-// bubble runs a test of the clock on every store.
+// bubble runs a test in a bubble of synctest, on every store.
 func bubble(t *testing.T, f func(t *testing.T, x *timed)) {
 	t.Helper()
 	for _, name := range []string{"memory", "sqlite"} {
@@ -199,7 +199,7 @@ func newTimed(t *testing.T, st store.Store, change ...func(*engine.Config)) *tim
 	return x
 }
 
-// start runs a node. A later one continues after the previous one.
+// start starts a node, which continues the work of the previous one.
 func (x *timed) start(t *testing.T, change ...func(*engine.Config)) {
 	t.Helper()
 	h := newHands(t)
@@ -230,7 +230,7 @@ func (x *timed) restart(t *testing.T, after time.Duration) {
 	x.start(t)
 }
 
-// crash ends the node without a chance to write anything more.
+// crash ends the node. The node can write nothing before it ends.
 func (x *timed) crash(t *testing.T) {
 	t.Helper()
 	x.st.dead.Store(true)
@@ -239,7 +239,7 @@ func (x *timed) crash(t *testing.T) {
 	x.start(t)
 }
 
-// until sleeps until the bubble's clock is the offset after its full hour.
+// until sleeps until an offset from the full hour at which the bubble began.
 func until(offset time.Duration) {
 	base := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	time.Sleep(time.Until(base.Add(offset)))
@@ -252,8 +252,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// flow makes the definition of a workflow of one task: head is what stands before its
-// triggers, triggers one line of YAML for each.
+// flow makes the definition of a workflow of one task: head is the text before its triggers, and triggers has
+// one line of YAML for each trigger.
 func flow(t testing.TB, name, head string, triggers ...string) engine.Definition {
 	t.Helper()
 	text := "name: " + name + "\nnamespace: test\n" + head
@@ -411,7 +411,7 @@ func (x *timed) whole() {
 // the store and the engine.
 type books struct {
 	t  testing.TB
-	at sync.Mutex // held while a commit happens
+	at sync.Mutex // held during a commit
 	mu sync.Mutex
 
 	flows    map[dag.WorkflowID]store.Workflow
@@ -423,8 +423,8 @@ type books struct {
 	mark     dag.Micros
 	refusals []error
 	allowed  bool // refusals are part of the test
-	rowsMax  int  // of a transaction
-	count    int  // of transactions
+	rowsMax  int  // the largest number of rows of a transaction
+	count    int  // the number of transactions
 }
 
 func newBooks(t testing.TB) *books {
@@ -439,7 +439,7 @@ func (b *books) refused(err error) {
 	b.refusals = append(b.refusals, err)
 }
 
-// done reports batches that the store refused without a fault of the test.
+// done reports the batches that the store refused although the test injected no fault.
 func (b *books) done() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -460,7 +460,7 @@ func (b *books) runsOf(w dag.WorkflowID) []dag.RunRow {
 	return rows
 }
 
-// allFills are the backfills as they stand.
+// allFills returns the present rows of all backfills.
 func (b *books) allFills() map[int64]store.Backfill {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -473,14 +473,14 @@ func (b *books) fill(id int64) store.Backfill {
 	return b.fills[id]
 }
 
-// commit takes a transaction down, and checks that no gate lets in more than it may.
+// commit records a transaction, and checks that no gate admits more runs than its limit.
 func (b *books) commit(c *store.Batch, now dag.Micros) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rowsMax = max(b.rowsMax, c.Rows())
 	b.count++
 	b.mark = max(b.mark, c.Watermark)
-	moved := map[store.TriggerKey]bool{} // limits that change in this transaction
+	moved := map[store.TriggerKey]bool{} // limits that this transaction changes
 	for _, list := range [][]store.Workflow{c.WorkflowInserts, c.WorkflowUpdates} {
 		for _, w := range list {
 			b.flows[w.ID] = w
@@ -513,7 +513,7 @@ func (b *books) complain(wrong []string) {
 	}
 }
 
-// moved takes a run's row, and names the gates that it got through with it.
+// moved records a run's row, and returns the gates that the run has passed with this change.
 func (b *books) moved(r dag.RunRow) []store.TriggerKey {
 	was, known := b.runs[r.ID]
 	if !known {
@@ -532,7 +532,7 @@ func (b *books) moved(r dag.RunRow) []store.TriggerKey {
 	return gates
 }
 
-// begun reports whether a run is past its gates and not over.
+// begun reports whether a run has passed its gates and has not ended.
 func begun(s dag.RunState) bool {
 	return s != dag.RunSubmitted && s != dag.RunWaiting && !s.Terminal()
 }

@@ -14,7 +14,7 @@ import (
 	"skein.dev/skein/internal/store/storetest"
 )
 
-// TestCatchup lets time pass while nothing runs, under each policy.
+// TestCatchup lets time pass while no node runs, under each policy of catchup.
 func TestCatchup(t *testing.T) {
 	for _, c := range []struct{ policy, ledger string }{
 		{"catchup: none", "2:00 fired\n4:00..8:00 3 missed"},
@@ -66,7 +66,7 @@ func TestStartBy(t *testing.T) {
 	}
 }
 
-// TestPausedTrigger writes in one line what passed while a trigger was paused.
+// TestPausedTrigger: the instants that pass while a trigger is paused share one ledger line.
 func TestPausedTrigger(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 10s")
@@ -121,8 +121,8 @@ func TestPausedWorkflow(t *testing.T) {
 	})
 }
 
-// TestChangesWhenDue changes a workflow at the instant: before the look at due triggers begins, and between
-// its read and its decision.
+// TestChangesWhenDue changes a workflow when an instant is due: before the read of due triggers begins, and
+// between the read and the decision.
 func TestChangesWhenDue(t *testing.T) {
 	changes := map[string]struct {
 		do     func(x *timed, w store.Workflow)
@@ -204,7 +204,7 @@ func (x *timed) back(w store.Workflow) {
 	}
 }
 
-// TestOnceAndCounted has triggers that come to an end.
+// TestOnceAndCounted: triggers end after their only instant, or after their last counted run.
 func TestOnceAndCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: past, at: '1999-01-01T00:00:00Z'", "name: once, at: '2000-01-01T00:00:05Z'",
@@ -223,7 +223,7 @@ func TestOnceAndCounted(t *testing.T) {
 	})
 }
 
-// TestEvents has events come once, twice, while paused, and at once.
+// TestEvents: events come once, twice, while the trigger is paused, and several at once.
 func TestEvents(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: h, webhook: {secret: s}, overlap: skip")
@@ -235,7 +235,7 @@ func TestEvents(t *testing.T) {
 		if o, _ := x.occur(w, "h", "b", ""); o.Outcome != store.OutcomeSkipped || !o.Run.IsZero() {
 			t.Errorf("while it runs: %+v", o)
 		}
-		for range 2 { // also after a restart
+		for range 2 { // the second round is after a restart
 			if o, err := x.occur(w, "h", "a", ""); err != nil || !o.Existing || o.Run != first.Run {
 				t.Errorf("again: %+v %v", o, err)
 			}
@@ -290,7 +290,7 @@ func TestCallsAtOnce(t *testing.T) {
 	})
 }
 
-// TestNothingDue lets an hour pass with nothing due: the store is asked a few times a minute.
+// TestNothingDue: while no instant is due for an hour, the engine reads the store only a few times a minute.
 func TestNothingDue(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, daily: {at: '06:00'}", "name: a, again: {}", "name: b, absent: {run_of: {workflow: c}, by: 3h}")
@@ -340,7 +340,8 @@ func TestListeners(t *testing.T) {
 	})
 }
 
-// TestThousandStarts has one trigger owe a thousand runs, which end where they begin.
+// TestThousandStarts: one trigger has to start a thousand runs at once. Each run ends in the transaction in
+// which it begins.
 func TestThousandStarts(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 1s, catchup: all, catchup_limit: 3000, overlap: allow")
@@ -351,13 +352,13 @@ func TestThousandStarts(t *testing.T) {
 		if n := len(x.runsOf(w.ID)); n < 2500 {
 			t.Errorf("%d runs", n)
 		}
-		if x.st.books.rowsMax > 9000 { // a plan is never split, and shares its transaction
+		if x.st.books.rowsMax > 9000 { // a plan is never split, and shares its transaction with other work
 			t.Errorf("%d rows in one transaction", x.st.books.rowsMax)
 		}
 	})
 }
 
-// TestIfLost crashes while a run works whose trigger says that it is not to be resubmitted.
+// TestIfLost: the node crashes during a run whose trigger has if_lost: fail.
 func TestIfLost(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		x.slow.Store(int64(time.Minute))
@@ -380,8 +381,8 @@ func TestIfLost(t *testing.T) {
 	})
 }
 
-// TestBackfillCrashes kills the node at each commit of a backfill, before and after it, and
-// loses each answer: every instant has one run.
+// TestBackfillCrashes kills the node at each commit of a backfill, before and after the write, and loses the
+// answer of each commit: every instant has one run.
 func TestBackfillCrashes(t *testing.T) {
 	for _, how := range []string{"before", "after", "lost", "written"} {
 		t.Run(how, func(t *testing.T) {
@@ -420,7 +421,7 @@ func TestBackfillCrashes(t *testing.T) {
 	}
 }
 
-// startAnyhow starts a backfill that other nodes need not learn of.
+// startAnyhow starts a backfill, and repeats the call if the outcome is unknown.
 func (x *timed) startAnyhow(w store.Workflow, k int) store.Backfill {
 	at := hours(4)
 	b := store.Backfill{Workflow: w.ID, Spec: fmt.Appendf(nil, `{"parallel":2,"priority":"medium","n":%d}`, k), Instants: dag.PackInstants(at),

@@ -27,7 +27,7 @@ func TestGreet(t *testing.T) {
 			pass(0)
 		}
 		greet("first")
-		greet("first") // by a node that started together with this one
+		greet("first") // by another node that started together with this one
 		until(3 * time.Minute)
 		greet("later")
 		for name, want := range map[string]int{"plain": 2, "paused": 2, "early": 0, "over": 0, "ends": 1, "clock": 0} {
@@ -99,7 +99,7 @@ func TestByHand(t *testing.T) {
 	})
 }
 
-// nobody implements a cluster without other nodes.
+// nobody implements the peers of a cluster without other nodes.
 type nobody struct{}
 
 func (nobody) Alive(dag.HandlerID) bool                  { return false }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestFires has triggers fire at their instants, and nothing between.
+// TestFires: triggers fire at their instants, and not in between.
 func TestFires(t *testing.T) {
 	bubble(t, func(t *testing.T, x *timed) {
 		w := x.set("w", "", "name: t, every: 3s", "name: c, cron: '*/20 * * * * *'")

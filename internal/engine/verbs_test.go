@@ -16,7 +16,7 @@ func (n *node) do(id dag.RunID, intent dag.Intent) error {
 	return n.Do(n.t.Context(), engine.Command{Run: id, Intent: intent, Actor: "ada", Reason: "because"})
 }
 
-// TestVerbs says every verb in every state of a run.
+// TestVerbs applies every verb in every state of a run.
 func TestVerbs(t *testing.T) {
 	h := newHands(t)
 	h.held = true
@@ -94,7 +94,7 @@ func TestVerbWithRequest(t *testing.T) {
 			if err := n.do(id, dag.IntentRun); err != nil {
 				t.Fatal(err)
 			}
-			if err := do(dag.IntentPause, "k", "pause"); err != nil { // it was done, and undone since
+			if err := do(dag.IntentPause, "k", "pause"); err != nil { // the pause was applied, and has been undone since
 				t.Errorf("the key again: %v", err)
 			}
 			if row, _ := n.RunRow(t.Context(), id); row.Intent != dag.IntentRun {
@@ -297,8 +297,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestCheckBesideReport has a run checked in the same moment as its report comes: the
-// check looks before or after the step, never in the middle.
+// TestCheckBesideReport: a run is checked while a report about it arrives. The check happens before or after
+// the step, and never in the middle.
 func TestCheckBesideReport(t *testing.T) {
 	h := newHands(t)
 	h.held = true

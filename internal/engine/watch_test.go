@@ -52,8 +52,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestSlowSubscriber loses notices, and the next notice says so, even if no other follows. Then it gets
-// notices again.
+// TestSlowSubscriber: a slow subscriber loses notices, and its next notice says so, even if no further notice
+// follows. Afterwards it gets notices again.
 func TestSlowSubscriber(t *testing.T) {
 	n := start(t, openMemory(t), newHands(t))
 	w := n.apply("w", graph(t, "a"))
@@ -86,7 +86,7 @@ func TestSlowSubscriber(t *testing.T) {
 	n.quiet()
 }
 
-// TestTimersOfEndedRuns keeps no timers of ended runs, however far in the future they are.
+// TestTimersOfEndedRuns: the engine keeps no timers of ended runs, however far in the future they are.
 func TestTimersOfEndedRuns(t *testing.T) {
 	h := newHands(t)
 	n := start(t, openMemory(t), h, func(c *engine.Config) { c.Slots = 1 << 20 })
@@ -110,7 +110,7 @@ func TestTimersOfEndedRuns(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	// What is still waited for is kept, and not twice.
+	// The timers for which a run still waits are kept, each once.
 	h.mu.Lock()
 	h.held = true
 	h.mu.Unlock()
@@ -124,7 +124,7 @@ func TestTimersOfEndedRuns(t *testing.T) {
 	n.quiet()
 }
 
-// TestClean makes sentences that every store holds.
+// TestClean: the function clean makes texts that every store can hold.
 func TestClean(t *testing.T) {
 	for _, s := range []string{"", "fine", "a\x00b", "\xff\xfe", strings.Repeat("é", 5000), strings.Repeat("a", 1023) + "é" + strings.Repeat("b", 99), "x" + strings.Repeat("\x80", 5000)} {
 		got := engine.Clean(s)
