@@ -22,12 +22,12 @@ func outcome(seed int, task string, n Token) Result {
 	return Result{State: AttemptSucceeded, Outputs: []byte("1")}
 }
 
-// TestAnyOrder: the end does not depend on the number of slots, the order of ends, the batches of commits
-// or the crashes of the owner. It is equal to the last token.
+// TestAnyOrder: the end of a run, down to the last token, does not depend on the number of slots, the order
+// of ends, the batches of commits or the crashes of the owner.
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
-		spec.EndOnFailure, spec.Timeout = false, 0 // these end a run early, so what else ran is chance
+		spec.EndOnFailure, spec.Timeout = false, 0 // these end a run early, so it would be chance which other tasks have run
 		seed := rapid.IntRange(0, 1<<20).Draw(t, "seed")
 		g, err := NewGraph(spec)
 		must(err)
@@ -40,8 +40,8 @@ func TestAnyOrder(t *testing.T) {
 	})
 }
 
-// fairRun drives a run to its end; if mixed, in a random order with random commits and
-// crashes, else in the plain one.
+// fairRun drives a run to its end. If mixed is set, it uses a random order with random commits and crashes.
+// Otherwise it uses the plain order.
 func fairRun(t *rapid.T, w *world, seed int, mixed bool) string {
 	chance := func(of int, what string) bool { return mixed && rapid.IntRange(0, of-1).Draw(t, what) == 0 }
 	step := func(ev Event) {
@@ -88,12 +88,12 @@ func fairRun(t *rapid.T, w *world, seed int, mixed bool) string {
 	return w.run.byName()
 }
 
-// TestAnyBatching: the same events, of every kind, committed one by one or many at once,
-// make the same states, and the same rows.
+// TestAnyBatching: the same events, of every kind, committed one by one or many at once, give the same states
+// and the same rows.
 func TestAnyBatching(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t)
-		m.w.beside = nil // a retry of a task whose condition is not known yet writes a row that it needs not later
+		m.w.beside = nil // a retry of a task whose condition is not known yet writes a row that is not needed later
 		var events []Event
 		m.w.heard = func(ev Event) { events = append(events, ev) }
 		for range rapid.IntRange(1, 60).Draw(t, "events") {

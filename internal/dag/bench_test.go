@@ -2,8 +2,8 @@ package dag
 
 import "testing"
 
-// benchRun takes one run from its submission to its end: one transaction for the hand-over
-// and one for each report.
+// benchRun takes one run from its submission to its end: one transaction for the assignments and one for each
+// report.
 func benchRun(b *testing.B, g *Graph) {
 	b.ReportAllocs()
 	var fx Effects

@@ -33,8 +33,8 @@ func TestTokensOfAnEra(t *testing.T) {
 	}
 }
 
-// past is the state of a task's rows after the database went back: one of its tokens, or none, because it had
-// not begun.
+// past returns the newest token in a task's rows after the database has gone back: one of its tokens, or 0 if
+// the task had not begun.
 func (t Token) past(first, last Token) Token {
 	if at := first + t; at.Era() == last.Era() && at <= last {
 		return at

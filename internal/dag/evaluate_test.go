@@ -2,7 +2,7 @@ package dag
 
 import "testing"
 
-// lateWorld is a run in which no step evaluates a condition. asked holds the requested evaluations.
+// lateWorld returns a run in which no step evaluates a condition. asked holds the requested evaluations.
 func lateWorld(t *testing.T, tasks ...TaskSpec) *world {
 	t.Helper()
 	g, err := NewGraph(GraphSpec{Tasks: tasks})
@@ -28,7 +28,7 @@ func (w *world) drive(t *testing.T, ev Event, want Verdict) {
 	}
 }
 
-// answers evaluates all that is asked, and gives the event.
+// answers evaluates all requested conditions, and returns the event with the results.
 func (w *world) answers() Event {
 	ev := Event{Kind: EvEvaluated, Generation: w.run.Generation}
 	for i := range w.asked {
@@ -55,8 +55,8 @@ func (w *world) stands(t *testing.T, task string, want TaskState) {
 }
 
 // TestEvaluatedOutside: if a step does not evaluate a condition, the task stays pending until the result
-// comes back as an event. Steps in between do not ask again. The run applies a result once, and ignores
-// results of another generation.
+// comes back as an event. Steps in between do not request the evaluation again. The run applies a result
+// once, and ignores results of another generation.
 func TestEvaluatedOutside(t *testing.T) {
 	w := lateWorld(t, TaskSpec{Name: "a"}, TaskSpec{Name: "other"},
 		TaskSpec{Name: "b", Needs: []string{"a"}, If: cond("out(a)=1")},
@@ -101,14 +101,14 @@ func TestLoadAsksAgain(t *testing.T) {
 		TaskSpec{Name: "b", Needs: []string{"a"}, If: cond("out(a)=2")})
 	w.finish(t, "a", AttemptSucceeded)
 	w.stands(t, "s", Ready)
-	for range 3 { // the branch to x, the branch to y, and what was asked for b each time
+	for range 3 { // the branch to x, the branch to y, and the condition of b each time
 		must(w.crash())
 		if len(w.asked) != 2 {
 			t.Fatalf("the load asks for %d conditions, want 2: %+v", len(w.asked), w.asked)
 		}
 	}
 	w.drive(t, w.answers(), Accepted)
-	w.stands(t, "s", Ready) // the other branch is asked now
+	w.stands(t, "s", Ready) // the other branch is requested now
 	w.drive(t, w.answers(), Accepted)
 	w.stands(t, "s", Succeeded)
 	w.stands(t, "x", Skipped)

@@ -101,8 +101,8 @@ func FuzzUnpackFire(f *testing.F) {
 	})
 }
 
-// TestTwoQueues moves runs between queues: a run is in one at most, and leaves only the one
-// that it is in.
+// TestTwoQueues moves runs between queues: a run is in at most one queue, and a removal from another queue
+// has no effect.
 func TestTwoQueues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queues := [2]*Queue{{Ageing: time.Minute}, {Ageing: time.Minute}}
@@ -146,8 +146,8 @@ func TestTwoQueues(t *testing.T) {
 	})
 }
 
-// TestFollowersLeaveTheTrace: a chain of runs that follow each other shares a trace for a bounded number of runs,
-// and none of them shows how many there were.
+// TestFollowersLeaveTheTrace: a chain of runs that follow each other shares a trace for a bounded number of
+// runs, and the trace context that a run shows does not tell how many there were.
 func TestFollowersLeaveTheTrace(t *testing.T) {
 	for _, given := range []string{aTrace[:53] + "00", aTrace[:53] + "01"} {
 		h := &Header{Fire: &Fire{Trace: given}}

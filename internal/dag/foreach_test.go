@@ -25,7 +25,7 @@ func (n *naiveRun) foreach(t *TaskSpec, f *fact) TaskState {
 		one := &TaskSpec{Name: name, Logic: t.Logic.Each}
 		s := n.logical(one, n.task(one))
 		n.state[name] = s
-		late = late || n.facts[name].stopped // with the run
+		late = late || n.facts[name].stopped // the task was stopped with its run
 		if !s.Terminal() {
 			begun++
 		}
@@ -73,7 +73,7 @@ func (m *machine) foreach(a *AttemptRow, armed bool) bool {
 	return true
 }
 
-// instanceOf is the foreach task that t is an instance of.
+// instanceOf returns the foreach task of which t is an instance.
 func (m *machine) instanceOf(t TaskID) (of TaskID, ok bool) {
 	if m.w.run.Graph == nil || t < 0 {
 		return 0, false
@@ -98,7 +98,7 @@ func (w *world) fairAnswer(a *AttemptRow, seed int) (Event, bool) {
 	return ev, true
 }
 
-// byName returns the state of every task by name, whatever its position.
+// byName returns the state of every task, ordered by name and not by position.
 func (r *Run) byName() string {
 	var all []string
 	for t := range r.tasks {
@@ -108,8 +108,8 @@ func (r *Run) byName() string {
 	return fmt.Sprint(r.State, " ", r.Cause, " ", strings.Join(all, ", "))
 }
 
-// read answers with the outputs of the instances. It returns false if some have not ended, or the run is
-// being ended.
+// read makes the owner answer with the outputs of the instances. It returns false if some have not ended, or
+// the run is being ended.
 func (m *machine) read(ev *Event) bool {
 	r := m.w.run
 	ev.Kind, ev.Child.Generation = EvSettle, r.Generation
@@ -148,7 +148,8 @@ func (m *machine) noteStopAll(of TaskID) {
 	}
 }
 
-// checkInstance: an instance goes only while its foreach task has it, and none beyond the cap gets a turn.
+// checkInstance checks that an instance begins only while its foreach task has an item for it, and that no
+// more instances are active than parallel allows.
 func checkInstance(r *Run, t TaskID) error {
 	p := &r.tasks[t]
 	of, _ := r.Graph.InstanceOf(t)
@@ -172,7 +173,8 @@ func checkInstance(r *Run, t TaskID) error {
 	return nil
 }
 
-// checkSpreads counts the instances again, and holds every foreach task to its cap.
+// checkSpreads counts the instances again, and checks that no foreach task has more active instances than
+// parallel allows.
 func checkSpreads(r *Run) error {
 	if r.Graph == nil {
 		return nil
@@ -218,8 +220,8 @@ func checkSpreads(r *Run) error {
 	return nil
 }
 
-// FuzzRunGraph: the additions of a row to a graph are an error, or a graph in which every task has a name
-// that finds it.
+// FuzzRunGraph: the additions of a row to a graph give an error, or a graph in which every task can be found
+// by its name.
 func FuzzRunGraph(f *testing.F) {
 	version, err := NewGraph(GraphSpec{Tasks: []TaskSpec{{Name: "a", Logic: &Logic{Kind: Foreach}}, {Name: "b"}}})
 	must(err)

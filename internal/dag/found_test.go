@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// What random events have found, each with the shortest way there.
+// These tests are faults that random events have found, each with the shortest sequence of events.
 
-// foundWorld is a run that was submitted.
+// foundWorld returns a submitted run, and a function that applies an event to it.
 func foundWorld(t *testing.T, spec GraphSpec) (*world, func(Event)) {
 	g, err := NewGraph(spec)
 	must(err)
@@ -45,7 +45,7 @@ func TestItemGoneThenFailed(t *testing.T) {
 	}
 }
 
-// TestStartDeadlineOfLogical: what no worker runs has no start deadline, also after a reload.
+// TestStartDeadlineOfLogical: a logical task has no start deadline, also after a reload.
 func TestStartDeadlineOfLogical(t *testing.T) {
 	for _, kind := range []Kind{Wait, Foreach, Approval} {
 		for _, warn := range []bool{false, true} {
@@ -65,7 +65,8 @@ func TestStartDeadlineOfLogical(t *testing.T) {
 	}
 }
 
-// TestEndIsRead: what on_failure: end ends lets conditions be decided that read it, in the same step.
+// TestEndIsRead: if on_failure: end ends a task, the conditions that read this task are decided in the same
+// step.
 func TestEndIsRead(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{EndOnFailure: true, Tasks: []TaskSpec{
 		{Name: "wait", Logic: &Logic{Kind: Wait}},
@@ -109,8 +110,9 @@ func TestSwitchWaitsForWhatItReads(t *testing.T) {
 	}
 }
 
-// TestReadyWaitsForWhatIsDoneAgain: a task was told to run while its run is paused. If a task that it needs
-// is told to run again, it waits for that one, and its state then follows from it.
+// TestReadyWaitsForWhatIsDoneAgain: an operator orders a task to run while its run is paused, and then orders
+// a task that it needs to run again. The first task then waits for the second one, and its state follows from
+// the end of the second one.
 func TestReadyWaitsForWhatIsDoneAgain(t *testing.T) {
 	for _, c := range []struct {
 		condition string
@@ -144,8 +146,8 @@ func TestReadyWaitsForWhatIsDoneAgain(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsAfterTheEnd: a foreach whose end fails another task, and with it the run, begins
-// nothing that needs it.
+// TestNothingBeginsAfterTheEnd: if the end of a foreach task fails another task, and so ends the run, no task
+// that needs the foreach task begins.
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
 	w, do := foundWorld(t, GraphSpec{EndOnFailure: true, Tasks: []TaskSpec{
 		{Name: "each", Logic: &Logic{Kind: Foreach}},

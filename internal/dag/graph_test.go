@@ -43,7 +43,8 @@ func TestGraphErrors(t *testing.T) {
 		{"a; b a; c b if=status(a)=failed", FarRead, `task "c" looks at "a" in its if, but does not need it directly; add it to needs`},
 		{"a; b; c b if=out(a)=1", FarRead, `task "c" looks at "a" in its if, but does not need it directly; add it to needs`},
 		{"a; b a if=out(zz)=1", UnknownNeed, `task "b" needs "zz", which does not exist`},
-		// The tasks that a handler needs have ended with it; earlier tasks may not have ended.
+		// When a condition that handles failures is decided, the tasks that its task needs have ended.
+		// Earlier tasks may not have ended.
 		{"x; a x; h a if=always(); b h if=out(x)=1", FarRead, `task "b" looks at "x" in its if, but does not need it directly; add it to needs`},
 	}
 	for _, tt := range tests {
@@ -102,7 +103,7 @@ func TestGraphErrorsAreAllSaidAndBounded(t *testing.T) {
 func ring(n int) GraphSpec {
 	s := chain(n)
 	s.Tasks[0].Needs = []string{fmt.Sprintf("t%d", n-1)}
-	for i := range s.Tasks { // begins in the middle, so that the walk must find the start
+	for i := range s.Tasks { // the cycle begins in the middle, so that the walk must find its start
 		s.Tasks[i].Name = fmt.Sprintf("t%d", i)
 	}
 	return s
@@ -128,7 +129,7 @@ func TestCyclePath(t *testing.T) {
 			checkOrder(t, g)
 			return
 		}
-		var met []string // the first task of each cycle that is named
+		var met []string // the first task of each reported cycle
 		for _, e := range err.(GraphErrors) {
 			checkCycle(t, e.Path, needs)
 			met = append(met, e.Path[0])
@@ -152,8 +153,8 @@ func checkCycle(t *rapid.T, path []string, needs map[string]bool) {
 	}
 }
 
-// firstOfKnots finds the tasks that reach themselves, by brute force. Of tasks that reach each other it
-// returns the first.
+// firstOfKnots finds the tasks that reach themselves, by brute force. Of the tasks that reach each other, it
+// returns the first one.
 func firstOfKnots(n int, needs map[string]bool) []string {
 	reach := map[[2]int]bool{}
 	for range n {
@@ -277,7 +278,7 @@ func TestNewGraphIsLinear(t *testing.T) {
 	}
 	s := chain(20_000)
 	for i := 1; i < len(s.Tasks); i++ {
-		s.Tasks[i].If = cond("out(t0)=1") // each looks back to the first: 200,000,000 steps
+		s.Tasks[i].If = cond("out(t0)=1") // each condition reads the first task: 200,000,000 steps in all
 	}
 	b := builder{spec: s, g: &Graph{names: make([]string, len(s.Tasks)), index: map[string]TaskID{}}}
 	b.indexNames()
@@ -288,8 +289,8 @@ func TestNewGraphIsLinear(t *testing.T) {
 	}
 }
 
-// TestRunOf100000Tasks runs one to its end in each shape and weighs graph and run when
-// they weigh most: less than 1 KB per task, everything included.
+// TestRunOf100000Tasks runs 100,000 tasks to their end in each shape of graph. It measures the memory of
+// graph and run when they are largest: less than 1 KB per task in all.
 func TestRunOf100000Tasks(t *testing.T) {
 	const n = 100_000
 	for name, shape := range map[string]func(int) GraphSpec{"wide": wide, "chain": chain, "layered": layered} {
@@ -338,12 +339,12 @@ func heapBytes() uint64 {
 	return m.HeapAlloc
 }
 
-// TestLongChains: failures and skips of 100,000 tasks are a loop, not a recursion, and
-// cost one row.
+// TestLongChains: failures and skips of 100,000 tasks are processed in a loop and not by recursion, and write
+// one row.
 func TestLongChains(t *testing.T) {
 	tests := []struct {
 		name   string
-		cond   string // of t1
+		cond   string // the condition of t1
 		result AttemptState
 		rest   TaskState
 		end    RunState

@@ -13,11 +13,11 @@ type handleWorld struct {
 	*world
 	t       *testing.T
 	rand    *rand.Rand
-	under   map[errandKey]string // errands under way, with their handles
-	outside map[string]bool      // work that was begun and not ended
+	under   map[errandKey]string // the errands under way, with their handles
+	outside map[string]bool      // the work that was begun and not ended
 	orphans map[string]bool
-	told    map[string]int // by handle: the reports of it
-	kinds   bool           // the kinds of the tasks release handles, and that of task 0 adopts
+	told    map[string]int // handle → the number of errands that have reported its release
+	kinds   bool           // the kinds of the tasks release handles, and the kind of task 0 adopts work
 }
 
 // errandKey names an errand.
@@ -61,7 +61,7 @@ func (w *handleWorld) do(ev Event) Verdict {
 	return v
 }
 
-// check compares the rows with what runs outside.
+// check compares the rows with the work that exists outside.
 func (w *handleWorld) check() {
 	w.t.Helper()
 	covered := map[string]bool{}
@@ -100,7 +100,7 @@ func (w *handleWorld) check() {
 	}
 }
 
-// move does something that the state allows.
+// move makes one random event happen that the state allows.
 func (w *handleWorld) move() {
 	t := TaskID(w.rand.IntN(3))
 	state, token := w.run.Task(t)
@@ -127,12 +127,12 @@ func (w *handleWorld) move() {
 		if err := w.crash(); err != nil {
 			w.t.Fatal(err)
 		}
-		w.errands = nil // a reload asks for no errand again
+		w.errands = nil // a reload does not request errands again
 		w.check()
 	}
 }
 
-// handle begins the work of an attempt, or finds that of an earlier attempt under the same name.
+// handle begins the work of an attempt, or continues the work of an earlier attempt under the same name.
 func (w *handleWorld) handle(t TaskID, token Token) string {
 	if t == 2 {
 		return "not allowed"
@@ -167,7 +167,7 @@ func (w *handleWorld) report(t TaskID, token Token, h HandlerID) {
 			own.Text = res.Handle
 		}
 		res = Result{State: AttemptSucceeded, Exited: true, Handle: res.Handle, Adopts: res.Adopts, Outputs: []byte(`{"handle":"no handle"}`)}
-		for text := range w.outside { // the attempt has seen the end of its own work, and of what it took over
+		for text := range w.outside { // the attempt has ended its own work, and the work that it took over
 			if strings.HasPrefix(text, fmt.Sprintf("job-%d-", t)) && (text == own.Text || own.Text == "") && !w.orphans[text] {
 				delete(w.outside, text)
 			}
@@ -193,7 +193,7 @@ func (w *handleWorld) endErrand() {
 	}
 }
 
-// expire lets the release of a handle take too long.
+// expire makes the release of a handle exceed its timeout.
 func (w *handleWorld) expire() {
 	for e := range w.under {
 		w.do(Event{Kind: EvTimer, Timer: TimerRelease, Task: e.task, Token: e.token})
@@ -201,9 +201,9 @@ func (w *handleWorld) expire() {
 	}
 }
 
-// TestHandles: whatever happens, each work outside of a process is held by an attempt, released by an
-// errand or listed as an orphan; nothing is released that an attempt holds; and a run ends only after
-// that.
+// TestHandles: whatever happens, each piece of work outside of a process is held by an attempt, is released
+// by an errand, or is listed as an orphan. No errand releases work that an attempt holds. A run ends only
+// when no work is left to release.
 func TestHandles(t *testing.T) {
 	ended, orphans := 0, 0
 	for seed := range uint64(600) {

@@ -12,7 +12,7 @@ func drawLogic(t *rapid.T, spec *GraphSpec) {
 	for i := range spec.Tasks {
 		task := &spec.Tasks[i]
 		k := Kind(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 6, 6, 6}).Draw(t, "kind"))
-		if k == Work || k == Switch && spec.EndOnFailure { // what it chooses may fail, and then what else was chosen is chance
+		if k == Work || k == Switch && spec.EndOnFailure { // the chosen task may fail, and then it is chance which other tasks were chosen
 			continue
 		}
 		task.Logic = &Logic{Kind: k}
@@ -64,7 +64,7 @@ func drawBranches(t *rapid.T, spec *GraphSpec, s *TaskSpec) (all []Branch) {
 	return all
 }
 
-// dropBranches takes the conditions off a switch that looks too far.
+// dropBranches removes the conditions of a switch that reads tasks which it may not read.
 func dropBranches(spec *GraphSpec, name string) bool {
 	dropped := false
 	for i := range spec.Tasks {
@@ -108,7 +108,7 @@ func (m *machine) noteLogical() {
 	}
 }
 
-// noteWaited keeps what an accepted event says of a deferred task.
+// noteWaited records the facts about a deferred task that follow from an accepted event.
 func (m *machine) noteWaited(ev Event, before Intent) {
 	f, l := m.fact(ev.Task), m.w.run.Graph.Logic(ev.Task)
 	pol := m.w.run.Graph.Policy(ev.Task)
@@ -122,7 +122,7 @@ func (m *machine) noteWaited(ev Event, before Intent) {
 		f.armed = l.Kind == Call
 	case ev.Kind == EvTimer && l.Kind == Wait:
 		*f = fact{succeeded: true}
-	case ev.Kind == EvTimer && !pol.WarnOnTimeout && f.armed: // when its child has ended
+	case ev.Kind == EvTimer && !pol.WarnOnTimeout && f.armed: // the task fails when its child has ended
 		f.overdue = true
 	case ev.Kind == EvTimer && !pol.WarnOnTimeout:
 		*f = fact{failed: true}
@@ -136,7 +136,7 @@ func (m *machine) noteWaited(ev Event, before Intent) {
 	}
 }
 
-// logic has the world answer one deferred task.
+// logic makes the owner answer one deferred task.
 func (m *machine) logic() {
 	r := m.w.run
 	var waiting []TaskID
@@ -179,7 +179,7 @@ func drawAnswer(t *rapid.T, k int) Result {
 	return Result{State: AttemptFailed, Cause: CauseChild, Message: "no"}
 }
 
-// finishLogical answers everything that is deferred.
+// finishLogical makes the owner answer all deferred tasks.
 func (m *machine) finishLogical(fail bool) {
 	r := m.w.run
 	var evs []Event

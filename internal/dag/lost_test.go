@@ -6,7 +6,7 @@ import (
 )
 
 // TestNeighboursOfPoison: a task that kills its keeper also kills concurrent attempts. Only that task fails
-// as poison. A neighbour that needs a few seconds ends in the pauses.
+// as poison. A neighbour that needs a few seconds ends during the pauses between the crashes.
 func TestNeighboursOfPoison(t *testing.T) {
 	t.Parallel()
 	const runs = 200
@@ -27,11 +27,11 @@ func TestNeighboursOfPoison(t *testing.T) {
 	}
 }
 
-// besidePoison runs two tasks. Whenever the first is assigned, the attempts of both are lost. The second
-// needs a while.
+// besidePoison runs two tasks. Whenever the first is assigned, the attempts of both are lost. The second task
+// needs a given time.
 func besidePoison(r *Run, g *Graph, needs time.Duration) [2]TaskState {
 	var fx Effects
-	var due [2]time.Duration // when something becomes of a task by itself
+	var due [2]time.Duration // the time at which each task continues without an event
 	now := Now{Wall: 1}
 	step := func(ev Event) {
 		r.Step(&ev, now, &fx)

@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSpec makes a random graph: any shape, names in no order, conditions of every sort.
+// drawSpec draws a random graph of any shape, with names in any order and conditions of every kind.
 func drawSpec(t *rapid.T) GraphSpec {
 	n := rapid.IntRange(1, 9).Draw(t, "tasks")
-	place := rapid.Permutation(seq(n)).Draw(t, "places") // place[i]: where the i-th in order stands
+	place := rapid.Permutation(seq(n)).Draw(t, "places") // place[i] is the position of the i-th task of the order
 	spec := GraphSpec{Tasks: make([]TaskSpec, n), EndOnFailure: rapid.IntRange(0, 3).Draw(t, "end") == 0}
 	if rapid.IntRange(0, 4).Draw(t, "cap") == 0 {
 		spec.Timeout = time.Hour
@@ -30,7 +30,7 @@ func drawSpec(t *rapid.T) GraphSpec {
 		}
 	}
 	drawLogic(t, &spec)
-	for { // a condition that reads a task too far up is refused; the task then has no condition
+	for { // if the graph is refused because a condition reads a task too far up, the task gets no condition
 		_, err := NewGraph(spec)
 		if err == nil {
 			return spec
@@ -105,14 +105,14 @@ func drawCondition(t *rapid.T, needs []string, i int, place []int) string {
 	return ""
 }
 
-// machine drives one run with random events, and keeps the facts for the naive one.
+// machine drives one run with random events, and records the facts for the naive implementation.
 type machine struct {
 	*rapid.T
 	w     *world
 	spec  GraphSpec
 	facts map[string]*fact
-	stop  RunState // the end that an operator or the timeout of the run gives it; RunRunning: none
-	verbs bool     // operators are busy
+	stop  RunState // the end that an operator or the timeout of the run gives it; RunRunning if there is none
+	verbs bool     // operators apply verbs
 	again bool     // a new generation has begun, which the naive model does not support
 }
 
@@ -121,7 +121,8 @@ func newMachine(t *rapid.T) *machine {
 	g, err := NewGraph(m.spec)
 	must(err)
 	m.w = newWorld(g)
-	// With on_failure: end a failure stops what is not decided yet, as a stop does: there the place of an evaluation counts.
+	// With on_failure: end, a failure stops undecided tasks, as a stop does. Then the result depends on
+	// whether a condition is evaluated in the step or outside of it.
 	if !m.spec.EndOnFailure && rapid.Bool().Draw(t, "beside") {
 		m.w.beside = func() bool { return rapid.Bool().Draw(t, "costly") }
 	}
@@ -161,7 +162,7 @@ func (m *machine) step(ev Event) Verdict {
 	return v
 }
 
-// note keeps what an accepted event says, in the words of the specification.
+// note records the facts that follow from an accepted event, in terms of the specification.
 func (m *machine) note(ev Event, before Intent) {
 	if of, ok := m.instanceOf(ev.Task); ok && before >= IntentStop {
 		m.fact(of).late = true
@@ -184,7 +185,7 @@ func (m *machine) note(ev Event, before Intent) {
 		m.noteWaited(ev, before)
 		return
 	}
-	if m.w.run.Generation > 1 { // a decision about what had ended
+	if m.w.run.Generation > 1 { // a decision about tasks that had ended
 		m.again = true
 		return
 	}
@@ -217,7 +218,7 @@ func (m *machine) note(ev Event, before Intent) {
 	}
 }
 
-// noteMark keeps a decision about a task that waits.
+// noteMark records a decision about a waiting task.
 func (m *machine) noteMark(ev Event, f *fact, state TaskState) {
 	switch ev.Mark {
 	case MarkSucceeded:
@@ -229,13 +230,13 @@ func (m *machine) noteMark(ev Event, f *fact, state TaskState) {
 	case MarkRetry:
 		*f = fact{}
 	case MarkStop:
-		if state == Stopped { // or its holder is told, and has yet to answer
+		if state == Stopped { // or the holder of the task gets an order, and has not answered yet
 			*f = fact{halted: true}
 		}
 	}
 }
 
-// act does one random thing.
+// act applies one random event.
 func (m *machine) act() {
 	r := m.w.run
 	switch k := rapid.IntRange(0, 39).Draw(m.T, "act"); {
@@ -283,7 +284,7 @@ func (m *machine) act() {
 
 func (m *machine) intent(to Intent) { m.step(Event{Kind: EvIntent, Intent: to, Task: LeaderTask}) }
 
-// recover takes what failed, or any task with any scope.
+// recover recovers the failed tasks, or any task with any scope.
 func (m *machine) recover() {
 	ev := Event{Kind: EvRecover, Task: LeaderTask}
 	if n := len(m.w.run.tasks); n > 0 && rapid.Bool().Draw(m.T, "from") {
@@ -296,7 +297,7 @@ func (m *machine) recover() {
 	}
 }
 
-// verb decides something about any task.
+// verb applies a random decision of an operator to any task.
 func (m *machine) verb() {
 	n := len(m.w.run.tasks)
 	if n == 0 {
@@ -312,7 +313,7 @@ func (m *machine) verb() {
 	}
 }
 
-// assign gives any ready task to any handler, mostly the next one as the owner does.
+// assign assigns any ready task to any handler. Usually it takes the next ready task, as the owner does.
 func (m *machine) assign() {
 	r := m.w.run
 	if r.Ready() == 0 {
@@ -381,7 +382,7 @@ func (m *machine) lose() {
 	}
 }
 
-// timer fires any timer that was asked for, whenever; time is only moved, never checked.
+// timer fires any requested timer at any time. It moves the clock forward, and never compares it.
 func (m *machine) timer() {
 	m.w.now.Wall += 1_000_000
 	m.w.now.Mono += time.Second
@@ -391,7 +392,7 @@ func (m *machine) timer() {
 	i := rapid.IntRange(0, len(m.w.timers)-1).Draw(m.T, "timer")
 	tm := m.w.timers[i]
 	if tm.Kind == TimerRunTimeout && rapid.IntRange(0, 9).Draw(m.T, "ends") > 0 {
-		return // or hardly any run would live
+		return // otherwise hardly any run would survive
 	}
 	m.w.timers = append(m.w.timers[:i], m.w.timers[i+1:]...)
 	m.step(Event{Kind: EvTimer, Timer: tm.Kind, Task: tm.Task, Token: tm.Token})
@@ -413,20 +414,20 @@ func (m *machine) rubbish() {
 		Of:      Kind(rapid.IntRange(0, 8).Draw(m.T, "of")),
 	}
 	if ev.Kind == EvTimer && (r.has(ev.Task) && r.at(ev.Task).token == ev.Token || ev.Timer == TimerRunTimeout && Token(r.Generation) == ev.Token) {
-		return // nor need that one be wrong
+		return // this report may be right
 	}
 	if ev.Kind == EvAssign && r.has(ev.Task) && r.at(ev.Task).state == Ready {
 		return // this report would be valid
 	}
 	if (ev.Kind == EvArm || ev.Kind == EvSettle) && r.Attempt(ev.Task) != nil && r.Graph.Kind(ev.Task) == ev.Of && (ev.Token == 0 || ev.Token == r.at(ev.Task).token) {
-		return // so would that
+		return // this report would be valid, too
 	}
 	if v := m.step(ev); v == Accepted || fingerprint(r) != before {
 		m.Fatalf("%+v was %s", ev, v)
 	}
 }
 
-// commit flushes with every check, and crashes now and then.
+// commit flushes the changes with all checks, and sometimes crashes.
 func (m *machine) commit() {
 	if err := m.w.flush(); err != nil {
 		m.Fatalf("%v", err)
@@ -444,10 +445,10 @@ func (m *machine) commit() {
 	}
 }
 
-// TestSafety: after every random event the counts are right, tokens rise, ends are ends,
-// nothing runs before its needs allow, and the naive implementation agrees; after every
-// commit of 1…n events the rows equal memory, in whatever state the run is. Liveness: then
-// everything is assigned, reported and rung, and the run ends.
+// TestSafetyThenLiveness applies random events. After each event, the counts are right, tokens rise, ends do
+// not change, no task runs before its needs allow, and the naive implementation gives the same states. After
+// each commit of 1…n events, the rows equal memory, whatever the state of the run is. Afterwards all tasks
+// are assigned, all attempts are reported and all timers fire, and the run must end.
 func TestSafetyThenLiveness(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t)
@@ -463,7 +464,7 @@ func TestSafetyThenLiveness(t *testing.T) {
 	})
 }
 
-// finish plays a fair world: everything that can continue does.
+// finish plays a fair world, in which everything continues that can continue.
 func (m *machine) finish() {
 	r := m.w.run
 	if r.State == RunSubmitted {
@@ -503,7 +504,7 @@ func (m *machine) finish() {
 	}
 }
 
-// answer plays the operator who decides about every lost task.
+// answer plays an operator who decides about every lost task.
 func (m *machine) answer() {
 	for t := range m.w.run.tasks {
 		if m.w.run.tasks[t].state == RetryWait && m.w.run.tasks[t].revoked {

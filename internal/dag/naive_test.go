@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// fact is the knowledge about one task from outside: the results of its attempts.
+// fact holds the facts about one task that are known from outside: the results of its attempts.
 type fact struct {
 	held      bool // assigned or running
 	running   bool
 	succeeded bool
 	stopped   bool
-	halted    bool // stopped for itself: it fails what needs it
+	halted    bool // the task alone was stopped, so it fails the tasks that need it
 	skipped   bool // by an operator
-	waiting   bool // its last failure is to be tried again, and the time is not over
+	waiting   bool // its last attempt failed and will be retried, and the pause has not passed
 	failed    bool // finally
 	out       []byte
 	deferred  bool     // a logical task has begun and waits
-	armed     bool     // a call whose child run is there
+	armed     bool     // a call whose child run exists
 	overdue   bool     // a call that waited for too long
 	items     []string // for a foreach: the names of its instances; nil while they are unknown
-	late      bool     // of a foreach: one of them ended when the run was being ended already
+	late      bool     // for a foreach: one of its instances ended when the run was already being ended
 }
 
 // naive is the second implementation. It knows only the specification, stores nothing, and computes
@@ -58,7 +58,7 @@ func naive(spec GraphSpec, params []byte, facts map[string]*fact, stop RunState,
 	return state, RunSucceeded
 }
 
-// naiveRun is one look at everything.
+// naiveRun is one computation of all states.
 type naiveRun struct {
 	spec   *GraphSpec
 	params []byte
@@ -67,7 +67,7 @@ type naiveRun struct {
 	end    bool // the run is being ended
 	state  map[string]TaskState
 	outs   map[string][]byte // the outputs of switches that chose in this round
-	joined map[string]bool   // foreach tasks that have succeeded by themselves: what then fails ends the run too late for them
+	joined map[string]bool   // foreach tasks that have succeeded by themselves, so that a later failure ends the run too late for them
 }
 
 func (n *naiveRun) look() (state map[string]TaskState, held, over, failed bool) {
@@ -126,7 +126,7 @@ func (n *naiveRun) holds(t *TaskSpec, c Condition) bool {
 	return holds && err == nil
 }
 
-// alive distinguishes a run that makes progress from one that only waits.
+// alive returns the state of an unfinished run: running if it makes progress, and suspended if it only waits.
 func (n *naiveRun) alive(state map[string]TaskState, paused bool) RunState {
 	waits := false
 	for i := range n.spec.Tasks {
@@ -216,7 +216,7 @@ func halted(facts map[string]*fact, name string) bool {
 	return facts[name] != nil && facts[name].halted
 }
 
-// chose reports whether a switch that succeeded has decided against one of its branches.
+// chose reports whether a succeeded switch has chosen another branch than the given one.
 func (n *naiveRun) chose(s, branch string) bool {
 	for i := range n.spec.Tasks {
 		t := &n.spec.Tasks[i]
@@ -244,8 +244,8 @@ func (n *naiveRun) view(success, failure bool) View {
 	return View{Success: success && !failure, Failure: failure, Params: n.params,
 		Task: func(name string) (TaskState, []byte) {
 			if !state[name].Terminal() {
-				// A task read before it has ended: its condition may only ever be asked in a
-				// round that is not the last, while states still settle.
+				// The condition reads a task that has not ended. This happens only in a round before the last
+				// one, while states still change.
 				return Skipped, nil
 			}
 			var out []byte

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// jobCenter is the graph of the worked examples; f is where its edge f leads (7, 8 or 9).
+// jobCenter returns the graph of the worked examples. f is the task to which the edge f leads: 7, 8 or 9.
 func jobCenter(f string) GraphSpec {
 	needs := map[string][]string{"4": {"1", "2"}, "5": {"2"}, "6": {"2"}, "7": {"1", "4"}, "8": {"5", "6"}, "9": {"4", "6"}}
 	needs[f] = append(needs[f], "2")
@@ -18,9 +18,9 @@ func jobCenter(f string) GraphSpec {
 	return spec
 }
 
-// TestEveryOrder takes every order in which the tasks of the worked examples can end, with
-// as many slots as there are tasks. Orders that have ended the same tasks must be in the
-// same state, so each such state is gone on from once.
+// TestEveryOrder takes every order in which the tasks of the worked examples can end, with as many slots as
+// there are tasks. Orders in which the same tasks have ended must lead to the same state, so the test
+// continues from each such state only once.
 func TestEveryOrder(t *testing.T) {
 	for _, f := range []string{"7", "8", "9"} {
 		for _, bad := range []string{"", "1", "2", "3", "4", "5", "6", "7", "8", "9", "4 6", "1 2", "8 9"} {
@@ -71,8 +71,8 @@ func everyOrder(t *testing.T, spec GraphSpec, bad []string) {
 	}
 }
 
-// checkEnd compares with the document's rule, told in another way: what can be reached
-// from a failed task has failed, all else has succeeded.
+// checkEnd checks the rule of the document in another form: all tasks that can be reached from a failed task
+// have failed, and all others have succeeded.
 func checkEnd(t *testing.T, spec GraphSpec, bad []string, got string) {
 	want := map[string]string{}
 	for _, name := range bad {
@@ -129,7 +129,7 @@ func replay(t *testing.T, g *Graph, order []TaskID, fails map[TaskID]bool) *worl
 	return w
 }
 
-// fingerprint is the state of a run and its tasks.
+// fingerprint returns the state of a run and of its tasks as text.
 func fingerprint(r *Run) string {
 	text := r.State.String()
 	for t := range r.tasks {

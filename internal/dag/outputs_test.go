@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestOutputsOfARun: the outputs that the conditions of a run read are bounded in all. The task that would
-// exceed the bound fails. A task that runs again frees its part, and a reload counts the same.
+// TestOutputsOfARun: the total size of the outputs that the conditions of a run read is bounded. A task whose
+// outputs would exceed the bound fails. A task that runs again frees its part, and a reload computes the same
+// size.
 func TestOutputsOfARun(t *testing.T) {
 	const size = 64 << 10
 	const fit = OutputsMax / size

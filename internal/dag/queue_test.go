@@ -63,7 +63,7 @@ func TestQueueIsExact(t *testing.T) {
 			case 0, 1, 2:
 				r := NewRun(Header{Priority: Priority(rapid.IntRange(0, 4).Draw(t, "priority")),
 					Created: now - Micros(rapid.IntRange(-3, 50).Draw(t, "age"))*1_000_000})
-				r.ID[0], r.ID[1] = byte(rapid.IntRange(0, 3).Draw(t, "id")), byte(made) // no two are the same
+				r.ID[0], r.ID[1] = byte(rapid.IntRange(0, 3).Draw(t, "id")), byte(made) // no two ids are equal
 				made++
 				g, err := NewGraph(drawTasks(t))
 				must(err)
@@ -93,7 +93,7 @@ func TestQueueIsExact(t *testing.T) {
 			}
 			check()
 		}
-		for q.Len() > 0 { // and drained, task by task
+		for q.Len() > 0 { // remove all tasks, one by one
 			r := q.Head(now)
 			r.Step(&Event{Kind: EvAssign, Task: r.NextReady(), Handler: 1}, Now{Wall: now}, &fx)
 			q.Update(r)
@@ -118,8 +118,8 @@ func drawTasks(t *rapid.T) GraphSpec {
 	return s
 }
 
-// TestReadyOrder: the tasks of a run come by priority, then as they became ready, also
-// when some are taken out of turn, and whether they name a queue or not.
+// TestReadyOrder: the tasks of a run are ordered by priority, and then by the time at which they became
+// ready. This also holds if some tasks are removed out of turn, and whether or not they name a queue.
 func TestReadyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := GraphSpec{}
@@ -134,7 +134,7 @@ func TestReadyOrder(t *testing.T) {
 		var fx Effects
 		now := Now{Wall: 1}
 		r.Step(&Event{Kind: EvSubmit, Graph: g}, now, &fx)
-		give := func() { // places enough
+		give := func() { // there are enough queue slots
 			for _, queue := range r.NewShares() {
 				r.PutKey(queue, queue, "")
 			}
@@ -214,8 +214,8 @@ func TestQueueRemoval(t *testing.T) {
 	})
 }
 
-// TestBoardIsExact: within the open placements, the order over all runs is that of a naive sort. The same
-// holds for the tasks of one run. A closed placement delays no other task.
+// TestBoardIsExact: within the open placements, the order over all runs is that of a naive sort. The order of
+// the tasks of one run is that of a naive sort, too. A closed placement delays no other task.
 func TestBoardIsExact(t *testing.T) {
 	places := []Place{Anywhere, NewPlace("", "etl", nil), NewPlace("", "", map[string]string{"disk": "ssd"})}
 	rapid.Check(t, func(t *rapid.T) {

@@ -37,7 +37,7 @@ func TestPackRecordsRoundTrip(t *testing.T) {
 				t.Fatalf("%+v came back as %+v", recs[i], back[i])
 			}
 		}
-		for i := range packed { // cut off, it is an error or fewer records
+		for i := range packed { // a shortened list gives an error or fewer records
 			if short, err := UnpackRecords(packed[:i]); err == nil && len(short) >= len(recs) {
 				t.Fatalf("%d of %d bytes give all records", i, len(packed))
 			}
@@ -128,8 +128,8 @@ func FuzzUnpackStates(f *testing.F) {
 	})
 }
 
-// TestDamagedRows: what cannot be is an error that names the run, never a panic: the
-// owner quarantines that run and lives.
+// TestDamagedRows: impossible rows give an error that names the run, and never a panic. So the owner can
+// quarantine that run and continue.
 func TestDamagedRows(t *testing.T) {
 	g, err := NewGraph(spec("a; b a"))
 	must(err)
@@ -170,8 +170,8 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// TestDeriveOfUnsplitRuns: a run that is not split has no tasks yet, one that ended
-// before has stopped ones.
+// TestDeriveOfUnsplitRuns: a run that is not split has no tasks yet. A run that ended before its split has
+// stopped tasks.
 func TestDeriveOfUnsplitRuns(t *testing.T) {
 	g, err := NewGraph(spec("a; b a; c if=never()"))
 	must(err)
@@ -183,7 +183,8 @@ func TestDeriveOfUnsplitRuns(t *testing.T) {
 	}
 }
 
-// TestRetryWait: never negative, never beyond the longest, whatever the policy says.
+// TestRetryWait: whatever the policy is, the pause before a retry is never negative and never exceeds its
+// bound.
 func TestRetryWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Retry{Delay: time.Duration(rapid.Int64().Draw(t, "delay")), Backoff: rapid.Float64().Draw(t, "backoff"),
@@ -272,7 +273,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTaskViewIsSmall: an explanation copies the view of every task of a run.
+// TestTaskViewIsSmall: a TaskView takes little memory, because an explanation copies the view of every task
+// of a run.
 func TestTaskViewIsSmall(t *testing.T) {
 	if n := unsafe.Sizeof(TaskView{}); n > 24 {
 		t.Errorf("it has %d bytes", n)

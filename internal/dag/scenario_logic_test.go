@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Logical tasks in the transcripts. LOGIC of a task is one of
+// This file has the commands of transcripts about logical tasks. LOGIC of a task is one of
 //
 //	wait:D   wait   approval   call   dependent   foreach[:PARALLEL][:collect][:calls]
 //	switch:COND>TASK|COND>TASK|>TASK             the last one is else
 //
-// and what the owner of the run says of one is
+// and these commands are the answers of the run's owner about such a task:
 //
 //	arm TASK [due=D] [child=N] [items=JSON,JSON] [names=A,B]     what it waits for; due is from now
 //	settle TASK succeeded|failed|stopped [child=N] [read=GENERATION] [out=JSON] [cause=C] [by=USER] [message…]
 //
-// Told are what the owner is asked to find out ("asked: …"), and what it is to tell child runs.
+// The output shows the requests to the owner ("asked: …"), and its messages to child runs.
 
 var kindOf = map[string]Kind{"wait": Wait, "approval": Approval, "switch": Switch, "call": Call, "dependent": Dependent, "foreach": Foreach}
 
@@ -59,7 +59,7 @@ func (p *player) graphNow() *Graph {
 	return p.w.g
 }
 
-// childRun is the nth child of a transcript.
+// childRun returns the id of the nth child of a transcript.
 func childRun(n int64) RunID { return RunID{0: 0xc, 15: byte(n)} }
 
 func (p *player) logicEvent(ev *Event, kind string, args []string) {

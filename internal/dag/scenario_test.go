@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// The transcripts in testdata are stories: commands, a line of dashes, what came of them,
-// an empty line. Each block is one transaction; after it, a load of the rows must equal
-// memory. `go test ./internal/dag -run Scenarios -rewrite` writes the answers again.
+// TestScenarios plays the transcripts in testdata. A transcript has blocks of commands, each followed by a
+// line of dashes, the results of the commands, and an empty line. Each block is one transaction. After it, a
+// load of the rows must equal memory. `go test ./internal/dag -run Scenarios -rewrite` writes the answers
+// again.
 //
 //	graph [end] [timeout=D] [own]     then one indented line per task:
 //	  NAME [<- NEED...] [if=COND] [retry=N] [delay=D] [backoff=F] [max_delay=D] [jitter=F]
@@ -90,9 +91,9 @@ type player struct {
 	spec GraphSpec
 	auto bool
 	out  strings.Builder
-	run  string // the run as last told
-	seen []task // the tasks as last told
-	told int    // cancels told
+	run  string // the run as last printed
+	seen []task // the tasks as last printed
+	told int    // the number of printed cancels
 }
 
 func (p *player) say(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
@@ -335,7 +336,7 @@ func (p *player) markEvent(ev *Event, kind string, args []string) (rest []string
 	return args[1:]
 }
 
-// fire makes the run one that a trigger starts.
+// fire makes a trigger the origin of the run.
 func (p *player) fire(args []string) {
 	f := &Fire{Trigger: "nightly", Instant: p.w.now.Wall}
 	for _, a := range args {
@@ -391,7 +392,7 @@ func (p *player) taskEvent(ev *Event, kind string, args []string) {
 	}
 }
 
-// options takes name=value words and gives back the rest.
+// options processes the words of the form name=value, and returns the other words.
 func options(ev *Event, words []string) []string {
 	var rest []string
 	for _, word := range words {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSpace checks what a namespace adds to placements, and which workers then fit.
+// TestSpace checks the demands of a namespace on placements, and which workers then fit.
 func TestSpace(t *testing.T) {
 	group, label := NewPlace("", "etl", nil), NewPlace("", "", map[string]string{"disk": "ssd"})
 	shop, strict := &Space{Name: "shop"}, &Space{Name: "shop", Isolation: "user"}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// inState makes a run with a task t in a state: a -> t -> z, and next to it other, which runs.
+// inState makes a run with a task t in a given state. Its graph is a -> t -> z, and a separate task, other,
+// which is running.
 func inState(state TaskState) *world {
 	spec := GraphSpec{Tasks: []TaskSpec{{Name: "a"}, {Name: "t", Needs: []string{"a"}}, {Name: "z", Needs: []string{"t"}}, {Name: "other"}}}
 	spec.Tasks[1].Policy.Retry.Max = 1
@@ -69,7 +70,7 @@ func inState(state TaskState) *world {
 	return w
 }
 
-// ended brings a run to its end around a task that has ended.
+// ended ends all other tasks of a run in which a task has ended, so that the run ends.
 func ended(w *world) *world {
 	for turn := 0; !w.run.State.Terminal(); turn++ {
 		if turn > 9 {
@@ -97,8 +98,9 @@ func ended(w *world) *world {
 // TestTaskVerbsTable applies every verb on a task in every state of a task, in a run that has not ended and
 // in one that has. It checks the result, and that a reload gives the same state.
 func TestTaskVerbsTable(t *testing.T) {
-	// What the task is after the verb; "same": the verb was done already; "no": it is refused,
-	// and the refusal names the state. gen: a new generation begins.
+	// A cell is the state of the task after the verb. "same" means that the verb had already been applied.
+	// "no" means that the verb is refused with an error that names the state. "gen" means that a new
+	// generation begins.
 	const table = `
 		state           | mark succeeded | mark failed | skip        | retry       | stop
 		pending         | succeeded      | failed      | skipped     | no          | stopped
@@ -162,13 +164,13 @@ func oneMark(t *testing.T, w *world, m Mark, want string) {
 		t.Error("the history does not say why")
 	}
 	if w.run.Pending() > 0 {
-		must(w.flush()) // and compares it with a reload
+		must(w.flush()) // flush also compares the rows with a reload
 	}
 	must(w.crash())
 	if again, _ := w.run.Task(1); again != state {
 		t.Errorf("after a reload it is %s", again)
 	}
-	// The run ends, whatever was decided.
+	// The run ends, whatever the operator has decided.
 	if !w.run.State.Terminal() {
 		for t := range w.run.tasks {
 			if w.run.tasks[t].state == RetryWait {
@@ -226,7 +228,7 @@ func runIn(state RunState) *world {
 	case RunSkipped:
 		step(Event{Kind: EvTimer, Timer: TimerStartBy, Task: LeaderTask})
 	default:
-		return nil // nothing brings a run there yet
+		return nil // no event brings a run into this state
 	}
 	if w.run.State != state {
 		panic(w.run.State.String())
@@ -234,7 +236,7 @@ func runIn(state RunState) *world {
 	return w
 }
 
-// TestRunVerbsTable says every verb on a run in every state of a run.
+// TestRunVerbsTable applies every verb on a run in every state of a run.
 func TestRunVerbsTable(t *testing.T) {
 	const table = `
 		state      | stop     | kill     | pause    | resume | recover | recover a | skip a
@@ -286,8 +288,8 @@ func TestRunVerbsTable(t *testing.T) {
 	}
 }
 
-// TestMarkTable: every decision about a task is a valid transition. If it begins a new generation, it
-// starts from pending.
+// TestMarkTable: every decision about a task is a valid transition. If the decision begins a new generation,
+// the transition starts from pending.
 func TestMarkTable(t *testing.T) {
 	for m := MarkSucceeded; m < marks; m++ {
 		for _, s := range TaskStates() {

@@ -16,7 +16,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
 
-// TestMain gives the property tests more cases than rapid's default, unless told otherwise.
+// TestMain gives the property tests more cases than rapid's default, unless the flag rapid.checks is set.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	told := false
@@ -122,7 +122,7 @@ func (s *rowStore) apply(c *Changes) error {
 		if s.run == nil || s.run.State != u.Was {
 			return fmt.Errorf("run update expects %s, the row is %+v", u.Was, s.run)
 		}
-		head := s.run.Header // written once
+		head := s.run.Header // the header is written only once
 		row := u.RunRow
 		row.Header = head
 		s.run = &row
@@ -139,7 +139,7 @@ func (s *rowStore) apply(c *Changes) error {
 	}
 	for _, u := range c.AttemptUpdates {
 		k := attemptKey{u.Task, u.Token}
-		if old, ok := s.attempts[k]; !ok || old.State != u.Was || old.State.Ended() && old.Outputs == nil { // a handle
+		if old, ok := s.attempts[k]; !ok || old.State != u.Was || old.State.Ended() && old.Outputs == nil { // the old outputs are a handle
 			return fmt.Errorf("attempt %+v update expects %s, the row is %+v", k, u.Was, old)
 		}
 		s.attempts[k] = u.AttemptRow
@@ -153,7 +153,7 @@ func (s *rowStore) list() []AttemptRow {
 	for _, a := range s.attempts {
 		all = append(all, a)
 	}
-	sort.Slice(all, func(i, j int) bool { // in an order like that of a hash, so that no test relies on one
+	sort.Slice(all, func(i, j int) bool { // in an arbitrary order, so that no test relies on an order
 		return (int(all[i].Task)*7+int(all[i].Token)*13)%11 < (int(all[j].Task)*7+int(all[j].Token)*13)%11
 	})
 	return all
@@ -161,27 +161,28 @@ func (s *rowStore) list() []AttemptRow {
 
 // world is one run with its rows, clock, timers and the orders to its worker.
 type world struct {
-	g       *Graph // of the workflow's version
+	g       *Graph // the graph of the workflow's version
 	own     bool   // the graph is the run's own
 	run     *Run
 	rows    rowStore
 	now     Now
 	timers  []Timer
 	cancels []Cancel
-	changes Changes // of the last flush
+	changes Changes // the changes of the last flush
 	heard   func(Event)
-	// What the owner was asked, and is to tell others.
+	// These are the requests to the owner, and its messages to other runs.
 	prepares []Prepare
 	orders   []Order
 	errands  []Errand
 
-	// beside, if not nil, decides for each condition of a step whether it is evaluated outside. Its result comes
-	// back before the next check, unless late is true for it: then the condition waits in asked.
+	// beside, if not nil, decides for each condition of a step whether it is evaluated outside. The result
+	// comes back before the next check, unless late returns true for the condition. In that case the
+	// condition waits in asked.
 	beside func() bool
 	late   bool
 	asked  []Evaluation
 
-	generation int32 // and the states and tokens after the last step
+	generation int32 // the generation, and below it the states and tokens, after the last step
 	states     []TaskState
 	tokens     []Token
 }
@@ -232,7 +233,8 @@ func (w *world) effects() Effects {
 	}}
 }
 
-// answer evaluates the requests of a step, the last one first. Each is an event of its own.
+// answer evaluates the conditions that a step has requested, the last one first. Each result is a separate
+// event.
 func (w *world) answer(fx *Effects) {
 	if w.late {
 		w.asked = append(w.asked, fx.Evaluations...)
@@ -245,7 +247,7 @@ func (w *world) answer(fx *Effects) {
 	}
 }
 
-// flush commits, and checks that a load of the rows is what memory is.
+// flush commits, and checks that a load of the rows equals memory.
 func (w *world) flush() error {
 	w.changes = Changes{}
 	rows := w.run.Pending()
@@ -300,7 +302,7 @@ func (w *world) crash() error {
 	w.answer(&fx)
 	w.run, w.timers, w.cancels = r, fx.Timers, append(w.cancels, fx.Cancels...)
 	w.prepares, w.orders = append(w.prepares, fx.Prepares...), append(w.orders, fx.Orders...)
-	w.generation = 0 // what was not committed never happened
+	w.generation = 0 // uncommitted steps never happened
 	return w.checkHistory()
 }
 
@@ -314,7 +316,7 @@ func (w *world) checkDerived() error {
 	}
 	for t, v := range views {
 		state, token := w.run.Task(TaskID(t))
-		due := v.State == RetryWait && state == Ready // the timer is no row
+		due := v.State == RetryWait && state == Ready // no row shows that the timer has fired
 		if v.State != state && !due || v.Token != token {
 			return fmt.Errorf("task %s is %s token %d, its rows say %s token %d", w.run.Graph.Name(TaskID(t)), state, token, v.State, v.Token)
 		}
@@ -322,7 +324,7 @@ func (w *world) checkDerived() error {
 	return nil
 }
 
-// checkHistory: tokens rise one by one, and ends are ends within a generation.
+// checkHistory checks that tokens rise one by one, and that ends do not change within a generation.
 func (w *world) checkHistory() error {
 	r := w.run
 	same := w.generation == r.Generation && len(w.states) == len(r.tasks)
@@ -472,7 +474,7 @@ func decreed(r *Run, t TaskID) bool {
 	return kept || r.tasks[t].own && r.tasks[t].revoked
 }
 
-// checkSlots: every slot is held, free, or ended and to be flushed; none is leaked.
+// checkSlots checks that every slot is held, is free, or has ended and will be flushed. No slot may be lost.
 func checkSlots(r *Run) error {
 	ended := 0
 	for i := range r.slots {
