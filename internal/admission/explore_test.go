@@ -12,29 +12,29 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// The exhaustive check: every order of a few events over a few runs, against the rules and against a state
-// that is filled from the rows. The owner may die between any two events.
+// The exhaustive check plays every order of a few events over a few runs. It compares the state with the
+// rules, and with a state that is filled from the rows. The owner may die between any two events.
 
 // player is a run of the model.
 type player struct {
-	claim  dag.Claim // what it asks for
-	parent int       // the run that started it, + 1; 0 if there is none. It asks only while its parent holds its claim
-	tasks  int       // of a run whose tasks name a queue: how many may wait at once
+	claim  dag.Claim // the claim that it asks for
+	parent int       // the run that started it, + 1; 0 if there is none. The player asks only while its parent holds its claim
+	tasks  int       // if its tasks name a queue: the number of tasks that may wait at once
 }
 
-// scenario is what an exploration begins with.
+// scenario holds the settings of an exploration.
 type scenario struct {
 	name   string
 	queues []store.Queue
 	runs   []player
 	modes  []func(*store.Queue) // changes of the first queue that an operator makes
 	steps  int                  // the length of a history
-	room   int                  // decisions of one transaction; 0 means any number
+	room   int                  // the number of decisions in one transaction; 0 means any number
 	circle bool                 // a denial because of a circle must occur
-	bug    string               // to show that the exploration finds it
+	bug    string               // a bug that the exploration must find; "" if there is none
 }
 
-// event is one thing that happens.
+// event is one event of a history.
 type event struct {
 	kind string
 	run  int
@@ -45,16 +45,16 @@ type world struct {
 	*scenario
 	s      State
 	now    dag.Micros
-	claims []*dag.Claim // the rows; nil for a run that has not asked
+	claims []*dag.Claim // the rows; nil for a run without a request
 	ended  []bool
 	shares []dag.Share
 	queues map[string]store.Queue
-	made   int // decisions of the present transaction
+	made   int // the number of decisions in the present transaction
 	serial int64
 	last   int64 // the newest grant
 	faults []string
 	cycles int
-	rests  int // decisions since the last event
+	rests  int // the number of decisions since the last event
 }
 
 func runID(i int) dag.RunID { return dag.RunID{15: byte(i + 1)} }
@@ -95,7 +95,7 @@ func (w *world) load() {
 	w.s.Loaded = true
 }
 
-// rows are what the store would return.
+// rows returns the rows that the store would return.
 func (w *world) rows() *Rows {
 	r := &Rows{Claims: map[dag.RunID]*dag.Claim{}, Shares: map[CrewKey]dag.Share{}}
 	lines := map[string]*store.Line{}
@@ -135,7 +135,7 @@ func (w *world) read(at Window) ([]store.Claimant, error) {
 
 func (w *world) at(id dag.RunID) int { return int(id[15]) - 1 }
 
-// The shell: every run is this owner's.
+// The methods below implement Shell for an owner of all runs.
 func (w *world) Serial() int64      { return w.serial }
 func (w *world) Full() bool         { return w.room > 0 && w.made >= w.room }
 func (w *world) FullForTasks() bool { return w.Full() }
@@ -173,7 +173,7 @@ func (w *world) granted(i int, c *dag.Claim) {
 	case c.Queue != "" && q.State == store.QueuePaused:
 		w.fault("run %d gets a slot of a paused queue", i)
 	}
-	if was := w.claims[i]; was == nil || was.Stage != dag.ClaimAgain { // who was suspended keeps its number
+	if was := w.claims[i]; was == nil || was.Stage != dag.ClaimAgain { // a suspended run keeps its number
 		if c.Grant <= w.last {
 			w.fault("grant %d comes after %d", c.Grant, w.last)
 		}
@@ -220,7 +220,7 @@ func (w *world) Refuse(c *Crew, _ string) {
 	w.shares[w.at(c.Run)] = c.Share
 }
 
-// events are those that can happen now.
+// events returns the events that can happen now.
 func (w *world) events() []event {
 	all := []event{{"the owner dies", 0}, {"a second passes", 0}}
 	for m := range w.modes {
@@ -257,7 +257,7 @@ func (w *world) events() []event {
 	return all
 }
 
-// play makes one event happen, in a transaction, and what follows from it.
+// play makes one event and its consequences happen, in one transaction.
 func (w *world) play(e event) {
 	w.now++
 	w.serial++
@@ -288,7 +288,7 @@ func (w *world) play(e event) {
 		case d != nil:
 			w.denied(i, d)
 		case c.Stage == dag.ClaimGranted:
-			w.claims[i] = nil // it had nothing until now
+			w.claims[i] = nil // the run had no claim until now
 			w.granted(i, &c)
 		}
 	case "is suspended":
@@ -327,7 +327,7 @@ func (w *world) play(e event) {
 	w.rest()
 }
 
-// rest lets transactions follow until nothing more may pass.
+// rest makes further transactions until no run or task can be admitted.
 func (w *world) rest() {
 	for range 30 {
 		_ = w.s.Fill(w.read)
@@ -406,7 +406,8 @@ func (w *world) judge() {
 	}
 }
 
-// key names the rows and the memory, without absolute times. Two histories with one key go on alike.
+// key names the rows and the memory, without absolute times. Two histories with one key continue in the same
+// way.
 func (w *world) key() string {
 	var times []dag.Micros
 	for _, c := range w.claims {
@@ -436,7 +437,7 @@ func (w *world) key() string {
 	return b.String()
 }
 
-// explored is what an exploration gives.
+// explored is the result of an exploration.
 type explored struct {
 	states, cycles int
 	fault          string
@@ -455,7 +456,7 @@ func explore(sc *scenario) explored {
 			}
 			choices := w.events()
 			for i, e := range choices {
-				if i > 0 { // the first goes on with the world that is there
+				if i > 0 { // the first event continues in the present world
 					w = newWorld(sc)
 					for _, p := range past {
 						w.play(p)
@@ -523,7 +524,8 @@ func scenarios() []scenario {
 	}
 }
 
-// TestExhaustive: in no order of events does the state break a rule or forget to let a run through.
+// TestExhaustive: whatever the order of events, the state follows the rules, and admits every run that can be
+// admitted.
 func TestExhaustive(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
@@ -539,7 +541,7 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// TestExhaustiveCanFail: a shell that forgets to tell of an end is found.
+// TestExhaustiveCanFail: the exploration finds a shell that does not report an end.
 func TestExhaustiveCanFail(t *testing.T) {
 	sc := scenarios()[0]
 	sc.bug = "an end that is not told"
