@@ -48,7 +48,7 @@ func (s *scene) ref() artifact.Ref {
 	return artifact.Ref{Run: artifact.Run{Namespace: "test", Workflow: "w", ID: s.run.String()}, Task: "t0", Attempt: 1}
 }
 
-// nothingLeft waits until the disk has no file of the run.
+// nothingLeft waits until no file of the run is on the disk.
 func (s *scene) nothingLeft() {
 	s.Helper()
 	s.until("nothing half is left", func() bool {
@@ -57,8 +57,8 @@ func (s *scene) nothingLeft() {
 	})
 }
 
-// TestArtifacts: files come in pieces, doubled and out of order, and are visible only when all are kept. A
-// repeated call changes nothing.
+// TestArtifacts: files arrive in pieces, doubled and out of order. They are visible only when all of them are
+// stored. A repeated call changes nothing.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -183,7 +183,7 @@ func TestArtifactsRefused(t *testing.T) {
 				return
 			}
 			right := file{"right", "0123456789"}
-			for try := 0; ; try++ { // the missing rest is wanted first
+			for try := 0; ; try++ { // the missing rest is requested first
 				i, o, why := s.a.put(s.x, 0, right.wire(), 0, right.text)
 				if why == "" && i == 1 {
 					break

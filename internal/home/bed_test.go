@@ -146,7 +146,7 @@ func boot() time.Duration { return time.Since(began) + 1 }
 
 var began = time.Now()
 
-// made gives the engine to parts that are made before it.
+// made holds an engine for parts that are made before the engine.
 type made struct{ *engine.Engine }
 
 // node starts a node.
@@ -275,9 +275,9 @@ type hand struct {
 	lease         int64
 	ack           int64
 	running, done []*workerv1.Attempt
-	starts        bool        // its reports ask for the following attempts
+	starts        bool        // its reports request the jobs of the following attempts
 	lost          func() bool // whether the answer to a report is lost; nil means never
-	again         bool        // such an answer was lost
+	again         bool        // the answer to an earlier report was lost
 }
 
 // hand registers a worker with a node.
@@ -366,7 +366,7 @@ func good(a *workerv1.Attempt) *workerv1.Result {
 	return &workerv1.Result{Attempt: a, State: "succeeded", Exited: true, FinishedMicros: 1}
 }
 
-// reason is the named code of a rejection.
+// reason returns the code of a rejection.
 func reason(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {

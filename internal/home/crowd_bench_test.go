@@ -18,8 +18,8 @@ var idleFlag = flag.Duration("idle", 10*time.Second, "how long the workers of Be
 // steady sets the default heartbeat of a cluster.
 func steady(c *home.Config) { c.Beat = 5 * time.Second }
 
-// used returns the processor time of this process: that of the node, of all workers, and of both ends of
-// their connections.
+// used returns the processor time of this process. It includes the node, all workers, and both ends of their
+// connections.
 func used(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -94,7 +94,7 @@ func (c *crowd) worker(ctx context.Context, name string) {
 	}
 }
 
-// pause waits as Skein's own workers do: as long as a busy node asks for.
+// pause waits as Skein's own workers do: for the time that a busy node has requested.
 func (c *crowd) pause(ctx context.Context, err error) {
 	pause := 50 * time.Millisecond
 	if reason(err) == "BUSY" {
@@ -116,7 +116,7 @@ type stay struct {
 	ack            int64
 	poll           time.Duration
 	has            []*workerv1.Attempt
-	over           []*workerv1.Attempt // accepted, but the node may give them again
+	over           []*workerv1.Attempt // ended attempts whose reports were accepted; the node may still send their jobs again
 }
 
 // turn is one poll.
@@ -190,7 +190,7 @@ func TestThousandWorkers(t *testing.T) {
 	tn := newTown(t, 1, spare)
 	var all []dag.RunID
 	w := tn.apply("w", places(tasks, dag.Anywhere)...)
-	for range runs { // they wait before the first worker is attached
+	for range runs { // the tasks wait before the first worker is attached
 		all = append(all, tn.submit(w))
 	}
 	c := tn.crowd(tn.nodes[0], workers, slots)

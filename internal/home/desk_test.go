@@ -41,7 +41,7 @@ func TestEndingIsNoFailure(t *testing.T) {
 	tn.until("the run has ended", func() bool { return tn.ended([]dag.RunID{run}) })
 }
 
-// slow makes the jobs of task t0 slowly: a call that may take long waits for the end of ctx, or for open.
+// slow makes the jobs of task t0 slowly. A call without quick waits until ctx ends or open is closed.
 type slow struct {
 	nothing
 	open  chan struct{}
@@ -72,8 +72,8 @@ func (s slow) Refused(err error) dag.Result {
 	return s.nothing.Refused(err)
 }
 
-// TestSlowJob: a job that takes long to make delays no other job of its worker, is given when it is made, and
-// a stop of its run ends the wait.
+// TestSlowJob: a job that takes long to make delays no other job of its worker. The worker gets the job when
+// it is made. A stop of the run ends the wait.
 func TestSlowJob(t *testing.T) {
 	t.Parallel()
 	s := slow{open: make(chan struct{}), waits: &atomic.Int64{}}

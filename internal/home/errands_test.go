@@ -55,8 +55,8 @@ func TestReportBringsWhatFollows(t *testing.T) {
 	<-silent
 }
 
-// TestAnswersThatDoNotArrive: jobs of a lost answer to a report come again: at once if the worker reports
-// the loss, else with the end of a poll.
+// TestAnswersThatDoNotArrive: if an answer to a report is lost, its jobs are sent again: at once if the
+// worker reports the loss, and otherwise at the end of a poll.
 func TestAnswersThatDoNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, soon := range map[string]bool{"said": true, "not said": false} {
@@ -103,12 +103,12 @@ func TestStoppedOnItsWay(t *testing.T) {
 		t.Fatalf("it has %v", h.running)
 	}
 	x := h.running[0]
-	h.running = nil // it has not arrived yet
+	h.running = nil // the job has not arrived yet
 	n.h.Cancel([]dag.Cancel{{Run: id, Task: dag.TaskID(x.Task), Token: dag.Token(x.Token), Handler: dag.HandlerID(h.handler)}})
 	told := func(out *workerv1.PollResponse) bool {
 		return slices.ContainsFunc(out.Stop, func(s *workerv1.Stop) bool { return same(s.Attempt, x) })
 	}
-	for range 2 { // in vain: the worker has nothing to end
+	for range 2 { // without effect, because the worker has no such attempt
 		out, err := h.c.Poll(t.Context(), h.pollRequest())
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestStoppedOnItsWay(t *testing.T) {
 	h.report(&workerv1.Result{Attempt: x, State: "stopped", Cause: "stopped", FinishedMicros: 1})
 }
 
-// aged makes jobs by rules that are old at once, while old is set.
+// aged makes jobs by rules whose reading is old at once, while old is set.
 type aged struct {
 	nothing
 	old  *atomic.Bool

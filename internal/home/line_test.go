@@ -64,7 +64,7 @@ func TestReportOverALine(t *testing.T) {
 		t.Fatalf("%v, %v", out, err)
 	}
 	h.running = nil
-	if h.begin(out.Start); len(h.running) == 0 { // the poll may have brought it
+	if h.begin(out.Start); len(h.running) == 0 { // the poll may have brought the job
 		h.get(1)
 	}
 	if out, err = say(h.request(good(h.running[0]))); err != nil || out.Verdicts[0] != workerv1.Verdict_VERDICT_ACCEPTED {

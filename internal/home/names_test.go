@@ -24,7 +24,7 @@ func TestNameBelongsToItsHolder(t *testing.T) {
 	a := tn.hand(tn.nodes[0], "a", 1, "etl")
 	again := *a
 	again.handler = 0
-	again.register("a", 1, "etl") // the answer was lost
+	again.register("a", 1, "etl") // the answer to the registration was lost
 	if again.handler != a.handler || again.lease != a.lease+1 {
 		t.Errorf("handler %d under lease %d, then %d under %d", a.handler, a.lease, again.handler, again.lease)
 	}
@@ -78,8 +78,8 @@ func TestNameAtOnce(t *testing.T) {
 	}
 }
 
-// TestNameAfterARefusal checks that a worker that was refused for its name gets it with the next life once it is free: the
-// refused try may have left a handler under its uuid.
+// TestNameAfterARefusal checks that a worker that was refused for its name gets the name with its next
+// process once the name is free. The refused try may have left a handler under the worker's uuid.
 func TestNameAfterARefusal(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1)

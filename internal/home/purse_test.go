@@ -8,8 +8,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestExpectedReports: slots of reports that the engine has not settled yet are not returned, even if no
-// demand wants them. The tasks that follow are ready only after that.
+// TestExpectedReports: slots that are freed by reports which the engine has not settled yet are not returned,
+// even if there is no demand. The next tasks become ready only when these reports are settled.
 func TestExpectedReports(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Directory: nowhere{}})

@@ -52,7 +52,7 @@ func (h *hand) asked(n int) (all []*workerv1.LogRead) {
 	return all
 }
 
-// give sends a piece, and returns the reason of a refusal.
+// give sends a piece of a log, and returns the reason for a refusal.
 func (h *hand) give(ticket, data string) string {
 	if _, err := h.c.GiveLog(h.t.Context(), &workerv1.GiveLogRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid, Ticket: ticket, Data: []byte(data)}); err != nil {
 		return reason(err)
@@ -60,7 +60,7 @@ func (h *hand) give(ticket, data string) string {
 	return ""
 }
 
-// piece is the answer to a reader.
+// piece is the answer that a reader gets.
 type piece struct {
 	text string
 	err  error
@@ -76,8 +76,8 @@ func (h *hand) wants(ctx context.Context, n *node) <-chan piece {
 	return got
 }
 
-// TestReads: any node can get a piece of a log from its worker. A piece is accepted only if it was asked for,
-// once, and from the worker that was asked.
+// TestReads: any node can get a piece of a log from its worker. A piece is accepted only if it was requested,
+// only once, and only from the worker to which the request was sent.
 func TestReads(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, unhurried)
@@ -109,8 +109,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadsInVain: a worker without the log says so, an earlier version is not asked, a worker that has left
-// sends nothing, and a caller that has gone does not wait.
+// TestReadsInVain: a worker without the log answers that it has none. A worker of an earlier version gets no
+// request. A worker that has left sends nothing. The read ends when its caller has gone.
 func TestReadsInVain(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 2, unhurried)
@@ -159,7 +159,7 @@ func TestReadsOfAFrozenWorker(t *testing.T) {
 	}
 }
 
-// TestReadsAtOnce: a worker is asked for a few pieces at a time, and each reader has its turn.
+// TestReadsAtOnce: a worker gets requests for only a few pieces at a time, and each reader has its turn.
 func TestReadsAtOnce(t *testing.T) {
 	t.Parallel()
 	tn := newTown(t, 1, unhurried)
@@ -196,7 +196,7 @@ func TestReadsAgain(t *testing.T) {
 	got := a.wants(t.Context(), tn.nodes[1])
 	ack := a.ack
 	first := a.asked(1)[0]
-	a.ack = ack // that answer did not arrive
+	a.ack = ack // the answer with the request did not arrive
 	if again := a.asked(1)[0]; again.Ticket != first.Ticket {
 		t.Errorf("asked for %v, then for %v", first, again)
 	}

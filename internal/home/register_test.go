@@ -41,8 +41,8 @@ func TestLateLogs(t *testing.T) {
 	check(3, 0, true, false)
 }
 
-// TestBusyNodePutsWorkersOff: a registration that would wait too long is told when to register again. A call
-// whose caller has gone is not processed.
+// TestBusyNodePutsWorkersOff: if a registration would wait too long, the answer says when to register again.
+// A registration whose caller has gone is not processed.
 func TestBusyNodePutsWorkersOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

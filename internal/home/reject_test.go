@@ -85,8 +85,8 @@ type rejected struct {
 	name string
 	call func(s *scene) string
 	want string
-	why  home.Reason // the counted reason; -1: it is no rejection
-	said bool        // it is in the run's history
+	why  home.Reason // the counted reason; -1 if the call is not rejected
+	said bool        // the rejection is in the run's history
 	over bool        // the run has ended
 }
 
@@ -135,7 +135,7 @@ var reports = []rejected{
 		return report(s.b, failed(s.x))
 	}},
 	{name: "a report under an old token", want: "MALFORMED", why: home.Malformed, call: func(s *scene) string {
-		return report(s.a, failed(other(s.x, func(o *workerv1.Attempt) { o.Token-- }))) // there was none before the first
+		return report(s.a, failed(other(s.x, func(o *workerv1.Attempt) { o.Token-- }))) // there was no attempt before the first one
 	}},
 	{name: "a report under a token to come", want: "STALE", why: home.Stale, said: true, call: func(s *scene) string {
 		return report(s.a, failed(other(s.x, func(o *workerv1.Attempt) { o.Token++ })))
@@ -201,7 +201,7 @@ var others = []rejected{
 	{name: "a report after it was fenced", want: "STALE", why: home.Stale, call: func(s *scene) string {
 		s.deposed(s.a)
 		late := *s.a
-		late.register2(s.n) // under its name, in a new life
+		late.register2(s.n) // a new process registers under the worker's name
 		late.get(1)
 		if late.running[0].Token <= s.x.Token {
 			s.Errorf("the task came back under token %d", late.running[0].Token)
@@ -255,7 +255,7 @@ var others = []rejected{
 	{name: "a call that there is not", want: "404 Not Found", why: home.Unreadable, call: func(s *scene) string {
 		return s.raw("Reward", "application/json", `{}`)
 	}},
-	// These calls are harmless when they are repeated:
+	// These calls have no further effect when they are repeated:
 	{name: "that it runs, twice", want: "ACCEPTED DUPLICATE", why: -1, call: func(s *scene) string {
 		r := &workerv1.Result{Attempt: s.x, Running: true, StartedMicros: 1}
 		return report(s.a, r) + " " + report(s.a, r)
@@ -298,7 +298,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// deposed declares a worker dead.
+// deposed declares the worker of h dead.
 func (s *scene) deposed(h *hand) {
 	s.Helper()
 	s.until("it is declared dead", func() bool {
@@ -316,7 +316,7 @@ func (s *scene) deposed(h *hand) {
 	})
 }
 
-// register2 begins a new life.
+// register2 registers the worker again, as a new process.
 func (h *hand) register2(n *node) {
 	h.t.Helper()
 	h.uuid, h.handler, h.running, h.done = uuid.NewString(), 0, nil, nil
@@ -330,7 +330,7 @@ func TestLostByItsWorker(t *testing.T) {
 	s := newScene(t)
 	early := s.a.pollRequest()
 	early.Ack, early.Running = 0, nil
-	s.a.poll() // it is confirmed
+	s.a.poll() // the attempt is confirmed
 	if _, err := s.a.c.Poll(s.Context(), early); err != nil {
 		t.Fatal(err)
 	}
@@ -348,8 +348,8 @@ func TestLostByItsWorker(t *testing.T) {
 	s.a.end(s.a.running[0])
 }
 
-// TestReportBeforeTheHandOver: the end of an attempt may be known before its worker was told to begin it,
-// because another home told it. Then the attempt does not begin.
+// TestReportBeforeTheHandOver: the report of an attempt's end may arrive before this home has sent the job to
+// the worker, because another home has sent it. Then this home does not begin the attempt.
 func TestReportBeforeTheHandOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -20,14 +20,14 @@ type theft struct {
 	rogue  *hand
 	named  string
 	victim *workerv1.Attempt // the attempt that the rogue calls about
-	text   string            // its output
+	text   string            // the output of that attempt
 }
 
 var left = file{"salaries", "0123456789"}
 
-// callsOf are the methods of the worker protocol that name an attempt or something that belongs to one. Each calls
-// once as the rogue and gives the reason of the refusal; "": it was served. A method without a line here fails
-// TestRogueWorker.
+// callsOf are the methods of the worker protocol that name an attempt or something that belongs to one. Each
+// function makes one call as the rogue and returns the reason for the refusal, or "" if the call was not
+// refused. A method without a line here fails TestRogueWorker.
 var callsOf = map[string]func(*theft) string{
 	"Register": func(s *theft) string {
 		out, err := s.rogue.c.Register(s.Context(), &workerv1.RegisterRequest{Name: s.named, Uuid: s.rogue.uuid, Handler: s.rogue.handler, Slots: 2,
@@ -44,7 +44,7 @@ var callsOf = map[string]func(*theft) string{
 	"Poll": func(s *theft) string {
 		in := s.rogue.pollRequest()
 		in.Running = []*workerv1.Attempt{s.victim}
-		for range 5 { // each call lasts until there is news
+		for range 5 { // each poll lasts until there is news
 			out, err := s.rogue.c.Poll(s.Context(), in)
 			if err != nil {
 				return reason(err)
@@ -96,12 +96,13 @@ func refusalOf(err error) string {
 	return reason(err)
 }
 
-// stands are how the rogue comes to the attempt that it calls about, and what is expected of the calls that differ from STALE.
+// stands lists how the rogue knows the attempt that it calls about, with the expected results of the calls
+// that do not return STALE.
 var stands = []struct {
 	name string
 	as   func(*theft)
 	want map[string]string
-	soon bool // a read of the rows counts for a moment
+	soon bool // the result of an earlier read of the rows is still used for a moment
 }{
 	{name: "foreign", as: func(s *theft) {}, want: map[string]string{"Register": "REVOKED", "Poll": "STOP", "Leave": ""}},
 	{name: "revoked", as: func(s *theft) {
@@ -139,7 +140,7 @@ var stands = []struct {
 	}, want: map[string]string{"Register": "FENCED", "": "FORGED"}},
 }
 
-// own gives the rogue an attempt of its own, with a deposit, and has it call about that.
+// own gives the rogue an attempt of its own, with a deposit, and makes the rogue call about that attempt.
 func (s *theft) own() {
 	s.Helper()
 	s.submit(s.apply("mine", dag.NewPlace("", "rogue", nil)))
@@ -216,7 +217,8 @@ func (h *hand) printed(x *workerv1.Attempt, offset int, text string) string {
 	return ""
 }
 
-// intact checks that what the honest worker had done is what is there, and that it goes on.
+// intact checks that the logs and artifacts of the honest worker are unchanged, and that this worker can
+// continue.
 func (s *theft) intact() {
 	s.Helper()
 	s.logs.mu.Lock()
@@ -240,7 +242,7 @@ func (s *theft) intact() {
 }
 
 // TestDepositIsFinal: stored artifacts of an attempt cannot be changed, even by the worker that has the
-// attempt. To store the same list again is no error.
+// attempt. A call that stores the same list again succeeds.
 func TestDepositIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newTheft(t)

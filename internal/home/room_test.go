@@ -15,8 +15,8 @@ func (nowhere) View() ([]store.Member, []store.ShardRow) { return nil, nil }
 
 func (nowhere) Self() store.Member { return store.Member{Handler: 1} }
 
-// TestRoomOfAWorker: a home lends slots with so much cpu and memory as a worker has, counts what
-// comes back, and keeps room for what is large and has waited for long.
+// TestRoomOfAWorker: a home lends slots only with as much cpu and memory as a worker has, and counts returned
+// resources as free. It reserves resources for a large demand that has waited long.
 func TestRoomOfAWorker(t *testing.T) {
 	h := New(Config{Directory: nowhere{}})
 	h.admitSelf(store.Member{})
@@ -48,7 +48,7 @@ func TestRoomOfAWorker(t *testing.T) {
 	say(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
 	lent(1, 0, 1)
 	say(&ask{Owner: 1, Demands: both, Returned: []total{{7, 1, 1, small}}})
-	lent(1, 0, 1) // said twice
+	lent(1, 0, 1) // the same total a second time
 	say(&ask{Owner: 1, Demands: []engine.Demand{demand(large, 3, true)}, Returned: []total{{7, 1, 2, small}}})
 	lent(0, 1, 1)
 	say(&ask{Owner: 1, Demands: []engine.Demand{demand(dag.Need{Memory: 9 << 30}, 1, true), demand(dag.Need{}, 2, false)}, Returned: []total{{7, 1, 1, large}}})

@@ -13,18 +13,19 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// lender is one of a roster under test.
+// lender is one lender in the roster under test.
 type lender struct {
 	seat   seat[*lender]
 	name   string
 	traits dag.Traits
 	need   dag.Need
-	key    int // of the order
+	key    int // its position in the order of lenders
 	free   bool
 	listed bool
 }
 
-// TestRoster: whatever comes, goes and changes, a roster picks what a look at all of its lenders would.
+// TestRoster: whatever lenders enter, leave and change, a roster picks the same lender as a search of all
+// lenders would.
 func TestRoster(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -123,7 +124,7 @@ func TestRosterAtRandom(t *testing.T) {
 	}
 }
 
-// checkRoster is what the roster of lenders says, held against the workers. h.mu is held.
+// checkRoster compares the roster of lenders with the workers. The caller must hold h.mu.
 func (h *Home) checkRoster() error {
 	for _, w := range h.all() {
 		free := w.open() && (w.local && h.spare > 0 || !w.local && w.used < int(w.member.Slots))
@@ -135,7 +136,7 @@ func (h *Home) checkRoster() error {
 	return nil
 }
 
-// market is a home with workers and no node: nothing but the lending of slots.
+// market returns a home with workers but without a node. It can only lend slots.
 func market(tb testing.TB, strategy string, workers int, traits func(i int) store.Traits) *Home {
 	tb.Helper()
 	h := New(Config{Directory: nowhere{}, Strategy: strategy})
@@ -194,7 +195,8 @@ func (h *Home) unserved() (err error) {
 			for i := range x.demands {
 				d := demand{&x.demands[i], x.needs[i], id, i, x.served[i]}
 				if x.served[i] < d.N && d.Place.Fits(w.member.Name, &w.member.Traits) && w.gives(&d, h.kept(w, aged)) {
-					// What is kept may have been given away only after others were looked at.
+					// If demands have waited long, a slot may be left free, because resources are reserved
+					// for such a demand.
 					if len(aged) == 0 {
 						err = fmt.Errorf("%s has a slot free that %d wants for %q", w.member.Name, id, d.Place)
 					}
@@ -219,7 +221,7 @@ func TestOverdueCallsAreGivenUp(t *testing.T) {
 	}
 }
 
-// BenchmarkGrant is one slot that is lent and returned, of workers that are nearly all busy or nearly all free.
+// BenchmarkGrant lends one slot and returns it. The workers are nearly all busy, or nearly all free.
 func BenchmarkGrant(b *testing.B) {
 	for _, workers := range []int{50, 1000, 3000} {
 		for _, kind := range []string{"alike", "each its own label", "cpu"} {

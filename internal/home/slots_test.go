@@ -31,8 +31,9 @@ func (t *town) ended(runs []dag.RunID) bool {
 	return true
 }
 
-// TestNeverOneMore: three owners want the slots of one worker, which reports twice, polls late, does not hear some answers, and
-// changes its home in the middle. It is given all that it has slots for, and never one attempt more.
+// TestNeverOneMore: three owners want the slots of one worker. The worker reports twice, polls late, loses
+// some answers, and changes its home in the middle. It gets an attempt for each of its slots, and never one
+// attempt more.
 func TestNeverOneMore(t *testing.T) {
 	t.Parallel()
 	const slots, runsPer, tasks = 20, 3, 25
@@ -68,7 +69,7 @@ func TestNeverOneMore(t *testing.T) {
 				t.Fatalf("an end that is said twice is %s", v)
 			}
 		}
-		if ends > 80*(moves+1) { // it moves to another node with all its attempts
+		if ends > 80*(moves+1) { // the worker moves to another node with all its attempts
 			moves++
 			h.c = tn.hand(tn.nodes[moves%3], fmt.Sprint("guide", moves), 1, "nobody").away().c
 			h.register("w", slots)
@@ -85,7 +86,7 @@ func TestNeverOneMore(t *testing.T) {
 	}
 }
 
-// away leaves again: it has only shown the address of a node.
+// away detaches the worker again, after its registration has shown the address of a node.
 func (h *hand) away() *hand {
 	h.t.Helper()
 	if _, err := h.c.Leave(h.t.Context(), &workerv1.LeaveRequest{Handler: h.handler, Lease: h.lease, Uuid: h.uuid}); err != nil {
@@ -218,7 +219,7 @@ func TestExplainSlots(t *testing.T) {
 	wf := tn.apply("w", places(2, dag.Anywhere)...)
 	tn.submit(wf)
 	h.get(2)
-	h.poll() // its poll lists them
+	h.poll() // the poll lists the attempts
 	tn.submit(wf)
 	last := tn.submit(wf)
 	said := map[string]bool{}
