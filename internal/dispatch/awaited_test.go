@@ -43,14 +43,15 @@ func (c *countedLog) send(t *testing.T, kind string, n int) {
 	}
 }
 
-// waiter makes a task that waits for a type and has seen the log up to a place.
+// waiter makes a task that waits for an event of a type. The log was searched for it up to a given number.
 func (w *Awaited) waiter(token dag.Token, kind string, seq int64, idle bool) dag.AttemptKey {
 	k := dag.AttemptKey{Token: token}
 	w.all[k] = &awaiting{namespace: "ns", group: kind, of: &workflow.Awaited{EventSource: workflow.EventSource{Types: []string{kind}}}, begun: true, seq: seq, idle: idle}
 	return k
 }
 
-// TestAwaitedPlaces: the log is read once for all idle tasks. Only those are due whose type has come.
+// TestAwaitedPlaces: the log is read once for all idle tasks. Only tasks for whose type an event has come are
+// due.
 func TestAwaitedPlaces(t *testing.T) {
 	t.Parallel()
 	log := &countedLog{Store: memory.New(memory.Options{})}
@@ -78,7 +79,8 @@ func TestAwaitedPlaces(t *testing.T) {
 	if from, _, _ := w.least(); from != 10 {
 		t.Errorf("then it is read from %d", from)
 	}
-	// A task that became idle behind the page is not moved over what the page does not hold.
+	// The place of a task that has just become idle is before the page, so it must not move over events that
+	// the page does not contain.
 	w.all[busy].idle = true
 	if w.pass(page, from, reset); w.all[busy].seq != 0 {
 		t.Errorf("%+v", w.all[busy])
@@ -92,8 +94,8 @@ func TestAwaitedPlaces(t *testing.T) {
 	}
 }
 
-// TestAwaitedSearch: a look is bounded, goes on where it was, and stops at the first event for which the
-// filter holds.
+// TestAwaitedSearch: a look at the log is bounded. The next look continues at the same place, and stops at
+// the first event for which the filter is true.
 func TestAwaitedSearch(t *testing.T) {
 	t.Parallel()
 	log := &countedLog{Store: memory.New(memory.Options{})}
@@ -116,14 +118,14 @@ func TestAwaitedSearch(t *testing.T) {
 		t.Fatalf("%v %t %v: %+v", found, whole, err, is)
 	}
 	w.end(k, is, true, 0)
-	w.end(k, is, true, 1) // the log went back meanwhile
+	w.end(k, is, true, 1) // the log has gone back meanwhile
 	log.events = 0
 	if _, whole, err = w.search(t.Context(), &is, no); !whole || err != nil || log.events != 0 {
 		t.Errorf("a second look has read %d events, %v", log.events, err)
 	}
 	log.send(t, "mine", 2)
 	yes := func(json.RawMessage) (bool, error) { return true, nil }
-	for range 2 { // an explanation has seen it, and then its owner does
+	for range 2 { // first an explanation looks at the event, and then the owner of the task does
 		if found, _, err = w.search(t.Context(), &is, yes); err != nil || found == nil || found.Seq != awaitedTries+22 || is.seq != awaitedTries+21 {
 			t.Fatalf("%+v %v: %+v", found, err, is)
 		}

@@ -61,7 +61,7 @@ func TestOutageFailsNoAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := engine.Assignment{Run: dag.RunID{1}, Workflow: 1, Version: 1, Name: "a", Token: 1, Graph: g}
-	for n := range int64(6) { // each of the reads fails, and all of them twice
+	for n := range int64(6) { // each of the reads fails, and all of them fail twice
 		st := &away{def: def}
 		st.fails.Store(n)
 		r := NewResolver(Config{Store: st})

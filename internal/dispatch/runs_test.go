@@ -11,7 +11,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// countedRuns is a store that counts which runs are read. Those whose id begins with 1 are large.
+// countedRuns is a store that counts which runs are read. Runs whose id begins with 1 are large.
 type countedRuns struct {
 	store.Store
 	reads map[dag.RunID]int

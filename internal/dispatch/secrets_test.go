@@ -17,7 +17,7 @@ import (
 	"skein.dev/skein/internal/workflow"
 )
 
-// TestHideQuotedRest: an error that quotes a part of a secret keeps its place only.
+// TestHideQuotedRest: of an error that quotes a part of a secret, only the position is kept.
 func TestHideQuotedRest(t *testing.T) {
 	s := secretsOf{values: []string{"1h30-hunter2"}}
 	err := s.hide(errors.New(`env WAIT: time: unknown unit "-hunter" in duration "1h30-hunter"`))
@@ -43,7 +43,7 @@ func (a absent) Value(ctx context.Context, _, _ string, quick bool) ([]byte, err
 	return []byte("value-of-it"), ctx.Err()
 }
 
-// needy returns what resolves the job of a task that reads a secret.
+// needy returns a resolver, and the assignment of a task that reads a secret.
 func needy(t *testing.T, secrets Secrets) (*Resolver, *engine.Assignment) {
 	t.Helper()
 	ws, errs := workflow.Parse([]byte("name: w\ntasks: {a: {run: 'true', env: {A: '${{ secrets.A }}'}}}\n"), workflow.Options{})
@@ -99,7 +99,7 @@ func TestWaitForProvider(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the store is away first, for longer than the wait for a provider
+	synctest.Test(t, func(t *testing.T) { // before that, the store does not answer for longer than the wait for a provider
 		r, a := needy(t, absent{})
 		began := time.Now()
 		err := r.surely(t.Context(), a, func() error {
