@@ -22,13 +22,13 @@ type lodge struct {
 	*testing.T
 	st     *memory.Store
 	alone  *cluster.Alone
-	broken atomic.Bool // the store does not take writes, or takes them and does not say so
+	broken atomic.Bool // the store refuses writes, or makes them without an answer
 	taken  atomic.Bool
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mu     sync.Mutex      // protects following fields
-	buried []dag.HandlerID // workers of which the engine heard that they are gone
+	buried []dag.HandlerID // the workers that the engine knows as gone
 }
 
 // faulty is the store of a lodge.
@@ -163,7 +163,7 @@ func TestAloneDeposes(t *testing.T) {
 			t.Errorf("buried %v", buried)
 		}
 		l.close()
-		time.Sleep(time.Minute) // the node is not there
+		time.Sleep(time.Minute) // the node is down
 		l.open()
 		if !l.alone.Alive(2) || l.alone.Alive(3) {
 			t.Error("the next life does not find the worker")
@@ -186,7 +186,8 @@ func TestAloneDeposes(t *testing.T) {
 	})
 }
 
-// TestAloneDoubts: after a write without an answer the rows decide. What could not be written is tried again.
+// TestAloneDoubts: after a write without an answer the rows decide. A deposal that could not be written is
+// tried again.
 func TestAloneDoubts(t *testing.T) {
 	playAlone(t, func(l *lodge) {
 		l.join(2)

@@ -32,7 +32,8 @@ func (c *shardCosts) get(s dag.ShardID) float64 {
 	return c.of[s]
 }
 
-// weighed is a change of a node that measures these costs of its shards and spreads them.
+// weighed returns a change of a node's configuration. The node then reports these costs for its shards, and
+// takes part in balancing.
 func weighed(b *bed, costs *shardCosts) func(*cluster.Config) {
 	return func(c *cluster.Config) {
 		o := c.Owner.(*owner)
@@ -55,9 +56,9 @@ func uses(shards []store.ShardRow, costs *shardCosts) map[dag.HandlerID]float64 
 	return all
 }
 
-// TestShardsMoveByLoad: three nodes have even numbers of shards, and one has all the load. Shards move
-// until the load is spread. Then none moves, and when a node dies and comes back, shards that were shifted
-// to others stay there.
+// TestShardsMoveByLoad: three nodes have equal numbers of shards, and one node has all the load. Shards move
+// until the load is spread. Then none moves, and when a node dies and comes back, shards that were shifted to
+// others stay there.
 func TestShardsMoveByLoad(t *testing.T) {
 	scenario(t, func(b *bed) {
 		costs := &shardCosts{}

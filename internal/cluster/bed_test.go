@@ -74,7 +74,7 @@ func scenario(t *testing.T, play func(b *bed)) {
 	})
 }
 
-// schemas numbers the schemas of this binary's tests.
+// schemas counts the schemas that the tests of this binary have made.
 var schemas atomic.Int64
 
 func (b *bed) close() {
@@ -155,7 +155,7 @@ type node struct {
 	boot   func() time.Duration
 	owner  *owner
 	down   atomic.Bool // the store does not answer this node
-	noJoin atomic.Bool // it cannot join
+	noJoin atomic.Bool // this node cannot join
 	stop   context.CancelFunc
 	done   chan error
 	looks  atomic.Int64 // reads of the members that succeeded
@@ -303,13 +303,13 @@ type owner struct {
 	b    *bed
 	n    *node
 	st   *link
-	slow func(ctx context.Context) // called while it loads; if it is nil, it loads at once
+	slow func(ctx context.Context) // called while the owner loads shards; nil if it loads at once
 
 	mu      sync.Mutex // protects following fields
 	handler dag.HandlerID
 	held    map[dag.ShardID]store.Fence
 	buried  []dag.HandlerID
-	born    int // lives after the first
+	born    int // the number of processes after the first
 	met     int
 }
 

@@ -60,8 +60,8 @@ func (b *bed) naming(all *machines, name string, what named) (w store.Workflow) 
 	return w
 }
 
-// shared counts the held locks and slots by the rows of one read: between two reads a lock may change its
-// holder.
+// shared counts the held locks and slots in the rows of one read, because a lock may change its holder
+// between two reads.
 func (b *bed) shared() (places int, locks map[string]int) {
 	b.Helper()
 	const most = 1000
@@ -126,7 +126,7 @@ func TestClaims(t *testing.T) {
 			if len(runs)%3 == 0 {
 				move()
 			}
-			if len(runs)%8 == 0 { // a run leaves while a grant may be on its way
+			if len(runs)%8 == 0 { // a run gives up its claim while a grant may be on its way
 				id := runs[len(runs)-1]
 				all.routed(b, "a run is stopped", func(e *engine.Engine) error {
 					err := e.Do(ctx, engine.Command{Run: id, Intent: dag.IntentStop})

@@ -27,13 +27,13 @@ type machine struct {
 	hands *hands
 	e     *engine.Engine
 	node  *cluster.Node
-	cut   atomic.Bool // the store ignores its calls
+	cut   atomic.Bool // the store ignores the calls of this machine
 	store *window
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex // protects following fields
-	reports []report   // on their way to the owners of their runs
+	reports []report   // reports on their way to the owners of their runs
 }
 
 type report struct {
@@ -117,7 +117,7 @@ func (m *machine) carry(ctx context.Context) {
 		m.mu.Lock()
 		reports := slices.Clone(m.reports)
 		m.mu.Unlock()
-		left := 0 // of those at the head of the list; new ones come behind them
+		left := 0 // the number of undelivered reports at the head of the list; new reports come behind them
 		for _, r := range reports {
 			if !m.bring(ctx, r) {
 				left++
@@ -152,9 +152,9 @@ func (m *machine) bring(ctx context.Context, r report) bool {
 type window struct {
 	store.Store
 	store.Cluster
-	blind  atomic.Bool // it cannot read runs
+	blind  atomic.Bool // this engine cannot read runs
 	missed atomic.Int32
-	slow   atomic.Bool // it gets one more version: the writer reads its names, but no goroutine gets its graph
+	slow   atomic.Bool // if another version is made, the writer can read its names, but no goroutine gets its graph
 	named  atomic.Bool
 }
 
@@ -173,7 +173,7 @@ func (w *window) Version(ctx context.Context, id dag.WorkflowID, version int32) 
 	return w.Store.Version(ctx, id, version)
 }
 
-// hands run attempts without any work.
+// hands is an executor whose attempts do no work.
 type hands struct {
 	m    *machine
 	dead atomic.Bool
@@ -197,7 +197,7 @@ func (h *hands) Start(as []engine.Assignment) {
 		h.m.all.started[k]++
 		h.m.all.mu.Unlock()
 		h.m.wg.Go(func() {
-			time.Sleep(time.Duration(1+rand.IntN(40)) * time.Millisecond) // its work
+			time.Sleep(time.Duration(1+rand.IntN(40)) * time.Millisecond) // the duration of an attempt
 			for h.hold.Load() && !h.dead.Load() {
 				time.Sleep(time.Millisecond)
 			}
@@ -212,7 +212,7 @@ func (h *hands) Start(as []engine.Assignment) {
 	}
 }
 
-func (h *hands) Cancel([]dag.Cancel) {} // they end soon
+func (h *hands) Cancel([]dag.Cancel) {} // the attempts end soon anyway
 
 func (h *hands) Running(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	h.mu.Lock()
@@ -224,7 +224,7 @@ func (h *hands) Live(run dag.RunID, task dag.TaskID, token dag.Token) bool {
 	return h.Running(run, task, token)
 }
 
-// machine starts a node with an engine.
+// machine starts a machine: a node with an engine.
 func (b *bed) machine(all *machines, name string) *machine {
 	b.Helper()
 	m := &machine{b: b, all: all, store: &window{Store: b.store, Cluster: b.cluster()}}
@@ -370,7 +370,7 @@ func (b *bed) apply(all *machines, name string) (w store.Workflow) {
 // submit starts a run on the machine that owns its workflow.
 func (b *bed) submit(all *machines, w store.Workflow) dag.RunID {
 	b.Helper()
-	id := engine.NewRunID() // the same in every try
+	id := engine.NewRunID() // every try uses the same id
 	all.routed(b, "a run is accepted", func(e *engine.Engine) error {
 		_, err := e.Submit(context.Background(), engine.Submission{ID: id, Workflow: w, Priority: dag.Medium, Origin: dag.OriginAPI, User: "ada"})
 		return err
@@ -391,8 +391,8 @@ func (b *bed) owned(shard dag.ShardID, to *machine) {
 	})
 }
 
-// TestReportUnseen: an attempt ends while its run has moved and the store cannot be read. Its report is
-// kept.
+// TestReportUnseen: an attempt ends while its run has moved and the store cannot be read. Its report is not
+// lost.
 func TestReportUnseen(t *testing.T) {
 	scenario(t, func(b *bed) {
 		all := &machines{started: map[attempt]int{}}
@@ -405,7 +405,7 @@ func TestReportUnseen(t *testing.T) {
 		b.owned(w.Shard, c)
 		a.store.blind.Store(true)
 		a.hands.hold.Store(false)
-		// A node that has already seen the new owner needs no reading, and the run ends at once.
+		// If the node already knows the new owner, it need not read the store, and the run ends at once.
 		b.until("the report was said", func() bool {
 			return (a.store.missed.Load() > 0 || b.ended([]dag.RunID{run}) == 1) && !a.hands.Running(run, 0, 1)
 		})
@@ -416,7 +416,7 @@ func TestReportUnseen(t *testing.T) {
 	})
 }
 
-// TestLeaderMoves: the work of splitting a run does not follow it to another node; it is done again.
+// TestLeaderMoves: if a run moves to another node during its Leader work, the new owner does the work again.
 func TestLeaderMoves(t *testing.T) {
 	scenario(t, func(b *bed) {
 		all := &machines{started: map[attempt]int{}}

@@ -44,8 +44,8 @@ func (v *verdicts) Quick() time.Duration { return v.quick }
 
 func (v *verdicts) Show(*metric.Page) {}
 
-// TestRegistryJudges: a registry makes a dead node known sooner, and never a living one dead. Without its
-// word the lag counts, and so it does for a node that has made no promise.
+// TestRegistryJudges: with a registry, a dead node is declared dead sooner, and a living node never is. If
+// the registry does not answer, and for a node that has made no promise, the lag decides.
 func TestRegistryJudges(t *testing.T) {
 	scenario(t, func(b *bed) {
 		v := &verdicts{quick: b.lag / 2, gone: map[string]bool{}}
@@ -61,7 +61,7 @@ func TestRegistryJudges(t *testing.T) {
 			members, _ := b.view()
 			return members[c.handler()].Traits.Quick == v.quick.Milliseconds()
 		})
-		v.say(c, true) // which is wrong
+		v.say(c, true) // a wrong answer of the registry
 		v.say(plain, true)
 		time.Sleep(2 * b.lag)
 		b.same(a, c, d, plain)
@@ -79,7 +79,7 @@ func TestRegistryJudges(t *testing.T) {
 		took["the registry does not know"] = died(d, a)
 		b.Log(took)
 		if b.lag != cluster.LagDefault {
-			return // the clock of the machine decides
+			return // the test runs by the clock of the machine, so it cannot compare these times
 		}
 		for what, least := range map[string]time.Duration{"the registry has lost it": v.quick, "it has made no promise": b.lag, "the registry does not know": b.lag} {
 			if is := took[what]; is < least-v.quick/2 || is > least+2*time.Second {
@@ -92,7 +92,7 @@ func TestRegistryJudges(t *testing.T) {
 	})
 }
 
-// TestLateRegistry: a registry that would not be sooner than the lag makes no promise.
+// TestLateRegistry: if a registry would not detect a death sooner than the lag, nodes make no promise.
 func TestLateRegistry(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a := b.start("a", func(c *cluster.Config) { c.Judge = &verdicts{quick: b.lag, gone: map[string]bool{}} })
@@ -117,7 +117,7 @@ func TestStoreAwayWithRegistry(t *testing.T) {
 			all = append(all, b.start(name, func(c *cluster.Config) { c.Judge = v }))
 		}
 		b.spread(all...)
-		time.Sleep(2 * b.lag) // the rows promise
+		time.Sleep(2 * b.lag) // afterwards the rows have the promises
 		for _, n := range all {
 			v.say(n, true)
 		}

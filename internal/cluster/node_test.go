@@ -63,7 +63,7 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestSilence: a node that is cut off is declared dead, notices it, and begins a new life.
+// TestSilence: a node that is cut off is declared dead, notices it, and joins again under a new handler.
 func TestSilence(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -88,7 +88,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestDeath: a process that starts again under its name replaces its former life at once.
+// TestDeath: a process that starts under the name of an earlier process replaces it at once.
 func TestDeath(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -152,7 +152,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// TestShortOutage: a short outage with a short lag does not either.
+// TestShortOutage: a short outage with a short lag declares no node dead.
 func TestShortOutage(t *testing.T) {
 	for lag := 2 * time.Second; lag <= 20*time.Second; lag += time.Second {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestShortOutage(t *testing.T) {
 	}
 }
 
-// TestStoreReadOnly: an outage in which the members can still be read does not either.
+// TestStoreReadOnly: an outage in which the members can still be read declares no node dead.
 func TestStoreReadOnly(t *testing.T) {
 	scenario(t, func(b *bed) {
 		a, c, d := b.three()
@@ -295,8 +295,8 @@ func TestOneName(t *testing.T) {
 	})
 }
 
-// blink answers the first read of a node with an error, after the node has learnt that it is not listed any
-// more.
+// blink is a store that returns an error for one read: the first read after the node has learnt that it is no
+// longer listed.
 type blink struct {
 	store.Cluster
 	lost, failed atomic.Bool
@@ -359,7 +359,7 @@ func TestStopWithoutStore(t *testing.T) {
 	})
 }
 
-// stuck is an owner that never succeeds in giving all its shards back.
+// stuck is an owner that never succeeds in releasing all its shards.
 type stuck struct {
 	cluster.Owner
 	had atomic.Bool
@@ -391,7 +391,7 @@ func TestLeavesAnyway(t *testing.T) {
 			}
 		}
 		b.spread(a)
-		if b.beat == cluster.BeatDefault && b.deposed.Load() != 0 { // on the clock of a busy machine it may have left too late
+		if b.beat == cluster.BeatDefault && b.deposed.Load() != 0 { // on the clock of a busy machine, the node may have left too late
 			b.Error("it was taken for dead")
 		}
 	})

@@ -66,8 +66,9 @@ func (l *noted) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-// TestAskedSeldom: nodes that have lost the store together do not call it in step, nor every half second
-// for hours. They log it a few times, and they return soon after the store does.
+// TestAskedSeldom: nodes that have lost the store at the same time do not all call it at the same times, and
+// do not call it every half second for hours. They log the outage only a few times. They return soon after
+// the store does.
 func TestAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}
@@ -84,7 +85,7 @@ func TestAskedSeldom(t *testing.T) {
 		b.spread(nodes[:]...)
 		time.Sleep(b.lag)
 		b.down.Store(true)
-		from := time.Now().Add(b.lag) // the back-off has grown
+		from := time.Now().Add(b.lag) // by then the pauses have grown
 		time.Sleep(10 * time.Minute)  // duration of the outage
 		for i, s := range stores {
 			for what, of := range map[string]*[]time.Time{"looks": &s.looks, "renewals": &s.renews} {
@@ -121,7 +122,7 @@ func TestAskedSeldom(t *testing.T) {
 }
 
 // TestRenewedInTime: if a store refuses renewals for most of a node's lease, the node calls it more often
-// towards the end. A node that could renew in time has done so before its attempts would end.
+// towards the end. So the node renews before its attempts would end, if the store allows it.
 func TestRenewedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{T: t, store: memory.New(memory.Options{Shards: shardsMade}), beat: cluster.BeatDefault, lag: cluster.LagDefault}

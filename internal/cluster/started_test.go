@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/cluster"
 )
 
-// starts records the nodes whose Started was called.
+// starts records the nodes whose Config.Started was called.
 type starts struct {
 	mu    sync.Mutex
 	nodes []string
@@ -33,8 +33,8 @@ func (s *starts) told() ([]string, int) {
 	return slices.Sorted(slices.Values(s.nodes)), len(s.lives)
 }
 
-// TestStarted: a cluster starts with the nodes that begin together, and again after all have died. A node
-// that comes later starts nothing.
+// TestStarted: a cluster starts with the nodes that begin together, and again after all have died. For a node
+// that joins later, Started is not called.
 func TestStarted(t *testing.T) {
 	scenario(t, func(b *bed) {
 		s := &starts{lives: map[string]bool{}}
@@ -77,7 +77,7 @@ func TestStartedWithRegistry(t *testing.T) {
 		a := b.start("a", with("a"))
 		b.spread(a)
 		b.until("the cluster starts", func() bool { got, _ := s.told(); return slices.Equal(got, []string{"a"}) })
-		time.Sleep(2 * b.lag) // the row promises
+		time.Sleep(2 * b.lag) // afterwards the row has the promise
 		v.say(a, true)
 		a.dies()
 		c := b.start("c", with("c"))

@@ -7,7 +7,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestWatch: only successful reads count.
+// TestWatch: silence is measured over successful reads only.
 func TestWatch(t *testing.T) {
 	const lag = 20 * time.Second
 	w := newWatch(lag)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// echo answers on a machine with what it hears.
+// echo starts a server on a machine that sends back the bytes that it receives.
 func echo(t *testing.T, on *Machine) (address string) {
 	t.Helper()
 	var l net.Listener
@@ -51,7 +51,7 @@ func says(c net.Conn, word string) error {
 }
 
 // TestLinks sends over a connection while its links are delayed, lossy and cut in one direction. The
-// connection survives, and what was sent arrives.
+// connection survives, and all bytes arrive.
 func TestLinks(t *testing.T) {
 	lan := Start(t)
 	a, b := lan.Add(t), lan.Add(t)
@@ -112,7 +112,8 @@ func TestAbleTogether(t *testing.T) {
 	tries.Wait()
 }
 
-// TestMachine: a command runs in the namespace, with its address only, and no machine reaches this one.
+// TestMachine: a command runs in the namespace of its machine and has only the address of this machine. No
+// machine can reach the host.
 func TestMachine(t *testing.T) {
 	lan := Start(t)
 	m := lan.Add(t)
