@@ -21,11 +21,11 @@ type queueing struct {
 	*load
 	schema        string
 	first, second *store.Batch
-	firstRuns     []dag.RunRow // that first ends
-	secondRuns    []dag.RunRow // that second ends
-	started       []dag.RunRow // by second
+	firstRuns     []dag.RunRow // runs that the transaction first ends
+	secondRuns    []dag.RunRow // runs that the transaction second ends
+	started       []dag.RunRow // runs that the transaction second starts
 	lock, look    *pgx.Conn    // two connections, because a transaction sees the list of sessions as it was at its first read
-	answer        chan error   // of first
+	answer        chan error   // the answer to the commit of first
 }
 
 const aheadRuns = 40
@@ -55,7 +55,7 @@ func newQueueing(t *testing.T) *queueing {
 	return q
 }
 
-// start writes runs down.
+// start commits new runs.
 func (q *queueing) start() []dag.RunRow {
 	q.Helper()
 	q.before = nil
@@ -72,7 +72,7 @@ func (q *queueing) sql(text string, a ...any) {
 	}
 }
 
-// depart has first under way, and stages second.
+// depart begins the commit of first, which blocks, and stages second.
 func (q *queueing) depart() {
 	q.Helper()
 	q.sql("BEGIN")
@@ -85,7 +85,8 @@ func (q *queueing) depart() {
 	q.db.Stage(q.second)
 }
 
-// carriedOut waits until second is written ahead, by the database, too: its session waits for its end.
+// carriedOut waits until the database, too, has executed second: its session then waits for the end of the
+// transaction.
 func (q *queueing) carriedOut() {
 	q.Helper()
 	if !q.db.WrittenAhead(q.second) {
@@ -96,7 +97,7 @@ func (q *queueing) carriedOut() {
 	}
 }
 
-// sessions counts those of the store.
+// sessions counts the sessions of the store that a condition selects.
 func (q *queueing) sessions(where string) (n int) {
 	q.Helper()
 	text := "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND " + where
@@ -113,7 +114,7 @@ func (q *queueing) arrive() error {
 	return <-q.answer
 }
 
-// ended wants runs to be over, or not.
+// ended requires that all of the runs have ended, or that none has.
 func (q *queueing) ended(want bool, runs []dag.RunRow) {
 	q.Helper()
 	for i := range runs {
@@ -123,7 +124,7 @@ func (q *queueing) ended(want bool, runs []dag.RunRow) {
 	}
 }
 
-// nothingOf wants no run to be there.
+// nothingOf requires that none of the runs exists.
 func (q *queueing) nothingOf(runs []dag.RunRow) {
 	q.Helper()
 	for i := range runs {
@@ -154,8 +155,8 @@ func TestWrittenAhead(t *testing.T) {
 	q.goOn(2)
 }
 
-// TestIncidentsWrittenAhead: the second transaction changes the incident that the first one opens. The rows of
-// its runs are written ahead, and the incident follows when the first has committed.
+// TestIncidentsWrittenAhead: the second transaction changes the incident that the first one opens. The rows
+// of its runs are written ahead, and the incident is written when the first transaction has committed.
 func TestIncidentsWrittenAhead(t *testing.T) {
 	q := newQueueing(t)
 	is := store.Incident{ID: uuid.New(), Workflow: q.firstRuns[0].Workflow, Namespace: "test", Rule: "r", State: store.IncidentOpen, Revision: 1, Created: 1, Modified: 1}
@@ -186,7 +187,7 @@ func TestIncidentsWrittenAhead(t *testing.T) {
 // transaction.
 func TestHistoryWrittenAhead(t *testing.T) {
 	q := newQueueing(t)
-	q.second.RunUpdates, q.second.AttemptUpdates = nil, nil // its runs go on
+	q.second.RunUpdates, q.second.AttemptUpdates = nil, nil // the runs continue
 	q.depart()
 	q.carriedOut()
 	if err := q.arrive(); err != nil {
@@ -238,7 +239,7 @@ func TestNotWrittenAhead(t *testing.T) {
 			q.second.RunUpdates[0].Filled = true
 		}},
 		{"a first that lists runs which nobody knows", func(q *queueing) {
-			_, err := q.db.Commit(q.Context(), &store.Batch{Fences: q.fences, Consumed: []int64{999}}) // now waves are not known
+			_, err := q.db.Commit(q.Context(), &store.Batch{Fences: q.fences, Consumed: []int64{999}}) // after this, the waves are not known
 			is(q.T, err, store.ErrFenced, "")
 		}},
 		{"a run that leaves a wave of the first", func(q *queueing) {
@@ -275,13 +276,13 @@ func TestNotWrittenAhead(t *testing.T) {
 // locks.
 func TestUnstagedAhead(t *testing.T) {
 	q := newQueueing(t)
-	q.first.RunUpdates[9].Was = dag.RunWaiting // which it is not
+	q.first.RunUpdates[9].Was = dag.RunWaiting // the run is not in this state
 	q.depart()
 	q.carriedOut()
 	is(t, q.arrive(), store.ErrFenced, "a run is not as its owner believes")
 	q.db.Unstage()
 	q.nothingOf(q.started)
-	q.second.Fences = q.fences // its place is free
+	q.second.Fences = q.fences // the numbers of first are free again
 	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
 		t.Fatal(err)
 	}
@@ -310,16 +311,16 @@ func TestSecondThatIsRefused(t *testing.T) {
 	q.goOn(1)
 }
 
-// TestTakenOverAhead: another node takes the shards while a transaction is written ahead. It waits for that
-// transaction as for any other; if the owner is frozen, it ends the transaction. No row of it is ever
-// committed.
+// TestTakenOverAhead: another node takes the shards while a transaction is written ahead. The other node
+// waits for that transaction as for any other. If the owner is frozen, the other node ends the transaction.
+// No row of the transaction is ever committed.
 func TestTakenOverAhead(t *testing.T) {
 	q := newQueueing(t)
-	q.second.RunInserts, q.second.AttemptInserts, q.second.RunUpdates = nil, nil, nil // without a wave, so that only hold is waited for
+	q.second.RunInserts, q.second.AttemptInserts, q.second.RunUpdates = nil, nil, nil // without a wave, so that the node waits only for hold
 	q.second.Events = q.second.Events[:aheadRuns]
 	q.depart()
 	q.carriedOut()
-	if err := q.arrive(); err != nil { // and here its owner stops
+	if err := q.arrive(); err != nil { // here the owner stops
 		t.Fatal(err)
 	}
 	next := open(t, postgres.Options{URL: server.URL("postgres"), Schema: q.schema})
@@ -372,12 +373,12 @@ func TestHoldNeedsTheEpoch(t *testing.T) {
 	q.nothingOf(q.started)
 }
 
-// TestNeverCommittedAhead: a staged and forgotten batch blocks neither later batches nor the end of the
+// TestNeverCommittedAhead: a staged and forgotten batch blocks neither later batches nor the Close of the
 // store.
 func TestNeverCommittedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.db.Stage(q.first)
-	q.db.Stage(q.second) // waits to learn what the first is about
+	q.db.Stage(q.second) // waits until the runs of the first batch are known
 	q.second.Fences = slices.Clone(q.fences)
 	if _, err := q.db.Commit(t.Context(), q.second); err != nil {
 		t.Fatal(err)
@@ -385,7 +386,8 @@ func TestNeverCommittedAhead(t *testing.T) {
 	q.ended(true, q.secondRuns)
 }
 
-// TestClosedAhead: a batch ahead that was not committed, or cannot be, does not keep its connection.
+// TestClosedAhead: a batch that was written ahead and was not committed, or cannot be, does not keep its
+// connection.
 func TestClosedAhead(t *testing.T) {
 	q := newQueueing(t)
 	q.depart()

@@ -55,7 +55,8 @@ func (p *auditPost) change(t *testing.T, n int) {
 	}
 }
 
-// proves compares all rows with the checkpoints of the nodes: they prove a number of rows, and none waits.
+// proves compares all rows with the checkpoints of the nodes: the checkpoints prove a number of rows, and no
+// row waits for its index.
 func proves(t *testing.T, rows int64, posts ...*auditPost) {
 	t.Helper()
 	tree, err := posts[0].db.AuditTree(t.Context())
@@ -86,7 +87,8 @@ func proves(t *testing.T, rows int64, posts ...*auditPost) {
 	}
 }
 
-// TestAuditOfSeveralNodes: the keepers of three nodes give the indexes at once, each row one.
+// TestAuditOfSeveralNodes: the keepers of three nodes assign indexes at the same time. Each row gets one
+// index.
 func TestAuditOfSeveralNodes(t *testing.T) {
 	schema := newSchema()
 	posts := []*auditPost{newAuditPost(t, schema), newAuditPost(t, schema), newAuditPost(t, schema)}
@@ -112,8 +114,8 @@ func TestAuditOfSeveralNodes(t *testing.T) {
 }
 
 // TestAuditNodeDies: the database ends the session of a node in the middle of a step, after the tree has
-// moved and before the rows have their indexes. Nothing of the step is left. Another node does it, and the
-// first one continues when it is back.
+// moved and before the rows have their indexes. No part of the step remains. Another node makes the step, and
+// the first node continues when it has a session again.
 func TestAuditNodeDies(t *testing.T) {
 	schema := newSchema()
 	a, b := newAuditPost(t, schema), newAuditPost(t, schema)
@@ -199,8 +201,8 @@ func TestAuditListIsARange(t *testing.T) {
 	}
 }
 
-// TestAuditIndexIsBuilt upgrades a database that has audit rows: its migration builds no index of them, and
-// Upgrade does. Lists are right before, too.
+// TestAuditIndexIsBuilt upgrades a database that has audit rows: the migration builds no index of these rows,
+// and Upgrade builds it. Lists are right before that, too.
 func TestAuditIndexIsBuilt(t *testing.T) {
 	schema := newSchema()
 	p := newAuditPost(t, schema)
@@ -237,8 +239,8 @@ func TestAuditIndexIsBuilt(t *testing.T) {
 	}
 }
 
-// BenchmarkAuditedChange measures a change of a class without an audit row, with one, and the place that
-// the row gets later.
+// BenchmarkAuditedChange measures a change of a class without an audit row, a change with one, and the step
+// that later gives the row its index.
 func BenchmarkAuditedChange(b *testing.B) {
 	db, err := postgres.Open(b.Context(), postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1})
 	if err != nil {

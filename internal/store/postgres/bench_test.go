@@ -15,8 +15,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// load is a writer's stream of transactions: each starts some runs of one task and ends
-// those that the one before started.
+// load is a writer's stream of transactions: each transaction starts some runs of one task, and ends the runs
+// that the previous transaction has started.
 type load struct {
 	db     *postgres.DB
 	fences []store.Fence
@@ -56,7 +56,7 @@ func (l *load) takeAgain(tb testing.TB) {
 	}
 }
 
-// batch starts n runs and ends those before.
+// batch returns a batch that starts n runs and ends the runs of the previous batch.
 func (l *load) batch(n int) *store.Batch {
 	b := &store.Batch{Fences: l.fences}
 	for i := range l.before {
@@ -102,7 +102,7 @@ func (l *load) commit(b *store.Batch) error {
 	return nil
 }
 
-// durable is a server that syncs, as benchmarks want it.
+// durable returns a server that syncs its writes, as benchmarks require.
 func durable(b *testing.B) *pgtest.Server {
 	b.Helper()
 	s, err := pgtest.Start(pgtest.Options{Settings: map[string]string{"shared_buffers": "1GB", "max_wal_size": "8GB"}})
@@ -113,8 +113,8 @@ func durable(b *testing.B) *pgtest.Server {
 	return s
 }
 
-// BenchmarkCommit is what a single-task run costs the store: two rows inserted, two
-// updated, its history in addition to them.
+// BenchmarkCommit measures the cost of a run of one task for the store: two inserted rows, two updated rows,
+// and the history.
 func BenchmarkCommit(b *testing.B) {
 	s := durable(b)
 	for _, c := range []struct {
@@ -159,7 +159,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// ownCPU is the processor time of this process.
+// ownCPU returns the processor time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

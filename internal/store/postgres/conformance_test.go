@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m, &server, pgtest.Options{NoSync: true}))
 }
 
-// schemas numbers the schemas of this binary's tests.
+// schemas counts the schemas that the tests of this binary have made.
 var schemas atomic.Int64
 
 func newSchema() string { return "test_" + itoa(schemas.Add(1)) }
@@ -34,7 +34,8 @@ func itoa(n int64) string {
 
 func TestConformance(t *testing.T) { conformance(t, false) }
 
-// TestConformanceOfWaves: every start of one run makes a wave. What has no runs is not checked again.
+// TestConformanceOfWaves: every start of one run makes a wave. Groups of tests that write no run are left
+// out.
 func TestConformanceOfWaves(t *testing.T) {
 	was := postgres.SetWaveMin(1)
 	defer postgres.SetWaveMin(was)
@@ -67,10 +68,10 @@ func conformance(t *testing.T, runsOnly bool) {
 	})
 }
 
-// shelf keeps schemas for the next check: making one takes ten times as long as emptying it.
+// shelf keeps schemas for the next check, because making a schema takes ten times as long as emptying it.
 type shelf struct {
 	shards int
-	blank  string // as an unused schema is
+	blank  string // the content of an unused schema
 	free   []string
 }
 
@@ -91,7 +92,7 @@ func (s *shelf) make(t *testing.T, schema string) {
 	}
 }
 
-// take gives an empty schema, for one test.
+// take returns an empty schema for one test.
 func (s *shelf) take(t *testing.T) string {
 	t.Helper()
 	if len(s.free) == 0 {
@@ -107,8 +108,8 @@ func (s *shelf) take(t *testing.T) string {
 	return schema
 }
 
-// empty makes the rows and sequences of a schema those of the blank one, once the sessions of
-// its last user are gone.
+// empty sets the rows and sequences of a schema to those of an unused schema, once the sessions of its last
+// user have ended.
 func (s *shelf) empty(t *testing.T, schema string) {
 	t.Helper()
 	raw(t, schema)(`DO $$ DECLARE

@@ -14,7 +14,7 @@ import (
 // TestEveryStatementPrepares checks all SQL against the schema, and that every plan uses an index. This
 // includes plans that were made on an empty table, because a session keeps its plans.
 func TestEveryStatementPrepares(t *testing.T) {
-	// A table of one row, the few members and shards.
+	// These statements read a table of one row, or the few members and shards.
 	small := map[string]bool{"sentLog": true, "sentUntil": true, "expireSent": true, "addSent": true, "meta": true, "lockMeta": true, "rise": true, "statesListed": true, "dropIdentities": true, "listStates": true,
 		"missingUnsuccessful": true, "strayUnsuccessful": true, "strayTags": true, "missingTags": true, "wrongStocks": true,
 		"expireHandlers": true, "stocked": true, "marks": true, "raise": true, "beginEra": true, "firstEra": true, "begun": true, "nodeKey": true, "dropOverSessions": true, "dropSessionsOf": true, "dropAllSessionsOf": true, "secretKey": true, "setSecretKey": true,
@@ -102,7 +102,7 @@ func explain(t *testing.T, c *conn, name string) string {
 	return plan.String()
 }
 
-// TestEveryStatementIsUsed: a statement that no code names is dead.
+// TestEveryStatementIsUsed: code names every statement, because an unnamed one is dead.
 func TestEveryStatementIsUsed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -125,8 +125,8 @@ func TestEveryStatementIsUsed(t *testing.T) {
 	}
 }
 
-// TestMigrationsAreNumbered: two of one number would be applied by the first node, and tried
-// again by the next.
+// TestMigrationsAreNumbered: each migration has its own number. If two had one number, a node could apply one
+// of them and take the other for applied.
 func TestMigrationsAreNumbered(t *testing.T) {
 	files, err := filepath.Glob("migrations/*.sql")
 	if err != nil {

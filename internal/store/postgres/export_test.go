@@ -8,7 +8,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// PrepareFolded prepares statements that small transactions can become: the fence with each part, and with all.
+// PrepareFolded prepares folded statements: the fence with each single part, and the fence with all parts.
 func (d *DB) PrepareFolded(ctx context.Context) error {
 	c, err := d.writers.take(ctx)
 	if err != nil {
@@ -23,13 +23,14 @@ func (d *DB) PrepareFolded(ctx context.Context) error {
 	return c.prepare(ctx, names...)
 }
 
-// SetWaveMin sets the number of runs from which they become a wave, and returns the earlier number.
+// SetWaveMin sets the least number of runs of a wave, and returns the earlier number.
 func SetWaveMin(n int) (was int) {
 	was, waveMin = waveMin, n
 	return was
 }
 
-// WrittenAhead waits until what can be written ahead of a staged batch is, and reports whether anything could.
+// WrittenAhead waits until the part of a staged batch that can be written ahead is written, and reports
+// whether there is such a part.
 func (d *DB) WrittenAhead(b *store.Batch) bool {
 	d.flights.mu.Lock()
 	i := slices.IndexFunc(d.flights.all, func(f *flight) bool { return f.batch == b })
@@ -42,8 +43,8 @@ func (d *DB) WrittenAhead(b *store.Batch) bool {
 	return f.x != nil
 }
 
-// BuildKey is the advisory lock under which an index is built.
+// BuildKey returns the advisory lock under which an index is built.
 func BuildKey(schema string) int64 { return buildKey(schema) }
 
-// Statement is the text of a statement of the audit log.
+// Statement returns the text of a statement of the audit log.
 func Statement(name string) string { return statements(auditSQL)[name] }

@@ -28,7 +28,7 @@ func open(t *testing.T, o postgres.Options) *postgres.DB {
 	return db
 }
 
-// through is the address of the shared server behind a proxy, or at its own port.
+// through returns the address of the shared server behind a proxy, or at its own port.
 func through(addr, user, database string) string {
 	host, port, _ := net.SplitHostPort(addr)
 	return fmt.Sprintf("postgres://%s@%s:%s/%s?sslmode=disable", user, host, port, database)
@@ -99,7 +99,7 @@ func TestAcquireEndsAFrozenTransaction(t *testing.T) {
 	t.Run("pooler", func(t *testing.T) { acquireFromFrozen(t, server.Pooler(t, "session")) })
 }
 
-// acquireFromFrozen has an owner freeze, and the next one come by way of url.
+// acquireFromFrozen freezes an owner, and makes the next owner connect by url.
 func acquireFromFrozen(t *testing.T, url string) {
 	p := newProxy(t, server.Addr())
 	schema := newSchema()
@@ -118,7 +118,7 @@ func acquireFromFrozen(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for held := false; !held; { // until the transaction has the row
+	for held := false; !held; { // until the transaction has locked the row
 		text := "SELECT 1/count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND wait_event = 'ClientRead' AND query LIKE '%insertAttempt%' OR query LIKE 'SELECT (extract%' AND backend_xid IS NOT NULL"
 		held = server.SQL("postgres", text) == nil
 	}
@@ -160,7 +160,7 @@ func TestServerKilled(t *testing.T) {
 		}
 		_, err := db.Info(context.Background())
 		is(t, err, store.ErrUnavailable, "")
-		for { // processes of the server may outlive it for a moment, so a transaction that was sent to one is in doubt
+		for { // processes of the server may outlive the server for a moment, so a transaction that was sent to one is in doubt
 			if _, err = db.Commit(context.Background(), &store.Batch{}); !errors.Is(err, store.ErrUnknown) {
 				break
 			}
@@ -176,7 +176,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// killedUnder commits until the server is gone, and checks the rows after its return.
+// killedUnder commits until the server is killed, and checks the rows after the server has returned.
 func killedUnder(t *testing.T, l *load, started chan struct{}) {
 	answered := map[dag.RunID]bool{}
 	for n := 0; ; n++ {
@@ -198,14 +198,14 @@ func killedUnder(t *testing.T, l *load, started chan struct{}) {
 	}
 }
 
-// verifyAfter waits for the server and compares.
+// verifyAfter waits for the server, and compares the rows with the answers.
 func verifyAfter(t *testing.T, l *load, answered map[dag.RunID]bool, b *store.Batch, doubt bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	shard := l.fences[0].Shard
 	var got []store.Acquired
 	var err error
-	for got == nil && ctx.Err() == nil { // the server comes back
+	for got == nil && ctx.Err() == nil { // until the server has returned
 		got, err = l.db.Acquire(ctx, l.owner, []dag.ShardID{shard})
 	}
 	if err != nil {
@@ -283,7 +283,7 @@ func TestReadsHaveAnEnd(t *testing.T) {
 	_, err := db.Runs(within, store.RunQuery{})
 	is(t, err, store.ErrUnavailable, "the database has not answered within 50ms")
 	is(t, err, context.DeadlineExceeded, "")
-	p.arm(pass) // on a slow machine the time was up before anything was sent
+	p.arm(pass) // on a slow machine, the time was over before anything was sent
 	if _, err := db.Runs(store.Within(t.Context(), time.Minute), store.RunQuery{}); err != nil {
 		t.Errorf("it answers again: %v", err)
 	}

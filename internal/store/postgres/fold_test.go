@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// TestFoldedStatements: the database takes the statements that small transactions become, with each part, and with all.
+// TestFoldedStatements: the database accepts folded statements, with each single part and with all parts.
 func TestFoldedStatements(t *testing.T) {
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1})
 	if err := db.PrepareFolded(t.Context()); err != nil {
@@ -19,7 +19,7 @@ func TestFoldedStatements(t *testing.T) {
 }
 
 // TestSmall: a transaction that is sent as one statement writes all its rows, or none. In the conformance
-// suite such transactions have the fences of all shards, here of one.
+// suite, such transactions have the fences of all shards. Here they have the fence of one.
 func TestSmall(t *testing.T) {
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 2})
 	l, other := newLoad(t, db, 0), newLoad(t, db, 1)
@@ -40,7 +40,7 @@ func TestSmall(t *testing.T) {
 		b.Events = []dag.EventRow{{Run: run, At: l.now, Records: dag.PackRecords([]dag.Record{{Kind: dag.RecAssigned, Task: 1, Token: 1}})}}
 		return b
 	}
-	again := hop() // as long as the name is known; after a failed commit it is not searched
+	again := hop() // as long as the name of the statement is known; after a failed commit it is not searched
 	again.AttemptInserts[0].Task = 0
 	is(t, l.commit(again), store.ErrRefused, "exists")
 	for name, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestSmall(t *testing.T) {
 			t.Errorf("%s: something was written: %+v", name, rec.Attempts)
 		}
 	}
-	both := hop() // inserted and changed at once
+	both := hop() // inserted and changed in one transaction
 	both.AttemptInserts[0].Task, both.AttemptInserts[0].Token = 5, 9
 	both.AttemptUpdates[0].AttemptRow.Task, both.AttemptUpdates[0].Token = 5, 9
 	if err := l.commit(both); err != nil {

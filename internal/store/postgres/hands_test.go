@@ -40,11 +40,11 @@ func count(t *testing.T, schema, from string) int {
 func TestHandsByFormat(t *testing.T) {
 	const noEnds = "ALTER TABLE run DROP ends; " + noWaves
 	for _, of := range []struct {
-		format     int // before which they are not written
+		format     int // the format before which they are not written
 		undo       string
 		packed     string
 		plain      bool
-		rows, runs []int // attempts that have rows, and runs that packed something, after each of five transactions
+		rows, runs []int // the number of attempts that have rows, and of runs that have packed attempts, after each of five transactions
 	}{
 		{12, "ALTER TABLE run DROP hands; ALTER TABLE event DROP hands; " + noEnds, "hands", false, []int{2, 4, 4, 7, 8}, []int{0, 0, 3, 4, 4}},
 		{13, noEnds, "ends", true, []int{0, 2, 2, 2, 2}, []int{0, 0, 2, 5, 6}},
@@ -58,7 +58,7 @@ func TestHandsByFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// It joins while the tables that its program knows are there.
+			// The earlier node joins while the tables that its program knows exist.
 			is, err := older.Info(t.Context())
 			if err == nil {
 				err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: is.Known})
@@ -120,7 +120,7 @@ func TestHandsByFormat(t *testing.T) {
 func TestHandsTakenOver(t *testing.T) {
 	o := postgres.Options{URL: server.URL("postgres"), Schema: newSchema(), Shards: 1}
 	l := newLoad(t, open(t, o), 0)
-	for range 2 { // in the rows of runs, and in one of history
+	for range 2 { // some are in the rows of runs, and some in a row of history
 		if err := l.commit(l.batch(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestHandsTakenOver(t *testing.T) {
 	for range 2 {
 		is(t, again.commit(end(again.fences)), store.ErrFenced, "an attempt is not as its owner believes")
 	}
-	one := end(again.fences) // a small transaction
+	one := end(again.fences) // this is a small transaction
 	one.AttemptUpdates = one.AttemptUpdates[:1]
 	is(t, again.commit(one), store.ErrFenced, "an attempt is not as its owner believes")
 	for _, a := range load1(t, l.db, run).Attempts {
@@ -169,7 +169,8 @@ func TestHandsTakenOver(t *testing.T) {
 	}
 }
 
-// TestHandsMeetARow: the row of an attempt that should have none fences its owner, in a small transaction as in others.
+// TestHandsMeetARow: if an attempt has a row although it should have none, its owner is fenced, in small and
+// in other transactions.
 func TestHandsMeetARow(t *testing.T) {
 	for _, runs := range []int{1, 2} {
 		schema := newSchema()
@@ -203,7 +204,7 @@ func TestHandsPrint(t *testing.T) {
 	}
 }
 
-// TestHandsDamaged: what does not unpack is that run's matter alone.
+// TestHandsDamaged: damaged packed attempts affect only their own run.
 func TestHandsDamaged(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
@@ -249,7 +250,7 @@ func TestAttemptsUpToAnEnd(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Task != 3 || got[0].State != dag.AttemptSucceeded {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, token := range []dag.Token{0, 2} { // this end is not found
+	for _, token := range []dag.Token{0, 2} { // the end of this attempt is not found
 		q.Token = token
 		_, err = db.Attempts(t.Context(), q)
 		is(t, err, store.ErrCorrupt, "")

@@ -9,8 +9,8 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// TestSilentServer names two servers, of which the first takes connections and answers nothing, like a machine
-// that has gone. The second one is used, and once it has answered it is tried first.
+// TestSilentServer: an address names two servers. The first one accepts connections and answers nothing, like
+// a machine that is gone. The store uses the second one and, once that one has answered, tries it first.
 func TestSilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestSilentServer(t *testing.T) {
 	if err := server.SQL("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'two-servers'"); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // the first one may meet the end of its connection
+	for range 3 { // the first call may get a connection that has ended
 		_, err = db.Info(t.Context())
 	}
 	if err != nil || tried.Load() != before {

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store/postgres/pgtest"
 )
 
-// stateOf is the era of a database and its floor.
+// stateOf returns the era of a database and its floor.
 func stateOf(t *testing.T, db *postgres.DB) (era, floor dag.Era) {
 	t.Helper()
 	marks, err := db.Marks(t.Context())
@@ -27,7 +27,7 @@ func stateOf(t *testing.T, db *postgres.DB) (era, floor dag.Era) {
 // before it writes. An owner of the earlier state is fenced, and nothing else happens.
 func TestConnectionBeginsAnEra(t *testing.T) {
 	for name, c := range map[string]struct {
-		row string // as an earlier server has left it
+		row string // the row that an earlier server has left
 		era dag.Era
 	}{
 		"the same history":              {"timeline = timeline", 0},
@@ -52,7 +52,7 @@ func TestConnectionBeginsAnEra(t *testing.T) {
 			}
 			// The rows of the earlier server come without a promotion, so its connections are ended by hand.
 			sql(t, "UPDATE "+schema+".era SET "+c.row+"; SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = '"+schema+"'")
-			const tries = 20 // more than the connections of a pool, each of which was ended
+			const tries = 20 // more tries than the connections of a pool, each of which was ended
 			_, err = db.Marks(t.Context())
 			for i := 0; i < tries && errors.Is(err, store.ErrUnavailable); i++ {
 				_, err = db.Marks(t.Context())
@@ -96,7 +96,7 @@ func TestConnectionBeginsAnEra(t *testing.T) {
 // floorOf raises the floor of an era that began quietly, once, and then begins an era because of a loss.
 func floorOf(t *testing.T, db *postgres.DB, era dag.Era) {
 	t.Helper()
-	for range 2 { // the second time, the floor is there
+	for range 2 { // the second time, the floor is already there
 		if is, err := db.Raise(t.Context(), era, era, []byte("lost")); err != nil || is != era {
 			t.Errorf("the floor rises: era %d, %v", is, err)
 		}
@@ -115,7 +115,8 @@ func floorOf(t *testing.T, db *postgres.DB, era dag.Era) {
 	}
 }
 
-// TestSettleTogether: connections of several processes look at once after a failover. One era begins.
+// TestSettleTogether: after a failover, connections of several processes settle at the same time. Only one
+// era begins.
 func TestSettleTogether(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 4})
@@ -136,7 +137,7 @@ func TestSettleTogether(t *testing.T) {
 	if era, floor := stateOf(t, db); era != 1 || floor != 0 {
 		t.Errorf("the database is in era %d with floor %d", era, floor)
 	}
-	if got := count(t, schema, "era"); got != 1 { // the row of era 0 is not compared again
+	if got := count(t, schema, "era"); got != 1 { // the table still has no row for era 0
 		t.Errorf("there are %d rows of eras", got)
 	}
 }
@@ -166,7 +167,7 @@ func TestDeathAfterAnEraBegan(t *testing.T) {
 }
 
 // TestRowOfAnotherHistory: table era has a row of the next era or of a later one, which the epochs do not
-// continue. The next era begins all the same, once.
+// continue. The next era begins nevertheless, once.
 func TestRowOfAnotherHistory(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 2})
@@ -211,7 +212,7 @@ func TestLastEra(t *testing.T) {
 }
 
 // TestPromotedUnderAConnection: a connection to a standby takes no writes. After the promotion, the first
-// write begins an era, by a user that may not read the identifier of the server, too.
+// write begins an era, also for a user that may not read the identifier of the server.
 func TestPromotedUnderAConnection(t *testing.T) {
 	t.Parallel()
 	primary, err := pgtest.Start(pgtest.Options{NoSync: true})

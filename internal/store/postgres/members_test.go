@@ -65,7 +65,7 @@ func TestRise(t *testing.T) {
 	if is, err := second.Info(ctx); err != nil || is.Format != info.Known-1 || is.Known != info.Known {
 		t.Errorf("%+v %v", is, err)
 	}
-	// One that joins while it rises waits, and is refused.
+	// A node that joins while the format rises waits, and is refused.
 	session := raw(t, schema)
 	for _, s := range []string{"BEGIN", "SELECT format FROM meta FOR UPDATE", "DELETE FROM member WHERE name = 'older'", "UPDATE meta SET format = format + 1"} {
 		session(s)
@@ -98,7 +98,7 @@ func owner(t *testing.T, db *postgres.DB, shard dag.ShardID) dag.HandlerID {
 	return shards[shard].Owner
 }
 
-// raw is another session in a schema.
+// raw opens another session in a schema, and returns a function that runs statements in it.
 func raw(t *testing.T, schema string) func(sql string) {
 	t.Helper()
 	c, err := pgconn.Connect(context.Background(), server.URL("postgres"))
@@ -119,7 +119,7 @@ func raw(t *testing.T, schema string) func(sql string) {
 // untilBlocked returns once a session of an application waits for a lock.
 func untilBlocked(application string) {
 	text := "SELECT 1/count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '" + application + "'"
-	for server.SQL("postgres", text) != nil { // division by zero: not yet
+	for server.SQL("postgres", text) != nil { // division by zero: no session waits yet
 	}
 }
 
@@ -128,8 +128,8 @@ func untilBlocked(application string) {
 func TestClaimWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		write string // while the claim waits
-		want  int    // shards claimed then
+		write string // written while the claim waits
+		want  int    // the number of shards that the claim then gets
 	}{
 		{"for a transaction of the owner of before", "UPDATE shard SET seq = seq + 1 WHERE id = 0", 2},
 		{"and leaves alone what a member got meanwhile", "UPDATE shard SET owner = 1, epoch = epoch + 1 WHERE id = 0", 1},
@@ -184,7 +184,7 @@ func TestTakeOverFromFrozen(t *testing.T) {
 	wg.Go(func() { is(t, l.commit(l.batch(3)), store.ErrUnknown, "") })
 	inFlight := "SELECT 1/count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace" +
 		" WHERE n.nspname = '" + schema + "' AND c.relname = 'run' AND l.mode = 'RowExclusiveLock'"
-	for server.SQL("postgres", inFlight) != nil { // division by zero: not yet
+	for server.SQL("postgres", inFlight) != nil { // division by zero: no session waits yet
 	}
 	next := join(t, db, "next")
 	members, _, err := db.Members(context.Background())
@@ -206,8 +206,8 @@ func TestTakeOverFromFrozen(t *testing.T) {
 	}
 }
 
-// TestMemberInDoubt: the connection is lost while a change of members ends. To say it again is
-// always right.
+// TestMemberInDoubt: the connection is lost while a change of members ends. Repeating the change is always
+// right.
 func TestMemberInDoubt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -233,7 +233,7 @@ func TestMemberInDoubt(t *testing.T) {
 			if got := claim(t, db, h, 0); len(got) != 1 {
 				t.Errorf("claimed once more: %+v", got)
 			}
-			if won, err := db.Depose(ctx, h, 1); err != nil || won { // prepares on the new connection
+			if won, err := db.Depose(ctx, h, 1); err != nil || won { // prepares the statement on the new connection
 				t.Fatalf("deposed: %v, %v", won, err)
 			}
 			beat := beatOf(t, db, h)
@@ -250,7 +250,7 @@ func TestMemberInDoubt(t *testing.T) {
 	}
 }
 
-// beatOf is the counter of a member, as others see it.
+// beatOf returns the counter of a member, as other members see it.
 func beatOf(t *testing.T, db *postgres.DB, h dag.HandlerID) int64 {
 	t.Helper()
 	members, _, err := db.Members(context.Background())
@@ -297,7 +297,7 @@ func TestMigrateFromFormat1(t *testing.T) {
 	}
 }
 
-// TestCheckFindsWrongMembers: verify must be able to fail here, too.
+// TestCheckFindsWrongMembers: Check reports wrong counts of workflows, so it does not always succeed.
 func TestCheckFindsWrongMembers(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 2})

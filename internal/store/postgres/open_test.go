@@ -120,7 +120,7 @@ func TestOpenPatiently(t *testing.T) {
 			var why []string
 			schema := newSchema()
 			if c.user == "recovering" {
-				schema = there // nothing is to be made
+				schema = there // the schema exists, so nothing has to be made
 			}
 			db, err := postgres.Open(context.Background(), postgres.Options{URL: through(p.addr(), c.user, "postgres"), Schema: schema, Shards: 1,
 				Patience: time.Hour, Waiting: func(err error) {
@@ -173,7 +173,7 @@ func TestOutOfConnections(t *testing.T) {
 	one := open(t, postgres.Options{URL: url, Schema: schema, Shards: 1})
 	l := newLoad(t, one, 0)
 	sql(t, "ALTER ROLE few NOSUPERUSER CONNECTION LIMIT 1; GRANT ALL ON SCHEMA "+schema+" TO few; GRANT ALL ON ALL TABLES IN SCHEMA "+schema+" TO few")
-	_, err := one.Info(context.Background()) // wants a second connection
+	_, err := one.Info(context.Background()) // this call needs a second connection
 	is(t, err, store.ErrUnavailable, "too many connections")
 	if err := l.commit(l.batch(2)); err != nil {
 		t.Errorf("on the connection that it has: %v", err)
@@ -184,7 +184,7 @@ func TestOutOfConnections(t *testing.T) {
 	}
 }
 
-// TestSchemaDropped: no waiting will bring it back.
+// TestSchemaDropped: a dropped schema is a permanent error, because waiting cannot bring it back.
 func TestSchemaDropped(t *testing.T) {
 	schema := newSchema()
 	db := open(t, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})
@@ -198,7 +198,7 @@ func TestSchemaDropped(t *testing.T) {
 	is(t, err, store.ErrFormat, "")
 }
 
-// TestCheckFindsWrongLists: verify must be able to fail.
+// TestCheckFindsWrongLists: Check reports each kind of wrong list, so it does not always succeed.
 func TestCheckFindsWrongLists(t *testing.T) {
 	for name, damage := range map[string]string{
 		"missing from the list":   "DELETE FROM %s.active WHERE run = (SELECT min(run::text)::uuid FROM %[1]s.active)",

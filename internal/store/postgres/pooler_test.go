@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/internal/store/postgres"
 )
 
-// TestPoolerByTransaction: a pooler that shares sessions between clients is refused in words, at once and without patience.
+// TestPoolerByTransaction: a pooler that shares sessions between clients is refused at once with an error
+// that names it, and Open does not wait.
 func TestPoolerByTransaction(t *testing.T) {
 	url := server.Pooler(t, "transaction")
 	for range 3 { // the second client finds statements that the first one has prepared
@@ -26,7 +27,7 @@ func TestPoolerByTransaction(t *testing.T) {
 	}
 }
 
-// TestPoolerBySession: behind a pooler in session mode a store works, and says that there is one.
+// TestPoolerBySession: a store works behind a pooler in session mode, and reports that there is a pooler.
 func TestPoolerBySession(t *testing.T) {
 	db := open(t, postgres.Options{URL: server.Pooler(t, "session"), Schema: newSchema()})
 	f, err := db.Facts(t.Context())

@@ -14,12 +14,12 @@ type mode int
 
 const (
 	pass   mode = iota
-	cut         // the end of the transaction never reaches the database; both sides are hung up
-	hold        // the commit does not arrive, and no side notices until the proxy is told to pass
-	silent      // the database gets it, and its answer never arrives; then the client is hung up
+	cut         // the end of the transaction never reaches the database, and both connections are closed
+	hold        // the commit does not arrive, and no side notices until the proxy passes it on
+	silent      // the database gets the commit, and its answer never arrives; then the client's connection is closed
 )
 
-// proxy stands between a store and its database.
+// proxy passes data between a store and its database.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -67,7 +67,7 @@ func (p *proxy) arm(m mode) {
 	p.next = m
 }
 
-// disarm takes the mode for a transaction that ends now.
+// disarm returns the fault for a transaction that ends now, and resets it.
 func (p *proxy) disarm() mode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *proxy) disarm() mode {
 	return m
 }
 
-// sync is the message that ends a transaction.
+// syncMessage is the message that ends a transaction.
 var syncMessage = []byte{'S', 0, 0, 0, 4}
 
 func (p *proxy) serve(client net.Conn) {
@@ -95,7 +95,7 @@ func (p *proxy) serve(client net.Conn) {
 		p.answers(client, backend, silence)
 	})
 	buf := make([]byte, 64<<10)
-	var kept []byte // the last bytes are kept back until the message is complete
+	var kept []byte // the last bytes are held back until the message is complete
 	for {
 		n, err := client.Read(buf)
 		if err != nil {
@@ -123,8 +123,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// answers passes on what the database says. Once there is to be silence, it reads up to the
-// end of a transaction and hangs up.
+// answers passes on the answers of the database. Once silence is closed, it reads up to the end of a
+// transaction and closes the connection.
 func (p *proxy) answers(client io.Writer, backend io.Reader, silence chan struct{}) {
 	buf := make([]byte, 64<<10)
 	for {

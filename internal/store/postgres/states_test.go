@@ -20,9 +20,9 @@ const noStates = "DROP TABLE unsuccessful; ALTER TABLE meta DROP listed, DROP is
 	"DROP INDEX token_name; CREATE UNIQUE INDEX token_name ON token (name) WHERE revoked = 0; " +
 	"ALTER TABLE token DROP worker_groups, DROP worker_slots, DROP uses, DROP used, DROP invite, DROP parent, DROP replaces, DROP replaced, DROP principal, DROP maker, DROP verbs, DROP namespaces"
 
-// TestOlderRunsAreListedByState has a database that does not list its runs by state yet: lists are right
-// before, during and after the steps that list them, also where a run begins again meanwhile, and a step that
-// meets a row that is being changed leaves it to the next.
+// TestOlderRunsAreListedByState: a database does not list its runs by state yet. Lists are right before,
+// during and after the steps that list the runs, also if a run begins again meanwhile. If a row is being
+// changed during a step, the next step lists it.
 func TestOlderRunsAreListedByState(t *testing.T) {
 	ctx, schema := t.Context(), newSchema()
 	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
@@ -98,8 +98,8 @@ func TestOlderRunsAreListedByState(t *testing.T) {
 	}
 	const all = runs / every
 	failed(all)
-	check()                                                // an older program has left rows of runs that began again
-	if more, err := db.Upgrade(ctx); err != nil || !more { // it begins
+	check()                                                // an older program has left rows of runs that have begun again
+	if more, err := db.Upgrade(ctx); err != nil || !more { // the listing begins
 		t.Errorf("the first step: %v %v", more, err)
 	}
 	check()

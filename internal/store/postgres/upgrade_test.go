@@ -17,7 +17,8 @@ import (
 // TestMigrationHoldsUpNoNode upgrades a database of format 15 while another node has written to request in an
 // open transaction and a vacuum of run is under way. The migration waits for neither. Upgrade builds the
 // index afterwards, in place of one whose build has failed, and requests are deleted only with the index. It
-// also counts what namespaces keep: what was there before, and what a node of an earlier version did.
+// also counts the stocks of namespaces: rows that existed before, and rows that a node of an earlier version
+// has written.
 func TestMigrationHoldsUpNoNode(t *testing.T) {
 	ctx, schema := t.Context(), newSchema()
 	o := postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1}
@@ -139,14 +140,15 @@ func TestMigrationHoldsUpNoNode(t *testing.T) {
 		if all, err := db.NamespaceStocks(ctx, ""); err != nil || !slices.Equal(all, want) {
 			t.Errorf("namespaces keep %+v, want %+v: %v", all, want, err)
 		}
-		exec(0, "SELECT restock()") // it adds nothing
+		exec(0, "SELECT restock()") // counting again adds nothing
 	}
 	if n := expire(); n != 5 || ask("SELECT count(*) FROM request") != 1 {
 		t.Errorf("%d requests were deleted with the index", n)
 	}
 }
 
-// TestImportListsStates completes the list of states with an import, whatever the empty database had of it.
+// TestImportListsStates: after an import, the list of states is complete, whatever part of it the empty
+// database had.
 func TestImportListsStates(t *testing.T) {
 	ctx, schema := t.Context(), newSchema()
 	db, err := postgres.Open(ctx, postgres.Options{URL: server.URL("postgres"), Schema: schema, Shards: 1})

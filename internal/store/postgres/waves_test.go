@@ -14,7 +14,7 @@ import (
 
 const noWaves = "DROP VIEW unfinished; DROP TABLE wave; " + noStates
 
-// surf is a store under load, whose list of unfinished runs is looked at after each step.
+// surf is a store under load. The test reads its list of unfinished runs after each step.
 type surf struct {
 	*testing.T
 	*load
@@ -32,11 +32,11 @@ func (s *surf) options() postgres.Options {
 	return postgres.Options{URL: server.URL("postgres"), Schema: s.schema, Shards: 1}
 }
 
-// step ends some of the runs that were started before, by their places, and starts n.
+// step ends some of the runs that the previous step started, given by their indexes, and starts n runs.
 func (s *surf) step(n int, ended ...int) {
 	s.Helper()
 	goOn := slices.Clone(s.before)
-	b := s.batch(n) // ends all
+	b := s.batch(n) // this batch ends all runs
 	started := slices.Clone(s.before)
 	b.RunUpdates, b.AttemptUpdates = b.RunUpdates[:0:0], b.AttemptUpdates[:0:0]
 	b.Events = b.Events[:0:0]
@@ -113,7 +113,7 @@ func upTo(n int) (all []int) {
 func TestWaves(t *testing.T) {
 	s := newSurf(t)
 	s.step(15)
-	s.listed(15, 0) // too few
+	s.listed(15, 0) // too few runs for a wave
 	s.step(40, upTo(15)...)
 	s.listed(0, 1)
 	s.step(20, upTo(29)...)
@@ -128,7 +128,7 @@ func TestWaves(t *testing.T) {
 	s.listed(0, 0)
 }
 
-// TestWavesAreFew: the list is never long because of them.
+// TestWavesAreFew: a shard never has many waves.
 func TestWavesAreFew(t *testing.T) {
 	s := newSurf(t)
 	for range 17 {
@@ -140,8 +140,8 @@ func TestWavesAreFew(t *testing.T) {
 	s.listed(16, 16)
 }
 
-// TestWavesOfOthers: the next owner of a shard unpacks its waves when it takes it, and who has forgotten them, after a commit that
-// failed, with the next change of a run.
+// TestWavesOfOthers: the next owner of a shard unpacks its waves when it takes the shard. An owner that has
+// forgotten the waves after a failed commit unpacks them with the next change of a run.
 func TestWavesOfOthers(t *testing.T) {
 	for name, lose := range map[string]func(s *surf){
 		"next owner": func(s *surf) {
@@ -162,7 +162,7 @@ func TestWavesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSurf(t)
 			s.step(40)
-			if lose(s); name != "failed commit" { // who takes a shard unpacks them
+			if lose(s); name != "failed commit" { // taking the shard unpacks the waves
 				s.listed(40, 0)
 			} else {
 				s.listed(0, 1)
@@ -178,7 +178,8 @@ func TestWavesOfOthers(t *testing.T) {
 	}
 }
 
-// TestWaveIsRecovered: a run that ended and goes on is listed once, whether its wave is there or not.
+// TestWaveIsRecovered: a run that has ended and continues is listed once, whether or not its wave still
+// exists.
 func TestWaveIsRecovered(t *testing.T) {
 	s := newSurf(t)
 	s.step(40)
@@ -200,7 +201,7 @@ func TestWaveIsRecovered(t *testing.T) {
 	s.listed(0, 0)
 }
 
-// TestWavesByFormat: as long as a node is there that does not know them, every run has its row.
+// TestWavesByFormat: while a node that does not know waves is a member, every run has a row of its own.
 func TestWavesByFormat(t *testing.T) {
 	const before = 13
 	s := newSurf(t)
@@ -209,7 +210,7 @@ func TestWavesByFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It joins while the tables that its program knows are there.
+	// The earlier node joins while the tables that its program knows exist.
 	is, err := older.Info(t.Context())
 	if err == nil {
 		err = older.Join(t.Context(), store.Member{Handler: h.ID, UUID: h.UUID, Name: "older", State: store.MemberActive, Format: is.Known})
