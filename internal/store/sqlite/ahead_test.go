@@ -27,7 +27,7 @@ type owner struct {
 	d     *DB
 	id    dag.HandlerID
 	fence store.Fence
-	made  uint64 // runs
+	made  uint64 // the number of runs made so far
 }
 
 func newOwner(t *testing.T, d *DB) *owner {
@@ -50,7 +50,7 @@ func (o *owner) take() {
 	o.fence = got[0].Fence
 }
 
-// batch is the next transaction, so many after what is committed.
+// batch returns a transaction with the given distance after the committed one.
 func (o *owner) batch(after int64, starts int, ends []dag.RunRow) *store.Batch {
 	b := &store.Batch{Fences: []store.Fence{o.fence}}
 	b.Fences[0].Seq += after
@@ -92,7 +92,7 @@ func (o *owner) commit(b *store.Batch) {
 	o.fence.Seq++
 }
 
-// stage stages, and waits until it is carried out.
+// stage stages a batch, and waits until it is written ahead.
 func (o *owner) stage(b *store.Batch) {
 	o.t.Helper()
 	o.d.Stage(b)
@@ -322,9 +322,9 @@ func TestRefusedAhead(t *testing.T) {
 	o.are(1, 2)
 }
 
-// TestDisksThatFail: transactions follow one another, staged or not, while the disk fails now and then and
-// others write in between. After a failed commit, the seq of the shard shows its outcome, and the transaction
-// that was written ahead is never committed.
+// TestDisksThatFail: transactions follow one another, staged or not, while the disk sometimes fails, and
+// other callers write in between. After a failed commit, the seq of the shard shows its outcome, and the
+// transaction that was written ahead is never committed.
 func TestDisksThatFail(t *testing.T) {
 	for seed := range uint64(3) {
 		d, path := openTemp(t)

@@ -7,7 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// TestOpenIncidentsGoByAnIndex: the usual list of alerts reads the open ones, not a history of a million.
+// TestOpenIncidentsGoByAnIndex: the usual list of alerts reads only open incidents, and not a history of a
+// million.
 func TestOpenIncidentsGoByAnIndex(t *testing.T) {
 	_, path := openTemp(t)
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)

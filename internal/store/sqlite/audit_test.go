@@ -32,8 +32,8 @@ func TestAuditListIsARange(t *testing.T) {
 	}
 }
 
-// BenchmarkAuditedChange measures a change of a class without an audit row, with one, and the place that
-// the row gets later.
+// BenchmarkAuditedChange measures a change of a class without an audit row, a change with one, and the step
+// that later gives the row its index.
 func BenchmarkAuditedChange(b *testing.B) {
 	d, err := Open(filepath.Join(b.TempDir(), "skein.db"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func TestConformance(t *testing.T) { conform(t, func(db *sqlite.DB) store.Store { return db }) }
 
-// TestConformanceAhead has all transactions written ahead.
+// TestConformanceAhead runs the suite with all transactions written ahead.
 func TestConformanceAhead(t *testing.T) {
 	conform(t, func(db *sqlite.DB) store.Store { return &eager{DB: db} })
 }
@@ -39,7 +39,7 @@ func (e *eager) Commit(ctx context.Context, b *store.Batch) (dag.Micros, error) 
 }
 
 func conform(t *testing.T, as func(*sqlite.DB) store.Store) {
-	var paths sync.Map // of open stores
+	var paths sync.Map // the paths of open stores
 	open := func(t *testing.T, path string) store.Store {
 		t.Helper()
 		db, err := sqlite.Open(path)

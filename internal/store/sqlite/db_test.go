@@ -28,7 +28,7 @@ func openTemp(t *testing.T) (*DB, string) {
 	return d, path
 }
 
-// script runs statements on a file behind the engine's back.
+// script runs statements on a file without the engine.
 func script(t *testing.T, path, text string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
@@ -49,7 +49,7 @@ func TestSQLiteIsNewEnough(t *testing.T) {
 	}
 }
 
-// TestEveryStatementPrepares holds all SQL to the schema.
+// TestEveryStatementPrepares checks all SQL against the schema.
 func TestEveryStatementPrepares(t *testing.T) {
 	_, path := openTemp(t)
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -77,9 +77,10 @@ func TestEveryStatementPrepares(t *testing.T) {
 	}
 }
 
-// TestNoStatementIsPreparedTwice holds limits to the form that SQLite keeps. If a parameter is the whole LIMIT,
-// SQLite compiles the statement again each time the parameter is bound. That takes 20 times as long as a short
-// list itself. LIMIT +?1 is an expression, which SQLite does not look into.
+// TestNoStatementIsPreparedTwice checks that limits have the form for which SQLite keeps the compiled
+// statement. If a parameter is the whole LIMIT, SQLite compiles the statement again each time the parameter
+// is bound. That takes 20 times as long as a short list itself. LIMIT +?1 is an expression, which SQLite does
+// not look into.
 func TestNoStatementIsPreparedTwice(t *testing.T) {
 	for name, text := range statements(readSQL, schedulesReadSQL, claimsSQL, pastSQL, writeSQL, schedulesWriteSQL, claimsWriteSQL, alertsSQL, alertsWriteSQL, connectionsSQL, connectionsWriteSQL, gitSQL, gitWriteSQL, transferSQL, tallySQL, tracesSQL, sentSQL) {
 		if strings.Contains(text, "LIMIT ?") {
@@ -88,7 +89,7 @@ func TestNoStatementIsPreparedTwice(t *testing.T) {
 	}
 }
 
-// TestEveryStatementIsUsed: a statement that no code names is dead.
+// TestEveryStatementIsUsed: code names every statement, because an unnamed one is dead.
 func TestEveryStatementIsUsed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -184,7 +185,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// spoil makes a database of which some bytes are others.
+// spoil makes a database and overwrites some of its bytes.
 func spoil(from, to int) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		shorten(func(size int64) int64 { return size })(t, path)
@@ -302,7 +303,7 @@ func accept(t *testing.T, d *DB, n int) []dag.RunID {
 	return ids
 }
 
-// TestCheckFindsWrongLists: verify must be able to fail.
+// TestCheckFindsWrongLists: Check reports each kind of wrong list, so it does not always succeed.
 func TestCheckFindsWrongLists(t *testing.T) {
 	for name, damage := range map[string]string{
 		"missing from the active list": "DELETE FROM roll WHERE list = 'active'",
@@ -333,7 +334,7 @@ func TestCheckFindsWrongLists(t *testing.T) {
 	}
 }
 
-// TestDamagedRowsAreReported: one damaged row does not keep the others from being loaded.
+// TestDamagedRowsAreReported: a damaged row is reported, and the other rows are loaded.
 func TestDamagedRowsAreReported(t *testing.T) {
 	d, path := openTemp(t)
 	ids := accept(t, d, 3)
@@ -379,8 +380,8 @@ func TestLogStartsOver(t *testing.T) {
 	}
 }
 
-// TestDeletionsAreCopied: rows that are changed outside of commits count for the copy of the log, too. When
-// they did not, the log of a database with 1,000 hourly workflows grew to 600 MB.
+// TestDeletionsAreCopied: rows that are changed outside of commits are counted for the copy of the log, too.
+// Before they were counted, the log of a database with 1,000 hourly workflows grew to 600 MB.
 func TestDeletionsAreCopied(t *testing.T) {
 	const runs = 2000
 	d, _ := openTemp(t)

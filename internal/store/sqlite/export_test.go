@@ -4,7 +4,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// StageNow is Stage that returns when the batch is written ahead, if it can be.
+// StageNow calls Stage, and returns when the batch is written ahead, if it can be.
 func (d *DB) StageNow(b *store.Batch) {
 	d.handed.Stage(b, stagePacker(b))
 	a, _ := d.stages.add(b)

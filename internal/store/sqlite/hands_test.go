@@ -45,7 +45,7 @@ func TestAttemptsUpToAnEnd(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Task != 3 || got[0].State != dag.AttemptSucceeded {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, token := range []dag.Token{0, 2} { // this end is not found
+	for _, token := range []dag.Token{0, 2} { // the end of this attempt is not found
 		q.Token = token
 		if got, err := d.Attempts(ctx, q); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("token %d: %+v, %v", token, got, err)

@@ -13,7 +13,7 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// keyedBatch is the next transaction of an owner, with a run for each key.
+// keyedBatch returns the next transaction of an owner, with a run for each key.
 func keyedBatch(o *owner, keys ...string) *store.Batch {
 	b := o.batch(0, len(keys), nil)
 	for i := range keys {
@@ -30,7 +30,8 @@ func commitKeys(o *owner, keys ...string) {
 	o.fence.Seq++
 }
 
-// holdsKeys checks that each key has its run, and no other run can get it, and that the lists are right.
+// holdsKeys checks that each key belongs to its run, that no other run can get the key, and that the lists
+// are right.
 func holdsKeys(o *owner, keys ...string) {
 	o.t.Helper()
 	for _, key := range keys {
@@ -135,7 +136,7 @@ func TestKeysWithOneHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range all[15:] { // pretends that the first run has a key with the same hash
+	for _, key := range all[15:] { // gives the first run keys with the hash of these keys
 		k := store.RunKey{Workflow: 1, Key: key}
 		if err := sqlitex.Execute(d.conn, "INSERT INTO run_hash SELECT ?1, n FROM run WHERE id = ?2",
 			&sqlitex.ExecOptions{Args: []any{hashOf(&k), first.ID[:]}}); err != nil {

@@ -19,7 +19,7 @@ type keyModel struct {
 	taken map[string]bool
 }
 
-// crash goes on with a copy of the files.
+// crash continues with a copy of the files.
 func (m *keyModel) crash() {
 	m.t.Helper()
 	m.path = copyOf(m.t, m.path)
@@ -64,7 +64,7 @@ func (m *keyModel) start(keys []string, staged bool) {
 	}
 }
 
-// delete deletes the run of a key as retention does.
+// delete deletes the run of a key, as retention does.
 func (m *keyModel) delete(key string, fails error) {
 	m.t.Helper()
 	m.d.mu.Lock()
@@ -160,7 +160,7 @@ func TestKeysByModel(t *testing.T) {
 					_ = m.d.transact(func() error { return errors.Join(m.d.apply(keyedBatch(m.owner, unused()...)), fails) })
 					m.d.mu.Unlock()
 				case op < 90:
-					if keys := unused(); len(keys) > 0 { // a staged transaction that is dropped
+					if keys := unused(); len(keys) > 0 { // the test stages a transaction and drops it
 						m.d.Stage(keyedBatch(m.owner, keys...))
 						m.d.writeAhead(m.d.stages.first())
 						m.look(m.d, keys)

@@ -10,8 +10,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestNewKeysNeedNoReader lends every reader: a look for new keys still answers. A key with a run is read as
-// everything else is.
+// TestNewKeysNeedNoReader: while all readers are in use, newKeys still finds that keys are new. A key that
+// has a run needs a reader.
 func TestNewKeysNeedNoReader(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "skein.db"))
 	if err != nil {

@@ -18,19 +18,20 @@ import (
 // logHead is the length of the head of a log, which has its salts.
 const logHead = 32
 
-// kernelPage is what a disk may have of a file, or not, when the power goes.
+// kernelPage is the size of the parts of a file that are on the disk, or not, when the power fails.
 const kernelPage = 4096
 
-// disk knows what is surely on it, and makes of that and of what is only in the kernel what may be there when the power goes.
+// disk knows the data that are surely on the disk, and the data that only the kernel has. From both it makes
+// the files that may remain when the power fails.
 type disk struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	path   string
-	synced []byte // the log
+	synced []byte // the log as it was last synced
 	copied []byte // a copy of the database; every page that has changed since then is in the log
 	hold   chan chan struct{}
 
-	restarts int // of the log
+	restarts int // how often the log was started over
 }
 
 func newDisk(t *testing.T, path string) *disk {
@@ -48,7 +49,7 @@ func (p *disk) read(path string) []byte {
 	return all
 }
 
-// sync is a DB's syncFile. While hold is set it says so there, and waits.
+// sync is a DB's syncFile. If hold is set, it notifies the test by hold, and waits.
 func (p *disk) sync(f *os.File) error {
 	if p.hold != nil {
 		let := make(chan struct{})
@@ -78,13 +79,13 @@ func (p *disk) checkpoint() {
 	}
 }
 
-// mix is a file of which some pages are as they were, and some as they are.
+// mix returns a file of which some pages are old and some are new.
 func (p *disk) mix(was, is []byte) []byte {
 	out, share := bytes.Clone(is), p.rnd.Float64()
 	for at := 0; at < len(is); at += kernelPage {
 		if p.rnd.Float64() < share {
 			page := out[at:min(at+kernelPage, len(is))]
-			clear(page) // never written
+			clear(page) // a page that was never written
 			copy(page, was[min(at, len(was)):])
 		}
 	}
@@ -94,7 +95,7 @@ func (p *disk) mix(was, is []byte) []byte {
 	return out
 }
 
-// cut gives the runs that are found if the power goes now.
+// cut returns the runs that are found if the power fails now.
 func (p *disk) cut() map[dag.RunState]int {
 	p.t.Helper()
 	log, db := p.read(p.path+"-wal"), p.read(p.path)
@@ -158,7 +159,7 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// during commits, and gives the runs that are found if the power goes before that is synced.
+// during commits a batch, and returns the runs that are found if the power fails before the sync.
 func (p *disk) during(o *owner, b *store.Batch) map[dag.RunState]int {
 	p.hold = make(chan chan struct{})
 	over := make(chan struct{})

@@ -17,7 +17,7 @@ import (
 // TestSchedulesGoByAnIndex: with a million triggers and fires, no statement may read all of them or sort its
 // result.
 func TestSchedulesGoByAnIndex(t *testing.T) {
-	whole := map[string]bool{"allHears": true, "allListening": true} // verify recounts
+	whole := map[string]bool{"allHears": true, "allListening": true} // skein verify recounts these
 	_, path := openTemp(t)
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSchedulesGoByAnIndex(t *testing.T) {
 	}
 }
 
-// formatOne makes a database as the first release did, with a workflow and a run.
+// formatOne makes a database in the format of the first release, with a workflow and a run.
 func formatOne(t *testing.T) (path string, id dag.RunID) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "skein.db")
@@ -134,8 +134,8 @@ func TestFormatOneIsMigrated(t *testing.T) {
 	}
 }
 
-// scheduled is a database with a trigger that hears of another workflow, its line in the
-// ledger, and a backfill with a run.
+// scheduled returns a database with a trigger that reacts to another workflow, a line of its ledger, and a
+// backfill with a run.
 func scheduled(t *testing.T) (*DB, string) {
 	t.Helper()
 	d, path := openTemp(t)
@@ -157,7 +157,7 @@ func scheduled(t *testing.T) (*DB, string) {
 	return d, path
 }
 
-// TestCheckFindsWrongListeners: verify must be able to fail.
+// TestCheckFindsWrongListeners: Check reports wrong lists of listeners, so it does not always succeed.
 func TestCheckFindsWrongListeners(t *testing.T) {
 	for name, damage := range map[string]string{
 		"not listed":                  "DELETE FROM trigger_on WHERE target = 'default/third'",
@@ -216,7 +216,7 @@ func TestDamagedSchedules(t *testing.T) {
 	}
 }
 
-// TestDamagedFireOfARun: such a run is quarantined like any other that cannot be read.
+// TestDamagedFireOfARun: a run with a damaged origin is quarantined, like any run that cannot be read.
 func TestDamagedFireOfARun(t *testing.T) {
 	d, path := openTemp(t)
 	ids := accept(t, d, 3)

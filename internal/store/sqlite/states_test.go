@@ -12,8 +12,8 @@ import (
 	"skein.dev/skein/internal/store/packed"
 )
 
-// TestOlderRunsAreListedByState opens a database of the format before with runs beyond one step of the
-// listing, and with what an interrupted listing has left.
+// TestOlderRunsAreListedByState opens a database of the previous format. It has more runs than one step of
+// the listing covers, and entries that an interrupted listing has left.
 func TestOlderRunsAreListedByState(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "skein.db")

@@ -45,7 +45,7 @@ func TestWhatADiskLostIsWrittenAgain(t *testing.T) {
 	if size(t, path) != database || size(t, path+"-wal") == 0 {
 		t.Error("the log has been copied into the database")
 	}
-	time.Sleep(20 * time.Millisecond) // a file's time goes by the kernel's ticks
+	time.Sleep(20 * time.Millisecond) // the time of a file has the resolution of the kernel's ticks
 	d = closedDB(path)
 	d.syncFile = func(f *os.File) error {
 		if modified(t, f).Equal(lost) {
@@ -73,8 +73,8 @@ func modified(t *testing.T, f *os.File) time.Time {
 	return is.ModTime()
 }
 
-// TestPagesThatComeBack: a file system that takes pages which it could not write back to what the disk has leaves a database that is whole.
-// Beneath the log, which had been started over, lies an older one.
+// TestPagesThatComeBack: a file system resets pages that it could not write to their content on the disk. The
+// database stays intact. The log had been started over, so the disk has parts of an older log.
 func TestPagesThatComeBack(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)
@@ -102,7 +102,7 @@ func TestPagesThatComeBack(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	next := filepath.Join(t.TempDir(), "skein.db") // for the next process: this one still has a connection
+	next := filepath.Join(t.TempDir(), "skein.db") // the next process uses another file, because this one still has a connection
 	copyFile(t, path, next)
 	copyFile(t, path+"-wal", next+"-wal")
 	if d, err = Open(next); err != nil {
@@ -116,7 +116,8 @@ func TestPagesThatComeBack(t *testing.T) {
 	}
 }
 
-// TestASyncThatFailsIsForAll: all transactions in the log count as not written, whatever the next sync says.
+// TestASyncThatFailsIsForAll: after a failed sync, all transactions in the log are treated as not written,
+// whatever the next sync returns.
 func TestASyncThatFailsIsForAll(t *testing.T) {
 	d, path := openTemp(t)
 	o := newOwner(t, d)
@@ -192,7 +193,7 @@ func TestAFailedCommitLetsNobodyGo(t *testing.T) {
 		ended <- err
 	}()
 	o.until("the other has failed", func() bool { return d.syncs.written.Load() == n+1 })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough for SQLite, so that it is the disk that is waited for
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // enough time for SQLite, so the caller waits for the disk
 	defer cancel()
 	if _, err := d.Run(ctx, first.RunInserts[0].ID); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a reader has returned what is not on the disk: %v", err)

@@ -11,7 +11,8 @@ import (
 	"skein.dev/skein/internal/store"
 )
 
-// TestLinesAreMigrated: who stood in lines one by one until format 8 stands there still, and can leave.
+// TestLinesAreMigrated: until format 8, each run in a line had a row. Such runs are still in their lines, and
+// can leave them.
 func TestLinesAreMigrated(t *testing.T) {
 	path, id := formatOne(t)
 	files, err := migrations.ReadDir("migrations")
@@ -116,7 +117,8 @@ func TestWhatWaitedTravels(t *testing.T) {
 	}
 }
 
-// TestCheckOfLines: verify finds every run that is missing in its line, in another position, or twice in it.
+// TestCheckOfLines: Check finds every run that is missing in its line, has another position, or is in the
+// line twice.
 func TestCheckOfLines(t *testing.T) {
 	for name, damage := range map[string]string{
 		"no list":            "UPDATE line SET runs = '[0,'",
