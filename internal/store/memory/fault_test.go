@@ -10,7 +10,7 @@ import (
 	"skein.dev/skein/internal/store/memory"
 )
 
-// TestFaults: what an operation answers under a fault, and whether it happened.
+// TestFaults checks, for each fault, the answer of an operation and whether the operation has happened.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -88,7 +88,7 @@ func TestFaultsElsewhere(t *testing.T) {
 		{memory.AcquireAfter, memory.UnknownWritten, acquire, store.ErrUnknown},
 		{memory.RegisterBefore, memory.FailBefore, register, store.ErrUnavailable},
 		{memory.RegisterAfter, memory.UnknownWritten, register, store.ErrUnknown},
-		{memory.RegisterAfter, memory.OK, register, store.ErrRefused}, // it was written
+		{memory.RegisterAfter, memory.OK, register, store.ErrRefused}, // the row was written
 		{memory.Load, memory.FailBefore, load, store.ErrUnavailable},
 		{memory.Scan, memory.FailBefore, scan, store.ErrUnavailable},
 		{memory.Read, memory.FailBefore, read, store.ErrUnavailable},
@@ -111,8 +111,8 @@ func TestFaultsElsewhere(t *testing.T) {
 	}
 }
 
-// TestFaultBetween: the hook may use the store, so a taking over fits between a commit
-// and its answer.
+// TestFaultBetween: the hook may use the store. So another owner can take the shards between a commit and its
+// answer.
 func TestFaultBetween(t *testing.T) {
 	var s *memory.Store
 	s = memory.New(memory.Options{Fault: func(op memory.Op) memory.Outcome {

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// BenchmarkWithHandsOf finds the attempts of one task among the packed ones of a run of 100,000 tasks of which
-// half have ended, ten in a transaction.
+// BenchmarkWithHandsOf finds the attempts of one task among the packed attempts of a run of 100,000 tasks.
+// Half of the tasks have ended, ten in each transaction.
 func BenchmarkWithHandsOf(b *testing.B) {
 	const now = 1_795_386_229_822_806
 	var all [][]byte

@@ -95,7 +95,7 @@ func TestHandsAreSmall(t *testing.T) {
 	}
 }
 
-// FuzzUnpackHands: a damaged row is an error of its run, or attempts that pack again.
+// FuzzUnpackHands: a damaged row gives an error, or attempts that can be packed again.
 func FuzzUnpackHands(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{handForm})
@@ -208,7 +208,7 @@ func TestTakenInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestFieldsAfter compares with fields counted one byte after the other.
+// TestFieldsAfter compares fieldsAfter with a count of the fields byte by byte.
 func TestFieldsAfter(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -6,8 +6,8 @@ import (
 	"skein.dev/skein/internal/dag"
 )
 
-// TestRunIndex: a run keeps its number, also of runs whose ids end alike, in an index larger and smaller than the one before, and in one
-// that has to grow.
+// TestRunIndex: a run keeps its number, also if ids have the same end, if the index is larger or smaller than
+// the previous one, and if the index has to grow.
 func TestRunIndex(t *testing.T) {
 	var x RunIndex
 	if x.Has(dag.RunID{}) {
