@@ -18,7 +18,7 @@ func TestFits(t *testing.T) {
 		want error
 	}{
 		{Binding{Subject: 7, Role: "viewer", Namespace: "one-more"}, ErrRefused},
-		{Binding{Subject: 7, Role: "viewer", Namespace: "n0", Expires: 9}, nil}, // it is there, and gets another end
+		{Binding{Subject: 7, Role: "viewer", Namespace: "n0", Expires: 9}, nil}, // the binding exists, and gets another end
 		{Binding{Subject: 8, Role: "viewer", Namespace: "one-more"}, nil},
 	} {
 		if err := r.Fits(&RightsChange{Bind: []Binding{c.bind}}); !errors.Is(err, c.want) {

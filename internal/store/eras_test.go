@@ -23,7 +23,7 @@ func TestEpochOf(t *testing.T) {
 			last = epoch
 		}
 	}
-	earlier := Fence{Epoch: 5*EpochsOfEra + 12} // of a version without floors
+	earlier := Fence{Epoch: 5*EpochsOfEra + 12} // a fence of a version without floors
 	if earlier.Era() != 5 || earlier.Floor() != 5 || earlier.Takes() != 12 || EpochOf(5, 5) <= earlier.Epoch {
 		t.Errorf("an epoch of an earlier version: era %d, floor %d, taken %d times", earlier.Era(), earlier.Floor(), earlier.Takes())
 	}
